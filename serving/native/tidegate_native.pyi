@@ -1,0 +1,221 @@
+"""The native data plane: what happens per request, behind four calls down and four callbacks up.
+
+Private to `tidegate_serving.requests`, which is the only importer. Everything here is safe to call from any
+thread; the I/O threads never take the GIL. dtype names are those of numpy (`bool`, `int8` to `int64`, `uint8` to
+`uint64`, `float16`, `float32`, `float64`) and `string`, whose elements reach Python as `bytes` in object arrays.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, final
+
+import numpy as np
+
+__version__: str
+
+@final
+class Settings:
+    """How the plane listens and what it bounds; frozen.
+
+    `grpc_address` and `rest_address` are `host:port` with port 0 for any free one; `rest_address` may be None.
+    Sizes in bytes, times in milliseconds. `log_buffer_bytes` bounds what waits for `log_block`: beyond it records
+    are dropped and counted.
+    """
+
+    def __new__(
+        cls,
+        *,
+        grpc_address: str,
+        rest_address: str | None,
+        io_threads: int = 1,
+        max_message_bytes: int = 67108864,
+        max_connections: int = 4096,
+        header_timeout_ms: int = 10000,
+        request_timeout_ms: int = 30000,
+        log_block_rows: int = 16384,
+        log_block_interval_ms: int = 1000,
+        log_buffer_bytes: int = 134217728,
+    ) -> Settings: ...
+    @property
+    def grpc_address(self) -> str: ...
+    @property
+    def rest_address(self) -> str | None: ...
+
+@final
+class TensorSpec:
+    """Name, dtype and shape of one input or output; -1 is a dimension of any size, the first axis is the batch."""
+
+    def __new__(cls, *, name: str, dtype: str, shape: Sequence[int]) -> TensorSpec: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def dtype(self) -> str: ...
+    @property
+    def shape(self) -> list[int]: ...
+
+@final
+class Signature:
+    """One way to call a version. `method_name` is TensorFlow Serving's, such as `tensorflow/serving/predict`."""
+
+    def __new__(
+        cls, *, name: str, method_name: str, inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec]
+    ) -> Signature: ...
+    @property
+    def name(self) -> str: ...
+
+@final
+class Batching:
+    """When a batch closes and how long its queue may grow.
+
+    `max_batch_rows` closes a batch; `timeout_us` above zero waits that long for more; `max_queued_rows` bounds the
+    queue, beyond which a request is refused with RESOURCE_EXHAUSTED; `concurrency` is the number of executor threads.
+    """
+
+    def __new__(
+        cls,
+        *,
+        max_batch_rows: int = 1024,
+        timeout_us: int = 0,
+        max_queued_rows: int = 16384,
+        concurrency: int = 1,
+    ) -> Batching: ...
+
+@final
+class Batch:
+    """What an executor gets: inputs by name with the batch on axis 0, wrapping the batch buffer without a copy.
+
+    A model may keep an input or write into it: the buffer is reused only when its arrays are gone.
+    `request_offsets` has one entry more than there are requests: request i owns rows `[offsets[i], offsets[i + 1])`.
+    """
+
+    @property
+    def model(self) -> str: ...
+    @property
+    def version(self) -> int: ...
+    @property
+    def signature(self) -> str: ...
+    @property
+    def inputs(self) -> dict[str, np.ndarray[Any, Any]]: ...
+    @property
+    def rows(self) -> int: ...
+    @property
+    def request_offsets(self) -> list[int]: ...
+
+@final
+class Result:
+    """Outputs by name, batch on axis 0, and by row the (canonical gRPC code, message) of what went wrong.
+
+    A request with an error in any of its rows is answered with that error; the others get their rows.
+    """
+
+    def __new__(
+        cls, outputs: Mapping[str, Any], errors: Mapping[int, tuple[int, str]] | None = None
+    ) -> Result: ...
+
+@final
+class LogBlock:
+    """Rows logged for one version, column by column: numpy arrays, one entry per row.
+
+    `inputs` and `outputs` by tensor name (strings as object arrays of bytes; outputs of a failed row are zeros or
+    empty); `role` is 0 for primary and 1 for tee; `status` the canonical gRPC code; `received_at_us` Unix time;
+    `latency_us` from the request's last byte to its answer; `request_id` and the row's number inside its request.
+    """
+
+    @property
+    def model(self) -> str: ...
+    @property
+    def version(self) -> int: ...
+    @property
+    def signature(self) -> str: ...
+    @property
+    def rows(self) -> int: ...
+    @property
+    def inputs(self) -> dict[str, np.ndarray[Any, Any]]: ...
+    @property
+    def outputs(self) -> dict[str, np.ndarray[Any, Any]]: ...
+    @property
+    def request_id(self) -> list[str]: ...
+    @property
+    def row(self) -> np.ndarray[Any, Any]: ...
+    @property
+    def role(self) -> np.ndarray[Any, Any]: ...
+    @property
+    def status(self) -> np.ndarray[Any, Any]: ...
+    @property
+    def received_at_us(self) -> np.ndarray[Any, Any]: ...
+    @property
+    def latency_us(self) -> np.ndarray[Any, Any]: ...
+
+@final
+class Publish:
+    """Change: make a version available. `executor(batch)` returns a mapping of outputs or a `Result`, or raises.
+
+    An exception's integer attribute `grpc_code`, where it has one, becomes the status; otherwise INTERNAL. A batch
+    of several requests that raises is run again in halves, so that one bad request fails alone.
+    """
+
+    def __new__(
+        cls,
+        *,
+        model: str,
+        version: int,
+        signatures: Sequence[Signature],
+        executor: Callable[[Batch], Mapping[str, Any] | Result],
+        batching: Batching,
+    ) -> Publish: ...
+
+@final
+class Retire:
+    """Change: take a version out of the map. `released(model, version)` is called when its last handle is gone."""
+
+    def __new__(cls, *, model: str, version: int) -> Retire: ...
+
+@final
+class SetLabels:
+    """Change: the whole label set of a model. A label may only name a version in the map after this `apply`."""
+
+    def __new__(cls, *, model: str, labels: Mapping[str, int]) -> SetLabels: ...
+
+@final
+class SetTee:
+    """Change: copy a share of the model's requests to `version`, chosen by a hash of the request id; 0 stops it."""
+
+    def __new__(cls, *, model: str, version: int, fraction: float) -> SetTee: ...
+
+@final
+class SetLog:
+    """Change: log a share of the model's answers, chosen by the same hash of the request id; 0 stops it."""
+
+    def __new__(cls, *, model: str, sampling_rate: float) -> SetLog: ...
+
+@final
+class DataPlane:
+    """A running data plane: two doors, a serving map, a queue per version and a log.
+
+    `released`, `control` and `log_block` are called on threads of the plane's own, one call at a time each.
+    `control(method, request)` answers what clients ask rarely, with the full gRPC method path and protobuf bytes in
+    and out; an exception's `grpc_code` and text become the status. Raises OSError when an address cannot be bound.
+    """
+
+    @staticmethod
+    def start(
+        settings: Settings,
+        *,
+        released: Callable[[str, int], None],
+        control: Callable[[str, bytes], bytes],
+        log_block: Callable[[LogBlock], None],
+    ) -> DataPlane: ...
+    @property
+    def grpc_address(self) -> str: ...
+    @property
+    def rest_address(self) -> str | None: ...
+    def apply(self, changes: Sequence[Publish | Retire | SetLabels | SetTee | SetLog]) -> None:
+        """Swaps the serving map once for all changes; ValueError, and nothing changes, when one of them cannot be."""
+
+    def set_ready(self, ready: bool, reason: str) -> None:
+        """What `/v2/health/ready` answers; not ready until first called."""
+
+    def stats(self) -> dict[str, float]:
+        """Counters by Prometheus sample name with labels, the same numbers as `/metrics`."""
+
+    def drain(self, deadline_ms: int) -> bool:
+        """Not ready, refuse new connections, answer what was accepted, flush the log, stop. True if all was answered."""

@@ -1,0 +1,1 @@
+"""What other folders may know of serving: identities, signatures, manifests, verdicts, log columns, states, errors."""

@@ -1,0 +1,158 @@
+"""The one family of errors, each with a stable code; protocols map codes to numbers here and nowhere else.
+
+Every part of Tidegate raises these for what a user can cause or mend; they travel as `code` and text through
+status, events, gRPC and REST.
+
+    TidegateError
+      InvalidInput        invalid_input         a value that cannot be used
+      NotFound            not_found             a model, version, label or file that is not there
+      AlreadyExists       already_exists        a name or version that is taken
+      FailedPrecondition  failed_precondition   right request, wrong moment
+      NotAdmitted         not_admitted          no valid verdict: the gate stays shut
+        Tampered          tampered              bytes differ from what was signed or listed
+      PermissionRefused   permission_refused    needs the engine operator's leave
+      ResourceExhausted   resource_exhausted    a queue, a budget or a limit is full
+      DeadlinePassed      deadline_passed       no answer in time
+      Cancelled           cancelled             nobody wants the answer any more
+      Unavailable         unavailable           not reachable now; trying again may help
+      Unsupported         unsupported           a format, platform or method this build does not know
+      ModelFailed         model_failed          the model's own code raised, crashed or answered nonsense
+      Refused             refused               a gate said no
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class TidegateError(Exception):
+    """Base of all errors. The text names the thing, the value and the cure."""
+
+    code: ClassVar[str] = "internal"
+    grpc_code: ClassVar[int] = 13
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.message = message
+
+
+class InvalidInput(TidegateError):
+    """A value that cannot be used, such as a wrong dtype or a malformed file."""
+
+    code = "invalid_input"
+    grpc_code = 3
+
+
+class NotFound(TidegateError):
+    """A model, version, label or file that is not there."""
+
+    code = "not_found"
+    grpc_code = 5
+
+
+class AlreadyExists(TidegateError):
+    """A name or version that is taken."""
+
+    code = "already_exists"
+    grpc_code = 6
+
+
+class FailedPrecondition(TidegateError):
+    """The right request at the wrong moment."""
+
+    code = "failed_precondition"
+    grpc_code = 9
+
+
+class NotAdmitted(TidegateError):
+    """No valid verdict admits this version."""
+
+    code = "not_admitted"
+    grpc_code = 9
+
+
+class Tampered(NotAdmitted):
+    """Bytes differ from what a manifest lists or a verdict signed; the text names the file."""
+
+    code = "tampered"
+    grpc_code = 15
+
+
+class PermissionRefused(TidegateError):
+    """Needs the leave of whoever operates the engine, such as loading pickle."""
+
+    code = "permission_refused"
+    grpc_code = 7
+
+
+class ResourceExhausted(TidegateError):
+    """A queue, a memory budget or a limit is full; the text says which and how large it is."""
+
+    code = "resource_exhausted"
+    grpc_code = 8
+
+
+class DeadlinePassed(TidegateError):
+    """No answer within the time allowed."""
+
+    code = "deadline_passed"
+    grpc_code = 4
+
+
+class Cancelled(TidegateError):
+    """Nobody wants the answer any more."""
+
+    code = "cancelled"
+    grpc_code = 1
+
+
+class Unavailable(TidegateError):
+    """Not reachable now; trying again may help."""
+
+    code = "unavailable"
+    grpc_code = 14
+
+
+class Unsupported(TidegateError):
+    """A format, platform or method that this build does not know."""
+
+    code = "unsupported"
+    grpc_code = 12
+
+
+class ModelFailed(TidegateError):
+    """The model's own code raised, crashed or answered something that its signature does not allow."""
+
+    code = "model_failed"
+    grpc_code = 13
+
+
+class Refused(TidegateError):
+    """A gate said no; the text is the verdict's one plain sentence."""
+
+    code = "refused"
+    grpc_code = 9
+
+
+def error_from(grpc_code: int, message: str) -> TidegateError:
+    """The error that a canonical gRPC status code (1 to 16) stands for, for clients that receive one."""
+    return _BY_GRPC_CODE.get(grpc_code, TidegateError)(message)
+
+
+_BY_GRPC_CODE: dict[int, type[TidegateError]] = {
+    kind.grpc_code: kind
+    for kind in (
+        Cancelled,
+        InvalidInput,
+        DeadlinePassed,
+        NotFound,
+        AlreadyExists,
+        PermissionRefused,
+        ResourceExhausted,
+        FailedPrecondition,
+        Unsupported,
+        ModelFailed,
+        Unavailable,
+        Tampered,
+    )
+}

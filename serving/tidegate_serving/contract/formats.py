@@ -1,0 +1,36 @@
+"""The `"format"` tag that every written document carries, and the one place that decides what a reader accepts.
+
+Writers put `FORMAT` into what they write; readers pass what they found to `check_format` before anything else.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from tidegate_serving.contract.errors import Unsupported
+
+_TAG = re.compile(r"tidegate\.([a-z-]+)/(\d+)(?:\.(\d+))?\Z")
+
+
+def check_format(document: Mapping[str, Any], *, kind: str, version: str, where: str) -> None:
+    """Raises Unsupported unless `document` is of this kind and major version, its minor at most one away.
+
+    `version` is what this build writes, such as `1` (minor 0) or `1.2`; `where` names the document for the message.
+    """
+    found = document.get("format")
+    match = _TAG.match(found) if isinstance(found, str) else None
+    if match is None or match[1] != kind:
+        raise Unsupported(f"{where} is no tidegate.{kind} document (its format is {found!r}): check the path")
+    major, minor = _parts(version)
+    if int(match[2]) != major or abs(int(match[3] or 0) - minor) > 1:
+        raise Unsupported(
+            f"{where} has format {found}, this build reads tidegate.{kind}/{version}: "
+            "use the Tidegate version that wrote it, or write it again with this one"
+        )
+
+
+def _parts(version: str) -> tuple[int, int]:
+    major, _, minor = version.partition(".")
+    return int(major), int(minor or 0)

@@ -1,0 +1,162 @@
+"""What a version consists of: every file with size and SHA-256, how it is called, and what it was made for.
+
+A publisher writes `manifest.json` last, so a version directory without one is not complete and never loads; the
+engine and the gates read it, and a verdict is bound to the SHA-256 of its bytes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from tidegate_serving.contract.errors import InvalidInput, NotFound, Tampered
+from tidegate_serving.contract.formats import check_format
+from tidegate_serving.contract.servable import ServableId
+from tidegate_serving.contract.signature import Signature
+
+FILE_NAME = "manifest.json"
+VERSION = "1"
+_CHUNK = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class FileEntry:
+    """One file of the version: path relative to its directory with '/', size in bytes, SHA-256 in hex."""
+
+    path: str
+    size: int
+    sha256: str
+
+    def __post_init__(self) -> None:
+        parts = PurePosixPath(self.path).parts
+        if not parts or PurePosixPath(self.path).is_absolute() or ".." in parts:
+            raise InvalidInput(f"file {self.path!r} of a manifest must lie inside the version directory")
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """The whole manifest. Build one with `describe`, write it with `write`, read it with `read_manifest`.
+
+    `example` is one row per input, by name, used for warm-up. `event_time` names the input that carries the time of
+    the event in Unix seconds, if there is one; it may be an input that the model itself does not use. `label` names the
+    column that training data carries as the truth. `metadata` is free text by name.
+    """
+
+    id: ServableId
+    platform: str
+    signatures: Mapping[str, Signature]
+    files: tuple[FileEntry, ...]
+    created_at: str
+    event_time: str | None = None
+    label: str | None = None
+    example: Mapping[str, Any] = field(default_factory=dict)
+    metadata: Mapping[str, str] = field(default_factory=dict)
+
+    def to_bytes(self) -> bytes:
+        """The exact bytes that go to disk and that the digest covers."""
+        document = {
+            "format": f"tidegate.manifest/{VERSION}",
+            "name": self.id.name,
+            "version": self.id.version,
+            "platform": self.platform,
+            "created_at": self.created_at,
+            "signatures": {name: signature.to_dict() for name, signature in self.signatures.items()},
+            "event_time": self.event_time,
+            "label": self.label,
+            "example": dict(self.example),
+            "metadata": dict(self.metadata),
+            "files": [{"path": entry.path, "size": entry.size, "sha256": entry.sha256} for entry in self.files],
+        }
+        return (json.dumps(document, indent=1, sort_keys=True) + "\n").encode()
+
+    def write(self, directory: Path) -> str:
+        """Writes `manifest.json` aside and renames it into place; returns its digest."""
+        data = self.to_bytes()
+        aside = directory / f".{FILE_NAME}.{os.getpid()}"
+        aside.write_bytes(data)
+        aside.replace(directory / FILE_NAME)
+        return digest(data)
+
+
+def digest(data: bytes) -> str:
+    """SHA-256 in hex."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def read_manifest(directory: Path) -> tuple[Manifest, str]:
+    """The manifest of a version directory and the digest of its bytes.
+
+    Raises NotFound when there is none, Tampered when its bytes are no manifest, Unsupported for a foreign format.
+    """
+    path = directory / FILE_NAME
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError as error:
+        raise NotFound(f"{directory} has no {FILE_NAME}: the version is not complete, publish it again") from error
+    try:
+        document = json.loads(data)
+    except ValueError as error:
+        raise Tampered(f"{path} is not JSON ({error}): publish the version again") from error
+    if not isinstance(document, dict):
+        raise Tampered(f"{path} holds no object: publish the version again")
+    check_format(document, kind="manifest", version=VERSION, where=str(path))
+    try:
+        return _from_document(document), digest(data)
+    except (KeyError, TypeError, ValueError, AttributeError, InvalidInput) as error:
+        raise Tampered(f"{path} cannot be used ({error}): publish the version again") from error
+
+
+def _from_document(document: Mapping[str, Any]) -> Manifest:
+    return Manifest(
+        id=ServableId(str(document["name"]), int(document["version"])),
+        platform=str(document["platform"]),
+        signatures={name: Signature.from_dict(data) for name, data in document["signatures"].items()},
+        files=tuple(FileEntry(entry["path"], int(entry["size"]), entry["sha256"]) for entry in document["files"]),
+        created_at=str(document["created_at"]),
+        event_time=document["event_time"],
+        label=document["label"],
+        example=document["example"],
+        metadata=document["metadata"],
+    )
+
+
+def describe_files(directory: Path) -> tuple[FileEntry, ...]:
+    """Entries for every file under `directory` but the manifest itself, by path. Links are refused by name."""
+    entries = []
+    for path in sorted(directory.rglob("*")):
+        if path.is_symlink():
+            raise InvalidInput(f"{path} is a link: a version directory holds plain files only, copy it in")
+        if path.is_file() and path != directory / FILE_NAME:
+            size, sha256 = _measure(path)
+            entries.append(FileEntry(path.relative_to(directory).as_posix(), size, sha256))
+    return tuple(entries)
+
+
+def verify_files(manifest: Manifest, directory: Path) -> None:
+    """Raises Tampered, naming the file, unless `directory` holds exactly the listed bytes and nothing more."""
+    listed = {entry.path for entry in manifest.files}
+    for path in sorted(directory.rglob("*")):
+        relative = path.relative_to(directory).as_posix()
+        if path.is_symlink() or (path.is_file() and relative not in listed and relative != FILE_NAME):
+            raise Tampered(f"{path} is not listed in the manifest of {manifest.id}: remove it, or publish again")
+    for entry in manifest.files:
+        path = directory / entry.path
+        if not path.is_file():
+            raise Tampered(f"{path}, listed in the manifest of {manifest.id}, is missing: publish the version again")
+        if _measure(path) != (entry.size, entry.sha256):
+            raise Tampered(f"{path} differs from the manifest of {manifest.id}: publish the version again")
+
+
+def _measure(path: Path) -> tuple[int, str]:
+    sha = hashlib.sha256()
+    size = 0
+    with path.open("rb") as file:
+        while chunk := file.read(_CHUNK):
+            sha.update(chunk)
+            size += len(chunk)
+    return size, sha.hexdigest()

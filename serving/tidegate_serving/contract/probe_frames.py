@@ -1,0 +1,73 @@
+"""Frames between the robustness gate and `python -m tidegate_serving.probe`: a JSON head, then raw tensors.
+
+    4 bytes big-endian length of the head | head (JSON, UTF-8) | tensors in the order of the head's `tensors`
+
+The gate writes `predict` frames to the probe's standard input and reads answers from its standard output; the
+probe's first frame is `loaded` or `failed`. Every answer repeats the request's `token`, so that a process which ends
+with status 0 in the middle is not taken for a success.
+
+    gate to probe   {"kind": "predict", "token": str, "signature": str, "tensors": [...]}
+                    {"kind": "stop", "token": str}
+    probe to gate   {"kind": "loaded", "token": "", "seconds": float, "resident_bytes": int, "signatures": {...}}
+                    {"kind": "failed", "token": "", "code": str, "message": str}          and then it ends
+                    {"kind": "outputs", "token": str, "seconds": float, "resident_bytes": int, "tensors": [...]}
+                    {"kind": "error", "token": str, "code": str, "message": str}           a typed refusal; it lives on
+                    {"kind": "stopped", "token": str}                                      and then it ends
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, BinaryIO
+
+from tidegate_serving.contract.errors import InvalidInput
+from tidegate_serving.contract.formats import check_format
+from tidegate_serving.contract.tensors import Array, decode, describe, encode
+
+FORMAT = "tidegate.probe/1"
+MAX_HEAD = 1 << 24
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """One frame. `head` holds what the kind needs besides kind, token and tensors."""
+
+    kind: str
+    token: str = ""
+    head: Mapping[str, Any] = field(default_factory=dict)
+    tensors: Mapping[str, Array] = field(default_factory=dict)
+
+
+def write_frame(stream: BinaryIO, frame: Frame) -> None:
+    """Writes one frame and flushes."""
+    head = {**frame.head, "format": FORMAT, "kind": frame.kind, "token": frame.token}
+    head["tensors"] = describe(frame.tensors)
+    text = json.dumps(head).encode()
+    stream.write(len(text).to_bytes(4, "big") + text + b"".join(encode(array) for array in frame.tensors.values()))
+    stream.flush()
+
+
+def read_frame(stream: BinaryIO) -> Frame | None:
+    """The next frame, or None at the end of the stream. InvalidInput when it ends or makes no sense in the middle."""
+    length = stream.read(4)
+    if not length:
+        return None
+    size = int.from_bytes(length, "big")
+    if len(length) < 4 or size > MAX_HEAD:
+        raise InvalidInput(f"a probe frame starts with {length!r}: this is no probe stream")
+    head = json.loads(_exactly(stream, size))
+    check_format(head, kind="probe", version="1", where="a probe frame")
+    tensors = {
+        entry["name"]: decode(_exactly(stream, entry["bytes"]), entry["dtype"], tuple(entry["shape"]))
+        for entry in head.pop("tensors")
+    }
+    return Frame(head.pop("kind"), head.pop("token"), head, tensors)
+
+
+def _exactly(stream: BinaryIO, size: int) -> bytes:
+    data = stream.read(size)
+    if len(data) != size:
+        raise InvalidInput(f"a probe frame ends after {len(data)} of {size} bytes: the process ended in the middle")
+    return data

@@ -1,0 +1,1 @@
+"""Sources of our messages and the descriptor set made from them and from TensorFlow Serving."""

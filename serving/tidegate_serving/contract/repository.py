@@ -1,0 +1,44 @@
+"""Where things lie in a model repository: version directories, and verdicts and reports beside them.
+
+    ROOT/NAME/VERSION/            files of the version, `profile/` (training profile), `manifest.json` last
+    ROOT/NAME/VERSION.verdict.json    the signed verdict (a DSSE envelope)
+    ROOT/NAME/VERSION.report/     the verdict for people: `index.html`, `verdict.json`, Data Docs
+
+Publishers, gates, sources and the command line all ask here instead of joining paths of their own.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tidegate_serving.contract.servable import ServableId
+
+PROFILE = "profile"
+
+
+def version_directory(root: Path, id: ServableId) -> Path:
+    """Directory of one version."""
+    return root / id.name / str(id.version)
+
+
+def verdict_path(directory: Path) -> Path:
+    """The verdict that belongs to a version directory."""
+    return directory.with_name(f"{directory.name}.verdict.json")
+
+
+def report_directory(directory: Path) -> Path:
+    """The report that belongs to a version directory."""
+    return directory.with_name(f"{directory.name}.report")
+
+
+def profile_directory(directory: Path) -> Path:
+    """The training profile inside a version directory."""
+    return directory / PROFILE
+
+
+def versions(root: Path, name: str) -> list[int]:
+    """Numbers of the versions published under a name, ascending; an empty list when there are none."""
+    folder = root / name
+    if not folder.is_dir():
+        return []
+    return sorted(int(child.name) for child in folder.iterdir() if child.is_dir() and child.name.isdigit())

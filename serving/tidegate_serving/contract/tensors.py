@@ -1,0 +1,71 @@
+"""Tensors as bytes: raw little-endian values in C order, strings as 64-bit offsets and then their bytes.
+
+Everything that crosses a process uses this layout (probe, workers); golden bytes in the tests hold it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tidegate_serving.contract.errors import InvalidInput
+from tidegate_serving.contract.signature import DTYPES
+
+Array = npt.NDArray[Any]
+
+
+def dtype_name(array: Array) -> str:
+    """The contract's name of an array's dtype; InvalidInput for one that cannot be served."""
+    if array.dtype.kind in "OSU":
+        return "string"
+    name = array.dtype.name
+    if name not in DTYPES:
+        raise InvalidInput(f"dtype {name} cannot be served: use one of {', '.join(DTYPES)}")
+    return name
+
+
+def encode(array: Array) -> bytes:
+    """Bytes of one array. Elements of a string array may be `bytes` or `str`, which is encoded as UTF-8."""
+    if dtype_name(array) != "string":
+        return np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<")).tobytes()
+    items = [item if isinstance(item, bytes) else str(item).encode() for item in array.ravel().tolist()]
+    offsets = np.zeros(len(items) + 1, dtype="<i8")
+    np.cumsum([len(item) for item in items], out=offsets[1:])
+    return offsets.tobytes() + b"".join(items)
+
+
+def decode(data: bytes, dtype: str, shape: tuple[int, ...]) -> Array:
+    """The array that `encode` made; strings come back as objects of `bytes`. InvalidInput when lengths disagree."""
+    count = int(np.prod(shape, dtype=np.int64))
+    if dtype == "string":
+        return _decode_strings(data, count).reshape(shape)
+    if dtype not in DTYPES:
+        raise InvalidInput(f"dtype {dtype!r} cannot be served: use one of {', '.join(DTYPES)}")
+    kind = np.dtype(dtype).newbyteorder("<")
+    if len(data) != count * kind.itemsize:
+        raise InvalidInput(f"{dtype} of shape {list(shape)} takes {count * kind.itemsize} bytes, not {len(data)}")
+    return np.frombuffer(bytearray(data), dtype=kind).reshape(shape)
+
+
+def _decode_strings(data: bytes, count: int) -> Array:
+    head = 8 * (count + 1)
+    if len(data) < head:
+        raise InvalidInput(f"{count} strings need {head} bytes of offsets, not {len(data)}")
+    offsets = np.frombuffer(data, dtype="<i8", count=count + 1)
+    if offsets[0] != 0 or (np.diff(offsets) < 0).any() or int(offsets[-1]) != len(data) - head:
+        raise InvalidInput(f"offsets of {count} strings do not fit their {len(data) - head} bytes")
+    items = np.empty(count, dtype=object)
+    for index in range(count):
+        items[index] = data[head + int(offsets[index]) : head + int(offsets[index + 1])]
+    return items
+
+
+def describe(tensors: Mapping[str, Array]) -> list[dict[str, Any]]:
+    """Name, dtype, shape and length of each tensor's bytes, in the order in which the bytes follow."""
+    return [
+        {"name": name, "dtype": dtype_name(array), "shape": list(array.shape), "bytes": len(encode(array))}
+        for name, array in tensors.items()
+    ]

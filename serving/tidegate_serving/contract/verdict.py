@@ -1,0 +1,168 @@
+"""What the gates found about one version and whether it may serve: findings, gate results and the verdict over them.
+
+`tidegate_validation.decision` makes verdicts; operators, the engine and reports read them. The document is signed as
+a whole (see `signing`), and bound to the manifest's digest, the data, the configuration and the tool's version.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from tidegate_serving.contract.errors import Tampered
+from tidegate_serving.contract.formats import check_format
+from tidegate_serving.contract.servable import ServableId
+
+VERSION = "1"
+
+
+class Outcome(enum.StrEnum):
+    """What a check, a gate or a verdict says. PASS and WARN allow; the others deny unless the policy says otherwise."""
+
+    PASS = "PASS"
+    WARN = "WARN"
+    FAIL = "FAIL"
+    INCONCLUSIVE = "INCONCLUSIVE"
+    ERROR = "ERROR"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One check's result in plain words, with the numbers behind them.
+
+    `check` is the check's short name, `subject` what it is about (a feature, a slice, a probe); `sentence` one plain
+    sentence. `number` with `interval` is the raw distance and its confidence interval, `limit` the rule's margin,
+    `p_value` the adjusted p, `smallest_detectable` what this much data could have shown. `cause` names a diagnosis, for
+    example `{"kind": "constant factor", "factor": 1.609}`; `example` is an input or rows that show the finding.
+    """
+
+    check: str
+    subject: str
+    outcome: Outcome
+    sentence: str
+    number: float | None = None
+    interval: tuple[float, float] | None = None
+    limit: float | None = None
+    p_value: float | None = None
+    smallest_detectable: float | None = None
+    cause: Mapping[str, Any] | None = None
+    example: Mapping[str, Any] | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Finding:
+        """From JSON."""
+        interval = data.get("interval")
+        return cls(
+            **{
+                **data,
+                "outcome": Outcome(data["outcome"]),
+                "interval": (float(interval[0]), float(interval[1])) if interval else None,
+            }
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class GateResult:
+    """All findings of one gate (`expectations`, `quality`, `robustness`, `skew`, ...) and what they add up to."""
+
+    gate: str
+    outcome: Outcome
+    sentence: str
+    findings: tuple[Finding, ...] = ()
+    seconds: float = 0.0
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON."""
+        return {
+            "gate": self.gate,
+            "outcome": self.outcome.value,
+            "sentence": self.sentence,
+            "findings": [finding.to_dict() for finding in self.findings],
+            "seconds": self.seconds,
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> GateResult:
+        """From JSON."""
+        return cls(
+            gate=data["gate"],
+            outcome=Outcome(data["outcome"]),
+            sentence=data["sentence"],
+            findings=tuple(Finding.from_dict(finding) for finding in data["findings"]),
+            seconds=float(data["seconds"]),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Whether one version, as its manifest's digest names it, may serve. Times are RFC 3339 in UTC.
+
+    `baseline` is the manifest digest of the version it was compared with, None for a first version, which `first`
+    marks. `data_digest` and `config_digest` are SHA-256 in hex of the evaluation data and of the gates' configuration.
+    """
+
+    id: ServableId
+    manifest_digest: str
+    outcome: Outcome
+    allowed: bool
+    sentence: str
+    gates: tuple[GateResult, ...]
+    first: bool
+    baseline: str | None
+    data_digest: str
+    config_digest: str
+    tool_version: str
+    issued_at: str
+    expires_at: str
+    notes: tuple[str, ...] = field(default=())
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON, with its format tag."""
+        return {
+            "format": f"tidegate.verdict/{VERSION}",
+            "name": self.id.name,
+            "version": self.id.version,
+            "manifest_digest": self.manifest_digest,
+            "outcome": self.outcome.value,
+            "allowed": self.allowed,
+            "sentence": self.sentence,
+            "gates": [gate.to_dict() for gate in self.gates],
+            "first": self.first,
+            "baseline": self.baseline,
+            "data_digest": self.data_digest,
+            "config_digest": self.config_digest,
+            "tool_version": self.tool_version,
+            "issued_at": self.issued_at,
+            "expires_at": self.expires_at,
+            "notes": list(self.notes),
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any], where: str) -> Verdict:
+        """From JSON; Tampered, naming `where`, when a key is missing or a value is unusable."""
+        check_format(data, kind="verdict", version=VERSION, where=where)
+        try:
+            return cls(
+                id=ServableId(data["name"], int(data["version"])),
+                manifest_digest=data["manifest_digest"],
+                outcome=Outcome(data["outcome"]),
+                allowed=data["allowed"] is True,
+                sentence=data["sentence"],
+                gates=tuple(GateResult.from_dict(gate) for gate in data["gates"]),
+                first=data["first"] is True,
+                baseline=data["baseline"],
+                data_digest=data["data_digest"],
+                config_digest=data["config_digest"],
+                tool_version=data["tool_version"],
+                issued_at=data["issued_at"],
+                expires_at=data["expires_at"],
+                notes=tuple(data["notes"]),
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise Tampered(f"{where} is no usable verdict ({error}): run `tidegate validate` again") from error
