@@ -1,0 +1,88 @@
+# Everything a person, a hook or CI runs. `make` alone lists the targets; each does its own set-up.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+PYTHON ?= python3
+GROUP ?= serving
+BIN := .venv/bin
+NATIVE := serving/native
+RUST := $(shell find $(NATIVE) -name target -prune -o \( -name '*.rs' -o -name 'Cargo.*' -o -name '*.pyi' -o -name pyproject.toml \) -print 2>/dev/null)
+PACKAGES := operators/tidegate_operators pipelines/tidegate pipelines/tidegate_pipelines serving/tidegate_serving validation/tidegate_validation
+# rustup's and Debian's cargo both live on these; tools/toolchain.sh prints the one that is new enough.
+CARGO = $$(tools/toolchain.sh cargo)
+
+.PHONY: help
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-10s %s\n", $$1, $$2 }'
+
+.PHONY: setup
+setup: .venv/.ready ## install everything into .venv
+
+.PHONY: demo
+demo: setup ## three trips on the flights of 2013, for real; writes build/demo/
+	$(BIN)/tidegate demo
+
+.PHONY: test
+test: setup ## the whole test suite; writes build/test.json
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python tests/run.py
+
+.PHONY: check
+check: setup ## format, lint, types, imports, stub; part of `make test`
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy $(PACKAGES) tests
+	$(BIN)/lint-imports --no-logo
+	$(BIN)/python serving/tidegate_serving/contract/protos/generate.py --check
+	MYPYPATH=$(NATIVE) $(BIN)/python -m mypy.stubtest tidegate_native
+	cd $(NATIVE) && $(CARGO) fmt --all --check
+	cd $(NATIVE) && $(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+
+.PHONY: format
+format: setup ## format Python and Rust
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+	cd $(NATIVE) && $(CARGO) fmt --all
+
+.PHONY: bench
+bench: setup ## measure GROUP (serving); writes build/bench.json
+	tools/toolchain.sh debian h2load:nghttp2-client wrk:wrk
+	$(BIN)/python -m tests.bench.$(GROUP)
+
+.PHONY: lock
+lock: .tools/uv ## renew requirements.lock from pyproject.toml
+	mkdir -p build/lock
+	sed '/"tidegate-native/d' pyproject.toml > build/lock/pyproject.toml
+	$$(cat .tools/uv) pip compile build/lock/pyproject.toml --group build/lock/pyproject.toml:dev --extra demo \
+	  --universal --python-version 3.11 --generate-hashes --no-header --no-annotate -q -o requirements.lock
+
+.PHONY: protos
+protos: .venv/.packages ## make the descriptor set from the .proto files
+	$(BIN)/python serving/tidegate_serving/contract/protos/generate.py
+
+.PHONY: clean
+clean: ## remove what was built, but not .venv
+	rm -rf build dist $(NATIVE)/target
+
+# --- set-up, each step a file that make can compare ---------------------------------------------------------------
+
+.tools/uv:
+	mkdir -p .tools
+	tools/toolchain.sh uv $(PYTHON) > .tools/uv.new && mv .tools/uv.new .tools/uv
+
+.venv/.packages: requirements.lock .tools/uv
+	test -x $(BIN)/python || $$(cat .tools/uv) venv -q --python $(PYTHON) .venv
+	$$(cat .tools/uv) pip sync -q --python .venv requirements.lock
+	rm -f .venv/.ready
+	touch $@
+
+.venv/.native: .venv/.packages $(RUST)
+	rm -rf build/wheel
+	PATH="$$(dirname "$(CARGO)"):$$PATH" $(BIN)/maturin build -q --release --locked -m $(NATIVE)/Cargo.toml -i $(BIN)/python --out build/wheel
+	$$(cat .tools/uv) pip install -q --python .venv --no-deps --reinstall build/wheel/*.whl
+	touch $@
+
+.venv/.ready: .venv/.packages .venv/.native pyproject.toml
+	$$(cat .tools/uv) pip install -q --python .venv --no-deps -e .
+	touch $@

@@ -1,0 +1,93 @@
+"""Runs everything that `make test` promises: the checks, pytest and cargo test, and writes `build/test.json`.
+
+Called by the Makefile with the virtual environment's Python; ends with one plain line and a matching exit status.
+A skipped test counts as a failure, because a missing dependency is an error.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import xml.etree.ElementTree as ElementTree
+from dataclasses import dataclass, field
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+BUILD = ROOT / "build"
+CARGO_RESULT = re.compile(r"^test result: \w+\. (\d+) passed; (\d+) failed; (\d+) ignored", re.MULTILINE)
+
+
+@dataclass
+class Tally:
+    """What passed, failed and was skipped so far; names only for the last."""
+
+    passed: int = 0
+    failed: int = 0
+    skipped: list[str] = field(default_factory=list)
+
+    def add(self, passed: int, failed: int) -> None:
+        """Adds counts."""
+        self.passed += passed
+        self.failed += failed
+
+
+def run_checks(tally: Tally) -> None:
+    """`make check` counts as one test."""
+    status = subprocess.run(["make", "--no-print-directory", "check"], cwd=ROOT, check=False).returncode
+    tally.add(int(status == 0), int(status != 0))
+
+
+def run_pytest(tally: Tally) -> None:
+    """Adds pytest's results, read from its JUnit file; a run without one counts as a failure."""
+    report = BUILD / "pytest.xml"
+    report.unlink(missing_ok=True)
+    command = [sys.executable, "-m", "pytest", "-q", "--durations=10", f"--junit-xml={report}"]
+    status = subprocess.run(command, cwd=ROOT, check=False).returncode
+    if not report.exists():
+        tally.add(0, 1)
+        return
+    failed_before = tally.failed
+    for case in ElementTree.parse(report).iter("testcase"):
+        name = f"{case.get('classname')}::{case.get('name')}"
+        if case.find("skipped") is not None:
+            tally.skipped.append(name)
+        elif case.find("failure") is not None or case.find("error") is not None:
+            tally.add(0, 1)
+        else:
+            tally.add(1, 0)
+    if status != 0 and tally.failed == failed_before and not tally.skipped:
+        tally.add(0, 1)
+
+
+def run_cargo(tally: Tally) -> None:
+    """Adds cargo's results; ignored tests count as skipped."""
+    cargo = subprocess.run([ROOT / "tools/toolchain.sh", "cargo"], capture_output=True, text=True, check=True)
+    command = [cargo.stdout.strip(), "test", "--workspace", "--locked", "--no-fail-fast"]
+    done = subprocess.run(command, cwd=ROOT / "serving/native", stdout=subprocess.PIPE, text=True, check=False)
+    print(done.stdout)
+    before = tally.failed
+    for passed, failed, ignored in CARGO_RESULT.findall(done.stdout):
+        tally.add(int(passed), int(failed))
+        tally.skipped += ["ignored cargo test"] * int(ignored)
+    if done.returncode != 0 and tally.failed == before:
+        tally.add(0, 1)
+
+
+def main() -> int:
+    """Runs all three, says how it went and returns the exit status."""
+    BUILD.mkdir(exist_ok=True)
+    tally = Tally()
+    for part in (run_checks, run_cargo, run_pytest):
+        part(tally)
+    result = {"passed": tally.passed, "failed": tally.failed, "skipped": tally.skipped}
+    (BUILD / "test.json").write_text(json.dumps(result, indent=1) + "\n")
+    for name in tally.skipped:
+        print(f"skipped, which counts as a failure: {name}")
+    print(f"{tally.passed} passed, {tally.failed} failed, {len(tally.skipped)} skipped")
+    return int(bool(tally.failed or tally.skipped or not tally.passed))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

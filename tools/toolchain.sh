@@ -1,0 +1,58 @@
+#!/usr/bin/env bash
+# Finds the tools that the Makefile needs, installing Debian packages where the user is root, and prints their paths.
+#   toolchain.sh uv PYTHON          path of uv, put into .tools/venv if the machine has none
+#   toolchain.sh cargo              path of a cargo that is new enough
+#   toolchain.sh debian COMMAND:PACKAGE...   makes sure that the commands are there
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+RUST_NEEDED=88
+
+install() {
+    if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
+        echo "tidegate needs $*: run 'sudo apt-get install $*' and try again" >&2
+        exit 1
+    fi
+    echo "installing $* from Debian" >&2
+    DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends "$@" >&2 ||
+        { apt-get update -qq >&2 && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends "$@" >&2; }
+}
+
+new_enough() {
+    [ -x "$1" ] && [ -x "$(dirname "$1")/rustc" ] &&
+        [ "$("$(dirname "$1")/rustc" --version | sed -E 's/^rustc 1\.([0-9]+).*/\1/')" -ge "$RUST_NEEDED" ] 2>/dev/null
+}
+
+find_uv() {
+    mkdir -p .tools
+    if ! command -v uv; then
+        "$1" -c 'import ensurepip' 2>/dev/null || install python3-venv
+        [ -x .tools/venv/bin/uv ] || { "$1" -m venv .tools/venv && .tools/venv/bin/pip install -q uv >&2; }
+        echo "$PWD/.tools/venv/bin/uv"
+    fi
+}
+
+find_cargo() {
+    local found
+    for found in "$(command -v cargo || true)" "$HOME/.cargo/bin/cargo" /usr/bin/cargo; do
+        new_enough "$found" && { echo "$found"; return; }
+    done
+    install rustc-web cargo-web rustfmt-web rust-web-clippy
+    new_enough /usr/bin/cargo || { echo "tidegate needs Rust 1.$RUST_NEEDED or newer and found $(/usr/bin/rustc --version)" >&2; exit 1; }
+    echo /usr/bin/cargo
+}
+
+find_commands() {
+    local pair missing=()
+    for pair in "$@"; do
+        command -v "${pair%%:*}" >/dev/null || missing+=("${pair##*:}")
+    done
+    [ ${#missing[@]} = 0 ] || install "${missing[@]}"
+}
+
+case "${1:-}" in
+    uv) find_uv "${2:-python3}" ;;
+    cargo) find_cargo ;;
+    debian) shift; find_commands "$@" ;;
+    *) sed -n '2,6p' "$0" >&2; exit 2 ;;
+esac
