@@ -107,8 +107,8 @@ def read_verdict(path: Path, keys: Sequence[Ed25519PublicKey]) -> Verdict:
         raise NotAdmitted(f"{path} is missing: run `tidegate validate` on this version first") from error
     try:
         envelope = json.loads(data)
-        payload = base64.b64decode(envelope["payload"], validate=True)
-        signatures = {entry["keyid"]: base64.b64decode(entry["sig"], validate=True) for entry in envelope["signatures"]}
+        payload = _exact_base64(envelope["payload"])
+        signatures = {entry["keyid"]: _exact_base64(entry["sig"]) for entry in envelope["signatures"]}
         right_type = envelope["payloadType"] == PAYLOAD_TYPE
     except (ValueError, KeyError, TypeError) as error:
         raise Tampered(f"{path} is no signed verdict ({error}): run `tidegate validate` again") from error
@@ -132,6 +132,14 @@ def _signed(key: Ed25519PublicKey, signature: bytes, payload: bytes) -> bool:
     except InvalidSignature:
         return False
     return True
+
+
+def _exact_base64(text: str) -> bytes:
+    """Decodes, and refuses a text whose unused bits are set: no two envelopes shall pass for the same verdict."""
+    data = base64.b64decode(text, validate=True)
+    if base64.b64encode(data).decode() != text:
+        raise ValueError("base64 with stray bits")
+    return data
 
 
 def _encoding(payload: bytes) -> bytes:

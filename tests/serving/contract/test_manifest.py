@@ -1,0 +1,109 @@
+"""A manifest lists exactly the bytes of a version: what is changed, missing or added is found and named."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tidegate_serving.contract.errors import InvalidInput, NotFound, Tampered, Unsupported
+from tidegate_serving.contract.manifest import FileEntry, Manifest, describe_files, read_manifest, verify_files
+from tidegate_serving.contract.servable import ServableId
+from tidegate_serving.contract.signature import Signature, TensorSpec
+
+SIGNATURE = Signature((TensorSpec("x", "float32", (-1, 4)),), (TensorSpec("y", "float32", (-1,)),))
+
+
+@pytest.fixture
+def version(tmp_path: Path) -> Path:
+    directory = tmp_path / "half" / "3"
+    (directory / "nested").mkdir(parents=True)
+    (directory / "model.bin").write_bytes(b"weights")
+    (directory / "nested" / "vocabulary.txt").write_bytes(b"one\ntwo\n")
+    manifest = Manifest(
+        id=ServableId("half", 3),
+        platform="python",
+        signatures={"serving_default": SIGNATURE},
+        files=describe_files(directory),
+        created_at="2013-06-01T00:00:00Z",
+        example={"x": [1.0, 2.0, 3.0, 4.0]},
+        metadata={"author": "team"},
+    )
+    manifest.write(directory)
+    return directory
+
+
+def test_reads_back_what_was_written(version: Path) -> None:
+    manifest, digest = read_manifest(version)
+    assert manifest.id == ServableId("half", 3)
+    assert manifest.signatures == {"serving_default": SIGNATURE}
+    assert [entry.path for entry in manifest.files] == ["model.bin", "nested/vocabulary.txt"]
+    assert manifest.to_bytes() == (version / "manifest.json").read_bytes()
+    assert len(digest) == 64
+    verify_files(manifest, version)
+
+
+@pytest.mark.parametrize("name", ["model.bin", "nested/vocabulary.txt"])
+def test_one_flipped_byte_is_named(version: Path, name: str) -> None:
+    manifest, _ = read_manifest(version)
+    data = bytearray((version / name).read_bytes())
+    data[0] ^= 1
+    (version / name).write_bytes(data)
+    with pytest.raises(Tampered, match=name):
+        verify_files(manifest, version)
+
+
+def test_missing_and_unlisted_files_are_named(version: Path) -> None:
+    manifest, _ = read_manifest(version)
+    (version / "extra.so").write_bytes(b"")
+    with pytest.raises(Tampered, match=r"extra\.so is not listed"):
+        verify_files(manifest, version)
+    (version / "extra.so").unlink()
+    (version / "model.bin").unlink()
+    with pytest.raises(Tampered, match=r"model\.bin.* is missing"):
+        verify_files(manifest, version)
+
+
+def test_links_are_refused(version: Path, tmp_path: Path) -> None:
+    manifest, _ = read_manifest(version)
+    (version / "link").symlink_to(tmp_path)
+    with pytest.raises(InvalidInput, match="link"):
+        describe_files(version)
+    with pytest.raises(Tampered, match="link"):
+        verify_files(manifest, version)
+
+
+def test_half_a_directory_is_not_complete(version: Path) -> None:
+    (version / "manifest.json").unlink()
+    with pytest.raises(NotFound, match="not complete"):
+        read_manifest(version)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "error"),
+    [
+        ("tidegate.manifest/1", "tidegate.manifest/2", Unsupported),
+        ("tidegate.manifest/1", "tidegate.verdict/1", Unsupported),
+        ('"platform"', '"platfrom"', Tampered),
+        ('"float32"', '"float31"', Tampered),
+        ("{", "[", Tampered),
+        ("model.bin", "../model.bin", Tampered),
+    ],
+)
+def test_unusable_manifests_are_refused(version: Path, old: str, new: str, error: type[Exception]) -> None:
+    path = version / "manifest.json"
+    path.write_text(path.read_text().replace(old, new, 1))
+    with pytest.raises(error, match=r"manifest\.json"):
+        read_manifest(version)
+
+
+def test_one_minor_ahead_is_read(version: Path) -> None:
+    path = version / "manifest.json"
+    path.write_text(path.read_text().replace("tidegate.manifest/1", "tidegate.manifest/1.1"))
+    assert read_manifest(version)[0].platform == "python"
+
+
+@pytest.mark.parametrize("path", ["/etc/passwd", "../x", "a/../../x", ""])
+def test_entries_stay_inside(path: str) -> None:
+    with pytest.raises(InvalidInput, match="inside the version directory"):
+        FileEntry(path, 0, "")
