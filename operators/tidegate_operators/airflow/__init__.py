@@ -1,0 +1,1 @@
+"""The Airflow provider: operators, hook and links over `tidegate_operators.steps`."""

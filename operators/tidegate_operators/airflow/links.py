@@ -1,0 +1,28 @@
+"""The button on a task that opens the report of the verdict; Airflow asks for its address once the task has run.
+
+It reads the operator's rendered `directory` and leads to the page that the gate wrote beside it.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tidegate_operators.airflow.compat import BaseOperatorLink
+from tidegate_serving.contract.repository import report_directory
+
+if TYPE_CHECKING:
+    from tidegate_operators.airflow.compat import BaseOperator
+
+
+class VerdictReportLink(BaseOperatorLink):
+    """Leads to `index.html` of the version's report, as a `file:` address."""
+
+    name = "Verdict report"
+
+    def get_link(self, operator: BaseOperator, *, ti_key: Any) -> str:
+        """The address of the page, empty where the operator names no version directory."""
+        directory = getattr(operator, "directory", None)
+        if not directory:
+            return ""
+        return (report_directory(Path(directory).absolute()) / "index.html").as_uri()

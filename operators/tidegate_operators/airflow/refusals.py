@@ -1,0 +1,25 @@
+"""How a step's error ends an Airflow task: a no fails it at once, what may pass with time is left to its retries.
+
+Operators run steps inside `steps_errors`; out comes Airflow's own exception with the one sentence of ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from tidegate_operators.airflow.compat import AirflowException, AirflowFailException
+from tidegate_serving.contract.errors import DeadlinePassed, ResourceExhausted, TidegateError, Unavailable
+
+_MAY_PASS = (Unavailable, DeadlinePassed, ResourceExhausted)
+
+
+@contextmanager
+def steps_errors() -> Iterator[None]:
+    """AirflowFailException, which is not retried, for every error of ours that time does not heal."""
+    try:
+        yield
+    except _MAY_PASS as error:
+        raise AirflowException(error.message) from error
+    except TidegateError as error:
+        raise AirflowFailException(error.message) from error

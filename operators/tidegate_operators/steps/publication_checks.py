@@ -1,0 +1,96 @@
+"""Checks that what a training job hands to `publish` fits together: signatures, example row, training columns.
+
+Everything here reads and raises InvalidInput naming the column or input; nothing is written.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from tidegate_serving.contract.errors import InvalidInput
+from tidegate_serving.contract.signature import Signature, TensorSpec
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+def inputs_by_name(signatures: Mapping[str, Signature]) -> dict[str, TensorSpec]:
+    """Every input of every signature. InvalidInput where two signatures disagree about one, or there is none."""
+    if not signatures:
+        raise InvalidInput("a version needs at least one signature, usually under the name 'serving_default'")
+    found: dict[str, TensorSpec] = {}
+    for signature in signatures.values():
+        for spec in signature.inputs:
+            if found.setdefault(spec.name, spec) != spec:
+                raise InvalidInput(f"input {spec.name!r} has two dtypes or shapes in the signatures: make them agree")
+    return found
+
+
+def profiled_features(signatures: Mapping[str, Signature], event_time: str | None) -> tuple[str, ...]:
+    """Inputs whose distribution is profiled: one value per row, the time of the event apart."""
+    return tuple(
+        name
+        for name, spec in inputs_by_name(signatures).items()
+        if name != event_time and all(size == 1 for size in spec.shape[1:])
+    )
+
+
+def plain_example(example: Mapping[str, Any]) -> dict[str, Any]:
+    """The row in JSON's own types: numpy scalars and arrays become Python's, UTF-8 bytes become str."""
+    return {name: _plain(value) for name, value in example.items()}
+
+
+def check_example(example: Mapping[str, Any], signatures: Mapping[str, Signature]) -> None:
+    """InvalidInput unless `example` has one usable value for each input and for nothing else."""
+    inputs = inputs_by_name(signatures)
+    missing = [name for name in inputs if name not in example]
+    if missing:
+        raise InvalidInput(f"the example lacks a value for input {', '.join(missing)}: give one value per input")
+    unknown = [name for name in example if name not in inputs]
+    if unknown:
+        raise InvalidInput(f"the example has {', '.join(unknown)}, which no signature takes: remove it")
+    for name, spec in inputs.items():
+        for value in _flat(example[name]):
+            if not _fits(value, spec.dtype):
+                raise InvalidInput(f"the example's value {value!r} for input {name} is no {spec.dtype}")
+
+
+def check_training(
+    training: pa.Table, signatures: Mapping[str, Signature], label: str | None, event_time: str | None
+) -> None:
+    """InvalidInput unless the training data has rows and a column for each profiled input, label and event time."""
+    wanted = [*profiled_features(signatures, event_time), *(name for name in (label, event_time) if name)]
+    missing = [name for name in wanted if name not in training.column_names]
+    if missing:
+        raise InvalidInput(
+            f"the training data lacks {', '.join(missing)} (it has {', '.join(training.column_names)}): "
+            "its columns must bear the names of the signature's inputs, the label and the event time"
+        )
+    if training.num_rows == 0:
+        raise InvalidInput("the training data has no rows: a profile of nothing says nothing")
+
+
+def _plain(value: Any) -> Any:
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return value.decode() if isinstance(value, bytes) else value
+
+
+def _flat(value: Any) -> list[Any]:
+    if isinstance(value, list | tuple):
+        return [leaf for item in value for leaf in _flat(item)]
+    return [value]
+
+
+def _fits(value: Any, dtype: str) -> bool:
+    if dtype == "string":
+        return isinstance(value, str)
+    if dtype == "bool":
+        return isinstance(value, bool)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    return math.isfinite(value) if dtype.startswith("float") else isinstance(value, int)

@@ -1,0 +1,91 @@
+"""Pushes one version into an engine through its RPC Source, beside the version that serves, and waits for AVAILABLE.
+
+In comes a version directory that a verdict admits, from an orchestrator or the command line; out goes the whole wanted
+set to the engine, and, where the engine refuses or the load fails, the set as it was before.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from tidegate_operators.steps.verdict_file import verdict_digest
+from tidegate_operators.steps.wanted import Wanted, read_wanted, set_wanted
+from tidegate_serving.contract.errors import FailedPrecondition, Tampered, TidegateError
+from tidegate_serving.contract.manifest import read_manifest
+from tidegate_serving.contract.repository import verdict_path
+from tidegate_serving.contract.servable import ServableId, State
+from tidegate_serving.control_client import Aspired, ControlClient
+
+
+@dataclass(frozen=True, slots=True)
+class Pushed:
+    """A version that is AVAILABLE; `beside` is the version that ordinary clients get, None for a first version."""
+
+    id: ServableId
+    manifest_digest: str
+    beside: int | None
+    revision: int
+
+
+def push(
+    *, directory: Path, control: str, verdict: str | None = None, timeout: float = 120.0, reason: str = ""
+) -> Pushed:
+    """Loads the version in `directory` beside the one that serves; ordinary clients notice nothing.
+
+    `control` is the engine's control address, `host:port`; `verdict` the SHA-256 of the verdict's file as the
+    gate wrote it, checked where given; `timeout` in seconds. Pushing what is live already changes nothing.
+
+    Raises what the engine says where it refuses (NotAdmitted, Tampered, PermissionRefused, ModelFailed, ...) and
+    DeadlinePassed; the engine then holds what it held before.
+    """
+    directory = directory.absolute()
+    manifest, manifest_digest = read_manifest(directory)
+    if verdict is not None:
+        _check_verdict(directory, verdict)
+    id = manifest.id
+    candidate = Aspired(id.version, directory, manifest_digest)
+    with ControlClient(control) as client:
+        before = read_wanted(client, id.name)
+        _check_number_is_free(before, candidate)
+        after = before.adding(candidate)
+        revision = set_wanted(client, after, reason or f"push {id}")
+        try:
+            client.wait_until(id.name, id.version, State.AVAILABLE, timeout)
+        except TidegateError:
+            set_wanted(client, before, f"{id} did not become available")
+            raise
+    beside = after.stable if before.get(id.version) is None and before.versions else None
+    return Pushed(id, manifest_digest, beside, revision)
+
+
+def withdraw(*, control: str, servable: str, version: int, reason: str) -> bool:
+    """Un-aspires a candidate, so that a refusal leaves nothing behind; False where it was not wanted anyway.
+
+    FailedPrecondition for the version that ordinary clients get: only a promotion or a rollback takes that away.
+    """
+    with ControlClient(control) as client:
+        wanted = read_wanted(client, servable)
+        if wanted.get(version) is None:
+            return False
+        if wanted.stable == version:
+            raise FailedPrecondition(
+                f"{servable}:{version} is what ordinary clients get: roll back or promote another version instead"
+            )
+        set_wanted(client, wanted.without(version), reason)
+    return True
+
+
+def _check_verdict(directory: Path, expected: str) -> None:
+    path = verdict_path(directory)
+    if verdict_digest(path) != expected:
+        raise Tampered(f"{path} is not the verdict that the gate handed over: validate the version again")
+
+
+def _check_number_is_free(before: Wanted, candidate: Aspired) -> None:
+    live = before.get(candidate.version)
+    if live is not None and live.manifest_digest != candidate.manifest_digest:
+        raise FailedPrecondition(
+            f"{before.servable}:{candidate.version} is live with other files ({live.path}): "
+            "publish the new files under a new version number"
+        )

@@ -1,0 +1,126 @@
+"""Runs the gates over one version and signs what they say with the validator's key.
+
+In come the version directory, the evaluation data and the version to compare with; out go the signed verdict and its
+report beside the directory, and their whereabouts to whoever pushes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tidegate_operators.steps.wanted import read_wanted
+from tidegate_serving.contract.errors import InvalidInput, NotFound, Refused
+from tidegate_serving.contract.manifest import Manifest, read_manifest
+from tidegate_serving.contract.repository import report_directory, verdict_path
+from tidegate_serving.contract.signing import load_private_key, write_verdict
+from tidegate_serving.contract.verdict import Verdict
+from tidegate_serving.control_client import ControlClient
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from tidegate_validation.gates import ValidationRequest
+
+
+@dataclass(frozen=True, slots=True)
+class Validated:
+    """The verdict, where it lies signed, the SHA-256 of that file in hex, and the report for people."""
+
+    verdict: Verdict
+    verdict_path: Path
+    verdict_digest: str
+    report: Path
+
+
+def validate(
+    *,
+    directory: Path,
+    held_out: Path,
+    private_key: Path,
+    baseline: Path | None = None,
+    training: Path | None = None,
+    log_root: Path | None = None,
+    policy: Path | None = None,
+) -> Validated:
+    """Judges the version in `directory` and writes the signed verdict, whether it allows or denies.
+
+    `held_out` and `training` are Parquet files with one column per input and the manifest's label; `baseline` the
+    directory of the version that serves now (see `find_baseline`), None for a first version; `log_root` the inference
+    log, for the skew gate; `policy` a TOML file.
+
+    NotFound or InvalidInput for evidence that cannot be read. A gate that fails to run is a finding with outcome ERROR,
+    which denies. Ask `require_allowed` where a no shall be an error.
+    """
+    from tidegate_validation.gates import validate as run_gates
+    from tidegate_validation.report import write_report
+
+    key = load_private_key(private_key)
+    directory = directory.absolute()
+    manifest, _ = read_manifest(directory)
+    request = _request(manifest, directory, held_out, baseline, training, log_root, policy)
+    verdict = run_gates(request)
+    path = verdict_path(directory)
+    verdict_digest = write_verdict(verdict, path, key)
+    report = write_report(verdict, report_directory(directory))
+    return Validated(verdict, path, verdict_digest, report)
+
+
+def require_allowed(validated: Validated) -> Validated:
+    """The same, or Refused with the verdict's sentence where it does not allow the version."""
+    if not validated.verdict.allowed:
+        raise Refused(validated.verdict.sentence)
+    return validated
+
+
+def find_baseline(*, control: str, directory: Path) -> Path | None:
+    """Directory of the version that ordinary clients get now, for comparison with the candidate in `directory`.
+
+    None where nothing serves under the candidate's name, or the candidate itself does. Raises Unavailable where the
+    engine does not answer: a candidate must not pass as a first version because the engine was down.
+    """
+    id = read_manifest(directory)[0].id
+    with ControlClient(control) as client:
+        wanted = read_wanted(client, id.name)
+    if wanted.stable is None or wanted.stable == id.version:
+        return None
+    serving = wanted.get(wanted.stable)
+    return None if serving is None else serving.path
+
+
+def _request(
+    manifest: Manifest,
+    directory: Path,
+    held_out: Path,
+    baseline: Path | None,
+    training: Path | None,
+    log_root: Path | None,
+    policy: Path | None,
+) -> ValidationRequest:
+    from tidegate_validation.gates import Policy, ValidationRequest
+
+    if manifest.label is None:
+        raise InvalidInput(f"{manifest.id} names no label column, so nothing can be judged: publish it with a label")
+    return ValidationRequest(
+        candidate=directory,
+        baseline=baseline,
+        held_out=_read_table(held_out, "held-out data"),
+        training=None if training is None else _read_table(training, "training data"),
+        label=manifest.label,
+        log_root=log_root,
+        serving_model=manifest.id.name if log_root is not None else None,
+        policy=Policy.load(policy),
+        report=report_directory(directory),
+    )
+
+
+def _read_table(path: Path, what: str) -> pa.Table:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    if not path.is_file():
+        raise NotFound(f"{what} {path} is missing: give the path of a Parquet file")
+    try:
+        return pq.read_table(path)
+    except (pa.ArrowInvalid, OSError) as error:
+        raise InvalidInput(f"{what} {path} is no Parquet file ({error})") from error
