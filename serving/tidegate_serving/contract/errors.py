@@ -139,6 +139,11 @@ def error_from(grpc_code: int, message: str) -> TidegateError:
     return _BY_GRPC_CODE.get(grpc_code, TidegateError)(message)
 
 
+def error_of(code: str, message: str) -> TidegateError:
+    """The error that a stable code such as `tampered` stands for, for clients that read one from a status or event."""
+    return _BY_CODE.get(code, TidegateError)(message)
+
+
 _BY_GRPC_CODE: dict[int, type[TidegateError]] = {
     kind.grpc_code: kind
     for kind in (
@@ -156,3 +161,6 @@ _BY_GRPC_CODE: dict[int, type[TidegateError]] = {
         Tampered,
     )
 }
+
+_KINDS: tuple[type[TidegateError], ...] = (*_BY_GRPC_CODE.values(), NotAdmitted, Refused)
+_BY_CODE: dict[str, type[TidegateError]] = {kind.code: kind for kind in _KINDS}

@@ -1,0 +1,147 @@
+"""A client of the engine's gRPC door, with numpy arrays in and out and TensorFlow Serving's protocol underneath.
+
+Programs, the command line and the operators ask models here; any TensorFlow Serving server answers it as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self
+
+import grpc
+import numpy.typing as npt
+
+from tidegate_serving.contract.messages import message
+from tidegate_serving.contract.servable import ServableId, State, StateChange
+from tidegate_serving.contract.signature import SERVING_DEFAULT, Signature, TensorSpec
+from tidegate_serving.contract.tensors import Array
+from tidegate_serving.tensor_proto import dtype_of, fill, to_array
+from tidegate_serving.wire_errors import CHANNEL_OPTIONS, from_rpc
+
+REQUEST_ID_KEY = "x-request-id"
+_PREDICTION = "/tensorflow.serving.PredictionService/"
+_MODEL = "/tensorflow.serving.ModelService/"
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """Outputs by name, batch on axis 0, and the model and version that gave them."""
+
+    outputs: Mapping[str, Array]
+    model: str
+    version: int
+
+
+class Client:
+    """Asks models at `address` (host:port). A context manager; safe to share between threads.
+
+    Every call raises the contract's errors: NotFound for an unknown model, version or label, InvalidInput for inputs
+    that do not fit the signature, DeadlinePassed after `timeout` seconds, Unavailable when nobody answers.
+    """
+
+    def __init__(self, address: str) -> None:
+        self._address = address
+        self._channel = grpc.insecure_channel(address, options=CHANNEL_OPTIONS)
+
+    def predict(
+        self,
+        model: str,
+        inputs: Mapping[str, npt.ArrayLike],
+        *,
+        version: int | None = None,
+        label: str | None = None,
+        signature: str = SERVING_DEFAULT,
+        request_id: str | None = None,
+        timeout: float = 10.0,
+    ) -> Prediction:
+        """Runs the model on inputs by name, batch on axis 0; strings may be `str` or `bytes`.
+
+        Without version and label the label `stable` answers if there is one, else the newest version. `request_id`
+        goes into the inference log and decides about sampling and teeing; the engine makes one where it is None.
+        """
+        request = message("tensorflow.serving.PredictRequest")()
+        _fill_spec(request.model_spec, model, version, label)
+        request.model_spec.signature_name = signature
+        for name, value in inputs.items():
+            fill(request.inputs[name], _as_array(value))
+        metadata = () if request_id is None else ((REQUEST_ID_KEY, request_id),)
+        answer = self._call(_PREDICTION + "Predict", request, "PredictResponse", timeout, metadata)
+        outputs = {name: to_array(proto) for name, proto in answer.outputs.items()}
+        return Prediction(outputs, answer.model_spec.name, answer.model_spec.version.value)
+
+    def model_status(self, model: str, *, timeout: float = 10.0) -> list[StateChange]:
+        """The latest state of each version that the engine knows of, newest version first."""
+        request = message("tensorflow.serving.GetModelStatusRequest")()
+        _fill_spec(request.model_spec, model, None, None)
+        answer = self._call(_MODEL + "GetModelStatus", request, "GetModelStatusResponse", timeout)
+        return [
+            StateChange(
+                ServableId(model, status.version),
+                State(status.state),
+                str(status.status.error_code) if status.status.error_code else "",
+                status.status.error_message,
+                0,
+            )
+            for status in answer.model_version_status
+        ]
+
+    def signatures(
+        self, model: str, *, version: int | None = None, label: str | None = None, timeout: float = 10.0
+    ) -> dict[str, Signature]:
+        """The ways to call a version, by signature name."""
+        request = message("tensorflow.serving.GetModelMetadataRequest")(metadata_field=["signature_def"])
+        _fill_spec(request.model_spec, model, version, label)
+        answer = self._call(_PREDICTION + "GetModelMetadata", request, "GetModelMetadataResponse", timeout)
+        found = message("tensorflow.serving.SignatureDefMap").FromString(answer.metadata["signature_def"].value)
+        return {name: _signature(definition) for name, definition in found.signature_def.items()}
+
+    def close(self) -> None:
+        """Closes the connection; calls under way fail."""
+        self._channel.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _call(
+        self, method: str, request: Any, answer: str, timeout: float, metadata: tuple[tuple[str, str], ...] = ()
+    ) -> Any:
+        decode = message(f"tensorflow.serving.{answer}").FromString
+        call = self._channel.unary_unary(
+            method, request_serializer=type(request).SerializeToString, response_deserializer=decode
+        )
+        try:
+            return call(request, timeout=timeout, metadata=metadata)
+        except grpc.RpcError as error:
+            raise from_rpc(error, self._address) from error
+
+
+def _fill_spec(spec: Any, model: str, version: int | None, label: str | None) -> None:
+    spec.name = model
+    if version is not None:
+        spec.version.value = version
+    elif label is not None:
+        spec.version_label = label
+
+
+def _as_array(value: npt.ArrayLike) -> Array:
+    import numpy as np
+
+    return np.asarray(value)
+
+
+def _signature(definition: Any) -> Signature:
+    return Signature(_specs(definition.inputs), _specs(definition.outputs), definition.method_name)
+
+
+def _specs(tensors: Mapping[str, Any]) -> tuple[TensorSpec, ...]:
+    return tuple(
+        TensorSpec(name, dtype_of(info.dtype), tuple(dimension.size for dimension in info.tensor_shape.dim))
+        for name, info in sorted(tensors.items())
+    )

@@ -1,0 +1,105 @@
+"""Turns plain values from TOML, variables and command lines into the types that a config dataclass declares.
+
+`config` hands in dictionaries; out come frozen dataclasses, or InvalidInput with the key, the value and the cure.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import os
+import types
+import typing
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from tidegate_serving.contract.errors import InvalidInput
+
+_TRUE = {"1", "true", "yes", "on"}
+_FALSE = {"0", "false", "no", "off"}
+
+
+def nearest(key: str, known: Iterable[str], cutoff: float = 0.5) -> str | None:
+    """The known key most like `key`, or None."""
+    found = difflib.get_close_matches(key, list(known), n=1, cutoff=cutoff)
+    return found[0] if found else None
+
+
+def convert(kind: Any, values: Mapping[str, Any], where: str) -> Any:
+    """A dataclass of `kind` from values by field name."""
+    types_by_name = typing.get_type_hints(kind)
+    known = [field.name for field in dataclasses.fields(kind)]
+    made: dict[str, Any] = {}
+    for key, value in values.items():
+        if key not in known:
+            near = nearest(key, known)
+            hint = f"did you mean {near}?" if near else f"known are {', '.join(known)}"
+            raise InvalidInput(f"{where} has an unknown key {key!r}: {hint}")
+        made[key] = _value(types_by_name[key], value, f"{where}: {key}")
+    return kind(**made)
+
+
+def _value(kind: Any, value: Any, where: str) -> Any:
+    origin = typing.get_origin(kind)
+    if origin in (types.UnionType, typing.Union):
+        return _optional(kind, value, where)
+    if origin is tuple:
+        return _list(typing.get_args(kind)[0], value, where)
+    if origin is not None:
+        return _table(typing.get_args(kind)[1], value, where)
+    if dataclasses.is_dataclass(kind):
+        if dataclasses.is_dataclass(value):
+            return value
+        return convert(kind, _mapping(value, where), where)
+    return _scalar(kind, value, where)
+
+
+def _optional(kind: Any, value: Any, where: str) -> Any:
+    inner = next(argument for argument in typing.get_args(kind) if argument is not type(None))
+    return None if value is None or value == "" else _value(inner, value, where)
+
+
+def _list(kind: Any, value: Any, where: str) -> tuple[Any, ...]:
+    if isinstance(value, str):
+        value = [part for part in value.split(os.pathsep) if part]
+    if not isinstance(value, list | tuple):
+        raise InvalidInput(f"{where} is {value!r}: use a list")
+    return tuple(_value(kind, item, where) for item in value)
+
+
+def _table(kind: Any, value: Any, where: str) -> dict[str, Any]:
+    return {str(key): _value(kind, item, f"{where}.{key}") for key, item in _mapping(value, where).items()}
+
+
+def _mapping(value: Any, where: str) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise InvalidInput(f"{where} is {value!r}: use a table")
+    return value
+
+
+def _scalar(kind: Any, value: Any, where: str) -> Any:
+    if kind is bool:
+        return _boolean(value, where)
+    if kind is Path and isinstance(value, str | Path):
+        return Path(value)
+    if kind is str and isinstance(value, str):
+        return value
+    if kind in (int, float) and not isinstance(value, bool):
+        try:
+            number = kind(value)
+        except (TypeError, ValueError) as error:
+            raise InvalidInput(
+                f"{where} is {value!r}: use {'a whole number' if kind is int else 'a number'}"
+            ) from error
+        if number == value or isinstance(value, str):
+            return number
+    raise InvalidInput(f"{where} is {value!r}: use {'a path' if kind is Path else f'a value of type {kind.__name__}'}")
+
+
+def _boolean(value: Any, where: str) -> bool:
+    if isinstance(value, bool):
+        return value
+    if str(value).lower() in _TRUE | _FALSE:
+        return str(value).lower() in _TRUE
+    raise InvalidInput(f"{where} is {value!r}: use true or false")

@@ -1,0 +1,1 @@
+"""What lives and what dies: manager, policies, the state machine of a version, resources, events."""

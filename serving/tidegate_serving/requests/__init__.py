@@ -1,0 +1,1 @@
+"""The door to the native data plane; nothing else imports it."""

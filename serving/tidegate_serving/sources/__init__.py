@@ -1,0 +1,1 @@
+"""Sources say which versions should be live: the file system, a remote client, a fixed list; a router hands them on."""

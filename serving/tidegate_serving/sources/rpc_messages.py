@@ -1,0 +1,113 @@
+"""Status and events as protobuf messages of `tidegate.v1` and back, so that both ends of the wire agree.
+
+The RPC Source's server encodes what the engine says; the control client decodes it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tidegate_serving.contract.messages import message
+from tidegate_serving.contract.servable import ServableId, State, StateChange
+from tidegate_serving.sources.status import EngineStatus, ServableStatus, Tee, VersionStatus
+
+SERVICE = "tidegate.v1.RpcSource"
+ERROR_CODE_KEY = "tidegate-error-code"
+
+
+def to_event(change: StateChange) -> Any:
+    """A `StateEvent`."""
+    return message("tidegate.v1.StateEvent")(
+        servable=change.id.name,
+        version=change.id.version,
+        state=change.state.name,
+        error_code=change.error_code,
+        error_message=change.error_message,
+        at_us=change.at_us,
+    )
+
+
+def from_event(event: Any) -> StateChange:
+    """The change that a `StateEvent` tells of."""
+    return StateChange(
+        ServableId(event.servable, event.version),
+        State[event.state],
+        event.error_code,
+        event.error_message,
+        event.at_us,
+    )
+
+
+def to_status(status: EngineStatus) -> Any:
+    """A `GetStatusResponse`."""
+    return message("tidegate.v1.GetStatusResponse")(
+        servables=[_to_servable(servable) for servable in status.servables],
+        grpc_address=status.grpc_address,
+        rest_address=status.rest_address,
+        log_path=status.log_path,
+        counters=dict(status.counters),
+    )
+
+
+def from_status(response: Any) -> EngineStatus:
+    """The status in a `GetStatusResponse`."""
+    return EngineStatus(
+        servables=tuple(_from_servable(servable) for servable in response.servables),
+        grpc_address=response.grpc_address,
+        rest_address=response.rest_address,
+        log_path=response.log_path,
+        counters=dict(response.counters),
+    )
+
+
+def _to_servable(status: ServableStatus) -> Any:
+    answer = message("tidegate.v1.ServableStatus")(
+        servable=status.servable,
+        source=status.source,
+        revision=status.revision,
+        versions=[_to_version(version) for version in status.versions],
+        requested_by=status.requested_by,
+        reason=status.reason,
+    )
+    if status.tee is not None:
+        answer.tee.version = status.tee.version
+        answer.tee.fraction = status.tee.fraction
+    return answer
+
+
+def _from_servable(answer: Any) -> ServableStatus:
+    return ServableStatus(
+        servable=answer.servable,
+        source=answer.source,
+        revision=answer.revision,
+        versions=tuple(_from_version(version) for version in answer.versions),
+        tee=Tee(answer.tee.version, answer.tee.fraction) if answer.HasField("tee") else None,
+        requested_by=answer.requested_by,
+        reason=answer.reason,
+    )
+
+
+def _to_version(status: VersionStatus) -> Any:
+    return message("tidegate.v1.VersionStatus")(
+        version=status.version,
+        state=status.state.name,
+        error_code=status.error_code,
+        error_message=status.error_message,
+        since_us=status.since_us,
+        path=status.path,
+        manifest_digest=status.manifest_digest,
+        labels=list(status.labels),
+    )
+
+
+def _from_version(answer: Any) -> VersionStatus:
+    return VersionStatus(
+        version=answer.version,
+        state=State[answer.state],
+        error_code=answer.error_code,
+        error_message=answer.error_message,
+        since_us=answer.since_us,
+        path=answer.path,
+        manifest_digest=answer.manifest_digest,
+        labels=tuple(answer.labels),
+    )

@@ -1,0 +1,69 @@
+"""Where everything stands: one frozen picture of the engine for people and programs.
+
+The engine makes an `EngineStatus`; the RPC Source sends it and the control client rebuilds it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tidegate_serving.contract.servable import State
+
+
+@dataclass(frozen=True, slots=True)
+class Tee:
+    """The version that gets copies of requests, and which share of them, 0 to 1."""
+
+    version: int
+    fraction: float
+
+
+@dataclass(frozen=True, slots=True)
+class VersionStatus:
+    """One version: its state since when (Unix microseconds), its error if it has one, and the labels it carries."""
+
+    version: int
+    state: State
+    error_code: str = ""
+    error_message: str = ""
+    since_us: int = 0
+    path: str = ""
+    manifest_digest: str = ""
+    labels: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ServableStatus:
+    """One servable: which source owns it, what that was last told and by whom, and its versions, newest first."""
+
+    servable: str
+    source: str = ""
+    revision: int = 0
+    versions: tuple[VersionStatus, ...] = ()
+    tee: Tee | None = None
+    requested_by: str = ""
+    reason: str = ""
+
+    def version(self, number: int) -> VersionStatus | None:
+        """The status of one version, or None where the engine does not know it."""
+        return next((status for status in self.versions if status.version == number), None)
+
+    def label(self, name: str) -> int | None:
+        """The version that a label names now, or None."""
+        return next((status.version for status in self.versions if name in status.labels), None)
+
+
+@dataclass(frozen=True, slots=True)
+class EngineStatus:
+    """The whole engine. `log_path` is empty when logging is off; `counters` are those of `/metrics` by sample name."""
+
+    servables: tuple[ServableStatus, ...]
+    grpc_address: str
+    rest_address: str
+    log_path: str = ""
+    counters: Mapping[str, float] = field(default_factory=dict)
+
+    def servable(self, name: str) -> ServableStatus | None:
+        """The status of one servable, or None where the engine does not know it."""
+        return next((status for status in self.servables if status.servable == name), None)

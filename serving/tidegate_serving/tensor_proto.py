@@ -1,0 +1,83 @@
+"""Arrays as TensorFlow's `TensorProto` and back, without TensorFlow.
+
+The client encodes inputs and decodes outputs here; the engine itself does both in the native data plane.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tidegate_serving.contract.errors import InvalidInput, Unsupported
+from tidegate_serving.contract.tensors import Array, decode, dtype_name, encode
+
+DATA_TYPES = {
+    "float32": 1,
+    "float64": 2,
+    "int32": 3,
+    "uint8": 4,
+    "int16": 5,
+    "int8": 6,
+    "string": 7,
+    "int64": 9,
+    "bool": 10,
+    "uint16": 17,
+    "float16": 19,
+    "uint32": 22,
+    "uint64": 23,
+}
+_NAMES = {number: name for name, number in DATA_TYPES.items()}
+_TYPED_FIELDS = {
+    "float32": "float_val",
+    "float64": "double_val",
+    "int64": "int64_val",
+    "bool": "bool_val",
+    "uint32": "uint32_val",
+    "uint64": "uint64_val",
+}
+
+
+def dtype_of(data_type: int) -> str:
+    """The contract's name of a TensorFlow `DataType` number; Unsupported for one that cannot be served."""
+    if data_type not in _NAMES:
+        raise Unsupported(f"TensorFlow's data type {data_type} cannot be served: use one of {', '.join(DATA_TYPES)}")
+    return _NAMES[data_type]
+
+
+def fill(proto: Any, value: Array) -> None:
+    """Writes an array, strings as `bytes` or `str`, into an empty `TensorProto`."""
+    array = np.asarray(value)
+    name = dtype_name(array)
+    proto.dtype = DATA_TYPES[name]
+    for size in array.shape:
+        proto.tensor_shape.dim.add(size=size)
+    if name == "string":
+        items = array.ravel().tolist()
+        proto.string_val.extend(item if isinstance(item, bytes) else str(item).encode() for item in items)
+    else:
+        proto.tensor_content = encode(array)
+
+
+def to_array(proto: Any) -> Array:
+    """The array in a `TensorProto`; strings as objects of `bytes`. InvalidInput when values and shape disagree."""
+    name = dtype_of(proto.dtype)
+    shape = tuple(dimension.size for dimension in proto.tensor_shape.dim)
+    if name == "string":
+        items = np.empty(len(proto.string_val), dtype=object)
+        items[:] = list(proto.string_val)
+        return _filled(items, shape)
+    if proto.tensor_content:
+        return decode(proto.tensor_content, name, shape)
+    if name == "float16":
+        return _filled(np.array(proto.half_val, dtype="uint16").view("float16"), shape)
+    return _filled(np.array(getattr(proto, _TYPED_FIELDS.get(name, "int_val")), dtype=name), shape)
+
+
+def _filled(values: Array, shape: tuple[int, ...]) -> Array:
+    count = int(np.prod(shape, dtype=np.int64))
+    if values.size > count or (values.size == 0 and count > 0):
+        raise InvalidInput(f"a tensor of shape {list(shape)} cannot take {values.size} values")
+    if values.size < count:
+        values = np.concatenate([values, np.repeat(values[-1:], count - values.size)])
+    return values.reshape(shape)

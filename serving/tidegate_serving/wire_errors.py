@@ -1,0 +1,33 @@
+"""gRPC failures as errors of our family, and the channel options that both clients use.
+
+A server of ours puts the stable error code into the trailing metadata; from others the gRPC status has to do.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import grpc
+
+from tidegate_serving.contract.errors import TidegateError, Unavailable, error_from, error_of
+from tidegate_serving.sources.rpc_messages import ERROR_CODE_KEY
+
+CHANNEL_OPTIONS = (
+    ("grpc.max_receive_message_length", -1),
+    ("grpc.max_send_message_length", -1),
+    ("grpc.use_local_subchannel_pool", 1),
+    ("grpc.enable_http_proxy", 0),
+)
+
+
+def from_rpc(error: grpc.RpcError, address: str) -> TidegateError:
+    """What a failed call means, naming the address where nobody answered."""
+    status: Any = error
+    code = status.code().value[0]
+    text = status.details() or ""
+    for key, value in status.trailing_metadata() or ():
+        if key == ERROR_CODE_KEY:
+            return error_of(str(value), text)
+    if code == Unavailable.grpc_code:
+        return Unavailable(f"no engine answers at {address} ({text}): check the address and that it runs")
+    return error_from(code, text)
