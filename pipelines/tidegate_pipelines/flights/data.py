@@ -92,7 +92,7 @@ def join(flights: pd.DataFrame, weather: pd.DataFrame, planes: pd.DataFrame) -> 
 
 
 def to_table(frame: pd.DataFrame) -> pa.Table:
-    """The frame as Arrow, missing numbers as NaN: that is how they travel in requests and stand in the inference log."""
+    """The frame as Arrow, missing numbers as NaN: so they travel in requests and stand in the inference log."""
     import pyarrow as pa
 
     def column(name: str) -> pa.Array:
@@ -104,5 +104,5 @@ def to_table(frame: pd.DataFrame) -> pa.Table:
 
 def _finish(rows: pd.DataFrame) -> pd.DataFrame:
     frame = rows.loc[:, list(_KEPT)].reset_index(drop=True)
-    types = {name: np.float32 for name in (*NUMBERS, *HINDSIGHT)} | {name: object for name in CATEGORIES}
+    types = dict.fromkeys((*NUMBERS, *HINDSIGHT), np.float32) | dict.fromkeys(CATEGORIES, object)
     return frame.astype(types)
