@@ -1,0 +1,156 @@
+"""Frozen bins: which bin a value falls into, fixed once from the reference so that counts can be added for ever.
+
+`reference` makes them from training data, profiles store them, `counting` turns them into SQL, and skew reads their
+labels. Codes below zero are kept for what is no ordinary value; codes from OFF_SUPPORT on mark values off the grid.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tidegate_serving.contract.errors import InvalidInput
+
+NULL = -1
+NAN = -2
+INFINITE = -3
+NEGATIVE_INFINITE = -4
+EMPTY = -5
+MISSING = (NULL, NAN, EMPTY)
+INFINITIES = (INFINITE, NEGATIVE_INFINITE)
+OFF_SUPPORT = 10_000
+"""Added to the bin of a value inside the reference's range that the reference, which has few values, never held."""
+
+TOLERANCE = 2e-7
+"""Relative width around a value; training in float64 and serving in float32 meet in the same bin."""
+
+
+@dataclass(frozen=True, slots=True)
+class NumericBins:
+    """Ranges between ascending `edges` (code i is [edges[i-1], edges[i])), then one bin per atom, in their order."""
+
+    edges: tuple[float, ...]
+    atoms: tuple[float, ...] = ()
+
+    @property
+    def size(self) -> int:
+        """Number of bins for ordinary values."""
+        return len(self.edges) + 1 + len(self.atoms)
+
+    def labels(self) -> list[str]:
+        """What each code holds, in words."""
+        cuts = [f"{edge:.4g}" for edge in self.edges]
+        ranges = [f"{low} to {high}" for low, high in zip(cuts, cuts[1:], strict=False)]
+        ends = [f"below {cuts[0]}", *ranges, f"{cuts[-1]} and more"] if cuts else ["any"]
+        return ends + [f"exactly {atom:.6g}" for atom in self.atoms]
+
+    def assign(self, values: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
+        """Codes of finite values, shape [n]."""
+        codes = np.searchsorted(np.asarray(self.edges), values, side="right").astype(np.int64)
+        for index, atom in enumerate(self.atoms):
+            codes[np.abs(values - atom) <= TOLERANCE * abs(atom)] = len(self.edges) + 1 + index
+        return codes
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON."""
+        return {"type": "numeric", "edges": list(self.edges), "atoms": list(self.atoms)}
+
+
+@dataclass(frozen=True, slots=True)
+class DiscreteBins:
+    """One bin per value of a column of few numbers (booleans are 0 and 1); the last bin takes what was never seen."""
+
+    values: tuple[float, ...]
+
+    @property
+    def size(self) -> int:
+        """Number of bins for ordinary values, the unseen one included."""
+        return len(self.values) + 1
+
+    @property
+    def unseen(self) -> int:
+        """Code of values that the reference never held."""
+        return len(self.values)
+
+    def labels(self) -> list[str]:
+        """What each code holds, in words."""
+        return [f"{value:.6g}" for value in self.values] + ["never seen in training"]
+
+    def assign(self, values: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
+        """Codes of finite values, shape [n]."""
+        codes = np.full(values.shape, self.unseen, dtype=np.int64)
+        for index, known in enumerate(self.values):
+            codes[np.abs(values - known) <= TOLERANCE * abs(known)] = index
+        return codes
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON."""
+        return {"type": "discrete", "values": list(self.values)}
+
+
+@dataclass(frozen=True, slots=True)
+class CategoryBins:
+    """One bin per frequent category, one for the other known ones, one for what was never seen.
+
+    `others` lists known categories beyond `top`; where there were too many to list, `complete` is false and a category
+    that is in neither counts as other, so unseen ones cannot be told.
+    """
+
+    top: tuple[str, ...]
+    others: tuple[str, ...] = ()
+    complete: bool = True
+
+    @property
+    def size(self) -> int:
+        """Number of bins for ordinary values, the unseen one included."""
+        return len(self.top) + 2
+
+    @property
+    def other(self) -> int:
+        """Code of the rarer known categories."""
+        return len(self.top)
+
+    @property
+    def unseen(self) -> int:
+        """Code of categories that the reference never held."""
+        return len(self.top) + 1
+
+    def labels(self) -> list[str]:
+        """What each code holds, in words."""
+        return [*self.top, "other", "never seen in training"]
+
+    def codes(self) -> list[tuple[str, int]]:
+        """Every listed category with its code."""
+        return [(name, code) for code, name in enumerate(self.top)] + [(name, self.other) for name in self.others]
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON."""
+        return {"type": "category", "top": list(self.top), "others": list(self.others), "complete": self.complete}
+
+
+FrozenBins = NumericBins | DiscreteBins | CategoryBins
+
+SPECIAL_LABELS = {
+    NULL: "missing",
+    NAN: "NaN",
+    INFINITE: "+infinity",
+    NEGATIVE_INFINITE: "-infinity",
+    EMPTY: "empty string",
+}
+
+
+def bins_from_dict(data: Mapping[str, Any]) -> FrozenBins:
+    """From JSON; InvalidInput for a type of bins that this build does not know."""
+    if data["type"] == "numeric":
+        return NumericBins(tuple(map(float, data["edges"])), tuple(map(float, data["atoms"])))
+    if data["type"] == "discrete":
+        return DiscreteBins(tuple(map(float, data["values"])))
+    if data["type"] == "category":
+        return CategoryBins(tuple(data["top"]), tuple(data["others"]), bool(data["complete"]))
+    raise InvalidInput(
+        f"bins of type {data['type']!r} are unknown here: use the Tidegate version that wrote the profile"
+    )

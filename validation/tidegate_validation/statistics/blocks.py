@@ -1,0 +1,42 @@
+"""Time blocks: the unit in which counts are kept, because rows of one day resemble each other.
+
+Profiles and logs cut their rows here, by the day of the event where there is an event time, else as said.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+
+from tidegate_serving.contract.errors import InvalidInput
+from tidegate_validation.statistics.sql import Family, as_number, family
+
+SECONDS = 86_400
+ROW_CHUNKS = 30
+ROW_INDEX = "tidegate row index"
+
+
+class BlockUnit(enum.StrEnum):
+    """What one block is: a day (UTC) of the event time, or an equal chunk of rows in the order in which they came."""
+
+    DAY = "day"
+    ROWS = "rows"
+
+
+def day_of(column: str, types: Mapping[str, str]) -> str:
+    """SQL for the day number since 1970 of a column of Unix seconds or timestamps; rows without a time get day 0.
+
+    Raises InvalidInput for a column that is not there or is no time.
+    """
+    if column not in types:
+        raise InvalidInput(f"event time {column!r} is not among the columns {sorted(types)}: name one that is, or none")
+    kind = family(types[column])
+    if kind not in (Family.TIME, Family.INTEGER, Family.FLOAT):
+        raise InvalidInput(f"event time {column!r} has type {types[column]}: give Unix seconds or timestamps")
+    number = as_number(column, types[column])
+    return f"coalesce(TRY_CAST(floor({number} / {SECONDS}) AS BIGINT), 0)"
+
+
+def chunk_of(rows: int) -> str:
+    """SQL for the chunk of a row among `rows` rows, by the column ROW_INDEX."""
+    return f'CAST(floor("{ROW_INDEX}" * {ROW_CHUNKS} / {max(rows, 1)}) AS BIGINT)'

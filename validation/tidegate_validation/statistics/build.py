@@ -1,0 +1,81 @@
+"""Builds the training profile: bins from one pass over the training data, counts per day of the event from a second.
+
+Publishers hand in the training data as an Arrow table; `profile.json` and `counts.parquet` come out, for the gates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from tidegate_serving.contract.errors import InvalidInput
+from tidegate_validation.statistics.blocks import ROW_INDEX, BlockUnit, chunk_of, day_of
+from tidegate_validation.statistics.counting import count_relation, types_of
+from tidegate_validation.statistics.counts import FeatureCounts
+from tidegate_validation.statistics.profile import FeatureProfile, Profile, Role, write_profile
+from tidegate_validation.statistics.reference import Column, describe
+from tidegate_validation.statistics.sql import family
+
+TABLE = "tidegate_training"
+
+
+def build_profile(
+    data: Any, *, features: Sequence[str], label: str | None, event_time: str | None, directory: Path
+) -> None:
+    """Writes the profile of `data` (a pyarrow.Table) into `directory`.
+
+    `features` are the model's inputs by name; `label` is profiled too, and marked, never compared with what is served.
+    `event_time` names a column of Unix seconds or timestamps whose UTC days are the blocks; without one, blocks are
+    equal chunks of rows, and the profile says so. Raises InvalidInput for a column that is not there or an empty table.
+    """
+    write_profile(make_profile(data, features=features, label=label, event_time=event_time), directory)
+
+
+def make_profile(data: Any, *, features: Sequence[str], label: str | None, event_time: str | None) -> Profile:
+    """The profile of `data` as a value, without an id; arguments and errors as in `build_profile`."""
+    import duckdb
+    import pyarrow as pa
+
+    _check(data, [*features, *filter(None, (label, event_time))])
+    wanted = list(dict.fromkeys([*features, *filter(None, (label, event_time))]))
+    table = data.select(wanted)
+    if event_time is None:
+        table = table.append_column(ROW_INDEX, pa.array(range(data.num_rows), pa.int64()))
+    with duckdb.connect() as connection:
+        connection.execute("SET TimeZone = 'UTC'")
+        connection.register(TABLE, table)
+        types = types_of(connection, TABLE)
+        block = day_of(event_time, types) if event_time else chunk_of(data.num_rows)
+        names = [name for name in wanted if name in features or name == label]
+        columns = [Column(name, types[name], family(types[name]), _role(name, label, event_time)) for name in names]
+        profiles = [describe(connection, TABLE, block, column) for column in columns]
+        counts = count_relation(connection, TABLE, block, profiles, {})
+    return Profile(
+        id="",
+        rows=data.num_rows,
+        block_unit=BlockUnit.DAY if event_time else BlockUnit.ROWS,
+        blocks=_block_count(counts),
+        label=label,
+        event_time=event_time,
+        features={profile.name: profile for profile in profiles},
+        counts=counts,
+    )
+
+
+def _role(name: str, label: str | None, event_time: str | None) -> Role:
+    if name == label:
+        return Role.LABEL
+    return Role.TIME if name == event_time else Role.INPUT
+
+
+def _check(data: Any, names: Sequence[str]) -> None:
+    missing = [name for name in names if name not in data.column_names]
+    if missing:
+        raise InvalidInput(f"training data lacks {', '.join(missing)}; it has {', '.join(data.column_names)}")
+    if data.num_rows == 0:
+        raise InvalidInput("training data has no rows: give the rows that the model was trained on")
+
+
+def _block_count(counts: dict[str, FeatureCounts]) -> int:
+    return max((len(part.blocks) for part in counts.values()), default=0)

@@ -1,0 +1,156 @@
+"""Counts any relation into the frozen bins of a profile, in one pass of SQL per thirty features.
+
+`build` counts the training data with it, skew counts windows of the inference log; what comes out is additive. The
+text (CASE, dictionary joins, GROUPING SETS) is valid in DuckDB and in Spark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tidegate_validation.statistics.bins import (
+    EMPTY,
+    INFINITE,
+    NAN,
+    NEGATIVE_INFINITE,
+    NULL,
+    OFF_SUPPORT,
+    TOLERANCE,
+    CategoryBins,
+    DiscreteBins,
+    NumericBins,
+)
+from tidegate_validation.statistics.counts import FeatureCounts
+from tidegate_validation.statistics.profile import FeatureProfile
+from tidegate_validation.statistics.sql import as_number, as_text, literal, quote
+
+_AT_ONCE = 30
+
+
+@dataclass(frozen=True, slots=True)
+class _Term:
+    """SQL of one feature: the expression for its bin and the dictionary that it joins, if any."""
+
+    bin: str
+    join: str = ""
+
+
+def types_of(connection: Any, relation: str) -> dict[str, str]:
+    """Column names of a relation (SQL text) with their DuckDB types."""
+    found = connection.execute(f"DESCRIBE SELECT * FROM {relation}").fetchall()
+    return {row[0]: row[1] for row in found}
+
+
+def count_relation(
+    connection: Any,
+    relation: str,
+    block: str,
+    features: Sequence[FeatureProfile],
+    columns: Mapping[str, str],
+) -> dict[str, FeatureCounts]:
+    """Counts by feature for the rows of `relation` (SQL text).
+
+    `block` is SQL for a row's block number; `columns` says which column carries a feature where names differ. The
+    column's type must be of a family that the feature's bins can read (see `comparable`).
+    """
+    types = types_of(connection, relation)
+    counts: dict[str, FeatureCounts] = {}
+    for start in range(0, len(features), _AT_ONCE):
+        part = features[start : start + _AT_ONCE]
+        terms = [
+            _term(connection, index, feature, columns.get(feature.name, feature.name), types)
+            for index, feature in enumerate(part)
+        ]
+        counts.update(_run(connection, relation, block, part, terms))
+    return counts
+
+
+def _run(
+    connection: Any, relation: str, block: str, features: Sequence[FeatureProfile], terms: Sequence[_Term]
+) -> dict[str, FeatureCounts]:
+    names = [f"f{index}" for index in range(len(terms))]
+    inner = ", ".join(f"{term.bin} AS {name}" for term, name in zip(terms, names, strict=True))
+    joins = " ".join(term.join for term in terms if term.join)
+    sets = ", ".join(f"(block, {name})" for name in names)
+    query = (
+        f"SELECT block, coalesce({', '.join(names)}) AS bin, grouping({', '.join(names)}) AS part, count(*) AS n "
+        f"FROM (SELECT {block} AS block, {inner} FROM {relation} AS source {joins}) GROUP BY GROUPING SETS ({sets})"
+    )
+    found = connection.execute(query).fetchnumpy()
+    width = len(names)
+    counts = {}
+    for index, feature in enumerate(features):
+        mask = found["part"] == (2**width - 1) - 2 ** (width - 1 - index)
+        counts[feature.name] = FeatureCounts.from_rows(
+            *(np.asarray(found[name][mask], dtype=np.int64) for name in ("block", "bin", "n"))
+        )
+    return counts
+
+
+def _term(connection: Any, index: int, feature: FeatureProfile, column: str, types: Mapping[str, str]) -> _Term:
+    if isinstance(feature.bins, CategoryBins):
+        return _category(connection, index, feature.bins, as_text(column, types[column]))
+    if feature.bins is None:
+        return _Term(f"CASE WHEN {quote(column)} IS NULL THEN {NULL} ELSE 0 END")
+    return _number(connection, index, feature, feature.bins, as_number(column, types[column]))
+
+
+def _category(connection: Any, index: int, bins: CategoryBins, value: str) -> _Term:
+    known = f"tidegate_known_{index}"
+    _dictionary(connection, known, "VARCHAR", bins.codes())
+    absent = bins.unseen if bins.complete else bins.other
+    text = (
+        f"CASE WHEN {value} IS NULL THEN {NULL} WHEN {value} = '' THEN {EMPTY} ELSE coalesce({known}.bin, {absent}) END"
+    )
+    return _Term(text, f"LEFT JOIN {known} ON {known}.value = {value}")
+
+
+def _number(
+    connection: Any, index: int, feature: FeatureProfile, bins: NumericBins | DiscreteBins, value: str
+) -> _Term:
+    special = (
+        f"WHEN {value} IS NULL THEN {NULL} WHEN isnan({value}) THEN {NAN} "
+        f"WHEN isinf({value}) THEN CASE WHEN {value} > 0 THEN {INFINITE} ELSE {NEGATIVE_INFINITE} END"
+    )
+    if isinstance(bins, DiscreteBins):
+        known = " ".join(f"WHEN {_equals(value, one)} THEN {code}" for code, one in enumerate(bins.values))
+        return _Term(f"CASE {special} {known} ELSE {bins.unseen} END")
+    first_atom = len(bins.edges) + 1
+    atoms = " ".join(f"WHEN {_equals(value, atom)} THEN {first_atom + i}" for i, atom in enumerate(bins.atoms))
+    ranges = " ".join(f"WHEN {value} < {literal(edge)} THEN {code}" for code, edge in enumerate(bins.edges))
+    plain = f"CASE {atoms} {ranges} ELSE {len(bins.edges)} END" if atoms or ranges else "0"
+    if not feature.support:
+        return _Term(f"CASE {special} ELSE {plain} END")
+    known = f"tidegate_known_{index}"
+    _dictionary(
+        connection, known, "REAL", [(one, 0) for one in dict.fromkeys(np.float32(v) for v, _ in feature.support)]
+    )
+    inside = f"{value} BETWEEN {literal(feature.support[0][0])} AND {literal(feature.support[-1][0])}"
+    off = f"CASE WHEN {known}.bin IS NULL AND {inside} THEN {OFF_SUPPORT} ELSE 0 END"
+    return _Term(
+        f"CASE {special} ELSE {plain} + {off} END", f"LEFT JOIN {known} ON {known}.value = TRY_CAST({value} AS REAL)"
+    )
+
+
+def _equals(value: str, number: float) -> str:
+    if number == 0:
+        return f"{value} = 0"
+    return f"abs({value} - {literal(number)}) <= {literal(TOLERANCE * abs(number))}"
+
+
+def _dictionary(connection: Any, name: str, kind: str, rows: Sequence[tuple[Any, int]]) -> None:
+    connection.execute(f"CREATE OR REPLACE TEMP TABLE {name} (value {kind}, bin INTEGER)")
+    if rows:
+        import pyarrow as pa
+
+        values, codes = zip(*rows, strict=True)
+        data = pa.table(
+            {"value": pa.array([v if isinstance(v, str) else float(v) for v in values]), "bin": list(codes)}
+        )
+        connection.register("tidegate_dictionary", data)
+        connection.execute(f"INSERT INTO {name} SELECT value, bin FROM tidegate_dictionary")
+        connection.unregister("tidegate_dictionary")

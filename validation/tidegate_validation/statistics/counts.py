@@ -1,0 +1,99 @@
+"""Counts per feature, time block and bin: additive integers, the only state that the skew tests need.
+
+`counting` fills them from any relation, profiles keep them as Parquet, skew reads one feature's matrix at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tidegate_serving.contract.errors import NotFound
+
+Integers = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class FeatureCounts:
+    """One feature: `n[b, k]` rows of block `blocks[b]` in bin `codes[k]`; shapes [B], [K] and [B, K], ascending."""
+
+    blocks: Integers
+    codes: Integers
+    n: Integers
+
+    @property
+    def rows(self) -> int:
+        """All rows."""
+        return int(self.n.sum())
+
+    def of(self, codes: tuple[int, ...]) -> Integers:
+        """Rows per block in any of these bins, shape [B]."""
+        return np.asarray(self.n[:, np.isin(self.codes, codes)].sum(axis=1), dtype=np.int64)
+
+    def merged(self, other: FeatureCounts) -> FeatureCounts:
+        """Both together; blocks that occur in both are added."""
+        blocks = np.union1d(self.blocks, other.blocks)
+        codes = np.union1d(self.codes, other.codes)
+        n = np.zeros((len(blocks), len(codes)), dtype=np.int64)
+        for part in (self, other):
+            n[np.ix_(np.searchsorted(blocks, part.blocks), np.searchsorted(codes, part.codes))] += part.n
+        return FeatureCounts(blocks, codes, n)
+
+    @classmethod
+    def from_rows(cls, blocks: Integers, codes: Integers, n: Integers) -> FeatureCounts:
+        """From parallel arrays of (block, bin, n)."""
+        block_values, block_index = np.unique(blocks, return_inverse=True)
+        code_values, code_index = np.unique(codes, return_inverse=True)
+        matrix = np.zeros((len(block_values), len(code_values)), dtype=np.int64)
+        np.add.at(matrix, (block_index, code_index), n)
+        return cls(block_values.astype(np.int64), code_values.astype(np.int64), matrix)
+
+
+Counts = Mapping[str, FeatureCounts]
+
+
+def write_counts(path: Path, counts: Counts, *, profile: str, stream: str) -> None:
+    """Writes counts(profile, stream, block, feature, bin, n) as Parquet; rows that are zero are left out."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    columns: dict[str, list[Any]] = {"block": [], "feature": [], "bin": [], "n": []}
+    for feature, part in counts.items():
+        rows, places = np.nonzero(part.n)
+        columns["block"].extend(part.blocks[rows].tolist())
+        columns["feature"].extend([feature] * len(rows))
+        columns["bin"].extend(part.codes[places].tolist())
+        columns["n"].extend(part.n[rows, places].tolist())
+    size = len(columns["n"])
+    table = pa.table(
+        {
+            "profile": pa.array([profile] * size, pa.string()).dictionary_encode(),
+            "stream": pa.array([stream] * size, pa.string()).dictionary_encode(),
+            "block": pa.array(columns["block"], pa.int64()),
+            "feature": pa.array(columns["feature"], pa.string()).dictionary_encode(),
+            "bin": pa.array(columns["bin"], pa.int32()),
+            "n": pa.array(columns["n"], pa.int64()),
+        }
+    )
+    pq.write_table(table, path)
+
+
+def read_counts(path: Path) -> dict[str, FeatureCounts]:
+    """Counts by feature. Raises NotFound, naming the file."""
+    import pyarrow.parquet as pq
+
+    if not path.is_file():
+        raise NotFound(f"{path} is missing: the profile is not complete, publish the version again")
+    table = pq.read_table(path, columns=["block", "feature", "bin", "n"])
+    features = np.asarray(table["feature"].combine_chunks().to_pylist(), dtype=object)
+    block, code, n = (table[name].to_numpy().astype(np.int64) for name in ("block", "bin", "n"))
+    found = {}
+    for feature in dict.fromkeys(features.tolist()):
+        mask = features == feature
+        found[str(feature)] = FeatureCounts.from_rows(block[mask], code[mask], n[mask])
+    return found

@@ -1,0 +1,176 @@
+"""The training profile: what every feature looked like, as frozen bins, quantiles and counts per time block.
+
+`build` writes it into the version directory at publishing; the skew gate, expectations and reports read it through
+`read_profile`. It is `profile.json` with `counts.parquet` beside it.
+"""
+
+from __future__ import annotations
+
+import enum
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tidegate_serving.contract.errors import NotFound, Tampered
+from tidegate_serving.contract.formats import check_format
+from tidegate_validation.statistics.bins import FrozenBins, bins_from_dict
+from tidegate_validation.statistics.blocks import BlockUnit
+from tidegate_validation.statistics.counts import FeatureCounts, read_counts, write_counts
+from tidegate_validation.statistics.sql import Family
+
+FILE_NAME = "profile.json"
+COUNTS_NAME = "counts.parquet"
+VERSION = "1"
+STREAM = "training"
+
+
+class Role(enum.StrEnum):
+    """What a column is to the model; only inputs are compared with what is served."""
+
+    INPUT = "input"
+    LABEL = "label"
+    TIME = "time"
+
+
+@dataclass(frozen=True, slots=True)
+class FeatureProfile:
+    """One column of the training data.
+
+    `missing` and `infinite` are rows that are null, NaN or empty, and infinite. `new_rate` is the share of rows whose
+    value occurs in one block only: the Good-Turing estimate, by blocks, of how often a new day brings a new value; None
+    where there are too many values to say. `quantiles` are values at `levels`; `support` holds all values with their
+    counts where they are few. Numbers in the unit of the column; times in Unix seconds.
+    """
+
+    name: str
+    type: str
+    family: Family
+    role: Role
+    rows: int
+    missing: int
+    infinite: int
+    bins: FrozenBins | None
+    distinct: int = 0
+    new_rate: float | None = None
+    minimum: float | None = None
+    maximum: float | None = None
+    levels: tuple[float, ...] = ()
+    quantiles: tuple[float, ...] = ()
+    support: tuple[tuple[float, int], ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON."""
+        return {
+            "name": self.name,
+            "type": self.type,
+            "family": self.family.value,
+            "role": self.role.value,
+            "rows": self.rows,
+            "missing": self.missing,
+            "infinite": self.infinite,
+            "bins": self.bins.to_dict() if self.bins else None,
+            "distinct": self.distinct,
+            "new_rate": self.new_rate,
+            "minimum": self.minimum,
+            "maximum": self.maximum,
+            "levels": list(self.levels),
+            "quantiles": list(self.quantiles),
+            "support": {"values": [value for value, _ in self.support], "n": [n for _, n in self.support]},
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> FeatureProfile:
+        """From JSON."""
+        support = data["support"]
+        return cls(
+            name=data["name"],
+            type=data["type"],
+            family=Family(data["family"]),
+            role=Role(data["role"]),
+            rows=int(data["rows"]),
+            missing=int(data["missing"]),
+            infinite=int(data["infinite"]),
+            bins=bins_from_dict(data["bins"]) if data["bins"] else None,
+            distinct=int(data["distinct"]),
+            new_rate=data["new_rate"],
+            minimum=data["minimum"],
+            maximum=data["maximum"],
+            levels=tuple(data["levels"]),
+            quantiles=tuple(data["quantiles"]),
+            support=tuple(zip(support["values"], support["n"], strict=True)),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """The whole profile. `id` is the SHA-256 of everything else; `counts` are rows per feature, block and bin."""
+
+    id: str
+    rows: int
+    block_unit: BlockUnit
+    blocks: int
+    label: str | None
+    event_time: str | None
+    features: Mapping[str, FeatureProfile]
+    counts: Mapping[str, FeatureCounts] = field(default_factory=dict)
+
+    @property
+    def inputs(self) -> list[FeatureProfile]:
+        """Features that are served and compared."""
+        return [feature for feature in self.features.values() if feature.role is Role.INPUT]
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON, without the counts and the id."""
+        return {
+            "format": f"tidegate.profile/{VERSION}",
+            "rows": self.rows,
+            "block_unit": self.block_unit.value,
+            "blocks": self.blocks,
+            "label": self.label,
+            "event_time": self.event_time,
+            "features": [feature.to_dict() for feature in self.features.values()],
+        }
+
+
+def write_profile(profile: Profile, directory: Path) -> None:
+    """Writes `profile.json` and `counts.parquet` into a directory, which is made if need be."""
+    directory.mkdir(parents=True, exist_ok=True)
+    document = profile.to_dict()
+    identity = hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
+    write_counts(directory / COUNTS_NAME, profile.counts, profile=identity[:16], stream=STREAM)
+    (directory / FILE_NAME).write_text(json.dumps({**document, "id": identity}, allow_nan=False) + "\n")
+
+
+def read_profile(directory: Path) -> Profile:
+    """The profile in a directory.
+
+    Raises NotFound where a file is missing, Unsupported for a foreign format, Tampered when it makes no sense.
+    """
+    path = directory / FILE_NAME
+    try:
+        document = json.loads(path.read_bytes())
+    except FileNotFoundError as error:
+        raise NotFound(f"{path} is missing: publish the version with its training data to have a profile") from error
+    except ValueError as error:
+        raise Tampered(f"{path} is not JSON ({error}): publish the version again") from error
+    if not isinstance(document, dict):
+        raise Tampered(f"{path} holds no object: publish the version again")
+    check_format(document, kind="profile", version=VERSION, where=str(path))
+    counts = read_counts(directory / COUNTS_NAME)
+    try:
+        features = [FeatureProfile.from_dict(data) for data in document["features"]]
+        return Profile(
+            id=str(document["id"]),
+            rows=int(document["rows"]),
+            block_unit=BlockUnit(document["block_unit"]),
+            blocks=int(document["blocks"]),
+            label=document["label"],
+            event_time=document["event_time"],
+            features={feature.name: feature for feature in features},
+            counts=counts,
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise Tampered(f"{path} cannot be used ({error}): publish the version again") from error

@@ -1,0 +1,141 @@
+"""What a reference column looks like: the first pass, which fixes its bins and keeps quantiles and values for diagnosis.
+
+`build` calls this once per column of the training data; it is the only place that looks at the reference twice.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tidegate_validation.statistics.bins import TOLERANCE, CategoryBins, DiscreteBins, NumericBins
+from tidegate_validation.statistics.profile import FeatureProfile, Role
+from tidegate_validation.statistics.sql import Family, as_number, as_text, literal, quote
+
+LEVELS = (0.0, 0.001, *(round(0.005 * step, 3) for step in range(1, 200)), 0.999, 1.0)
+TAILS = (0.001, 0.01, 0.99, 0.999)
+RANGES = 10
+ATOM_SHARE = 0.05
+TOP = 50
+MAX_KNOWN = 20_000
+MAX_SUPPORT = 4096
+MAX_NEW_RATE = 0.2
+DISCRETE_INTEGERS = 50
+DISCRETE_FLOATS = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a relation that DuckDB can read, with the SQL that gives each row's block."""
+
+    name: str
+    type: str
+    family: Family
+    role: Role
+
+
+def describe(connection: Any, relation: str, block: str, column: Column) -> FeatureProfile:
+    """The profile of one column of `relation` (SQL text); `block` is SQL for a row's block."""
+    if column.family is Family.TEXT:
+        return _text(connection, relation, block, column)
+    if column.family.numeric:
+        return _number(connection, relation, block, column)
+    rows, missing = connection.execute(
+        f"SELECT count(*), count(*) - count({quote(column.name)}) FROM {relation}"
+    ).fetchone()
+    return FeatureProfile(column.name, column.type, column.family, column.role, rows, missing, 0, None)
+
+
+def _text(connection: Any, relation: str, block: str, column: Column) -> FeatureProfile:
+    value = as_text(column.name, column.type)
+    found = connection.execute(
+        f"SELECT v, count(*) AS n, min(b) = max(b) FROM (SELECT {value} AS v, {block} AS b FROM {relation}) "
+        "GROUP BY v ORDER BY n DESC, v"
+    ).fetchall()
+    present = [(name, n, once) for name, n, once in found if name is not None and name != ""]
+    rows = sum(n for _, n, _ in found)
+    names = [name for name, _, _ in present]
+    kept = sum(n for _, n, _ in present)
+    return FeatureProfile(
+        name=column.name,
+        type=column.type,
+        family=column.family,
+        role=column.role,
+        rows=rows,
+        missing=rows - kept,
+        infinite=0,
+        bins=CategoryBins(tuple(names[:TOP]), tuple(names[TOP:MAX_KNOWN]), len(names) <= MAX_KNOWN),
+        distinct=len(names),
+        new_rate=sum(n for _, n, once in present if once) / max(kept, 1),
+    )
+
+
+def _number(connection: Any, relation: str, block: str, column: Column) -> FeatureProfile:
+    inner = f"SELECT {as_number(column.name, column.type)} AS v, {block} AS b FROM {relation}"
+    levels = ", ".join(map(str, LEVELS))
+    rows, present, infinite, distinct, quantiles = connection.execute(
+        f"SELECT count(*), count(v) FILTER (NOT isnan(v)), count(*) FILTER (isinf(v)), approx_count_distinct(v), "
+        f"quantile_disc(v, [{levels}]) FILTER (isfinite(v)) FROM ({inner})"
+    ).fetchone()
+    values = _values(connection, inner) if distinct <= 1.5 * MAX_KNOWN else []
+    finite = present - infinite
+    new_rate = sum(n for _, n, once in values if once) / max(finite, 1) if values else None
+    few = 0 < len(values) <= MAX_SUPPORT and new_rate is not None and new_rate <= MAX_NEW_RATE
+    limit = DISCRETE_FLOATS if column.family is Family.FLOAT else DISCRETE_INTEGERS
+    discrete = column.family is Family.BOOLEAN or (0 < len(values) <= limit and column.family is not Family.TIME)
+    return FeatureProfile(
+        name=column.name,
+        type=column.type,
+        family=column.family,
+        role=column.role,
+        rows=rows,
+        missing=rows - present,
+        infinite=infinite,
+        bins=DiscreteBins(tuple(value for value, _, _ in values))
+        if discrete
+        else _ranges(connection, inner, quantiles or [], finite),
+        distinct=len(values) or distinct,
+        new_rate=new_rate,
+        minimum=quantiles[0] if quantiles else None,
+        maximum=quantiles[-1] if quantiles else None,
+        levels=LEVELS if quantiles else (),
+        quantiles=tuple(quantiles or ()),
+        support=tuple((value, n) for value, n, _ in values) if few or discrete else (),
+    )
+
+
+def _values(connection: Any, inner: str) -> list[tuple[float, int, bool]]:
+    found: list[tuple[float, int, bool]] = connection.execute(
+        f"SELECT v + 0, count(*) AS n, min(b) = max(b) FROM ({inner}) WHERE isfinite(v) GROUP BY v ORDER BY v"
+    ).fetchall()
+    return found
+
+
+def _ranges(connection: Any, inner: str, quantiles: list[float], finite: int) -> NumericBins:
+    atoms = _atoms(connection, inner, quantiles, finite)
+    rest = " AND ".join(["isfinite(v)", *(f"v <> {literal(atom)}" for atom in atoms)])
+    steps = [*TAILS, *(step / RANGES for step in range(1, RANGES))]
+    cuts = connection.execute(f"SELECT quantile_disc(v, {sorted(steps)}) FILTER ({rest}) FROM ({inner})").fetchone()[0]
+    low = quantiles[0] if quantiles else -math.inf
+    edges = sorted({cut - TOLERANCE * abs(cut) for cut in cuts or [] if cut > low})
+    top = quantiles[-1] if quantiles else None
+    if top is not None:
+        edges.append(top + 2 * TOLERANCE * abs(top) if top else float(np.nextafter(0.0, 1.0)))
+        edges.insert(0, low - 2 * TOLERANCE * abs(low) if low else -float(np.nextafter(0.0, 1.0)))
+    return NumericBins(tuple(edges), tuple(atoms))
+
+
+def _atoms(connection: Any, inner: str, quantiles: list[float], finite: int) -> list[float]:
+    """Values that hold at least ATOM_SHARE of the rows; such a value fills many neighbouring quantiles."""
+    runs = ((value, len(list(group))) for value, group in itertools.groupby(quantiles))
+    wanted = [value for value, length in runs if length >= ATOM_SHARE * len(LEVELS) - 2]
+    found = []
+    for value in wanted:
+        n = connection.execute(f"SELECT count(*) FROM ({inner}) WHERE v = {literal(value)}").fetchone()[0]
+        if n >= ATOM_SHARE * finite:
+            found.append(value)
+    return found
