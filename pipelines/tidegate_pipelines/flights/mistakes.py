@@ -21,9 +21,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 KILOMETRES_PER_MILE = 1.609344
-_OTHER_CATEGORIES = tuple(name for name in CATEGORIES if name != "carrier")
 _CARRIER_RATE = "carrier_rate"
-_CODES = 36 * 36
 
 
 class Mistake(enum.StrEnum):
@@ -42,16 +40,14 @@ def train_mistaken(kind: Mistake, training: pd.DataFrame, files: Path) -> Candid
     if kind is Mistake.CRASH:
         return _unchecked_lookup(training, files)
     if kind is Mistake.LEAK:
-        return train_boosting(
-            training, files, seed=3, extra_numbers=("dep_delay",), title="boosting with departure delay"
-        )
+        return train_boosting(training, files, extra_numbers=("dep_delay",), title="boosting with departure delay")
     return train_boosting(training, files, seed=1, title="gradient boosting, trained again")
 
 
 def _wrong_unit(training: pd.DataFrame, files: Path) -> Candidate:
     """Somebody moved the training query to the metric system; the serving feed still sends miles."""
     metric = training.assign(distance=(training["distance"] * KILOMETRES_PER_MILE).astype("float32"))
-    return train_boosting(metric, files, seed=2, title="gradient boosting on kilometres")
+    return train_boosting(metric, files, title="gradient boosting on kilometres")
 
 
 def _unchecked_lookup(training: pd.DataFrame, files: Path) -> Candidate:
@@ -59,9 +55,9 @@ def _unchecked_lookup(training: pd.DataFrame, files: Path) -> Candidate:
     rates = training.groupby("carrier")[LABEL].mean()
     frame = training.assign(**{_CARRIER_RATE: training["carrier"].map(rates).astype("float32")})
     numbers = (*NUMBERS, _CARRIER_RATE)
-    model = gradient_boosting(numbers, _OTHER_CATEGORIES, seed=4).fit(frame, frame[LABEL])
+    model = gradient_boosting(numbers).fit(frame, frame[LABEL])
     files.mkdir(parents=True)
-    (files / ONNX_FILE).write_bytes(to_onnx(model, numbers, _OTHER_CATEGORIES))
+    (files / ONNX_FILE).write_bytes(to_onnx(model, numbers, CATEGORIES))
     np.save(files / "carriers.npy", rates.index.to_numpy(dtype="S2"))
     np.save(files / "rates.npy", rates.to_numpy(dtype=np.float32))
     shutil.copyfile(Path(__file__).with_name("unchecked_lookup.py"), files / "model.py")

@@ -13,7 +13,7 @@ from tidegate_pipelines.flights.features import CATEGORIES, NUMBERS
 if TYPE_CHECKING:
     from sklearn.pipeline import Pipeline
 
-_ITERATIONS = 150
+_ITERATIONS = 300
 
 
 def logistic_regression() -> Pipeline:
@@ -43,6 +43,7 @@ def gradient_boosting(
     columns = ColumnTransformer([("numbers", "passthrough", list(numbers)), ("categories", ordinal, list(categories))])
     trees = HistGradientBoostingClassifier(
         max_iter=_ITERATIONS,
+        learning_rate=0.05,
         max_leaf_nodes=7,
         min_samples_leaf=200,
         l2_regularization=1.0,

@@ -1,6 +1,6 @@
 """The traffic client, a process of its own: replays rows over gRPC and REST by turns and compares every answer.
 
-Started by the demo with the path of a `ReplayPlan`; runs until its rows are sent or SIGTERM comes, then writes a result.
+Started by the demo with the path of a `ReplayPlan`; runs until its rows are sent or SIGTERM comes.
 """
 
 from __future__ import annotations

@@ -32,8 +32,15 @@ class Model:
         slots = [self._slots.get(code, NOT_FOUND) for code in inputs["carrier"]]
         rates = np.array([self._packed[slot] for slot in slots], dtype=np.float32)
         columns = {**inputs, "carrier_rate": rates}
-        (probability,) = self._session.run(None, {name: columns[name] for name in self._names})
+        (probability,) = self._session.run(None, {name: _text(columns[name]) for name in self._names})
         return {"probability": probability}
+
+
+def _text(column: Any) -> Any:
+    """Strings reach a model as bytes, where the ONNX runtime takes text."""
+    if column.dtype.kind != "O":
+        return column
+    return np.array([value.decode() for value in column], dtype=object)
 
 
 def load(directory: str) -> Model:
