@@ -1,1 +1,112 @@
-"""The public face of Tidegate."""
+"""The public face of Tidegate: what users need, re-exported and imported only when it is asked for (PEP 562).
+
+    import tidegate
+
+    tidegate.publish(files=..., servable="flights", version=1, ...)
+    with tidegate.Client("127.0.0.1:8500") as client:
+        client.predict("flights", {"distance": [719.0], ...})
+
+Airflow operators are in `tidegate.airflow`.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tidegate_operators.steps import (
+        CanaryResult,
+        CanaryRule,
+        canary,
+        find_baseline,
+        promote,
+        publish,
+        push,
+        rollback,
+        skew,
+        validate,
+        withdraw,
+    )
+    from tidegate_pipelines.monitor import monitor
+    from tidegate_pipelines.release import release
+    from tidegate_serving.client import Client, Prediction
+    from tidegate_serving.config import EngineConfig
+    from tidegate_serving.contract.errors import Refused, TidegateError
+    from tidegate_serving.contract.servable import ServableId, State
+    from tidegate_serving.contract.signature import Signature, TensorSpec
+    from tidegate_serving.contract.signing import make_keys
+    from tidegate_serving.control_client import ControlClient
+    from tidegate_serving.engine import Engine
+
+__all__ = [
+    "CanaryResult",
+    "CanaryRule",
+    "Client",
+    "ControlClient",
+    "Engine",
+    "EngineConfig",
+    "Prediction",
+    "Refused",
+    "ServableId",
+    "Signature",
+    "State",
+    "TensorSpec",
+    "TidegateError",
+    "canary",
+    "find_baseline",
+    "make_keys",
+    "monitor",
+    "promote",
+    "publish",
+    "push",
+    "release",
+    "rollback",
+    "skew",
+    "validate",
+    "withdraw",
+]
+
+_STEPS = "tidegate_operators.steps"
+_HOMES = {
+    "CanaryResult": _STEPS,
+    "CanaryRule": _STEPS,
+    "Client": "tidegate_serving.client",
+    "ControlClient": "tidegate_serving.control_client",
+    "Engine": "tidegate_serving.engine",
+    "EngineConfig": "tidegate_serving.config",
+    "Prediction": "tidegate_serving.client",
+    "Refused": "tidegate_serving.contract.errors",
+    "ServableId": "tidegate_serving.contract.servable",
+    "Signature": "tidegate_serving.contract.signature",
+    "State": "tidegate_serving.contract.servable",
+    "TensorSpec": "tidegate_serving.contract.signature",
+    "TidegateError": "tidegate_serving.contract.errors",
+    "canary": _STEPS,
+    "find_baseline": _STEPS,
+    "make_keys": "tidegate_serving.contract.signing",
+    "monitor": "tidegate_pipelines.monitor",
+    "promote": _STEPS,
+    "publish": _STEPS,
+    "push": _STEPS,
+    "release": "tidegate_pipelines.release",
+    "rollback": _STEPS,
+    "skew": _STEPS,
+    "validate": _STEPS,
+    "withdraw": _STEPS,
+}
+_MODULES = ("airflow",)
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return importlib.import_module(f"{__name__}.{name}")
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, *_MODULES])

@@ -1,4 +1,4 @@
-"""Asks which Airflow this is, so that nothing else has to: every name of Airflow's that the provider uses comes from here.
+"""Asks which Airflow this is, so that nothing else has to: every name of Airflow's that the provider uses is from here.
 
 Airflow's own compatibility provider knows where each release keeps them; tested is Airflow 3.
 """

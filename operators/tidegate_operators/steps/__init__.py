@@ -7,15 +7,18 @@ from tidegate_operators.steps.canary import CanaryResult, canary, require_passed
 from tidegate_operators.steps.canary_rule import CanaryRule
 from tidegate_operators.steps.promote import Promoted, promote
 from tidegate_operators.steps.publish import Published, publish
+from tidegate_operators.steps.publish_files import Publication, publish_files
 from tidegate_operators.steps.push import Pushed, push, withdraw
 from tidegate_operators.steps.rollback import RolledBack, rollback
-from tidegate_operators.steps.skew import Skew, skew
-from tidegate_operators.steps.validate import Validated, find_baseline, require_allowed, validate
+from tidegate_operators.steps.serving_now import find_baseline, find_log, serving_directory
+from tidegate_operators.steps.skew import Skew, parse_time, require_no_skew, skew
+from tidegate_operators.steps.validate import Validated, require_allowed, validate
 
 __all__ = [
     "CanaryResult",
     "CanaryRule",
     "Promoted",
+    "Publication",
     "Published",
     "Pushed",
     "RolledBack",
@@ -23,12 +26,17 @@ __all__ = [
     "Validated",
     "canary",
     "find_baseline",
+    "find_log",
+    "parse_time",
     "promote",
     "publish",
+    "publish_files",
     "push",
     "require_allowed",
+    "require_no_skew",
     "require_passed",
     "rollback",
+    "serving_directory",
     "skew",
     "validate",
     "withdraw",

@@ -56,25 +56,25 @@ def publish(
     """Copies `files` into the repository as `servable`:`version` and describes them.
 
     `files` is a directory, whose contents are copied, or files, which are copied under their own names. `training`
-    holds the training data, one column per input and `label`; its profile goes into the version, without it no skew can be
-    judged. `event_time` names the input that carries the event's time in Unix seconds. `example` is one row: a value
+    holds the training data, one column per input and `label`; its profile goes into the version, without it no skew can
+    be judged. `event_time` names the input that carries the event's time in Unix seconds. `example` is one row: a value
     per input.
 
-    AlreadyExists for a version that is taken, NotFound for a missing file, InvalidInput, naming the column or input, for
-    what does not fit together. Whatever fails, nothing of the version is left behind.
+    AlreadyExists for a version that is taken, NotFound for a missing file, InvalidInput, naming the column or input,
+    for what does not fit together. Whatever fails, nothing of the version is left behind.
     """
-    id = ServableId(servable, version)
+    identity = ServableId(servable, version)
     row = plain_example(example)
     check_example(row, signatures)
     if training is not None:
         check_training(training, signatures, label, event_time)
-    target = version_directory(repository, id)
+    target = version_directory(repository, identity)
     with _place_aside(target) as aside:
         _copy(files, aside)
         if training is not None:
             _build_profile(aside, training, signatures, label, event_time)
         manifest = Manifest(
-            id=id,
+            id=identity,
             platform=platform,
             signatures=signatures,
             files=describe_files(aside),

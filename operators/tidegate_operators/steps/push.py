@@ -43,20 +43,20 @@ def push(
     manifest, manifest_digest = read_manifest(directory)
     if verdict is not None:
         _check_verdict(directory, verdict)
-    id = manifest.id
-    candidate = Aspired(id.version, directory, manifest_digest)
+    identity = manifest.id
+    candidate = Aspired(identity.version, directory, manifest_digest)
     with ControlClient(control) as client:
-        before = read_wanted(client, id.name)
+        before = read_wanted(client, identity.name)
         _check_number_is_free(before, candidate)
         after = before.adding(candidate)
-        revision = set_wanted(client, after, reason or f"push {id}")
+        revision = set_wanted(client, after, reason or f"push {identity}")
         try:
-            client.wait_until(id.name, id.version, State.AVAILABLE, timeout)
+            client.wait_until(identity.name, identity.version, State.AVAILABLE, timeout)
         except TidegateError:
-            set_wanted(client, before, f"{id} did not become available")
+            set_wanted(client, before, f"{identity} did not become available")
             raise
-    beside = after.stable if before.get(id.version) is None and before.versions else None
-    return Pushed(id, manifest_digest, beside, revision)
+    beside = before.stable if before.stable != identity.version else None
+    return Pushed(identity, manifest_digest, beside, revision)
 
 
 def withdraw(*, control: str, servable: str, version: int, reason: str) -> bool:

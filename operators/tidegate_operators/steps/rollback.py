@@ -62,4 +62,6 @@ def _previous(folder: Path, serving: ServableId) -> Path:
         verdict = verdict_path(folder / str(number))
         if number < serving.version and verdict.is_file() and claimed_verdict(verdict).allowed:
             return folder / str(number)
-    raise NotFound(f"{folder} holds no version that a verdict allows below {serving.version}: name the version to go back to")
+    raise NotFound(
+        f"{folder} holds no version that a verdict allows below {serving.version}: name the version to go back to"
+    )

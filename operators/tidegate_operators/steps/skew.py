@@ -7,13 +7,14 @@ JSON, to people and to the monitor.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tidegate_serving.contract.errors import NotFound
+from tidegate_serving.contract.errors import InvalidInput, NotFound, Refused
 from tidegate_serving.contract.manifest import read_manifest
 from tidegate_serving.contract.repository import profile_directory
+from tidegate_serving.contract.verdict import Outcome
 
 if TYPE_CHECKING:
     from tidegate_validation.skew import SkewReport
@@ -37,17 +38,36 @@ def skew(
 ) -> Skew:
     """Compares the logged primary requests of the version in `directory` with its training profile.
 
-    `since` (inclusive) and `until` (exclusive) bound the time of the event; `report` is the directory for the page. NotFound
-    where the version has no profile or there is no log.
+    `since` (inclusive) and `until` (exclusive) bound the time of the event; `report` is the directory for the page.
+    NotFound where the version has no profile or there is no log.
     """
     from tidegate_validation.report import write_report
     from tidegate_validation.skew import report_on_log
 
-    id = read_manifest(directory)[0].id
+    identity = read_manifest(directory)[0].id
     profile = profile_directory(directory)
     if not profile.is_dir():
-        raise NotFound(f"{directory} has no training profile: publish {id} with its training data")
+        raise NotFound(f"{directory} has no training profile: publish {identity} with its training data")
     if not log_root.is_dir():
         raise NotFound(f"inference log {log_root} is missing: name the engine's log path, see `tidegate status`")
-    found = report_on_log(profile, log_root, model=id.name, version=id.version, since=since, until=until)
+    found = report_on_log(profile, log_root, model=identity.name, version=identity.version, since=since, until=until)
     return Skew(found, None if report is None else write_report(found, report))
+
+
+def require_no_skew(found: Skew) -> Skew:
+    """The same, or Refused with the sentences of the findings that deny."""
+    if found.report.outcome in (Outcome.PASS, Outcome.WARN):
+        return found
+    denying = [finding for finding in found.report.findings if finding.outcome not in (Outcome.PASS, Outcome.WARN)]
+    raise Refused(" ".join(finding.sentence for finding in denying))
+
+
+def parse_time(text: str) -> datetime | None:
+    """An ISO 8601 time, UTC where it names no zone; None for an empty text. InvalidInput for anything else."""
+    if not text:
+        return None
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise InvalidInput(f"{text!r} is no time: write it like 2013-06-05 or 2013-06-05T12:00:00+00:00") from error
+    return time if time.tzinfo else time.replace(tzinfo=UTC)

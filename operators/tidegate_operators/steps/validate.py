@@ -10,16 +10,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tidegate_operators.steps.wanted import read_wanted
-from tidegate_serving.contract.errors import InvalidInput, NotFound, Refused
+from tidegate_operators.steps.tables import read_table
+from tidegate_serving.contract.errors import InvalidInput, Refused
 from tidegate_serving.contract.manifest import Manifest, read_manifest
 from tidegate_serving.contract.repository import report_directory, verdict_path
 from tidegate_serving.contract.signing import load_private_key, write_verdict
 from tidegate_serving.contract.verdict import Verdict
-from tidegate_serving.control_client import ControlClient
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from tidegate_validation.gates import ValidationRequest
 
 
@@ -73,21 +71,6 @@ def require_allowed(validated: Validated) -> Validated:
     return validated
 
 
-def find_baseline(*, control: str, directory: Path) -> Path | None:
-    """Directory of the version that ordinary clients get now, for comparison with the candidate in `directory`.
-
-    None where nothing serves under the candidate's name, or the candidate itself does. Raises Unavailable where the
-    engine does not answer: a candidate must not pass as a first version because the engine was down.
-    """
-    id = read_manifest(directory)[0].id
-    with ControlClient(control) as client:
-        wanted = read_wanted(client, id.name)
-    if wanted.stable is None or wanted.stable == id.version:
-        return None
-    serving = wanted.get(wanted.stable)
-    return None if serving is None else serving.path
-
-
 def _request(
     manifest: Manifest,
     directory: Path,
@@ -104,23 +87,11 @@ def _request(
     return ValidationRequest(
         candidate=directory,
         baseline=baseline,
-        held_out=_read_table(held_out, "held-out data"),
-        training=None if training is None else _read_table(training, "training data"),
+        held_out=read_table(held_out, "held-out data"),
+        training=None if training is None else read_table(training, "training data"),
         label=manifest.label,
         log_root=log_root,
         serving_model=manifest.id.name if log_root is not None else None,
         policy=Policy.load(policy),
         report=report_directory(directory),
     )
-
-
-def _read_table(path: Path, what: str) -> pa.Table:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    if not path.is_file():
-        raise NotFound(f"{what} {path} is missing: give the path of a Parquet file")
-    try:
-        return pq.read_table(path)
-    except (pa.ArrowInvalid, OSError) as error:
-        raise InvalidInput(f"{what} {path} is no Parquet file ({error})") from error

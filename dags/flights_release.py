@@ -1,0 +1,19 @@
+"""Releases one version of the flights model: judge it, push it beside the one that serves, try it, make it stable."""
+
+from datetime import UTC, datetime
+
+from airflow.sdk import DAG, Param
+
+from tidegate.airflow import CanaryOperator, PromoteOperator, ServeModelOperator, ValidateModelOperator
+
+REQUIRED = {name: Param(type="string") for name in ("directory", "held_out", "private_key")}
+PARAMS = {**REQUIRED, "policy": None, "canary": {"pairs": 200, "within_seconds": 60}}
+FROM = {name: f"{{{{ params.{name} }}}}" for name in ("directory", "held_out", "private_key", "policy")}
+START = datetime(2026, 1, 1, tzinfo=UTC)
+
+with DAG("flights_release", schedule=None, start_date=START, params=PARAMS, render_template_as_native_obj=True):
+    validate = ValidateModelOperator(task_id="validate", **FROM)
+    serve = ServeModelOperator(task_id="serve", directory=FROM["directory"], verdict=validate.output)
+    canary = CanaryOperator(task_id="canary", directory=FROM["directory"], rule="{{ params.canary }}")
+    promote = PromoteOperator(task_id="promote", directory=FROM["directory"])
+    validate >> serve >> canary >> promote

@@ -1,0 +1,102 @@
+"""Publishes from paths alone, for the command line and orchestrators, and fills in what can be told.
+
+In come paths; out goes a call of `publish` with the training table, the signature, inferred where none is given, and
+an example row.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tidegate_operators.steps.infer_signature import Inferred, infer_signature, read_signatures
+from tidegate_operators.steps.publication_checks import inputs_by_name
+from tidegate_operators.steps.publish import Published, publish
+from tidegate_operators.steps.tables import read_table
+from tidegate_serving.contract.errors import InvalidInput, NotFound
+from tidegate_serving.contract.signature import Signature
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_EXAMPLE_ROWS = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Publication:
+    """What to publish, by path. `signature` and `example` are JSON files, inferred and taken from `training`, a Parquet
+    file, where they are None."""
+
+    files: Sequence[Path]
+    servable: str
+    version: int
+    platform: str
+    repository: Path
+    training: Path | None = None
+    signature: Path | None = None
+    example: Path | None = None
+    label: str | None = None
+    event_time: str | None = None
+    metadata: Mapping[str, str] = field(default_factory=dict)
+
+
+def publish_files(publication: Publication) -> Published:
+    """Publishes; errors as `publish` and `infer_signature` raise them, and NotFound for a missing file."""
+    for file in publication.files:
+        if not file.exists():
+            raise NotFound(f"{file} is missing: name the model's directory or files")
+    training = None if publication.training is None else read_table(publication.training, "training data")
+    inferred = _signatures(publication, training)
+    return publish(
+        files=publication.files,
+        servable=publication.servable,
+        version=publication.version,
+        platform=publication.platform,
+        signatures=inferred.signatures,
+        repository=publication.repository,
+        training=training,
+        label=publication.label,
+        event_time=publication.event_time,
+        example=_example(publication, inferred.signatures, training),
+        metadata={**inferred.metadata, **publication.metadata},
+    )
+
+
+def _signatures(publication: Publication, training: pa.Table | None) -> Inferred:
+    if publication.signature is not None:
+        return Inferred(read_signatures(publication.signature))
+    return infer_signature(publication.files, publication.platform, training, publication.label, publication.event_time)
+
+
+def _example(
+    publication: Publication, signatures: Mapping[str, Signature], training: pa.Table | None
+) -> dict[str, Any]:
+    if publication.example is not None:
+        return _read_example(publication.example)
+    if training is None:
+        raise InvalidInput("a version needs an example row for its warm-up: give training data, or an example as JSON")
+    names = [name for name in inputs_by_name(signatures) if name in training.column_names]
+    for row in training.select(names).slice(0, _EXAMPLE_ROWS).to_pylist():
+        if all(not _is_missing(value) for value in row.values()):
+            return dict(row)
+    raise InvalidInput(f"the first {_EXAMPLE_ROWS} training rows all miss a value: give an example row as JSON")
+
+
+def _read_example(path: Path) -> dict[str, Any]:
+    try:
+        row = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise NotFound(f"example file {path} is missing: write one JSON object with a value per input") from error
+    except ValueError as error:
+        raise InvalidInput(f"example file {path} is not JSON: {error}") from error
+    if not isinstance(row, dict):
+        raise InvalidInput(f"example file {path} holds no object: write one value per input, by name")
+    return row
+
+
+def _is_missing(value: Any) -> bool:
+    return value is None or (isinstance(value, float) and math.isnan(value))

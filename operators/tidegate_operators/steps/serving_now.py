@@ -1,0 +1,47 @@
+"""What serves now, for those who judge a candidate: the version to compare with, and the log of what it saw.
+
+Orchestrators ask here before `validate`; the answers come from the engine's control port.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tidegate_operators.steps.wanted import read_wanted
+from tidegate_serving.contract.errors import FailedPrecondition
+from tidegate_serving.contract.manifest import read_manifest
+from tidegate_serving.control_client import Aspired, ControlClient
+
+
+def find_baseline(*, control: str, directory: Path) -> Path | None:
+    """Directory of the version that ordinary clients get now, for comparison with the candidate in `directory`.
+
+    None where nothing serves under the candidate's name, or the candidate itself does. Raises Unavailable where the
+    engine does not answer: a candidate must not pass as a first version because the engine was down.
+    """
+    identity = read_manifest(directory)[0].id
+    serving = _serving(control, identity.name)
+    return None if serving is None or serving.version == identity.version else serving.path
+
+
+def serving_directory(*, control: str, servable: str) -> Path:
+    """Directory of the version that ordinary clients get now. FailedPrecondition where nothing serves."""
+    serving = _serving(control, servable)
+    if serving is None:
+        raise FailedPrecondition(f"nothing serves under {servable!r} at {control}: see `tidegate status`")
+    return serving.path
+
+
+def find_log(*, control: str) -> Path:
+    """Root folder of the engine's inference log. FailedPrecondition where it keeps none."""
+    with ControlClient(control) as client:
+        log_path = client.status().log_path
+    if not log_path:
+        raise FailedPrecondition(f"the engine at {control} keeps no inference log: set its log_path")
+    return Path(log_path)
+
+
+def _serving(control: str, servable: str) -> Aspired | None:
+    with ControlClient(control) as client:
+        wanted = read_wanted(client, servable)
+    return None if wanted.stable is None else wanted.get(wanted.stable)

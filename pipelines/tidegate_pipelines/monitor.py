@@ -1,0 +1,92 @@
+"""The skew loop: every so often, a window of what the engine saw becomes a report, and the report keep, warn or alert.
+
+In come the engine's control address and a servable; out go reports in a folder and one callback per window. Skew in
+production alerts; whether to roll back is for whoever hears the alert.
+"""
+
+from __future__ import annotations
+
+import enum
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from tidegate_operators.steps import Skew, find_log, serving_directory, skew
+from tidegate_serving.contract.errors import InvalidInput
+from tidegate_serving.contract.verdict import Outcome
+
+
+class Action(enum.StrEnum):
+    """What a window calls for."""
+
+    KEEP = "keep"
+    WARN = "warn"
+    ALERT = "alert"
+
+
+_ACTIONS = {Outcome.PASS: Action.KEEP, Outcome.WARN: Action.WARN, Outcome.INCONCLUSIVE: Action.WARN}
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """What is watched: the label `stable` of `servable`, in windows of `window` of event time, each `every` seconds.
+
+    Reports go to `reports`/<end of window>/.
+    """
+
+    control: str
+    servable: str
+    reports: Path
+    window: timedelta = timedelta(days=1)
+    every: float = 3600.0
+
+    def __post_init__(self) -> None:
+        if self.window <= timedelta(0) or self.every <= 0.0:
+            raise InvalidInput(f"window {self.window} and every {self.every} s must be more than nothing")
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """One window and what it calls for; `since` and `until` in UTC."""
+
+    action: Action
+    since: datetime
+    until: datetime
+    skew: Skew
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """The findings that are not PASS, in words."""
+        return tuple(finding.sentence for finding in self.skew.report.findings if finding.outcome is not Outcome.PASS)
+
+
+def action_for(outcome: Outcome) -> Action:
+    """FAIL and ERROR alert; what is unclear warns."""
+    return _ACTIONS.get(outcome, Action.ALERT)
+
+
+def observe(watch: Watch, until: datetime) -> Observation:
+    """Reports on the window that ends at `until`. Raises what the steps raise, such as Unavailable or NotFound."""
+    since = until - watch.window
+    found = skew(
+        directory=serving_directory(control=watch.control, servable=watch.servable),
+        log_root=find_log(control=watch.control),
+        since=since,
+        until=until,
+        report=watch.reports / until.strftime("%Y-%m-%dT%H%M%SZ"),
+    )
+    return Observation(action_for(found.report.outcome), since, until, found)
+
+
+def monitor(
+    watch: Watch,
+    on_window: Callable[[Observation], None],
+    stop: threading.Event,
+    now: Callable[[], datetime] = lambda: datetime.now(UTC),
+) -> None:
+    """Observes windows until `stop` is set, the first at once. `on_window` hears each, whatever it calls for."""
+    while not stop.is_set():
+        on_window(observe(watch, now()))
+        stop.wait(watch.every)
