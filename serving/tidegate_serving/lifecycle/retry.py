@@ -1,0 +1,23 @@
+"""How long a version that failed to load rests before it is tried again: growing pauses, spread by chance, for ever.
+
+The manager asks for the pause after each failed attempt, as long as the version is wanted.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class RetryPauses:
+    """`first` seconds after the first failure, doubling up to `most`, each up to a fifth longer by chance."""
+
+    first: float = 1.0
+    most: float = 600.0
+    chance: Callable[[], float] = random.random
+
+    def pause(self, failures: int) -> float:
+        """Seconds to rest after so many failures in a row, one or more."""
+        return float(min(self.first * 2.0 ** min(failures - 1, 60), self.most) * (1 + 0.2 * self.chance()))

@@ -1,0 +1,53 @@
+"""What a version is to the lifecycle: something that can be measured, loaded and unloaded; and what loading gives.
+
+Platforms make servables, the manager drives loaders, the data plane's executor asks servables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from tidegate_serving.contract.errors import TidegateError
+from tidegate_serving.contract.manifest import Manifest
+from tidegate_serving.contract.tensors import Array
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a model says about one batch: outputs by name with the batch on axis 0, and errors by row."""
+
+    outputs: Mapping[str, Any]
+    errors: Mapping[int, TidegateError] = field(default_factory=dict)
+
+
+class Servable(Protocol):
+    """A loaded model. Called by one thread at a time unless its batching says otherwise."""
+
+    def predict(self, signature: str, inputs: Mapping[str, Array]) -> Mapping[str, Any] | Answer:
+        """Outputs by name for inputs by name; strings come as objects of `bytes`. Any exception fails the batch."""
+
+    def close(self) -> None:
+        """Gives back what the model holds; nobody calls it afterwards."""
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A version that can answer: its manifest and its servable."""
+
+    manifest: Manifest
+    servable: Servable
+
+
+class Loader(Protocol):
+    """Brings one version to life and lets it die; each attempt to load calls `load` again."""
+
+    def estimate(self) -> int:
+        """Bytes of memory that the loaded version will need at most."""
+
+    def load(self) -> Loaded:
+        """Blocks until the version can answer. Raises the contract's errors."""
+
+    def unload(self) -> None:
+        """Blocks until memory is given back."""

@@ -1,0 +1,137 @@
+"""ONNX models through onnxruntime: one input per column or whole tensors, outputs by name.
+
+Metadata: `onnx.file` (default: the only .onnx file), `onnx.outputs` (see `output_rules`), `onnx.threads` (threads of
+one run, default 1). The manifest's event time is dropped where the graph lacks it; a column of shape [-1] becomes
+[-1, 1] where the graph wants that, and back. Export scikit-learn pipelines with `zipmap=False`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tidegate_serving.contract.errors import InvalidInput, ModelFailed
+from tidegate_serving.contract.manifest import Manifest
+from tidegate_serving.contract.tensors import Array
+from tidegate_serving.platforms.loader import Servable
+from tidegate_serving.platforms.output_rules import OutputRule, output_rules
+from tidegate_serving.platforms.platform import PlatformOptions, missing_library, model_file
+
+_NUMPY_TYPES = {
+    "tensor(bool)": "bool",
+    "tensor(double)": "float64",
+    "tensor(float)": "float32",
+    "tensor(float16)": "float16",
+    **{f"tensor({kind}{bits})": f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)},
+}
+
+
+class OnnxPlatform:
+    """Loads an .onnx file into an onnxruntime session on the CPU."""
+
+    def __init__(self, options: PlatformOptions) -> None:
+        self._options = options
+
+    def load(self, directory: Path, manifest: Manifest) -> Servable:
+        """A session whose inputs and outputs are held against the signatures before anybody asks it."""
+        path = model_file(manifest, directory, "onnx.file", (".onnx",))
+        session = _session(path, manifest)
+        rules = output_rules(manifest, "onnx.outputs")
+        _check_inputs(session, manifest, path)
+        _check_outputs(session, rules, path)
+        return OnnxServable(session, manifest, rules)
+
+
+class OnnxServable:
+    """Runs the graph once per batch."""
+
+    def __init__(self, session: Any, manifest: Manifest, rules: Mapping[str, OutputRule]) -> None:
+        self._session = session
+        self._inputs = [(node.name, node.type, len(node.shape or ())) for node in session.get_inputs()]
+        self._plans = {
+            name: [(spec.name, rules[spec.name], len(spec.shape)) for spec in signature.outputs]
+            for name, signature in manifest.signatures.items()
+        }
+
+    def predict(self, signature: str, inputs: Mapping[str, Array]) -> Mapping[str, Any]:
+        """Outputs as the rules pick them from the graph's results."""
+        plan = self._plans[signature]
+        feed = {name: _fed(inputs[name], kind, rank) for name, kind, rank in self._inputs}
+        results = list(dict.fromkeys(rule.result for _, rule, _ in plan))
+        found = dict(zip(results, self._session.run(results, feed), strict=True))
+        return {name: _given(rule, found[rule.result], rank) for name, rule, rank in plan}
+
+    def close(self) -> None:
+        """Frees the session."""
+        self._session = None
+
+
+def _session(path: Path, manifest: Manifest) -> Any:
+    try:
+        import onnxruntime
+    except ImportError as error:
+        raise missing_library("onnxruntime", "onnx", "onnx") from error
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    options.intra_op_num_threads = _threads(manifest)
+    options.inter_op_num_threads = 1
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    try:
+        return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    except Exception as error:
+        raise ModelFailed(f"{path} is no ONNX model that onnxruntime can run: {error}") from error
+
+
+def _threads(manifest: Manifest) -> int:
+    text = manifest.metadata.get("onnx.threads", "1")
+    if not text.isdigit() or int(text) < 1:
+        raise InvalidInput(f"metadata 'onnx.threads' of {manifest.id} is {text!r}: use a whole number above 0")
+    return int(text)
+
+
+def _check_inputs(session: Any, manifest: Manifest, path: Path) -> None:
+    wanted = [node.name for node in session.get_inputs()]
+    for name, signature in manifest.signatures.items():
+        missing = sorted(set(wanted) - set(signature.input_names))
+        if missing:
+            raise InvalidInput(f"{path} wants input {missing[0]!r}, which signature {name!r} does not have")
+        unused = sorted(set(signature.input_names) - set(wanted) - {manifest.event_time})
+        if unused:
+            raise InvalidInput(f"{path} has no input {unused[0]!r}, which signature {name!r} has: mend the signature")
+
+
+def _check_outputs(session: Any, rules: Mapping[str, OutputRule], path: Path) -> None:
+    tensors = {node.name: node.type for node in session.get_outputs()}
+    for output, rule in rules.items():
+        if rule.result not in tensors:
+            raise InvalidInput(
+                f"{path} has no result {rule.result!r} for output {output!r}, it has {', '.join(tensors)}: "
+                "mend metadata 'onnx.outputs'"
+            )
+        if not tensors[rule.result].startswith("tensor("):
+            raise InvalidInput(f"{path}: result {rule.result!r} is {tensors[rule.result]}: export with zipmap=False")
+
+
+def _fed(array: Array, kind: str, rank: int) -> Array:
+    if kind == "tensor(string)":
+        array = _as_text(array)
+    elif array.dtype.name != _NUMPY_TYPES.get(kind):
+        array = array.astype(_NUMPY_TYPES[kind], casting="same_kind")
+    return array[:, np.newaxis] if array.ndim == 1 and rank == 2 else array
+
+
+def _as_text(array: Array) -> Array:
+    made = np.empty(array.size, dtype=object)
+    try:
+        made[:] = [item.decode() if isinstance(item, bytes) else str(item) for item in array.ravel().tolist()]
+    except UnicodeDecodeError as error:
+        raise InvalidInput(f"a string input is not UTF-8: {error}") from error
+    return made.reshape(array.shape)
+
+
+def _given(rule: OutputRule, result: Any, rank: int) -> Array:
+    array = rule.pick(np.asarray(result))
+    return array[:, 0] if array.ndim == 2 and array.shape[1] == 1 and rank == 1 else array

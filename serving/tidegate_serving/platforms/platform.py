@@ -1,0 +1,50 @@
+"""A Source Adapter's heart: the protocol by which a platform turns a version directory into a servable.
+
+The version loader asks a platform after it has verified every file; other packages add platforms by entry points.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Protocol
+
+from tidegate_serving.contract.errors import InvalidInput, Unsupported
+from tidegate_serving.contract.manifest import Manifest
+from tidegate_serving.platforms.loader import Servable
+
+
+@dataclass(frozen=True, slots=True)
+class PlatformOptions:
+    """What the engine's operator allows: `allow_pickle` permits files that can run any code while they load."""
+
+    allow_pickle: bool = False
+
+
+class Platform(Protocol):
+    """Loads versions of one kind of model."""
+
+    def load(self, directory: Path, manifest: Manifest) -> Servable:
+        """A servable from verified files. Raises the contract's errors, Unsupported where a library is missing."""
+
+
+def model_file(manifest: Manifest, directory: Path, key: str, suffixes: tuple[str, ...]) -> Path:
+    """The model's file: the one that metadata `key` names, else the only one with one of the suffixes."""
+    named = manifest.metadata.get(key)
+    listed = [entry.path for entry in manifest.files]
+    if named is not None:
+        if named not in listed:
+            raise InvalidInput(f"metadata {key!r} of {manifest.id} names {named!r}, which its manifest does not list")
+        return directory / named
+    found = [path for path in listed if PurePosixPath(path).suffix in suffixes]
+    if len(found) != 1:
+        raise InvalidInput(
+            f"{manifest.id} lists {len(found)} files ending in {' or '.join(suffixes)}: "
+            f"name the model's file in metadata {key!r}"
+        )
+    return directory / found[0]
+
+
+def missing_library(library: str, extra: str, platform: str) -> Unsupported:
+    """The error for a library that an extra would have installed."""
+    return Unsupported(f"platform {platform!r} needs {library}: install it with `pip install tidegate[{extra}]`")

@@ -1,0 +1,75 @@
+"""Which platforms this engine knows: those built in, and those of installed packages, by entry point.
+
+The engine and the probe ask for all of them once; a package adds one under the group `tidegate.platforms`, as a
+callable that takes `PlatformOptions` and returns a `Platform`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import logging
+from collections.abc import Callable, Mapping
+from importlib import metadata
+from pathlib import Path
+
+from tidegate_serving.contract.errors import Unsupported
+from tidegate_serving.contract.manifest import Manifest
+from tidegate_serving.platforms.loader import Servable
+from tidegate_serving.platforms.platform import Platform, PlatformOptions
+
+GROUP = "tidegate.platforms"
+_BUILT_IN = {
+    "onnx": "tidegate_serving.platforms.onnx:OnnxPlatform",
+    "python": "tidegate_serving.platforms.python:PythonPlatform",
+    "sklearn": "tidegate_serving.platforms.sklearn:SklearnPlatform",
+}
+_log = logging.getLogger(__name__)
+
+
+class PlatformRegistry:
+    """Platforms by name, each imported when first asked for."""
+
+    def __init__(self, factories: Mapping[str, Callable[[], Platform]]) -> None:
+        self._factories = factories
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All names, sorted."""
+        return tuple(sorted(self._factories))
+
+    def check(self, name: str) -> str:
+        """The name itself, or Unsupported where no platform has it."""
+        if name not in self._factories:
+            raise Unsupported(f"platform {name!r} is unknown here: use one of {', '.join(self.names)}")
+        return name
+
+    def load(self, directory: Path, manifest: Manifest) -> Servable:
+        """A servable, by the platform that the manifest names."""
+        return self._factories[self.check(manifest.platform)]().load(directory, manifest)
+
+
+def installed_platforms(options: PlatformOptions) -> PlatformRegistry:
+    """Built-in platforms and those of installed packages; a package cannot replace a built-in one."""
+    factories: dict[str, Callable[[], Platform]] = {}
+    for entry in metadata.entry_points(group=GROUP):
+        factories[entry.name] = _lazily(entry.load, options)
+    for name, path in _BUILT_IN.items():
+        if name in factories:
+            _log.warning("an installed package offers a platform %r, which is built in and stays as it is", name)
+        factories[name] = _lazily(_importer(path), options)
+    return PlatformRegistry(factories)
+
+
+def _importer(path: str) -> Callable[[], Callable[[PlatformOptions], Platform]]:
+    def load() -> Callable[[PlatformOptions], Platform]:
+        module, _, attribute = path.partition(":")
+        factory: Callable[[PlatformOptions], Platform] = getattr(importlib.import_module(module), attribute)
+        return factory
+
+    return load
+
+
+def _lazily(
+    load: Callable[[], Callable[[PlatformOptions], Platform]], options: PlatformOptions
+) -> Callable[[], Platform]:
+    return lambda: load()(options)

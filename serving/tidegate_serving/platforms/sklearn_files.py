@@ -1,0 +1,77 @@
+"""Reads estimator files without running code that they bring along.
+
+The sklearn platform asks; skops files may name only types that skops trusts and classes of scikit-learn itself,
+pickles are read only with the operator's leave.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pickle
+from pathlib import Path
+from typing import Any
+
+from tidegate_serving.contract.errors import ModelFailed, PermissionRefused
+from tidegate_serving.platforms.platform import missing_library
+
+TRUSTED_NUMPY = ("numpy.dtype", "numpy.ndarray", "numpy.random.RandomState", "numpy.random.mtrand.RandomState")
+
+
+def read_estimator(path: Path, *, allow_pickle: bool) -> Any:
+    """The estimator in a file. PermissionRefused for types or formats that are not allowed, naming them."""
+    if path.suffix == ".skops":
+        return _read_skops(path)
+    if not allow_pickle:
+        raise PermissionRefused(
+            f"{path} is a pickle, which can run any code: save it with skops, or start the engine with --allow-pickle"
+        )
+    return _read_pickle(path)
+
+
+def untrusted_types(names: list[str]) -> list[str]:
+    """Those of skops' untrusted type names that are neither listed above nor classes that scikit-learn defines."""
+    return [name for name in names if name not in TRUSTED_NUMPY and not _is_sklearn_class(name)]
+
+
+def _read_skops(path: Path) -> Any:
+    try:
+        import sklearn  # noqa: F401
+        from skops import io
+    except ImportError as error:
+        raise missing_library("scikit-learn and skops", "sklearn", "sklearn") from error
+    try:
+        names = io.get_untrusted_types(file=path)
+        refused = untrusted_types(names)
+    except Exception as error:
+        raise ModelFailed(f"{path} is no skops file: {type(error).__name__}: {error}") from error
+    if refused:
+        raise PermissionRefused(f"{path} holds {', '.join(refused)}, which no estimator needs: train without it")
+    try:
+        return io.load(path, trusted=names)
+    except Exception as error:
+        raise ModelFailed(f"{path} cannot be loaded with this scikit-learn: {error}") from error
+
+
+def _read_pickle(path: Path) -> Any:
+    try:
+        if path.suffix == ".joblib":
+            import joblib  # type: ignore[import-untyped]
+
+            return joblib.load(path)
+        with path.open("rb") as file:
+            return pickle.load(file)
+    except ImportError as error:
+        raise missing_library(str(error.name), "sklearn", "sklearn") from error
+    except Exception as error:
+        raise ModelFailed(f"{path} cannot be unpickled: {type(error).__name__}: {error}") from error
+
+
+def _is_sklearn_class(name: str) -> bool:
+    if not name.startswith("sklearn."):
+        return False
+    module, _, attribute = name.rpartition(".")
+    try:
+        found = getattr(importlib.import_module(module), attribute, None)
+    except ImportError:
+        return False
+    return isinstance(found, type) and found.__module__.startswith("sklearn.")

@@ -1,0 +1,87 @@
+"""Holds inputs and outputs against a signature, in Python.
+
+The probe checks requests with it as the native data plane does for clients; the executor, the warm-up and the probe
+check what a model answers before anybody sees it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from tidegate_serving.contract.errors import InvalidInput, ModelFailed
+from tidegate_serving.contract.servable import ServableId
+from tidegate_serving.contract.signature import Signature, TensorSpec
+from tidegate_serving.contract.tensors import Array
+
+
+def check_inputs(signature: Signature, inputs: Mapping[str, Array]) -> int:
+    """The number of rows. Raises InvalidInput naming the input that is missing, unknown or does not fit."""
+    wanted = set(signature.input_names)
+    if missing := sorted(wanted - inputs.keys()):
+        raise InvalidInput(f"input {missing[0]!r} is missing: send {', '.join(signature.input_names)}")
+    if unknown := sorted(inputs.keys() - wanted):
+        raise InvalidInput(f"input {unknown[0]!r} is unknown: send {', '.join(signature.input_names)}")
+    rows = {spec.name: _check_input(spec, inputs[spec.name]) for spec in signature.inputs}
+    if len(set(rows.values())) > 1:
+        raise InvalidInput(f"inputs differ in their number of rows: {rows}")
+    return next(iter(rows.values()))
+
+
+def _check_input(spec: TensorSpec, array: Array) -> int:
+    dtype = "string" if array.dtype.kind in "OSU" else array.dtype.name
+    if dtype != spec.dtype:
+        raise InvalidInput(f"input {spec.name!r} has dtype {dtype}: send {spec.dtype}")
+    if not _fits(array.shape, spec):
+        raise InvalidInput(f"input {spec.name!r} has shape {list(array.shape)}: send {list(spec.shape)}")
+    return int(array.shape[0])
+
+
+def check_outputs(id: ServableId, signature: Signature, rows: int, outputs: Mapping[str, Any]) -> dict[str, Array]:
+    """Outputs that the signature names, in its dtypes, C-contiguous; others are dropped.
+
+    Raises ModelFailed where one is missing, has another number of rows or shape, or cannot be cast within its kind.
+    """
+    return {spec.name: _check_output(id, spec, rows, outputs) for spec in signature.outputs}
+
+
+def _check_output(id: ServableId, spec: TensorSpec, rows: int, outputs: Mapping[str, Any]) -> Array:
+    try:
+        value = outputs[spec.name]
+    except (KeyError, TypeError) as error:
+        raise ModelFailed(f"{id} gave no output {spec.name!r}: its model and its signature differ") from error
+    array = _cast(id, spec, np.asarray(value))
+    if array.shape[:1] != (rows,) or not _fits(array.shape, spec):
+        raise ModelFailed(
+            f"{id} gave output {spec.name!r} of shape {list(array.shape)} for {rows} rows, "
+            f"its signature says {list(spec.shape)}"
+        )
+    return array if array.flags.c_contiguous else np.ascontiguousarray(array)
+
+
+def _cast(id: ServableId, spec: TensorSpec, array: Array) -> Array:
+    if spec.dtype == "string":
+        return _as_bytes(id, spec, array)
+    wanted = np.dtype(spec.dtype)
+    if array.dtype == wanted:
+        return array
+    if not np.can_cast(array.dtype, wanted, casting="same_kind"):
+        raise ModelFailed(f"{id} gave output {spec.name!r} of dtype {array.dtype}, its signature says {spec.dtype}")
+    return array.astype(wanted)
+
+
+def _as_bytes(id: ServableId, spec: TensorSpec, array: Array) -> Array:
+    if array.dtype.kind not in "OSU":
+        raise ModelFailed(f"{id} gave output {spec.name!r} of dtype {array.dtype}, its signature says string")
+    items = [item if isinstance(item, bytes) else str(item).encode() for item in array.ravel().tolist()]
+    made = np.empty(len(items), dtype=object)
+    made[:] = items
+    return made.reshape(array.shape)
+
+
+def _fits(shape: tuple[int, ...], spec: TensorSpec) -> bool:
+    if len(shape) != len(spec.shape):
+        return False
+    return all(wanted in (-1, size) for size, wanted in zip(shape, spec.shape, strict=True))

@@ -1,0 +1,65 @@
+"""Turns a servable into the data plane's executor: one call per batch, outputs checked, errors with their codes.
+
+The plane calls it on an executor thread with a batch; what it returns is split among the requests of that batch.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+
+import tidegate_native as native
+
+from tidegate_serving.contract.errors import ModelFailed, TidegateError
+from tidegate_serving.contract.servable import ServableId
+from tidegate_serving.contract.signature import Signature
+from tidegate_serving.platforms.loader import Answer, Loaded
+from tidegate_serving.platforms.tensor_checks import check_outputs
+
+Executor = Callable[[native.Batch], native.Result]
+_SECONDS_BETWEEN_TRACEBACKS = 1.0
+_log = logging.getLogger(__name__)
+
+
+def make_executor(loaded: Loaded) -> Executor:
+    """An executor that asks the servable. It raises errors of our family only, whose `grpc_code` clients get."""
+    servable_id, servable, signatures = loaded.manifest.id, loaded.servable, dict(loaded.manifest.signatures)
+    complain = _Complaints(servable_id)
+
+    def execute(batch: native.Batch) -> native.Result:
+        name = batch.signature
+        try:
+            result = servable.predict(name, batch.inputs)
+        except TidegateError:
+            raise
+        except (Exception, SystemExit) as error:
+            complain(error)
+            raise ModelFailed(f"{servable_id} raised {type(error).__name__}: {error}") from error
+        return _checked(servable_id, signatures[name], batch.rows, result if isinstance(result, Answer) else Answer(result))
+
+    return execute
+
+
+def _checked(id: ServableId, signature: Signature, rows: int, answer: Answer) -> native.Result:
+    outputs = check_outputs(id, signature, rows, answer.outputs)
+    if not answer.errors:
+        return native.Result(outputs)
+    wrong = [row for row in answer.errors if not 0 <= row < rows]
+    if wrong:
+        raise ModelFailed(f"{id} reports an error for row {wrong[0]} of a batch of {rows} rows")
+    return native.Result(outputs, {row: (error.grpc_code, str(error)) for row, error in answer.errors.items()})
+
+
+class _Complaints:
+    """Logs what a model raised, with its traceback, at most once a second."""
+
+    def __init__(self, id: ServableId) -> None:
+        self._id = id
+        self._next = 0.0
+
+    def __call__(self, error: BaseException) -> None:
+        now = time.monotonic()
+        if now >= self._next:
+            self._next = now + _SECONDS_BETWEEN_TRACEBACKS
+            _log.warning("%s raised on a batch", self._id, exc_info=error)

@@ -1,0 +1,63 @@
+"""What one servable looks like to the data plane: versions in the map, labels, tee and logging, wanted and current.
+
+The door keeps one per servable and asks it which changes have to go into the next `apply`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+import tidegate_native as native
+
+from tidegate_serving.lifecycle.labels import held_versions, settle_labels
+from tidegate_serving.sources.status import Tee
+
+Change = native.Publish | native.Retire | native.SetLabels | native.SetTee | native.SetLog
+
+
+@dataclass(frozen=True, slots=True)
+class ModelTraffic:
+    """Frozen: a change makes a new one, which counts once the plane has taken it."""
+
+    model: str
+    versions: frozenset[int] = frozenset()
+    wanted_labels: Mapping[str, int] = field(default_factory=dict)
+    labels: Mapping[str, int] = field(default_factory=dict)
+    wanted_tee: Tee | None = None
+    tee: Tee | None = None
+    wanted_log: float = 0.0
+    log: float = 0.0
+
+    @property
+    def held(self) -> frozenset[int]:
+        """Versions with a label that waits for another version."""
+        return held_versions(self.labels, self.wanted_labels)
+
+    def settled(self) -> ModelTraffic:
+        """With labels, tee and logging as far as the versions in the map allow."""
+        tee = self.wanted_tee if self.wanted_tee and self.wanted_tee.version in self.versions else None
+        return replace(
+            self,
+            labels=settle_labels(self.labels, self.wanted_labels, self.versions),
+            tee=tee,
+            log=self.wanted_log if self.versions else 0.0,
+        )
+
+    def changes_from(self, before: ModelTraffic) -> list[Change]:
+        """What the plane has to be told, besides publishing and retiring."""
+        changes: list[Change] = []
+        if self.labels != before.labels:
+            changes.append(native.SetLabels(model=self.model, labels=dict(self.labels)))
+        if self.tee != before.tee:
+            changes.extend(self._tee_changes(before.tee))
+        if self.log != before.log and self.versions:
+            changes.append(native.SetLog(model=self.model, sampling_rate=self.log))
+        return changes
+
+    def _tee_changes(self, before: Tee | None) -> list[Change]:
+        if self.tee is not None:
+            return [native.SetTee(model=self.model, version=self.tee.version, fraction=self.tee.fraction)]
+        if before is not None and before.version in self.versions:
+            return [native.SetTee(model=self.model, version=before.version, fraction=0.0)]
+        return []

@@ -1,0 +1,157 @@
+"""The door to the data plane: publishes and retires versions, and moves labels, tee and logging in the same instant.
+
+The manager and the sources come in; each visit becomes one `apply`, so nobody ever sees half a change.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Protocol
+
+import tidegate_native as native
+
+from tidegate_serving.config import EngineConfig, ModelConfig
+from tidegate_serving.contract.errors import FailedPrecondition, NotFound
+from tidegate_serving.contract.servable import ServableId
+from tidegate_serving.platforms.loader import Loaded
+from tidegate_serving.requests.executor import make_executor
+from tidegate_serving.requests.model_traffic import Change, ModelTraffic
+from tidegate_serving.requests.settings import plane_batching, plane_signature
+from tidegate_serving.sources.status import Tee
+
+
+class Plane(Protocol):
+    """What the door needs of the data plane."""
+
+    def apply(self, changes: list[Change]) -> None:
+        """Swaps the serving map once for all changes."""
+
+
+class Door:
+    """A `ServingMap` for the manager and the `Traffic` of the sources.
+
+    `released(name, version)` is called once the last request has left a retired version. Safe from any thread.
+    """
+
+    def __init__(self, config: EngineConfig, released: Callable[[str, int], None]) -> None:
+        self._config = config
+        self._released = released
+        self._lock = threading.Lock()
+        self._plane: Plane | None = None
+        self._models: dict[str, ModelTraffic] = {}
+        self._leaving: set[ServableId] = set()
+        for name, model in config.models.items():
+            self._models[name] = replace(self._traffic(name), wanted_labels=dict(model.labels))
+
+    def open(self, plane: Plane) -> None:
+        """Everything from now on goes to this plane."""
+        with self._lock:
+            self._plane = plane
+
+    def close(self) -> None:
+        """The plane has drained: versions that were leaving, and those that will, are released at once."""
+        with self._lock:
+            self._plane = None
+            leaving, self._leaving = self._leaving, set()
+        for gone in leaving:
+            self._released(gone.name, gone.version)
+
+    # For the manager
+
+    def publish(self, id: ServableId, loaded: Loaded) -> None:
+        """Routes to a version; labels, tee and logging that waited for it move in the same instant."""
+        change = native.Publish(
+            model=id.name,
+            version=id.version,
+            signatures=[plane_signature(name, signature) for name, signature in loaded.manifest.signatures.items()],
+            executor=make_executor(loaded),
+            batching=plane_batching(self._model(id.name).batching or self._config.batching),
+        )
+        with self._lock:
+            if self._plane is None:
+                raise FailedPrecondition(f"the engine is stopping: {id} is not published")
+            before = self._traffic(id.name)
+            self._apply(before, replace(before, versions=before.versions | {id.version}), [change])
+
+    def retire(self, id: ServableId) -> None:
+        """Routes to a version no more; its labels and its tee go with it."""
+        with self._lock:
+            closed = self._plane is None
+            if not closed:
+                self._leaving.add(id)
+                before = self._traffic(id.name)
+                change = native.Retire(model=id.name, version=id.version)
+                self._apply(before, replace(before, versions=before.versions - {id.version}), [change])
+        if closed:
+            self._released(id.name, id.version)
+
+    def held(self, name: str) -> frozenset[int]:
+        """Versions with a label that waits for another version."""
+        with self._lock:
+            return self._traffic(name).held
+
+    # For the plane
+
+    def on_released(self, name: str, version: int) -> None:
+        """The plane's callback: the last handle of a retired version is gone."""
+        with self._lock:
+            known = ServableId(name, version) in self._leaving
+            self._leaving.discard(ServableId(name, version))
+        if known:
+            self._released(name, version)
+
+    # For the sources
+
+    def set_labels(self, name: str, labels: Mapping[str, int]) -> None:
+        """The whole wanted label set; each label moves once its version is in the map."""
+        with self._lock:
+            before = self._traffic(name)
+            self._apply(before, replace(before, wanted_labels=dict(labels)), [])
+
+    def set_tee(self, name: str, tee: Tee | None) -> None:
+        """The wanted tee, which begins once its version is in the map."""
+        with self._lock:
+            before = self._traffic(name)
+            self._apply(before, replace(before, wanted_tee=tee if tee and tee.fraction > 0 else None), [])
+
+    # For everybody
+
+    def labels(self, name: str) -> dict[str, int]:
+        """Where each label of a servable points now."""
+        with self._lock:
+            return dict(self._traffic(name).labels)
+
+    def tee(self, name: str) -> Tee | None:
+        """The servable's tee as it works now."""
+        with self._lock:
+            return self._traffic(name).tee
+
+    def resolve_label(self, name: str, label: str) -> int:
+        """The version that a label names now. NotFound, with the labels that there are."""
+        labels = self.labels(name)
+        if label not in labels:
+            raise NotFound(
+                f"servable {name!r} has no label {label!r} now: it has {', '.join(sorted(labels)) or 'none'}"
+            )
+        return labels[label]
+
+    def _model(self, name: str) -> ModelConfig:
+        return self._config.models.get(name, ModelConfig())
+
+    def _traffic(self, name: str) -> ModelTraffic:
+        known = self._models.get(name)
+        if known is not None:
+            return known
+        rate = self._model(name).log_sampling_rate
+        wanted = self._config.log_sampling_rate if rate is None else rate
+        return ModelTraffic(name, wanted_log=wanted if self._config.log_path is not None else 0.0)
+
+    def _apply(self, before: ModelTraffic, after: ModelTraffic, changes: list[Change]) -> None:
+        """Holds the lock. The new picture counts only once the plane has taken it."""
+        after = after.settled()
+        changes = [*changes, *after.changes_from(before)]
+        if changes and self._plane is not None:
+            self._plane.apply(changes)
+        self._models[after.model] = after

@@ -1,0 +1,50 @@
+"""The engine's config as the data plane's own settings, and contract values as the plane's.
+
+The engine hands in its config; the door hands in signatures and batching when it publishes a version.
+"""
+
+from __future__ import annotations
+
+import tidegate_native as native
+
+from tidegate_serving.config import BatchingConfig, EngineConfig
+from tidegate_serving.contract.signature import Signature, TensorSpec
+
+
+def plane_settings(config: EngineConfig) -> native.Settings:
+    """How the plane listens and what it bounds."""
+    return native.Settings(
+        grpc_address=config.grpc_address,
+        rest_address=config.rest_address or None,
+        io_threads=config.io_threads,
+        max_message_bytes=config.max_message_bytes,
+        max_connections=config.max_connections,
+        request_timeout_ms=int(config.request_timeout_seconds * 1000),
+        log_block_rows=config.log_block_rows,
+        log_block_interval_ms=max(1, int(config.log_block_seconds * 1000)),
+        log_buffer_bytes=config.log_buffer_bytes,
+    )
+
+
+def plane_batching(config: BatchingConfig) -> native.Batching:
+    """When a batch closes."""
+    return native.Batching(
+        max_batch_rows=config.max_batch_rows,
+        timeout_us=config.timeout_us,
+        max_queued_rows=config.max_queued_rows,
+        concurrency=config.concurrency,
+    )
+
+
+def plane_signature(name: str, signature: Signature) -> native.Signature:
+    """One way to call a version."""
+    return native.Signature(
+        name=name,
+        method_name=signature.method_name,
+        inputs=[_spec(spec) for spec in signature.inputs],
+        outputs=[_spec(spec) for spec in signature.outputs],
+    )
+
+
+def _spec(spec: TensorSpec) -> native.TensorSpec:
+    return native.TensorSpec(name=spec.name, dtype=spec.dtype, shape=list(spec.shape))

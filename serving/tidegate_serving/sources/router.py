@@ -1,0 +1,39 @@
+"""Routes each wanted version to the adapter of its platform and hands the whole set on, as loaders.
+
+Sources of paths speak to it; its target is the manager. Versions of one servable may differ in platform, so routing
+is by version and the set stays whole. A version without a route travels on with its error and hurts no other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Generic, TypeVar
+
+from tidegate_serving.contract.errors import TidegateError
+from tidegate_serving.contract.servable import ServableId
+from tidegate_serving.sources.target import AspiredVersion, Target, VersionPath
+
+T = TypeVar("T")
+Adapter = Callable[[ServableId, VersionPath], T]
+
+
+class Router(Generic[T]):
+    """A `Target` of paths. `route(platform)` gives the adapter, or raises Unsupported for an unknown platform."""
+
+    def __init__(self, route: Callable[[str], Adapter[T]], target: Target[T]) -> None:
+        self._route = route
+        self._target = target
+
+    def set_aspired_versions(self, name: str, versions: Sequence[AspiredVersion[VersionPath]]) -> None:
+        """Adapts every version and passes the set on in one call."""
+        self._target.set_aspired_versions(name, [self._adapted(version) for version in versions])
+
+    def _adapted(self, version: AspiredVersion[VersionPath]) -> AspiredVersion[T]:
+        path = version.payload
+        if version.error is not None or path is None:
+            return AspiredVersion(version.id, None, version.error, origin=str(version.error))
+        try:
+            adapter = self._route(path.platform)
+        except TidegateError as error:
+            return AspiredVersion(version.id, None, error, origin=str(error))
+        return AspiredVersion(version.id, adapter(version.id, path), origin=path)

@@ -1,0 +1,203 @@
+"""The RPC Source: a remote client says which versions, labels and tee a servable should have, and it is made so.
+
+`rpc_server` hands in requests. Each is checked as a whole before anything changes, kept on disk, and then told to the
+target and to the traffic rules; after a restart what was told last is told again.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from tidegate_serving.contract.errors import FailedPrecondition, InvalidInput, PermissionRefused, Tampered
+from tidegate_serving.contract.manifest import FILE_NAME, read_manifest, verify_files
+from tidegate_serving.contract.servable import ServableId, check_name
+from tidegate_serving.sources.admission import Admission
+from tidegate_serving.sources.owners import Owners
+from tidegate_serving.sources.rpc_state import WantedVersion, Wish, WishStore
+from tidegate_serving.sources.status import Tee
+from tidegate_serving.sources.target import AspiredVersion, Target, VersionPath
+
+NAME = "RPC Source"
+_log = logging.getLogger(__name__)
+
+
+class Traffic(Protocol):
+    """Where labels and the tee of a servable are set; both wait for their version to become AVAILABLE."""
+
+    def set_labels(self, name: str, labels: Mapping[str, int]) -> None:
+        """The whole wanted label set."""
+
+    def set_tee(self, name: str, tee: Tee | None) -> None:
+        """The wanted tee, or none."""
+
+
+@dataclass(frozen=True, slots=True)
+class VersionChecks:
+    """What a pushed version has to pass: lie under a root, be of a known platform, be admitted.
+
+    `check_platform` raises Unsupported for an unknown one; `available` says whether this very version serves now, and
+    then its files are not read again.
+    """
+
+    roots: Sequence[Path]
+    admission: Admission
+    check_platform: Callable[[str], str]
+    available: Callable[[ServableId], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class PushedVersion:
+    """One version as a client names it: number, absolute directory, digest of the manifest that it saw."""
+
+    version: int
+    path: str
+    manifest_digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class Push:
+    """One `SetAspired` call."""
+
+    servable: str
+    versions: tuple[PushedVersion, ...]
+    labels: Mapping[str, int] = field(default_factory=dict)
+    tee: Tee | None = None
+    requested_by: str = ""
+    reason: str = ""
+
+
+class RpcSource:
+    """A `Source` driven by remote calls."""
+
+    def __init__(
+        self,
+        target: Target[VersionPath],
+        traffic: Traffic,
+        checks: VersionChecks,
+        store: WishStore,
+        owners: Owners,
+    ) -> None:
+        self._target = target
+        self._traffic = traffic
+        self._checks = checks
+        self._store = store
+        self._owners = owners
+        self._lock = threading.Lock()
+        self._stopped = False
+
+    def start(self) -> None:
+        """Replays what was last told, one servable after the other."""
+        with self._lock:
+            for name, wish in self._store.all().items():
+                if wish.versions:
+                    self._owners.claim(name, NAME)
+                    self._tell(name, wish)
+
+    def stop(self) -> None:
+        """Takes no further call."""
+        with self._lock:
+            self._stopped = True
+        self._store.close()
+
+    def wish(self, name: str) -> Wish | None:
+        """What was last told of a servable."""
+        return self._store.get(name)
+
+    def names(self) -> list[str]:
+        """Servables that something was told of."""
+        return sorted(self._store.all())
+
+    def set_aspired(self, push: Push) -> int:
+        """Accepts a push and returns its revision, or raises and changes nothing."""
+        check_name(push.servable)
+        with self._lock:
+            if self._stopped:
+                raise FailedPrecondition("the engine is stopping: push to it again once it is back")
+            present = self._store.get(push.servable)
+            versions = self._checked(push, present)
+            _check_traffic(push)
+            self._owners.claim(push.servable, NAME)
+            wish = Wish(
+                revision=present.revision + 1 if present else 1,
+                versions=versions,
+                labels=dict(push.labels),
+                tee=push.tee,
+                requested_by=push.requested_by,
+                reason=push.reason,
+            )
+            self._store.put(push.servable, wish)
+            _log.info("%s: revision %d by %s: %s", push.servable, wish.revision, wish.requested_by, wish.reason)
+            self._tell(push.servable, wish)
+            if not versions:
+                self._owners.release(push.servable, NAME)
+        return wish.revision
+
+    def _tell(self, name: str, wish: Wish) -> None:
+        """Labels first: one that can move moves before its old version is given up, one that cannot holds it."""
+        self._traffic.set_labels(name, wish.labels)
+        self._traffic.set_tee(name, wish.tee)
+        self._target.set_aspired_versions(name, [_aspired(name, version, wish) for version in wish.versions])
+
+    def _checked(self, push: Push, present: Wish | None) -> tuple[WantedVersion, ...]:
+        numbers = [version.version for version in push.versions]
+        if len(set(numbers)) < len(numbers):
+            raise InvalidInput(f"versions of {push.servable!r} are {numbers}: name each once")
+        return tuple(self._check_version(ServableId(push.servable, v.version), v, present) for v in push.versions)
+
+    def _check_version(self, id: ServableId, pushed: PushedVersion, present: Wish | None) -> WantedVersion:
+        known = present.version(pushed.version) if present else None
+        if known is not None and self._checks.available(id):
+            if (known.path, known.manifest_digest) != (str(Path(pushed.path).resolve()), pushed.manifest_digest):
+                raise FailedPrecondition(
+                    f"{id} serves now from {known.path} (SHA-256 {known.manifest_digest[:12]}) and cannot be replaced: "
+                    "publish under a new version number"
+                )
+            return known
+        directory = self._under_roots(pushed.path)
+        manifest, digest = read_manifest(directory)
+        if digest != pushed.manifest_digest:
+            raise Tampered(
+                f"{directory / FILE_NAME} has SHA-256 {digest[:12]}, the push names {pushed.manifest_digest[:12]}: "
+                "it changed on the way, publish the version again"
+            )
+        if manifest.id != id:
+            raise InvalidInput(f"{directory / FILE_NAME} is for {manifest.id}, the push names {id}: mend the path")
+        self._checks.check_platform(manifest.platform)
+        verify_files(manifest, directory)
+        self._checks.admission.check(directory, manifest, digest)
+        return WantedVersion(pushed.version, str(directory), digest, manifest.platform)
+
+    def _under_roots(self, path: str) -> Path:
+        directory = Path(path)
+        if not directory.is_absolute():
+            raise InvalidInput(f"path {path!r} is relative: send the absolute path of the version directory")
+        real = directory.resolve()
+        if not any(real.is_relative_to(root.resolve()) for root in self._checks.roots):
+            roots = ", ".join(str(root) for root in self._checks.roots) or "none"
+            raise PermissionRefused(f"{path} lies outside the engine's roots ({roots}): publish under one of them")
+        return real
+
+
+def _check_traffic(push: Push) -> None:
+    numbers = {version.version for version in push.versions}
+    for label, version in push.labels.items():
+        check_name(label)
+        if version not in numbers:
+            raise InvalidInput(
+                f"label {label!r} names version {version} of {push.servable!r}, which is not among {sorted(numbers)}: "
+                "push that version as well"
+            )
+    if push.tee is not None and push.tee.version not in numbers:
+        raise InvalidInput(f"the tee names version {push.tee.version}, which is not among {sorted(numbers)}")
+    if push.tee is not None and not 0 <= push.tee.fraction <= 1:
+        raise InvalidInput(f"the tee's fraction is {push.tee.fraction}: use a share from 0 to 1")
+
+
+def _aspired(name: str, version: WantedVersion, wish: Wish) -> AspiredVersion[VersionPath]:
+    path = VersionPath(Path(version.path), version.manifest_digest, version.platform, wish.revision)
+    return AspiredVersion(ServableId(name, version.version), path)

@@ -1,0 +1,128 @@
+"""What the RPC Source was last told, on disk: written aside and renamed before the caller hears yes.
+
+The RPC Source reads it when the engine starts and replays it. One engine at a time may use a state directory.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, TextIO
+
+from tidegate_serving.contract.errors import FailedPrecondition, Tampered
+from tidegate_serving.contract.formats import check_format
+from tidegate_serving.sources.status import Tee
+
+VERSION = "1"
+FILE_NAME = "aspired.json"
+LOCK_NAME = "lock"
+
+
+@dataclass(frozen=True, slots=True)
+class WantedVersion:
+    """One version that a client wants live: its absolute directory, its manifest's digest, its platform."""
+
+    version: int
+    path: str
+    manifest_digest: str
+    platform: str
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """All that a client said of one servable, the whole set each time. `labels` map to version numbers."""
+
+    revision: int
+    versions: tuple[WantedVersion, ...]
+    labels: Mapping[str, int] = field(default_factory=dict)
+    tee: Tee | None = None
+    requested_by: str = ""
+    reason: str = ""
+
+    def version(self, number: int) -> WantedVersion | None:
+        """One wanted version, or None."""
+        return next((version for version in self.versions if version.version == number), None)
+
+
+class WishStore:
+    """Wishes by servable, in a directory or, for None, in memory only."""
+
+    def __init__(self, directory: Path | None) -> None:
+        self._path = None if directory is None else directory / FILE_NAME
+        self._lock = None if directory is None else _lock(directory)
+        self._wishes = {} if self._path is None else _read(self._path)
+
+    def all(self) -> dict[str, Wish]:
+        """Every wish by servable name."""
+        return dict(self._wishes)
+
+    def get(self, name: str) -> Wish | None:
+        """The wish for one servable, or None where nothing was ever said."""
+        return self._wishes.get(name)
+
+    def put(self, name: str, wish: Wish) -> None:
+        """Keeps a wish, on disk before it returns; OSError, and nothing changes, when it cannot be written."""
+        wishes = {**self._wishes, name: wish}
+        if self._path is not None:
+            _write(self._path, wishes)
+        self._wishes = wishes
+
+    def close(self) -> None:
+        """Lets another engine use the directory."""
+        if self._lock is not None:
+            self._lock.close()
+
+
+def _lock(directory: Path) -> TextIO:
+    directory.mkdir(parents=True, exist_ok=True)
+    file = (directory / LOCK_NAME).open("w", encoding="ascii")
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        file.close()
+        raise FailedPrecondition(
+            f"state directory {directory} is used by another engine: stop that one, or choose another directory"
+        ) from error
+    return file
+
+
+def _read(path: Path) -> dict[str, Wish]:
+    try:
+        document = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        return {}
+    except ValueError as error:
+        raise Tampered(f"{path} is not JSON ({error}): restore it, or remove it and push again") from error
+    check_format(document, kind="aspired", version=VERSION, where=str(path))
+    try:
+        return {name: _wish(data) for name, data in document["servables"].items()}
+    except (KeyError, TypeError, ValueError) as error:
+        raise Tampered(f"{path} cannot be used ({error}): restore it, or remove it and push again") from error
+
+
+def _wish(data: Mapping[str, Any]) -> Wish:
+    return Wish(
+        revision=int(data["revision"]),
+        versions=tuple(WantedVersion(**version) for version in data["versions"]),
+        labels={label: int(version) for label, version in data["labels"].items()},
+        tee=None if data["tee"] is None else Tee(**data["tee"]),
+        requested_by=data["requested_by"],
+        reason=data["reason"],
+    )
+
+
+def _write(path: Path, wishes: Mapping[str, Wish]) -> None:
+    document = {
+        "format": f"tidegate.aspired/{VERSION}",
+        "servables": {name: asdict(wish) for name, wish in wishes.items()},
+    }
+    aside = path.with_name(f".{path.name}.{os.getpid()}")
+    with aside.open("w", encoding="utf-8") as file:
+        json.dump(document, file, indent=1, sort_keys=True)
+        file.flush()
+        os.fsync(file.fileno())
+    aside.replace(path)
