@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from tidegate_operators.steps.tables import read_table
 from tidegate_serving.contract.errors import InvalidInput, Refused
@@ -16,9 +15,6 @@ from tidegate_serving.contract.manifest import Manifest, read_manifest
 from tidegate_serving.contract.repository import report_directory, verdict_path
 from tidegate_serving.contract.signing import load_private_key, write_verdict
 from tidegate_serving.contract.verdict import Verdict
-
-if TYPE_CHECKING:
-    from tidegate_validation.gates import ValidationRequest
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,23 +36,36 @@ def validate(
     training: Path | None = None,
     log_root: Path | None = None,
     policy: Path | None = None,
+    label: str | None = None,
 ) -> Validated:
     """Judges the version in `directory` and writes the signed verdict, whether it allows or denies.
 
     `held_out` and `training` are Parquet files with one column per input and the manifest's label; `baseline` the
     directory of the version that serves now (see `find_baseline`), None for a first version; `log_root` the inference
-    log, for the skew gate; `policy` a TOML file.
+    log, for the skew gate; `policy` a TOML file; `label` the column of the truth, where the manifest names none.
 
     NotFound or InvalidInput for evidence that cannot be read. A gate that fails to run is a finding with outcome ERROR,
     which denies. Ask `require_allowed` where a no shall be an error.
     """
+    from tidegate_validation.gates import Policy, ValidationRequest
     from tidegate_validation.gates import validate as run_gates
     from tidegate_validation.report import write_report
 
     key = load_private_key(private_key)
     directory = directory.absolute()
     manifest, _ = read_manifest(directory)
-    request = _request(manifest, directory, held_out, baseline, training, log_root, policy)
+    truth = _label(manifest, label)
+    request = ValidationRequest(
+        candidate=directory,
+        baseline=baseline,
+        held_out=read_table(held_out, "held-out data"),
+        training=None if training is None else read_table(training, "training data"),
+        label=truth,
+        log_root=log_root,
+        serving_model=manifest.id.name if log_root is not None else None,
+        policy=Policy.load(policy),
+        report=report_directory(directory),
+    )
     verdict = run_gates(request)
     path = verdict_path(directory)
     verdict_digest = write_verdict(verdict, path, key)
@@ -71,27 +80,10 @@ def require_allowed(validated: Validated) -> Validated:
     return validated
 
 
-def _request(
-    manifest: Manifest,
-    directory: Path,
-    held_out: Path,
-    baseline: Path | None,
-    training: Path | None,
-    log_root: Path | None,
-    policy: Path | None,
-) -> ValidationRequest:
-    from tidegate_validation.gates import Policy, ValidationRequest
-
-    if manifest.label is None:
-        raise InvalidInput(f"{manifest.id} names no label column, so nothing can be judged: publish it with a label")
-    return ValidationRequest(
-        candidate=directory,
-        baseline=baseline,
-        held_out=read_table(held_out, "held-out data"),
-        training=None if training is None else read_table(training, "training data"),
-        label=manifest.label,
-        log_root=log_root,
-        serving_model=manifest.id.name if log_root is not None else None,
-        policy=Policy.load(policy),
-        report=report_directory(directory),
-    )
+def _label(manifest: Manifest, given: str | None) -> str:
+    label = manifest.label or given
+    if label is None:
+        raise InvalidInput(f"{manifest.id} names no label column, so nothing can be judged: name it with --label")
+    if given is not None and given != label:
+        raise InvalidInput(f"the manifest of {manifest.id} names label {label!r}, not {given!r}: leave the label out")
+    return label

@@ -33,7 +33,7 @@ class PublishModelOperator(BaseOperator):
         "training",
         "signature",
         "example",
-        "label",
+        "label_column",
         "event_time",
     )
     ui_color = COLOUR
@@ -49,7 +49,7 @@ class PublishModelOperator(BaseOperator):
         training: str | None = None,
         signature: str | None = None,
         example: str | None = None,
-        label: str | None = None,
+        label_column: str | None = None,
         event_time: str | None = None,
         **kwargs: Any,
     ) -> None:
@@ -62,7 +62,7 @@ class PublishModelOperator(BaseOperator):
         self.training = training
         self.signature = signature
         self.example = example
-        self.label = label
+        self.label_column = label_column
         self.event_time = event_time
 
     def execute(self, context: Context) -> None:
@@ -80,7 +80,7 @@ class PublishModelOperator(BaseOperator):
                     training=optional_path(self.training),
                     signature=optional_path(self.signature),
                     example=optional_path(self.example),
-                    label=self.label or None,
+                    label=self.label_column or None,
                     event_time=self.event_time or None,
                 )
             )

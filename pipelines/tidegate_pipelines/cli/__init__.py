@@ -1,0 +1,5 @@
+"""The `tidegate` command: one module per group of commands, each of which calls a step or a pipeline."""
+
+from tidegate_pipelines.cli.app import main
+
+__all__ = ["main"]

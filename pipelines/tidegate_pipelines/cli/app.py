@@ -1,0 +1,89 @@
+"""The `tidegate` command as a whole: its commands, its help, and how errors become one sentence and an exit code.
+
+The console script calls `main`; commands live in the modules beside this one and import what is heavy when they run.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from tidegate_pipelines.cli import demo, gate, keys, predict, publish, releases, serve, skew, status
+from tidegate_serving.contract.errors import (
+    DeadlinePassed,
+    ModelFailed,
+    NotAdmitted,
+    PermissionRefused,
+    Refused,
+    ResourceExhausted,
+    TidegateError,
+)
+
+_A_NO = (Refused, NotAdmitted, PermissionRefused, ModelFailed, ResourceExhausted, DeadlinePassed)
+_BUG = 70
+
+_HELP = """A gate between training and serving: judge a model version, push it, learn from what it saw.
+
+\b
+A first release, from nothing:
+  tidegate keys keys/
+  tidegate serve --root models --trusted-key keys/validator.pub --log-path log &
+  tidegate publish model.onnx --name flights --version 1 --platform onnx \\
+    --training train.parquet --label late
+  tidegate release models/flights/1 --held-out june.parquet --key keys/validator.key
+  tidegate predict flights --json '{"distance": 719, "carrier": "UA"}'
+
+\b
+The same on a year of real flights, with versions that get refused:
+  tidegate demo
+
+Every command explains itself, such as `tidegate publish --help`.
+"""
+
+_EPILOG = (
+    "Exit status: 0 done, 1 a no (a gate refused, a file was tampered with, a model failed), "
+    "2 something to mend (a wrong option, a missing file, no engine at the address)."
+)
+
+app = typer.Typer(
+    help=_HELP,
+    epilog=_EPILOG,
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+)
+
+
+@app.callback()
+def _options(
+    context: typer.Context,
+    debug: Annotated[bool, typer.Option("--debug", help="Show a traceback where something goes wrong.")] = False,
+) -> None:
+    context.obj = {"debug": debug}
+
+
+for module in (keys, publish, gate, serve, releases, status, predict, skew, demo):
+    module.register(app)
+
+
+def main() -> None:
+    """Runs the command that the arguments name and ends the process with its exit status."""
+    try:
+        app()
+    except TidegateError as error:
+        _complain(error.message)
+        sys.exit(1 if isinstance(error, _A_NO) else 2)
+    except Exception as error:
+        _complain(f"this is a fault of Tidegate, not yours: {type(error).__name__}: {error}; --debug shows where")
+        sys.exit(_BUG)
+
+
+def _complain(sentence: str) -> None:
+    if "--debug" in sys.argv:
+        import traceback
+
+        traceback.print_exc()
+    sys.stderr.write(f"tidegate: {sentence}\n")

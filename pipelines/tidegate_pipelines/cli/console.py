@@ -1,0 +1,58 @@
+"""What commands print with Rich: lines that say how a step ended, and tables.
+
+Commands hand values in; text goes to standard output, coloured only on a terminal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+_STYLES: Mapping[str, str] = {
+    "PASS": "green",
+    "WARN": "yellow",
+    "FAIL": "bold red",
+    "INCONCLUSIVE": "yellow",
+    "ERROR": "bold red",
+    "AVAILABLE": "green",
+    "LOADING": "yellow",
+    "UNLOADING": "yellow",
+    "END": "dim",
+}
+
+
+def console() -> Console:
+    """Standard output."""
+    from rich.console import Console
+
+    return Console(highlight=False, soft_wrap=True)
+
+
+def style(word: str) -> str:
+    """How an outcome or a state is coloured; plain for other words."""
+    return _STYLES.get(word, "")
+
+
+def say(text: str, word: str = "") -> None:
+    """One line, led by an outcome where there is one. Markup in `text` is not interpreted."""
+    from rich.text import Text
+
+    line = Text(f"{word} ", style=style(word)) if word else Text()
+    console().print(line.append(text))
+
+
+def show_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """A table of texts; cells that are outcomes or states are coloured."""
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(title=title or None, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(cell, style=style(cell)) for cell in row))
+    console().print(table, soft_wrap=False)

@@ -1,0 +1,59 @@
+"""`tidegate demo`: the three trips on a year of real flights.
+
+In come the demo's options; the work is `tidegate_pipelines.flights`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command."""
+    app.command()(demo)
+
+
+def demo(
+    mistake: Annotated[
+        str | None,
+        typer.Option("--mistake", metavar="KIND", help="Try only this as version 3: unit, crash, leak or none."),
+    ] = None,
+    skew_column: Annotated[
+        str, typer.Option("--skew-column", metavar="NAME", help="Column that one day sends wrongly.")
+    ] = "distance",
+    skew_factor: Annotated[
+        float, typer.Option("--skew-factor", metavar="X", help="What that day multiplies it by.")
+    ] = 1.609344,
+    corrupt_answers: Annotated[
+        int, typer.Option("--corrupt-answers", metavar="N", help="Break N expected answers: the demo must fail.")
+    ] = 0,
+    keep: Annotated[bool, typer.Option("--keep", help="Leave the engine up and print its addresses.")] = False,
+    folder: Annotated[Path, typer.Option("--folder", metavar="FOLDER", help="Emptied, then filled.")] = Path(
+        "build/demo"
+    ),
+) -> None:
+    """Walk all three trips on a year of real flights.
+
+    Trains, releases through Airflow, replays June, refuses bad versions, reports skew. Takes a few minutes and writes
+    build/demo/summary.json; exit status 0 only if everything held.
+
+    \b
+    Examples:
+      tidegate demo
+      tidegate demo --mistake unit --keep
+    """
+    from tidegate_pipelines.flights.demo import run_demo
+    from tidegate_pipelines.flights.options import DemoOptions
+
+    options = DemoOptions(
+        mistake=mistake,
+        skew_column=skew_column,
+        skew_factor=skew_factor,
+        corrupt_answers=corrupt_answers,
+        keep=keep,
+        folder=folder,
+    )
+    raise typer.Exit(run_demo(options))

@@ -1,0 +1,41 @@
+"""Options that several commands share, so that they are called and explained the same everywhere.
+
+Command modules annotate parameters with these.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+DEFAULT_CONTROL = "127.0.0.1:8502"
+DEFAULT_GRPC = "127.0.0.1:8500"
+
+Control = Annotated[
+    str,
+    typer.Option(
+        "--control",
+        metavar="HOST:PORT",
+        envvar="TIDEGATE_CONTROL_ADDRESS",
+        help="The engine's control address, where `tidegate serve` takes pushes.",
+    ),
+]
+Directory = Annotated[Path, typer.Argument(metavar="DIRECTORY", help="The version's directory, ROOT/NAME/VERSION.")]
+HeldOut = Annotated[
+    Path,
+    typer.Option("--held-out", metavar="FILE", help="Parquet with data that training never saw, with the label."),
+]
+Key = Annotated[
+    Path, typer.Option("--key", metavar="FILE", help="The validator's private key; `tidegate keys` makes one.")
+]
+Training = Annotated[Path | None, typer.Option("--training", metavar="FILE", help="Parquet with the training data.")]
+Policy = Annotated[
+    Path | None, typer.Option("--policy", metavar="FILE", help="TOML with margins, limits and required gates.")
+]
+Baseline = Annotated[
+    Path | None,
+    typer.Option("--baseline", metavar="DIRECTORY", help="The version to compare with."),
+]
+Timeout = Annotated[float, typer.Option("--timeout", metavar="SECONDS", help="How long to wait for the engine.")]

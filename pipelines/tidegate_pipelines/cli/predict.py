@@ -1,0 +1,118 @@
+"""`tidegate predict`: asks a model over gRPC, with inputs as JSON.
+
+In come a row, several rows, or columns; out go the outputs and the version that gave them, as JSON.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tidegate_pipelines.cli.options import DEFAULT_GRPC
+from tidegate_serving.contract.errors import InvalidInput, NotFound
+
+if TYPE_CHECKING:
+    from tidegate_serving.contract.signature import Signature, TensorSpec
+    from tidegate_serving.contract.tensors import Array
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command."""
+    app.command()(predict)
+
+
+def predict(
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="The model's name.")],
+    text: Annotated[str | None, typer.Option("--json", metavar="JSON", help="The inputs.")] = None,
+    file: Annotated[Path | None, typer.Option("--file", metavar="FILE", help="The inputs, as a JSON file.")] = None,
+    address: Annotated[
+        str, typer.Option("--address", metavar="HOST:PORT", envvar="TIDEGATE_GRPC_ADDRESS", help="The gRPC door.")
+    ] = DEFAULT_GRPC,
+    version: Annotated[int | None, typer.Option("--version", help="This version; else label stable.")] = None,
+    label: Annotated[str | None, typer.Option("--label", help="The version under this label.")] = None,
+    signature: Annotated[str, typer.Option("--signature", help="Which way to call the model.")] = "serving_default",
+    timeout: Annotated[float, typer.Option("--timeout", metavar="SECONDS")] = 10.0,
+) -> None:
+    """Ask a model, and see which version answered.
+
+    Inputs are one row, a list of rows, or columns as lists.
+
+    \b
+    Examples:
+      tidegate predict flights --json '{"distance": 719, "carrier": "UA"}'
+      tidegate predict flights --file rows.json --version 2
+    """
+    from tidegate_serving.client import Client
+
+    columns = _columns(_read(text, file))
+    with Client(address) as client:
+        known = client.signatures(model, version=version, label=label, timeout=timeout)
+        if signature not in known:
+            raise NotFound(f"model {model!r} has no signature {signature!r}: use one of {', '.join(sorted(known))}")
+        answer = client.predict(
+            model,
+            _arrays(columns, known[signature]),
+            version=version,
+            label=label,
+            signature=signature,
+            timeout=timeout,
+        )
+    outputs = {name: _plain(array) for name, array in answer.outputs.items()}
+    typer.echo(json.dumps({"model": answer.model, "version": answer.version, "outputs": outputs}))
+
+
+def _read(text: str | None, file: Path | None) -> Any:
+    if (text is None) == (file is None):
+        raise InvalidInput("give the inputs once: --json '{...}' or --file FILE")
+    if file is not None:
+        try:
+            text = file.read_text(encoding="utf-8")
+        except FileNotFoundError as error:
+            raise NotFound(f"input file {file} is missing: write the inputs there as JSON, or use --json") from error
+    try:
+        return json.loads(text or "")
+    except ValueError as error:
+        raise InvalidInput(f"the inputs are not JSON: {error}") from error
+
+
+def _columns(document: Any) -> dict[str, list[Any]]:
+    """Values by input, one per row, from a row, a list of rows, or columns."""
+    rows = document if isinstance(document, list) else [document]
+    if not rows or not all(isinstance(row, dict) for row in rows):
+        raise InvalidInput('the inputs are one JSON object, or a list of them: {"input": value, ...}')
+    if isinstance(document, dict):
+        lists = [isinstance(value, list) for value in document.values()]
+        return document if all(lists) else {name: [value] for name, value in document.items()}
+    if any(row.keys() != rows[0].keys() for row in rows):
+        raise InvalidInput("the rows do not have the same inputs: give each row all of them")
+    return {name: [row[name] for row in rows] for name in rows[0]}
+
+
+def _arrays(columns: Mapping[str, list[Any]], signature: Signature) -> dict[str, Array]:
+    """Arrays of the signature's dtypes. InvalidInput naming the input that is missing, unknown or unusable."""
+    specs = {spec.name: spec for spec in signature.inputs}
+    missing = [name for name in specs if name not in columns]
+    unknown = [name for name in columns if name not in specs]
+    if missing or unknown:
+        wrong = f"input {missing[0]!r} is missing" if missing else f"input {unknown[0]!r} is unknown"
+        raise InvalidInput(f"{wrong}: the model takes {', '.join(specs)}")
+    return {name: _array(specs[name], values) for name, values in columns.items()}
+
+
+def _array(spec: TensorSpec, values: list[Any]) -> Array:
+    import numpy as np
+
+    try:
+        return np.asarray(values, dtype=object if spec.dtype == "string" else spec.dtype)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InvalidInput(f"input {spec.name!r} wants {spec.dtype}: {error}") from error
+
+
+def _plain(array: Array) -> Any:
+    if array.dtype.kind != "O":
+        return array.tolist()
+    return [item.decode(errors="replace") if isinstance(item, bytes) else item for item in array.ravel().tolist()]

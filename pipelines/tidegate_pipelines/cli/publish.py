@@ -1,0 +1,83 @@
+"""`tidegate publish`: puts a trained model into the model repository.
+
+In come files and options; the work is `tidegate_operators.steps.publish_files`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tidegate_pipelines.cli.console import say
+from tidegate_pipelines.cli.options import Training
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command."""
+    app.command()(publish)
+
+
+def publish(
+    files: Annotated[list[Path], typer.Argument(metavar="FILES...", help="The model's files, or its directory.")],
+    name: Annotated[str, typer.Option("--name", help="What clients call the model.")],
+    version: Annotated[int, typer.Option("--version", min=0, help="A number that is not taken.")],
+    platform: Annotated[str, typer.Option("--platform", help="onnx, sklearn or python.")],
+    repository: Annotated[
+        Path, typer.Option("--repository", metavar="ROOT", help="The model repository.", envvar="TIDEGATE_REPOSITORY")
+    ] = Path("models"),
+    training: Training = None,
+    label: Annotated[str | None, typer.Option("--label", metavar="COLUMN", help="The truth in the data.")] = None,
+    event_time: Annotated[
+        str | None, typer.Option("--event-time", metavar="COLUMN", help="Time of the event, in Unix seconds.")
+    ] = None,
+    signature: Annotated[
+        str, typer.Option("--signature", metavar="FILE", help="JSON; 'inferred' reads it off the model.")
+    ] = "inferred",
+    example: Annotated[
+        Path | None, typer.Option("--example", metavar="FILE", help="JSON, a value per input; else from training.")
+    ] = None,
+    metadata: Annotated[
+        list[str] | None, typer.Option("--metadata", metavar="NAME=VALUE", help="Free text; may be repeated.")
+    ] = None,
+) -> None:
+    """Put a trained model into the repository, all at once.
+
+    It lies at ROOT/NAME/VERSION: files are copied, a profile of the training data is made for the skew checks, and a
+    manifest lists every file with its SHA-256. It serves only after `tidegate validate` has signed a verdict.
+
+    \b
+    Examples:
+      tidegate publish model.onnx --name flights --version 1 --platform onnx --training train.parquet \\
+          --label late
+      tidegate publish model/ --name prices --version 7 --platform python --signature signature.json \\
+          --example row.json
+    """
+    from tidegate_operators.steps import Publication, publish_files
+
+    published = publish_files(
+        Publication(
+            files=files,
+            servable=name,
+            version=version,
+            platform=platform,
+            repository=repository,
+            training=training,
+            signature=None if signature == "inferred" else Path(signature),
+            example=example,
+            label=label,
+            event_time=event_time,
+            metadata=_pairs(metadata or []),
+        )
+    )
+    say(f"published {name}:{version} at {published.directory} (manifest {published.manifest_digest[:12]})")
+    if training is None:
+        say("without --training there is no profile: skew cannot be judged for this version", "WARN")
+
+
+def _pairs(texts: list[str]) -> dict[str, str]:
+    for text in texts:
+        if "=" not in text:
+            raise typer.BadParameter(f"{text!r} is not NAME=VALUE", param_hint="--metadata")
+    return dict(text.split("=", 1) for text in texts)

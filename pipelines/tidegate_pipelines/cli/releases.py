@@ -1,0 +1,152 @@
+"""`tidegate push`, `canary`, `promote`, `release` and `rollback`: how a version comes to serve, and goes.
+
+In come directories and names; the work is in `tidegate_operators.steps` and `tidegate_pipelines.release`.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from tidegate_pipelines.cli.console import say
+from tidegate_pipelines.cli.options import (
+    DEFAULT_CONTROL,
+    Baseline,
+    Control,
+    Directory,
+    HeldOut,
+    Key,
+    Policy,
+    Timeout,
+    Training,
+)
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The model's name.")]
+Version = Annotated[int, typer.Argument(metavar="VERSION", help="The version's number.")]
+Pairs = Annotated[int, typer.Option("--pairs", min=1, help="Compared answers that the canary needs.")]
+Within = Annotated[float, typer.Option("--within", metavar="SECONDS", help="Time that the canary has.")]
+Fraction = Annotated[float, typer.Option("--fraction", help="Share of requests that is copied, 0 to 1.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the commands."""
+    for command in (push, canary, promote, release, rollback):
+        app.command()(command)
+
+
+def push(directory: Directory, control: Control = DEFAULT_CONTROL, timeout: Timeout = 120.0) -> None:
+    """Load a version beside the one that serves.
+
+    Waits until it is AVAILABLE. Ordinary clients keep getting the version they had; ask for the new one by number. The
+    engine refuses what has no valid verdict, or differs from what was signed, and says which file.
+
+    \b
+    Example:
+      tidegate push models/flights/2
+    """
+    from tidegate_operators.steps import push as run
+
+    pushed = run(directory=directory, control=control, timeout=timeout)
+    beside = f" beside version {pushed.beside}" if pushed.beside is not None else ""
+    say(f"{pushed.id} is available{beside}")
+
+
+def canary(
+    name: Name,
+    version: Version,
+    control: Control = DEFAULT_CONTROL,
+    pairs: Pairs = 200,
+    within: Within = 60.0,
+    fraction: Fraction = 1.0,
+) -> None:
+    """Copy live traffic to a pushed version and judge it.
+
+    Nobody gets its answers. Errors, NaN and slowness fail it, too little traffic leaves it INCONCLUSIVE; it is then
+    taken out of the engine.
+
+    \b
+    Example:
+      tidegate canary flights 2 --pairs 500 --within 120
+    """
+    from tidegate_operators.steps import CanaryRule, require_passed
+    from tidegate_operators.steps import canary as run
+
+    rule = CanaryRule(fraction=fraction, pairs=pairs, within_seconds=within)
+    result = require_passed(run(control=control, servable=name, version=version, rule=rule))
+    say(result.sentence, result.outcome.value)
+
+
+def promote(name: Name, version: Version, control: Control = DEFAULT_CONTROL, timeout: Timeout = 120.0) -> None:
+    """Give a pushed version to all clients; others unload.
+
+    \b
+    Example:
+      tidegate promote flights 2
+    """
+    from tidegate_operators.steps import promote as run
+
+    promoted = run(control=control, servable=name, version=version, timeout=timeout)
+    gone = f"; unloaded {', '.join(str(number) for number in promoted.ended)}" if promoted.ended else ""
+    say(f"{promoted.id} is stable{gone}")
+
+
+def release(
+    directory: Directory,
+    held_out: HeldOut,
+    key: Key,
+    control: Control = DEFAULT_CONTROL,
+    baseline: Baseline = None,
+    training: Training = None,
+    policy: Policy = None,
+    pairs: Pairs = 200,
+    within: Within = 60.0,
+    fraction: Fraction = 1.0,
+) -> None:
+    """Validate, push, canary and promote, in one go.
+
+    Whatever says no leaves the old version serving. Under Airflow the same is four tasks, see dags/flights_release.py.
+
+    \b
+    Example:
+      tidegate release models/flights/2 --held-out june.parquet --key keys/validator.key
+    """
+    from tidegate_operators.steps import CanaryRule
+    from tidegate_pipelines.cli.gate import show_verdict
+    from tidegate_pipelines.release import Release
+    from tidegate_pipelines.release import release as run
+
+    request = Release(
+        directory=directory,
+        held_out=held_out,
+        private_key=key,
+        control=control,
+        baseline=baseline,
+        training=training,
+        policy=policy,
+        rule=CanaryRule(fraction=fraction, pairs=pairs, within_seconds=within),
+    )
+    released = run(request, on_step=lambda step: say(f"{step} ..."))
+    show_verdict(released.validated)
+    say(released.canary.sentence, released.canary.outcome.value)
+    say(f"{released.promoted.id} is stable")
+
+
+def rollback(
+    name: Name,
+    version: Annotated[int | None, typer.Option("--to", metavar="VERSION", help="Else the one before.")] = None,
+    control: Control = DEFAULT_CONTROL,
+    timeout: Timeout = 120.0,
+) -> None:
+    """Go back to the version that served before.
+
+    The present one serves until the other is loaded.
+
+    \b
+    Example:
+      tidegate rollback flights
+    """
+    from tidegate_operators.steps import rollback as run
+
+    back = run(control=control, servable=name, version=version, timeout=timeout)
+    say(f"{back.id} is stable again")

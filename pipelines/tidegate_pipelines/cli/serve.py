@@ -1,0 +1,83 @@
+"""`tidegate serve`: runs the engine in this process until SIGTERM.
+
+In come options, a TOML file and `TIDEGATE_*` variables, as one `EngineConfig`; the work is `tidegate_serving.server`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command."""
+    app.command()(serve)
+
+
+def serve(
+    config: Annotated[Path | None, typer.Option("--config", metavar="FILE", help="TOML with any setting.")] = None,
+    repository: Annotated[
+        Path | None, typer.Option("--repository", metavar="ROOT", help="Serve the newest versions found here.")
+    ] = None,
+    root: Annotated[
+        list[Path] | None,
+        typer.Option("--root", metavar="ROOT", help="Pushes may name versions under here; may be repeated."),
+    ] = None,
+    trusted_key: Annotated[
+        list[Path] | None,
+        typer.Option("--trusted-key", metavar="FILE", help="A validator's public key; may be repeated."),
+    ] = None,
+    allow_unverified: Annotated[
+        bool | None, typer.Option("--allow-unverified", help="Serve without a verdict. For development only.")
+    ] = None,
+    allow_pickle: Annotated[
+        bool | None, typer.Option("--allow-pickle", help="Load pickle files, which can run any code.")
+    ] = None,
+    grpc_address: Annotated[str | None, typer.Option("--grpc-address", metavar="HOST:PORT")] = None,
+    rest_address: Annotated[str | None, typer.Option("--rest-address", metavar="HOST:PORT")] = None,
+    control_address: Annotated[str | None, typer.Option("--control-address", metavar="HOST:PORT")] = None,
+    state_directory: Annotated[
+        Path | None, typer.Option("--state", metavar="FOLDER", help="Remember pushes across restarts.")
+    ] = None,
+    log_path: Annotated[
+        Path | None, typer.Option("--log-path", metavar="ROOT", help="Write the inference log here.")
+    ] = None,
+    log_sampling_rate: Annotated[
+        float | None, typer.Option("--log-sampling-rate", min=0.0, max=1.0, help="Share of requests logged.")
+    ] = None,
+    ready_file: Annotated[
+        Path | None, typer.Option("--ready-file", metavar="FILE", help="Gets the addresses as JSON once ready.")
+    ] = None,
+) -> None:
+    """Run the engine: gRPC, REST and the control port.
+
+    Ports are 8500, 8501 and 8502, the last for pushes from this machine.
+
+    TensorFlow Serving's clients work unchanged. Port 0 takes any free port. Options win over TIDEGATE_* variables,
+    these over the TOML file. SIGTERM drains and ends.
+
+    \b
+    Examples:
+      tidegate serve --root models --trusted-key keys/validator.pub --log-path log --state state
+      tidegate serve --repository models --allow-unverified
+    """
+    from tidegate_serving.config import EngineConfig
+    from tidegate_serving.server import run
+
+    overrides = {
+        "repository": repository,
+        "roots": tuple(path.absolute() for path in root) if root else None,
+        "trusted_keys": tuple(trusted_key) if trusted_key else None,
+        "allow_unverified": allow_unverified,
+        "allow_pickle": allow_pickle,
+        "grpc_address": grpc_address,
+        "rest_address": rest_address,
+        "control_address": control_address,
+        "state_directory": state_directory,
+        "log_path": log_path,
+        "log_sampling_rate": log_sampling_rate,
+        "ready_file": ready_file,
+    }
+    raise typer.Exit(run(EngineConfig.load(config, overrides=overrides)))

@@ -1,0 +1,99 @@
+"""`tidegate status`: where everything stands in an engine, as a table or as JSON.
+
+In comes the control address; out goes what the engine says of itself.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tidegate_pipelines.cli.console import say, show_table
+from tidegate_pipelines.cli.options import DEFAULT_CONTROL, Control
+
+if TYPE_CHECKING:
+    from tidegate_serving.control_client import EngineStatus, ServableStatus
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command."""
+    app.command()(status)
+
+
+def status(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="One model; without it all.")] = "",
+    control: Control = DEFAULT_CONTROL,
+    as_json: Annotated[bool, typer.Option("--json", help="As JSON, with all counters.")] = False,
+) -> None:
+    """Show what an engine holds, in which state and label.
+
+    \b
+    Examples:
+      tidegate status
+      tidegate status flights --json
+    """
+    from tidegate_serving.contract.errors import NotFound
+    from tidegate_serving.control_client import ControlClient
+
+    with ControlClient(control) as client:
+        found = client.status(name)
+    if name and found.servable(name) is None:
+        raise NotFound(f"the engine at {control} knows no model {name!r}: see `tidegate status`")
+    if as_json:
+        typer.echo(json.dumps(_document(found), indent=1))
+        return
+    say(f"gRPC {found.grpc_address}   REST {found.rest_address}   inference log {found.log_path or 'off'}")
+    if not found.servables:
+        say("nothing is served yet: publish, validate and push a version")
+        return
+    columns = ("model", "version", "state", "labels", "since (UTC)", "error")
+    show_table("", columns, [row for servable in found.servables for row in _rows(servable)])
+
+
+def _rows(servable: ServableStatus) -> Iterator[tuple[str, ...]]:
+    for version in servable.versions:
+        labels = list(version.labels)
+        if servable.tee is not None and servable.tee.version == version.version:
+            labels.append(f"tee {servable.tee.fraction:g}")
+        since = datetime.fromtimestamp(version.since_us / 1e6, UTC).strftime("%Y-%m-%d %H:%M:%S")
+        error = f"{version.error_code}: {version.error_message}" if version.error_code else ""
+        yield servable.servable, str(version.version), version.state.name, ", ".join(labels), since, error
+
+
+def _document(found: EngineStatus) -> dict[str, object]:
+    return {
+        "format": "tidegate.status/1",
+        "grpc": found.grpc_address,
+        "rest": found.rest_address,
+        "log": found.log_path,
+        "counters": dict(found.counters),
+        "servables": [_servable_document(servable) for servable in found.servables],
+    }
+
+
+def _servable_document(servable: ServableStatus) -> dict[str, object]:
+    return {
+        "name": servable.servable,
+        "source": servable.source,
+        "revision": servable.revision,
+        "requested_by": servable.requested_by,
+        "reason": servable.reason,
+        "tee": None if servable.tee is None else {"version": servable.tee.version, "fraction": servable.tee.fraction},
+        "versions": [
+            {
+                "version": version.version,
+                "state": version.state.name,
+                "labels": list(version.labels),
+                "since_us": version.since_us,
+                "error_code": version.error_code,
+                "error_message": version.error_message,
+                "path": version.path,
+                "manifest_digest": version.manifest_digest,
+            }
+            for version in servable.versions
+        ],
+    }
