@@ -6,13 +6,14 @@ mistake in them are in `mistakes`.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tidegate_pipelines.flights.conversion import largest_difference, to_onnx
-from tidegate_pipelines.flights.features import CATEGORIES, LABEL, NUMBERS, signature
+from tidegate_pipelines.flights.features import CATEGORIES, LABEL, NUMBERS, PROBABILITY, signature
 from tidegate_pipelines.flights.models import gradient_boosting, logistic_regression
 from tidegate_serving.contract.signature import Signature
 
@@ -42,7 +43,8 @@ def train_logistic(training: pd.DataFrame, files: Path) -> Candidate:
     model = logistic_regression().fit(training, training[LABEL])
     files.mkdir(parents=True)
     skops.io.dump(model, files / SKOPS_FILE)
-    return Candidate("logistic regression", "sklearn", files, training, signature())
+    outputs = json.dumps({PROBABILITY: "predict_proba[:,1]"})
+    return Candidate("logistic regression", "sklearn", files, training, signature(), {"sklearn.outputs": outputs})
 
 
 def train_boosting(

@@ -19,16 +19,14 @@ _ROWS_AT_ONCE = 4096
 
 
 def main() -> None:
-    """Command line: `expected.py --rows ROWS.parquet --out ANSWERS.npz 1=DIRECTORY 2=DIRECTORY`."""
+    """Command line: `expected.py --job ROWS.parquet ANSWERS.npz 1=DIRECTORY 2=DIRECTORY [--job ...]`."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rows", type=Path, required=True)
-    parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("versions", nargs="+", metavar="VERSION=DIRECTORY")
-    options = parser.parse_args()
-    frame = read_rows(options.rows)
-    pairs = (entry.split("=", 1) for entry in options.versions)
-    found: dict[str, Any] = {version: answers(Path(directory), frame) for version, directory in pairs}
-    np.savez(options.out, **found)
+    parser.add_argument("--job", action="append", nargs="+", required=True, metavar="ARGUMENT")
+    for rows, out, *versions in parser.parse_args().job:
+        frame = read_rows(Path(rows))
+        pairs = (entry.split("=", 1) for entry in versions)
+        found: dict[str, Any] = {version: answers(Path(directory), frame) for version, directory in pairs}
+        np.savez(out, **found)
 
 
 def read_rows(path: Path) -> pd.DataFrame:

@@ -21,7 +21,7 @@ USUAL_MISTAKES = {3: Mistake.UNIT, 4: Mistake.CRASH, 5: Mistake.LEAK}
 class DemoOptions:
     """`mistake` tries only that candidate, as version 3: unit, crash, leak, or none for an honest retrain.
 
-    `skew_column`, a numeric column that the seasons leave alone (distance, scheduled_hour, seats), is sent multiplied by
+    `skew_column`, a numeric column that the seasons leave alone (distance, scheduled_hour, seats), is multiplied by
     `skew_factor` on the day of the wrong unit. `corrupt_answers` expected values are broken on purpose, so that
     the demo must fail. `keep` leaves the engine up. Everything is written under `folder`, which is emptied first.
     """

@@ -41,8 +41,3 @@ def _text(column: Any) -> Any:
     if column.dtype.kind != "O":
         return column
     return np.array([value.decode() for value in column], dtype=object)
-
-
-def load(directory: str) -> Model:
-    """What the python platform calls."""
-    return Model(Path(directory))

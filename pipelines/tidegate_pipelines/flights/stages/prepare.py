@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -80,16 +80,19 @@ def _prepare_traffic(options: DemoOptions, june: pd.DataFrame, folders: Folders)
     day = june[june[EVENT_TIME].between(begin, begin + _DAY_SECONDS, inclusive="left")]
     column = options.skew_column
     wrong = day.assign(**{column: (day[column] * options.skew_factor).astype("float32")})
-    serving = sorted({1, 2, options.final_version})
+    final = [options.final_version]
+    served = {JUNE: sorted({1, 2, *final}), RIGHT_DAY: final, WRONG_DAY: final}
     for name, frame in ((JUNE, june), (RIGHT_DAY, day), (WRONG_DAY, wrong)):
         write_rows(frame, folders.rows(name))
-        compute_expected(folders, name, serving if name == JUNE else [options.final_version])
+    compute_expected(folders, served)
 
 
-def compute_expected(folders: Folders, name: str, versions: Sequence[int]) -> None:
-    """Runs the expected-answers script. ModelFailed with its last words when it does not succeed."""
-    pairs = [f"{version}={folders.version(version)}" for version in versions]
-    script = [sys.executable, expected.__file__, "--rows", str(folders.rows(name)), "--out", str(folders.expected(name))]
-    done = subprocess.run([*script, *pairs], capture_output=True, text=True, check=False)
+def compute_expected(folders: Folders, served: Mapping[str, Sequence[int]]) -> None:
+    """Runs the expected-answers script for rows and versions by name. ModelFailed with its last words when it fails."""
+    script = [sys.executable, expected.__file__]
+    for name, versions in served.items():
+        pairs = [f"{version}={folders.version(version)}" for version in versions]
+        script += ["--job", str(folders.rows(name)), str(folders.expected(name)), *pairs]
+    done = subprocess.run(script, capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        raise ModelFailed(f"the expected answers to {name} could not be computed: {done.stderr[-2000:]}")
+        raise ModelFailed(f"the expected answers could not be computed: {done.stderr[-2000:]}")
