@@ -13,7 +13,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from tidegate_serving.contract.errors import DeadlinePassed, Unavailable
+from tidegate_serving.contract.errors import DeadlinePassed, FailedPrecondition, Unavailable
 
 _READY_SECONDS = 60.0
 _STOP_SECONDS = 60.0
@@ -64,14 +64,19 @@ class EngineProcess:
     def stop(self) -> int:
         """Asks the engine to drain and end; its exit status. DeadlinePassed, and it is killed, when it does not."""
         if self._process is None:
-            return 0
+            raise FailedPrecondition("the engine does not run: start it first")
         self._process.send_signal(signal.SIGTERM)
         try:
             return self._process.wait(_STOP_SECONDS)
         except subprocess.TimeoutExpired as error:
+            self.kill()
+            raise DeadlinePassed(f"the engine did not end within {_STOP_SECONDS:.0f} s: see {self.output}") from error
+
+    def kill(self) -> None:
+        """Ends the process at once, where the demo itself failed."""
+        if self._process is not None and self._process.poll() is None:
             self._process.kill()
             self._process.wait()
-            raise DeadlinePassed(f"the engine did not end within {_STOP_SECONDS:.0f} s: see {self.output}") from error
 
     def _wait_for(self, ready: Path) -> None:
         assert self._process is not None
@@ -83,8 +88,7 @@ class EngineProcess:
                     f"the engine ended with status {self._process.returncode} before it was ready: {words}"
                 )
             if time.monotonic() > deadline:
-                self._process.kill()
-                self._process.wait()
+                self.kill()
                 raise DeadlinePassed(f"the engine was not ready within {_READY_SECONDS:.0f} s: see {self.output}")
             time.sleep(0.05)
 
