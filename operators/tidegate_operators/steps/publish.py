@@ -63,7 +63,11 @@ def publish(
     AlreadyExists for a version that is taken, NotFound for a missing file, InvalidInput, naming the column or input,
     for what does not fit together. Whatever fails, nothing of the version is left behind.
     """
+    from tidegate_serving.platforms.platform import PlatformOptions
+    from tidegate_serving.platforms.registry import installed_platforms
+
     identity = ServableId(servable, version)
+    installed_platforms(PlatformOptions()).check(platform)
     row = plain_example(example)
     check_example(row, signatures)
     if training is not None:

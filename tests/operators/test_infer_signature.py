@@ -1,0 +1,140 @@
+"""Signatures read off real ONNX and scikit-learn models."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pandas as pd
+import pyarrow as pa
+import pytest
+import skops.io
+from onnx import TensorProto, helper
+from sklearn.linear_model import LinearRegression, LogisticRegression
+
+from tidegate_operators.steps.infer_signature import infer_signature, read_signatures
+from tidegate_serving.contract.errors import InvalidInput, NotFound, Unsupported
+from tidegate_serving.contract.signature import Signature, TensorSpec
+
+FRAME = pd.DataFrame({"size": np.linspace(0, 1, 40), "age": np.arange(40), "late": [0, 1] * 20})
+TABLE = pa.Table.from_pandas(FRAME, preserve_index=False)
+
+
+def graph(path: Path, output_type: Any = None) -> Path:
+    """y = column + embedding's first values; inputs are a column [N, 1] and a block [N, 3]."""
+    inputs = [
+        helper.make_tensor_value_info("column", TensorProto.FLOAT, ["N", 1]),
+        helper.make_tensor_value_info("block", TensorProto.DOUBLE, ["N", 3]),
+        helper.make_tensor_value_info("name", TensorProto.STRING, ["N", 1]),
+    ]
+    nodes = [helper.make_node("Identity", ["column"], ["y"]), helper.make_node("Identity", ["block"], ["echo"])]
+    outputs = [
+        helper.make_tensor_value_info("y", TensorProto.FLOAT, ["N", 1]),
+        helper.make_tensor_value_info("echo", TensorProto.DOUBLE, ["N", 3]),
+    ]
+    model = helper.make_model(
+        helper.make_graph(nodes, "g", inputs, outputs), opset_imports=[helper.make_opsetid("", 17)], ir_version=9
+    )
+    path.write_bytes(model.SerializeToString())
+    return path
+
+
+def estimator(path: Path, kind: Any, target: str) -> Path:
+    skops.io.dump(kind.fit(FRAME[["size", "age"]], FRAME[target]), path)
+    return path
+
+
+def test_onnx_columns_lose_their_axis_of_one_and_blocks_keep_theirs(tmp_path: Path) -> None:
+    inferred = infer_signature([graph(tmp_path / "m.onnx")], "onnx", None, None, "at")
+    assert inferred.signatures["serving_default"] == Signature(
+        inputs=(
+            TensorSpec("column", "float32"),
+            TensorSpec("block", "float64", (-1, 3)),
+            TensorSpec("name", "string"),
+            TensorSpec("at", "int64"),
+        ),
+        outputs=(TensorSpec("y", "float32"), TensorSpec("echo", "float64", (-1, 3))),
+    )
+
+
+def test_the_model_is_found_inside_a_directory(tmp_path: Path) -> None:
+    graph(tmp_path / "m.onnx")
+    assert infer_signature([tmp_path], "onnx", None, None, None).signatures["serving_default"].outputs
+
+
+def test_a_binary_classifier_gives_one_probability(tmp_path: Path) -> None:
+    path = estimator(tmp_path / "m.skops", LogisticRegression(), "late")
+    inferred = infer_signature([path], "sklearn", TABLE, "late", None)
+    assert inferred.signatures["serving_default"] == Signature(
+        inputs=(TensorSpec("size", "float64"), TensorSpec("age", "int64")),
+        outputs=(TensorSpec("probability", "float64"),),
+    )
+    assert json.loads(inferred.metadata["sklearn.outputs"]) == {"probability": "predict_proba[:,1]"}
+
+
+def test_a_regressor_gives_what_it_predicts(tmp_path: Path) -> None:
+    path = estimator(tmp_path / "m.skops", LinearRegression(), "age")
+    inferred = infer_signature([path], "sklearn", TABLE, "age", None)
+    assert inferred.signatures["serving_default"].outputs == (TensorSpec("predict", "float64"),)
+    assert inferred.metadata == {}
+
+
+def test_many_classes_give_a_column_each(tmp_path: Path) -> None:
+    model = LogisticRegression().fit(FRAME[["size", "age"]], np.arange(40) % 3)
+    skops.io.dump(model, tmp_path / "m.skops")
+    outputs = infer_signature([tmp_path], "sklearn", TABLE, "late", None).signatures["serving_default"].outputs
+    assert outputs == (TensorSpec("predict_proba", "float64", (-1, 3)),)
+
+
+def test_training_data_without_a_fitted_column_is_refused_by_name(tmp_path: Path) -> None:
+    path = estimator(tmp_path / "m.skops", LogisticRegression(), "late")
+    with pytest.raises(InvalidInput, match="fitted on age"):
+        infer_signature([path], "sklearn", TABLE.drop_columns(["age"]), "late", None)
+
+
+def test_what_cannot_be_told_says_what_to_give(tmp_path: Path) -> None:
+    with pytest.raises(Unsupported, match="platform 'python': write one as JSON"):
+        infer_signature([tmp_path], "python", None, None, None)
+    with pytest.raises(InvalidInput, match=r"0 files ending in \.onnx"):
+        infer_signature([tmp_path], "onnx", None, None, None)
+    with pytest.raises(InvalidInput, match="give --training"):
+        infer_signature([tmp_path], "sklearn", None, None, None)
+    (tmp_path / "broken.onnx").write_bytes(b"no graph")
+    with pytest.raises(InvalidInput, match=r"broken\.onnx is no ONNX model"):
+        infer_signature([tmp_path], "onnx", None, None, None)
+
+
+def test_a_result_that_is_no_tensor_is_refused_by_name(tmp_path: Path) -> None:
+    sequence = helper.make_tensor_sequence_value_info("s", TensorProto.FLOAT, None)
+    column = helper.make_tensor_value_info("column", TensorProto.FLOAT, ["N", 1])
+    nodes = [helper.make_node("SequenceConstruct", ["column"], ["s"])]
+    model = helper.make_model(
+        helper.make_graph(nodes, "g", [column], [sequence]), opset_imports=[helper.make_opsetid("", 17)], ir_version=9
+    )
+    onnx.save(model, tmp_path / "m.onnx")
+    with pytest.raises(InvalidInput, match="'s' is seq"):
+        infer_signature([tmp_path], "onnx", None, None, None)
+
+
+def test_a_signature_file_holds_one_signature_or_several_by_name(tmp_path: Path) -> None:
+    one = Signature((TensorSpec("x", "float32"),), (TensorSpec("y", "float32"),))
+    path = tmp_path / "signature.json"
+    path.write_text(json.dumps(one.to_dict()))
+    assert read_signatures(path) == {"serving_default": one}
+    path.write_text(json.dumps({"a": one.to_dict(), "b": one.to_dict()}))
+    assert read_signatures(path) == {"a": one, "b": one}
+
+
+@pytest.mark.parametrize(
+    ("text", "words"), [("{", "is not JSON"), ("[]", "holds no object"), ('{"inputs": []}', "outputs")]
+)
+def test_a_signature_file_that_makes_no_sense_is_named(text: str, words: str, tmp_path: Path) -> None:
+    path = tmp_path / "signature.json"
+    path.write_text(text)
+    with pytest.raises(InvalidInput, match=words):
+        read_signatures(path)
+    with pytest.raises(NotFound, match=r"none\.json is missing"):
+        read_signatures(tmp_path / "none.json")

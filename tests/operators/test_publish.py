@@ -1,0 +1,204 @@
+"""Publishing: everything or nothing, and errors that name what does not fit."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tidegate_operators.steps import Publication, Published, publish, publish_files
+from tidegate_serving.contract.errors import AlreadyExists, InvalidInput, NotFound, TidegateError, Unsupported
+from tidegate_serving.contract.manifest import read_manifest, verify_files
+from tidegate_serving.contract.signature import Signature, TensorSpec
+from tidegate_validation.statistics import read_profile
+
+SIGNATURE = Signature(
+    inputs=(TensorSpec("x", "float32"), TensorSpec("kind", "string"), TensorSpec("at", "int64")),
+    outputs=(TensorSpec("y", "float32"),),
+)
+EXAMPLE = {"x": 1.0, "kind": "a", "at": 1370000000}
+
+
+def training(rows: int = 200) -> pa.Table:
+    return pa.table(
+        {
+            "x": pa.array(np.linspace(0.0, 1.0, rows), pa.float32()),
+            "kind": ["a" if row % 3 else "b" for row in range(rows)],
+            "at": pa.array([1370000000 + 3600 * row for row in range(rows)], pa.int64()),
+            "late": [row % 2 for row in range(rows)],
+        }
+    )
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    folder = tmp_path / "trained"
+    (folder / "extra").mkdir(parents=True)
+    (folder / "model.py").write_text("class Model:\n    pass\n")
+    (folder / "extra" / "words.txt").write_text("hello\n")
+    return folder
+
+
+def put(model: Path, repository: Path, **changed: Any) -> Published:
+    given: dict[str, Any] = {
+        "files": model,
+        "servable": "m",
+        "version": 3,
+        "platform": "python",
+        "signatures": {"serving_default": SIGNATURE},
+        "repository": repository,
+        "training": training(),
+        "label": "late",
+        "event_time": "at",
+        "example": EXAMPLE,
+    }
+    return publish(**{**given, **changed})
+
+
+def leftovers(repository: Path) -> list[str]:
+    folder = repository / "m"
+    return sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
+
+
+def test_a_version_has_its_files_profile_and_manifest(model: Path, tmp_path: Path) -> None:
+    published = put(model, tmp_path / "models", metadata={"title": "a model"})
+    assert published.directory == tmp_path / "models" / "m" / "3"
+    manifest, digest = read_manifest(published.directory)
+    assert digest == published.manifest_digest
+    assert (manifest.label, manifest.event_time, manifest.metadata["title"]) == ("late", "at", "a model")
+    assert {"model.py", "extra/words.txt", "profile/profile.json"} <= {entry.path for entry in manifest.files}
+    verify_files(manifest, published.directory)
+    profile = read_profile(published.directory / "profile")
+    assert set(profile.features) >= {"x", "kind"}
+
+
+def test_a_single_file_is_copied_under_its_own_name(model: Path, tmp_path: Path) -> None:
+    published = put(model / "model.py", tmp_path / "models", training=None)
+    assert (published.directory / "model.py").read_text() == (model / "model.py").read_text()
+
+
+def test_numpy_values_in_the_example_become_json(model: Path, tmp_path: Path) -> None:
+    example = {"x": np.float32(0.5), "kind": np.str_("a"), "at": np.int64(7)}
+    published = put(model, tmp_path / "models", example=example)
+    assert json.loads((published.directory / "manifest.json").read_text())["example"] == {
+        "x": 0.5,
+        "kind": "a",
+        "at": 7,
+    }
+
+
+def test_a_taken_version_is_refused_and_stays_as_it_is(model: Path, tmp_path: Path) -> None:
+    first = put(model, tmp_path / "models")
+    (model / "model.py").write_text("class Model:\n    other = True\n")
+    with pytest.raises(AlreadyExists, match="publish under a new number"):
+        put(model, tmp_path / "models")
+    verify_files(read_manifest(first.directory)[0], first.directory)
+
+
+def test_half_a_version_that_somebody_left_is_not_overwritten(model: Path, tmp_path: Path) -> None:
+    (tmp_path / "models" / "m" / "3").mkdir(parents=True)
+    with pytest.raises(AlreadyExists, match=r"without a manifest\.json"):
+        put(model, tmp_path / "models")
+
+
+def test_what_a_dead_publisher_left_is_cleaned(model: Path, tmp_path: Path) -> None:
+    dead = tmp_path / "models" / "m" / ".3.deadbeef.aside"
+    dead.mkdir(parents=True)
+    (dead / "half.onnx").write_bytes(b"half")
+    put(model, tmp_path / "models")
+    assert leftovers(tmp_path / "models") == [".publish.lock", "3"]
+
+
+@pytest.mark.parametrize(
+    ("changed", "error", "words"),
+    [
+        ({"example": {"x": 1.0, "at": 1}}, InvalidInput, "lacks a value for input kind"),
+        ({"example": {**EXAMPLE, "speed": 1}}, InvalidInput, "speed, which no signature takes"),
+        ({"example": {**EXAMPLE, "x": "much"}}, InvalidInput, "'much' for input x is no float32"),
+        ({"example": {**EXAMPLE, "x": float("nan")}}, InvalidInput, "nan for input x"),
+        ({"example": {**EXAMPLE, "at": 1.5}}, InvalidInput, r"1\.5 for input at is no int64"),
+        ({"training": training().drop_columns(["kind"])}, InvalidInput, "training data lacks kind"),
+        ({"label": "truth"}, InvalidInput, "training data lacks truth"),
+        ({"training": training().slice(0, 0)}, InvalidInput, "no rows"),
+        ({"signatures": {}}, InvalidInput, "at least one signature"),
+        ({"platform": "onx"}, Unsupported, "'onx' is unknown"),
+        ({"servable": "../m"}, InvalidInput, "servable name"),
+    ],
+)
+def test_what_does_not_fit_is_named_and_nothing_is_left(
+    changed: dict[str, Any], error: type[TidegateError], words: str, model: Path, tmp_path: Path
+) -> None:
+    with pytest.raises(error, match=words):
+        put(model, tmp_path / "models", **changed)
+    assert leftovers(tmp_path / "models") == []
+
+
+@pytest.mark.parametrize(
+    ("spoil", "error", "words"),
+    [
+        (lambda model: (model / "link").symlink_to("model.py"), InvalidInput, "link is a link"),
+        (lambda model: (model / "manifest.json").write_text("{}"), InvalidInput, "written by publish"),
+        (lambda model: (model / "profile").mkdir(), InvalidInput, "written by publish"),
+        (lambda model: model.rename(model.with_name("gone")), NotFound, "trained is missing"),
+    ],
+)
+def test_files_that_cannot_be_published_are_named_and_nothing_is_left(
+    spoil: Callable[[Path], object], error: type[TidegateError], words: str, model: Path, tmp_path: Path
+) -> None:
+    spoil(model)
+    with pytest.raises(error, match=words):
+        put(model, tmp_path / "models")
+    assert leftovers(tmp_path / "models") in ([], [".publish.lock"])
+
+
+def test_publishing_from_paths_takes_the_example_from_the_first_complete_row(model: Path, tmp_path: Path) -> None:
+    table = training().set_column(0, "x", pa.array([None, float("nan"), 0.25] + [1.0] * 197, pa.float32()))
+    pq.write_table(table, tmp_path / "train.parquet")
+    (tmp_path / "signature.json").write_text(json.dumps(SIGNATURE.to_dict()))
+    published = publish_files(
+        Publication(
+            files=[model],
+            servable="m",
+            version=1,
+            platform="python",
+            repository=tmp_path / "models",
+            training=tmp_path / "train.parquet",
+            signature=tmp_path / "signature.json",
+            label="late",
+            event_time="at",
+        )
+    )
+    manifest, _ = read_manifest(published.directory)
+    assert manifest.example == {"x": 0.25, "kind": "a", "at": 1370000000 + 2 * 3600}
+    assert manifest.signatures == {"serving_default": SIGNATURE}
+
+
+@pytest.mark.parametrize(
+    ("changed", "error", "words"),
+    [
+        ({"training": Path("no.parquet")}, NotFound, r"training data no\.parquet is missing"),
+        ({"signature": None}, Unsupported, "platform 'python'"),
+        ({"example": Path("no.json")}, NotFound, r"no\.json is missing"),
+        ({"files": [Path("no-model")]}, NotFound, "no-model is missing"),
+    ],
+)
+def test_paths_that_do_not_lead_anywhere_are_named(
+    changed: dict[str, Any], error: type[TidegateError], words: str, model: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "signature.json").write_text(json.dumps(SIGNATURE.to_dict()))
+    given = {
+        "files": [model],
+        "servable": "m",
+        "version": 1,
+        "platform": "python",
+        "repository": tmp_path / "models",
+        "signature": tmp_path / "signature.json",
+    }
+    with pytest.raises(error, match=words):
+        publish_files(Publication(**{**given, **changed}))
