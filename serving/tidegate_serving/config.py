@@ -67,6 +67,7 @@ class EngineConfig:
     repository: a model repository (ROOT/NAME/VERSION) that the file system source serves; None for none.
     versions: which versions of the repository's servables: `latest:N`, `all`, or `specific:1,4`.
     poll_seconds: how often the repository is looked at; 0 looks once.
+    directories: version directories that are served as long as the engine runs.
     roots: folders under which the RPC Source may load versions.
     state_directory: where the RPC Source keeps what it was told; None forgets it at the end.
     trusted_keys: public key files (PEM) of the validators whose verdicts count.
@@ -99,6 +100,7 @@ class EngineConfig:
     repository: Path | None = None
     versions: str = "latest:1"
     poll_seconds: float = 1.0
+    directories: tuple[Path, ...] = ()
     roots: tuple[Path, ...] = ()
     state_directory: Path | None = None
     trusted_keys: tuple[Path, ...] = ()

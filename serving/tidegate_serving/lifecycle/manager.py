@@ -100,6 +100,16 @@ class AspiredVersionsManager:
 
     # What makes it so
 
+    def origins(self) -> dict[ServableId, object]:
+        """Where each version under management came from."""
+        with self._lock:
+            return {managed.id: managed.origin for managed in self._all()}
+
+    def wanted_names(self) -> frozenset[str]:
+        """Servables of which at least one version is wanted."""
+        with self._lock:
+            return frozenset(managed.id.name for managed in self._all() if managed.aspired)
+
     def start(self) -> None:
         """Ticks on a thread of its own from now on."""
         self._thread = threading.Thread(target=self._run, name="tidegate-manager", daemon=True)

@@ -36,7 +36,8 @@ def make_executor(loaded: Loaded) -> Executor:
         except (Exception, SystemExit) as error:
             complain(error)
             raise ModelFailed(f"{servable_id} raised {type(error).__name__}: {error}") from error
-        return _checked(servable_id, signatures[name], batch.rows, result if isinstance(result, Answer) else Answer(result))
+        answer = result if isinstance(result, Answer) else Answer(result)
+        return _checked(servable_id, signatures[name], batch.rows, answer)
 
     return execute
 

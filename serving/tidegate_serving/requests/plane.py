@@ -6,7 +6,7 @@ The manager and the sources come in; each visit becomes one `apply`, so nobody e
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol
 
@@ -15,6 +15,7 @@ import tidegate_native as native
 from tidegate_serving.config import EngineConfig, ModelConfig
 from tidegate_serving.contract.errors import FailedPrecondition, NotFound
 from tidegate_serving.contract.servable import ServableId
+from tidegate_serving.inference_log.writer import LogWriter
 from tidegate_serving.platforms.loader import Loaded
 from tidegate_serving.requests.executor import make_executor
 from tidegate_serving.requests.model_traffic import Change, ModelTraffic
@@ -25,7 +26,7 @@ from tidegate_serving.sources.status import Tee
 class Plane(Protocol):
     """What the door needs of the data plane."""
 
-    def apply(self, changes: list[Change]) -> None:
+    def apply(self, changes: Sequence[Change]) -> None:
         """Swaps the serving map once for all changes."""
 
 
@@ -35,9 +36,12 @@ class Door:
     `released(name, version)` is called once the last request has left a retired version. Safe from any thread.
     """
 
-    def __init__(self, config: EngineConfig, released: Callable[[str, int], None]) -> None:
+    def __init__(
+        self, config: EngineConfig, released: Callable[[str, int], None], writer: LogWriter | None = None
+    ) -> None:
         self._config = config
         self._released = released
+        self._writer = writer
         self._lock = threading.Lock()
         self._plane: Plane | None = None
         self._models: dict[str, ModelTraffic] = {}
@@ -69,6 +73,8 @@ class Door:
             executor=make_executor(loaded),
             batching=plane_batching(self._model(id.name).batching or self._config.batching),
         )
+        if self._writer is not None:
+            self._writer.describe(id.name, id.version, loaded.manifest.event_time)
         with self._lock:
             if self._plane is None:
                 raise FailedPrecondition(f"the engine is stopping: {id} is not published")
@@ -101,6 +107,11 @@ class Door:
             self._leaving.discard(ServableId(name, version))
         if known:
             self._released(name, version)
+
+    def log_block(self, block: native.LogBlock) -> None:
+        """The plane's callback: writes one block. What it raises counts the block as dropped."""
+        if self._writer is not None:
+            self._writer.write(block)
 
     # For the sources
 

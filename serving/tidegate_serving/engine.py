@@ -1,0 +1,158 @@
+"""A running engine from a config: start, stop, drain. What `tidegate serve` runs and an embedding program imports.
+
+Sources speak to the router, the router to the manager, the manager to the door, the door to the native data plane; what
+that logs goes to the writer, and every state change to the monitor.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from tidegate_serving.assembly import Lifecycle, Sources, make_lifecycle, make_sources
+from tidegate_serving.config import EngineConfig
+from tidegate_serving.contract.errors import DeadlinePassed, FailedPrecondition, InvalidInput
+from tidegate_serving.contract.servable import ServableId, State, StateChange
+from tidegate_serving.engine_status import StatusReport
+from tidegate_serving.readiness import Readiness
+from tidegate_serving.requests.control_calls import ControlCalls
+from tidegate_serving.requests.running_plane import RunningPlane, start_plane
+from tidegate_serving.sources.rpc_server import RpcServer
+from tidegate_serving.sources.status import EngineStatus
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class EngineAddresses:
+    """Where an engine listens, as `host:port`; empty for a door that is closed."""
+
+    grpc: str
+    rest: str
+    control: str
+
+
+class Engine:
+    """One engine, for one `start` and one `stop`; or a context manager, which drains as the config says."""
+
+    def __init__(self, config: EngineConfig) -> None:
+        self._config = config
+        self._running: _Running | None = None
+
+    def start(self) -> EngineAddresses:
+        """Listens, tells what its sources want, and waits until every version is AVAILABLE or has failed once.
+
+        Raises InvalidInput or NotFound for a config that cannot be used, OSError naming an address that is taken, and
+        FailedPrecondition where another engine uses the state directory. Nothing is left running when it raises.
+        """
+        if self._running is not None:
+            raise FailedPrecondition("this engine runs already: stop it first, or make another")
+        self._running = _Running(self._config)
+        try:
+            self._running.start()
+        except BaseException:
+            self.stop(0.0)
+            raise
+        return self._running.addresses
+
+    def stop(self, drain_seconds: float | None = None) -> bool:
+        """Not ready, drain, unload. True if every accepted request was answered and every version unloaded in time."""
+        running, self._running = self._running, None
+        return running is None or running.stop(self._config.drain_seconds if drain_seconds is None else drain_seconds)
+
+    @property
+    def addresses(self) -> EngineAddresses:
+        """Where it listens."""
+        return self._live().addresses
+
+    def status(self, servable: str = "") -> EngineStatus:
+        """Where everything stands now."""
+        return self._live().status(servable)
+
+    def wait_until(self, servable: str, version: int, state: State, timeout: float) -> StateChange:
+        """Returns once a version is in a state. DeadlinePassed after `timeout` seconds."""
+        return self._live().lifecycle.monitor.wait_until(ServableId(servable, version), state, timeout)
+
+    def _live(self) -> _Running:
+        if self._running is None:
+            raise FailedPrecondition("this engine does not run: start it first")
+        return self._running
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+
+class _Running:
+    """The parts of a started engine, in the order in which they start and, backwards, stop."""
+
+    def __init__(self, config: EngineConfig) -> None:
+        self._config = config
+        self.lifecycle: Lifecycle = make_lifecycle(config)
+        self._sources: Sources | None = None
+        self._plane: RunningPlane | None = None
+        self._control: RpcServer | None = None
+        self._readiness: Readiness | None = None
+        self.addresses = EngineAddresses("", "", "")
+
+    def start(self) -> None:
+        parts, config = self.lifecycle, self._config
+        self._sources = sources = make_sources(config, parts)
+        calls = ControlCalls(parts.monitor, parts.door.resolve_label)
+        self._plane = plane = start_plane(config, parts.door, calls)
+        self._readiness = readiness = Readiness(parts.monitor, parts.manager.wanted_names, plane.set_ready)
+        readiness.start()
+        parts.events.subscribe(readiness.heard)
+        parts.manager.start()
+        for source in sources.all:
+            source.start()
+        self.addresses = EngineAddresses(plane.grpc_address, plane.rest_address, self._listen_for_control(sources))
+        try:
+            parts.monitor.wait_for(readiness.settled, config.start_seconds, "not every version is settled")
+        except DeadlinePassed as error:
+            _log.warning("the engine starts although %s", error)
+        readiness.begin()
+
+    def _listen_for_control(self, sources: Sources) -> str:
+        if not self._config.control_address:
+            return ""
+        self._control = RpcServer(sources.rpc, self.lifecycle.monitor, self.status)
+        return self._control.start(self._config.control_address)
+
+    def status(self, servable: str) -> EngineStatus:
+        if self._sources is None or self._plane is None:
+            raise InvalidInput("the engine has not started")
+        parts, sources = self.lifecycle, self._sources
+        report = StatusReport(parts.manager, parts.monitor, parts.door, sources.rpc, sources.owners, self._plane.stats)
+        log_path = self._config.log_path
+        return report.make(
+            servable,
+            (self._plane.grpc_address, self._plane.rest_address),
+            "" if log_path is None else str(Path(log_path).absolute()),
+        )
+
+    def stop(self, drain_seconds: float) -> bool:
+        deadline = time.monotonic() + drain_seconds
+        if self._readiness is not None:
+            self._readiness.drain()
+        for source in self._sources.all if self._sources else ():
+            source.stop()
+        drained = self._plane is None or self._plane.drain(drain_seconds)
+        self.lifecycle.door.close()
+        left = max(0.0, deadline - time.monotonic())
+        unloaded = self.lifecycle.manager.stop(max(left, 1.0))
+        if self._control is not None:
+            self._control.stop(max(left, 1.0))
+        for pool in self.lifecycle.pools:
+            pool.stop(max(left, 1.0))
+        self.lifecycle.monitor.close()
+        return drained and unloaded

@@ -1,0 +1,71 @@
+"""Gathers one picture of the engine from its parts, for the control port and for embedding programs.
+
+The manager knows what is wanted from where, the monitor the states, the door labels and tee, the RPC Source who asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from tidegate_serving.contract.servable import ServableId, StateChange
+from tidegate_serving.lifecycle.manager import AspiredVersionsManager
+from tidegate_serving.lifecycle.monitor import StateMonitor
+from tidegate_serving.requests.plane import Door
+from tidegate_serving.sources.owners import Owners
+from tidegate_serving.sources.rpc import RpcSource
+from tidegate_serving.sources.status import EngineStatus, ServableStatus, VersionStatus
+from tidegate_serving.sources.target import VersionPath
+
+
+@dataclass(frozen=True, slots=True)
+class StatusReport:
+    """Makes an `EngineStatus`; `counters` gives those of the data plane."""
+
+    manager: AspiredVersionsManager
+    monitor: StateMonitor
+    door: Door
+    source: RpcSource
+    owners: Owners
+    counters: Callable[[], Mapping[str, float]]
+
+    def make(self, servable: str, addresses: tuple[str, str], log_path: str) -> EngineStatus:
+        """Of one servable or, for an empty name, of all. `addresses` are those of gRPC and REST."""
+        origins = self.manager.origins()
+        known = {change.id.name for change in self.monitor.states()} | {known.name for known in origins}
+        names = sorted(known | set(self.source.names()))
+        return EngineStatus(
+            servables=tuple(self._servable(name, origins) for name in names if servable in ("", name)),
+            grpc_address=addresses[0],
+            rest_address=addresses[1],
+            log_path=log_path,
+            counters=dict(self.counters()),
+        )
+
+    def _servable(self, name: str, origins: Mapping[ServableId, object]) -> ServableStatus:
+        wish = self.source.wish(name)
+        labels = self.door.labels(name)
+        return ServableStatus(
+            servable=name,
+            source=self.owners.owner(name),
+            revision=wish.revision if wish else 0,
+            versions=tuple(_version(change, origins, labels) for change in self.monitor.states(name)),
+            tee=wish.tee if wish else None,
+            requested_by=wish.requested_by if wish else "",
+            reason=wish.reason if wish else "",
+        )
+
+
+def _version(change: StateChange, origins: Mapping[ServableId, object], labels: Mapping[str, int]) -> VersionStatus:
+    origin = origins.get(change.id)
+    path = origin if isinstance(origin, VersionPath) else None
+    return VersionStatus(
+        version=change.id.version,
+        state=change.state,
+        error_code=change.error_code,
+        error_message=change.error_message,
+        since_us=change.at_us,
+        path=str(path.directory) if path else "",
+        manifest_digest=path.manifest_digest if path else "",
+        labels=tuple(sorted(label for label, version in labels.items() if version == change.id.version)),
+    )

@@ -1,0 +1,83 @@
+"""Reads the inference log with DuckDB, while the engine goes on writing it.
+
+Skew detection, the canary and people ask here for a view or for the text of a scan; DuckDB is imported when asked for.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from tidegate_serving.contract.errors import InvalidInput, NotFound, Unsupported
+from tidegate_serving.contract.log_record import FORMAT, FORMAT_KEY
+from tidegate_serving.contract.servable import check_name
+
+_HIVE = (
+    "hive_partitioning = true, hive_types = {'model': VARCHAR, 'version': BIGINT, 'date': DATE}, union_by_name = true"
+)
+_EMPTY = (
+    "SELECT NULL::VARCHAR AS request_id, NULL::INTEGER AS row, NULL::VARCHAR AS role, NULL::INTEGER AS status, "
+    "NULL::VARCHAR AS signature, NULL::TIMESTAMPTZ AS received_at, NULL::TIMESTAMPTZ AS event_time, "
+    "NULL::BIGINT AS latency_us, NULL::VARCHAR AS model, NULL::BIGINT AS version, NULL::DATE AS date WHERE false"
+)
+
+
+def duckdb_module() -> Any:
+    """DuckDB, or Unsupported naming the extra that installs it."""
+    try:
+        import duckdb
+    except ImportError as error:
+        raise Unsupported("reading the log needs duckdb: install it with `pip install tidegate[validate]`") from error
+    return duckdb
+
+
+def connect(root: Path) -> Any:
+    """A DuckDB connection in UTC with a view `log` over everything logged under `root`.
+
+    The view sees files that are written later. Where nothing is logged yet, it is an empty table of the columns that
+    every log has. Raises NotFound for a missing folder.
+    """
+    if not root.is_dir():
+        raise NotFound(f"inference log {root} is no folder: start the engine with --log-path, or mend the path")
+    connection = duckdb_module().connect()
+    connection.execute("SET TimeZone = 'UTC'")
+    first = next(root.glob("model=*/version=*/date=*/*.parquet"), None)
+    if first is not None:
+        _check_format(first)
+    source = _EMPTY if first is None else f"SELECT * FROM {_read_parquet(root / 'model=*/version=*/date=*/*.parquet')}"
+    connection.execute(f"CREATE VIEW log AS {source}")
+    return connection
+
+
+def scan(root: Path, model: str, version: int | None = None) -> str:
+    """SQL text that stands for a model's logged rows after FROM: `read_parquet(...)` with Hive columns.
+
+    Raises NotFound where nothing is logged of it yet.
+    """
+    check_name(model)
+    pattern = f"model={model}/version={'*' if version is None else int(version)}/date=*/*.parquet"
+    first = next(root.glob(pattern), None)
+    if first is None:
+        what = model if version is None else f"{model}:{version}"
+        raise NotFound(f"nothing is logged of {what} under {root}: ask the model first, and wait for a block")
+    _check_format(first)
+    return _read_parquet(root / pattern)
+
+
+def _read_parquet(pattern: Path) -> str:
+    text = str(pattern)
+    if any(character in str(text) for character in "[]?"):
+        raise InvalidInput(f"log path {text} holds one of [ ] ?, which DuckDB reads as a pattern: move the log")
+    return f"read_parquet('{text.replace(chr(39), chr(39) * 2)}', {_HIVE})"
+
+
+def _check_format(path: Path) -> None:
+    import pyarrow.parquet as pq
+
+    from tidegate_serving.contract.formats import check_format
+    from tidegate_serving.contract.log_record import VERSION
+
+    metadata = pq.read_schema(path).metadata or {}
+    found = metadata.get(FORMAT_KEY.encode(), b"").decode(errors="replace")
+    kind = FORMAT.partition("/")[0].removeprefix("tidegate.")
+    check_format({"format": found}, kind=kind, version=VERSION, where=str(path))

@@ -1,0 +1,102 @@
+"""Writes blocks of logged inferences as Parquet files in Hive layout, each complete before anybody can see it.
+
+The data plane hands over a block of one version's rows at a time; readers find it at
+ROOT/model=NAME/version=N/date=YYYY-MM-DD/, by the date of the event where the manifest names an event time.
+"""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Mapping
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tidegate_serving.contract import log_record
+from tidegate_serving.contract.tensors import Array
+from tidegate_serving.inference_log.block import Block
+from tidegate_serving.inference_log.columns import to_column
+
+_EPOCH = date(1970, 1, 1)
+_DAY_US = 86_400_000_000
+_EARLIEST_US = int(datetime(1, 1, 2, tzinfo=UTC).timestamp()) * 1_000_000
+_LATEST_US = int(datetime(9999, 12, 30, tzinfo=UTC).timestamp()) * 1_000_000
+_ROLES = pa.array([log_record.Role.PRIMARY.value, log_record.Role.TEE.value])
+
+
+class LogWriter:
+    """Writes below `root`, which it makes. Called by one thread at a time."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._event_times: dict[tuple[str, int], str | None] = {}
+        root.mkdir(parents=True, exist_ok=True)
+
+    def describe(self, model: str, version: int, event_time: str | None) -> None:
+        """Names the input of a version that carries the time of the event in Unix seconds, if there is one."""
+        self._event_times[model, version] = event_time
+
+    def write(self, block: Block) -> None:
+        """Writes one file per day of the block's rows. OSError when that is not possible; no half file is ever seen."""
+        event_time = self._event_times.get((block.model, block.version))
+        times = _event_times_us(block.inputs, event_time)
+        table = _table(block, times)
+        received = np.asarray(block.received_at_us, dtype=np.int64)
+        days = np.where(times == _NO_TIME, received, times) // _DAY_US
+        for day in np.unique(days):
+            chosen = days == day
+            rows = table if chosen.all() else table.filter(pa.array(chosen))
+            self._write_file(block, _EPOCH + timedelta(days=int(day)), rows)
+
+    def _write_file(self, block: Block, day: date, table: Any) -> None:
+        folder = self._root / f"model={block.model}" / f"version={block.version}" / f"date={day.isoformat()}"
+        folder.mkdir(parents=True, exist_ok=True)
+        name = f"{int(np.min(block.received_at_us))}-{uuid.uuid4().hex[:12]}.parquet"
+        aside = folder / f".{name}.{os.getpid()}"
+        try:
+            pq.write_table(table, aside, compression="zstd", compression_level=1)
+            aside.replace(folder / name)
+        except BaseException:
+            aside.unlink(missing_ok=True)
+            raise
+
+
+_NO_TIME = np.iinfo(np.int64).min
+
+
+def _event_times_us(inputs: Mapping[str, Array], name: str | None) -> Array:
+    """Unix microseconds by row, `_NO_TIME` where an event has no usable time."""
+    rows = next(iter(inputs.values())).shape[0]
+    none = np.full(rows, _NO_TIME, dtype=np.int64)
+    if name is None or name not in inputs or inputs[name].dtype.kind not in "iuf" or inputs[name].ndim != 1:
+        return none
+    seconds = inputs[name].astype(np.float64)
+    usable = np.isfinite(seconds) & (seconds > _EARLIEST_US / 1e6) & (seconds < _LATEST_US / 1e6)
+    times = np.round(np.where(usable, seconds, 0.0) * 1e6).astype(np.int64)
+    return np.where(usable, times, none)
+
+
+def _table(block: Block, times: Array) -> Any:
+    status = np.asarray(block.status, dtype=np.int32)
+    moment = pa.timestamp("us", tz="UTC")
+    columns: dict[str, Any] = {
+        log_record.REQUEST_ID: pa.array(block.request_id, type=pa.string()),
+        log_record.ROW: pa.array(np.asarray(block.row, dtype=np.int32)),
+        log_record.ROLE: _ROLES.take(pa.array(np.asarray(block.role, dtype=np.int8))),
+        log_record.STATUS: pa.array(status),
+        log_record.SIGNATURE: pa.array([block.signature] * block.rows, type=pa.string()),
+        log_record.RECEIVED_AT: pa.array(np.asarray(block.received_at_us, dtype=np.int64)).cast(moment),
+        log_record.EVENT_TIME: pa.array(times, mask=times == _NO_TIME).cast(moment),
+        log_record.LATENCY_US: pa.array(np.asarray(block.latency_us, dtype=np.int64)),
+    }
+    for name, array in block.inputs.items():
+        columns[log_record.input_column(name)] = to_column(array)
+    for name, array in block.outputs.items():
+        columns[log_record.output_column(name)] = to_column(array, status != 0)
+    table = pa.table(columns)
+    return table.replace_schema_metadata({log_record.FORMAT_KEY: log_record.FORMAT})

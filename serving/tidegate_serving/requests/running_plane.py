@@ -1,0 +1,55 @@
+"""The data plane while it runs: started on the config's addresses, with its callbacks going to the door.
+
+The engine starts one, reads its addresses and counters, and drains it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import tidegate_native as native
+
+from tidegate_serving.config import EngineConfig
+from tidegate_serving.requests.plane import Door
+from tidegate_serving.requests.settings import plane_settings
+
+
+class RunningPlane:
+    """Owns the native plane; the door is open to it until it has drained."""
+
+    def __init__(self, plane: native.DataPlane, door: Door) -> None:
+        self._plane = plane
+        self._door = door
+
+    @property
+    def grpc_address(self) -> str:
+        """Where gRPC listens."""
+        return self._plane.grpc_address
+
+    @property
+    def rest_address(self) -> str:
+        """Where REST listens, empty where that door is closed."""
+        return self._plane.rest_address or ""
+
+    def set_ready(self, ready: bool, reason: str) -> None:
+        """What `/v2/health/ready` answers."""
+        self._plane.set_ready(ready, reason)
+
+    def stats(self) -> dict[str, float]:
+        """Counters by Prometheus sample name."""
+        return self._plane.stats()
+
+    def drain(self, seconds: float) -> bool:
+        """Answers what was accepted, writes what was logged, stops. True if all of it was done in time."""
+        drained = self._plane.drain(int(seconds * 1000))
+        self._door.close()
+        return drained
+
+
+def start_plane(config: EngineConfig, door: Door, control: Callable[[str, bytes], bytes]) -> RunningPlane:
+    """Listens and opens the door. OSError, naming the address, when one cannot be bound."""
+    plane = native.DataPlane.start(
+        plane_settings(config), released=door.on_released, control=control, log_block=door.log_block
+    )
+    door.open(plane)
+    return RunningPlane(plane, door)

@@ -1,0 +1,87 @@
+"""`tidegate serve`: runs one engine as a process until it is told to stop, and says where it listens.
+
+Takes a config from the command line; writes the ready file; SIGTERM or SIGINT drains and ends with status 0.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import os
+import signal
+import sys
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+
+from tidegate_serving.config import EngineConfig
+from tidegate_serving.contract.errors import TidegateError
+from tidegate_serving.engine import Engine, EngineAddresses
+
+USER_MISTAKE = 2
+_log = logging.getLogger(__name__)
+
+
+def run(config: EngineConfig) -> int:
+    """Serves until SIGTERM or SIGINT. Returns 0 after a clean stop, 1 where something was left undone in time, 2 for a
+    config that cannot be used or an address that is taken. Has to run on the main thread.
+    """
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    engine = Engine(config)
+    try:
+        addresses = engine.start()
+    except (TidegateError, OSError) as error:
+        print(f"tidegate: {error}", file=sys.stderr)
+        return USER_MISTAKE
+    _log.info("serving: gRPC %s, REST %s, control %s", addresses.grpc, addresses.rest, addresses.control)
+    try:
+        if config.ready_file is not None:
+            write_ready_file(config.ready_file, addresses)
+        stop.wait()
+    finally:
+        if config.ready_file is not None:
+            config.ready_file.unlink(missing_ok=True)
+        _log.info("stopping: draining for at most %g s", config.drain_seconds)
+        clean = engine.stop()
+    _log.info("stopped%s", "" if clean else ", but not everything was answered or unloaded in time")
+    return 0 if clean else 1
+
+
+def write_ready_file(path: Path, addresses: EngineAddresses) -> None:
+    """Addresses and process id as JSON, complete before anybody can see it."""
+    document = {
+        "format": "tidegate.ready/1",
+        "grpc": addresses.grpc,
+        "rest": addresses.rest,
+        "control": addresses.control,
+        "pid": os.getpid(),
+    }
+    path.parent.mkdir(parents=True, exist_ok=True)
+    aside = path.with_name(f".{path.name}.{os.getpid()}")
+    aside.write_text(json.dumps(document) + "\n", encoding="utf-8")
+    aside.replace(path)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command `python -m tidegate_serving.server`; `tidegate serve` offers the same with more help."""
+    parser = argparse.ArgumentParser(prog="tidegate_serving.server", description=run.__doc__)
+    parser.add_argument("--config", type=Path, help="TOML file; see tidegate_serving.config.EngineConfig")
+    parser.add_argument("--ready-file", type=Path, help="gets the addresses as JSON once the engine is up")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="overrides one config key")
+    parsed = parser.parse_args(arguments)
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s", stream=sys.stderr)
+    overrides: dict[str, object] = dict(item.partition("=")[::2] for item in parsed.set)
+    overrides["ready_file"] = parsed.ready_file
+    try:
+        config = EngineConfig.load(parsed.config, overrides=overrides)
+    except TidegateError as error:
+        print(f"tidegate: {error}", file=sys.stderr)
+        return USER_MISTAKE
+    return run(config)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
