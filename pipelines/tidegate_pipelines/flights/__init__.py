@@ -1,1 +1,1 @@
-"""The example on real data: flights that left New York in 2013, models of their delay, planted mistakes, and the demo."""
+"""The example on real data: flights that left New York in 2013, models of their delay, planted mistakes, the demo."""
