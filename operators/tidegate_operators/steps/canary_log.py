@@ -5,16 +5,68 @@ In come the log's root and the pair of versions; out go counts, differences and 
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 from tidegate_operators.steps.canary_rule import CanaryNumbers
+from tidegate_serving.contract.errors import NotFound
+from tidegate_serving.contract.log_record import OUTPUT_PREFIX, RECEIVED_AT, ROLE, STATUS, Role
 from tidegate_serving.contract.servable import ServableId
+
+_REAL = ("FLOAT", "DOUBLE")
 
 
 def read_numbers(log_root: Path, identity: ServableId, primary: int, since: datetime) -> CanaryNumbers:
-    """What the log says by now of requests since `since` that both versions answered."""
+    """What the log says by now of requests received since `since`; zeros where nothing is logged yet."""
     from tidegate_serving.inference_log.compare import compare
 
-    found = compare(log_root, model=identity.name, primary_version=primary, tee_version=identity.version, since=since)
-    return CanaryNumbers(teed=found.teed, compared=found.compared, max_difference=found.max_difference)
+    found = compare(log_root, identity.name, primary, identity.version, since=since)
+    return CanaryNumbers(
+        teed=found.teed,
+        errors=found.failed,
+        compared=found.compared,
+        not_finite=_count_not_finite(log_root, identity, since),
+        max_difference=found.max_difference,
+        primary_latency_us=_or_zero(found.primary_p50_us),
+        tee_latency_us=_or_zero(found.tee_p50_us),
+    )
+
+
+def _count_not_finite(log_root: Path, identity: ServableId, since: datetime) -> int:
+    """Teed examples that were answered with a NaN or an infinity in any output, scalar or list."""
+    from tidegate_serving.inference_log.reader import connect, scan
+
+    try:
+        source = scan(log_root, identity.name, identity.version)
+    except NotFound:
+        return 0
+    with connect(log_root) as connection:
+        described = connection.execute(f"SELECT column_name, column_type FROM (DESCRIBE SELECT * FROM {source})")
+        tests = _not_finite_tests(described.fetchall())
+        if not tests:
+            return 0
+        row = connection.execute(
+            f"SELECT count(*) FROM {source} WHERE {ROLE} = ? AND {STATUS} = 0 AND {RECEIVED_AT} >= ? "
+            f"AND ({' OR '.join(tests)})",
+            [Role.TEE.value, since],
+        ).fetchone()
+    return int(row[0])
+
+
+def _not_finite_tests(columns: Sequence[tuple[Any, ...]]) -> list[str]:
+    tests = []
+    for name, kind in columns:
+        if not name.startswith(OUTPUT_PREFIX):
+            continue
+        if kind in _REAL:
+            tests.append(f'NOT isfinite("{name}")')
+        elif kind.removesuffix("[]") in _REAL:
+            tests.append(f'len(list_filter("{name}", x -> NOT isfinite(x))) > 0')
+    return tests
+
+
+def _or_zero(value: float) -> float:
+    return 0.0 if math.isnan(value) else value

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
@@ -86,8 +87,10 @@ class CanaryResult:
         return self.outcome in (Outcome.PASS, Outcome.WARN)
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON, with its format tag."""
+        """As JSON, with its format tag; a difference that is not finite is null."""
         numbers = {field.name: getattr(self.numbers, field.name) for field in fields(self.numbers)}
+        if not math.isfinite(self.numbers.max_difference):
+            numbers["max_difference"] = None
         return {
             "format": "tidegate.canary/1",
             "outcome": self.outcome.value,

@@ -1,0 +1,137 @@
+"""What Airflow's own processes read of us: the provider, the connection form, and DAG files that stay light."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tidegate_operators.airflow.provider import get_provider_info
+
+ROOT = Path(__file__).resolve().parents[2]
+DAGS = sorted((ROOT / "dags").glob("*.py"))
+HEAVY = ("numpy", "pandas", "pyarrow", "duckdb", "grpc", "sklearn", "onnxruntime", "tidegate_native")
+
+READ = """
+import json, runpy, sys
+from airflow.sdk import DAG
+found = [value for value in runpy.run_path(sys.argv[1]).values() if isinstance(value, DAG)]
+ours = [name for name in sys.modules if name.startswith(("tidegate_validation", "tidegate_operators.steps"))]
+engine = [name for name in sys.modules if name.startswith("tidegate_serving") and ".contract" not in name]
+print(json.dumps({
+    "loaded": sorted(set(sys.modules) & set(sys.argv[2:])) + ours + [name for name in engine if "." in name],
+    "tasks": {task.task_id: type(task).__name__ for dag in found for task in dag.tasks},
+    "order": [[task.task_id, sorted(task.downstream_task_ids)] for dag in found for task in dag.topological_sort()],
+    "params": sorted(found[0].params) if found else [],
+    "retries": [task.retries for dag in found for task in dag.tasks],
+}))
+"""
+
+
+def python(code: str, *arguments: str, home: Path) -> str:
+    """What a fresh interpreter prints, with an Airflow home of its own."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("AIRFLOW")}
+    done = subprocess.run(
+        [sys.executable, "-c", code, *arguments],
+        env={**environment, "AIRFLOW_HOME": str(home)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()[-1]
+
+
+@pytest.fixture(scope="module")
+def parsed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    home = tmp_path_factory.mktemp("airflow")
+    found: dict[str, Any] = json.loads(python(READ, str(ROOT / "dags" / "flights_release.py"), *HEAVY, home=home))
+    return found
+
+
+def test_a_dag_file_parses_without_numpy_engine_or_network(parsed: dict[str, Any]) -> None:
+    assert parsed["loaded"] == []
+
+
+def test_the_release_is_four_operators_in_a_row(parsed: dict[str, Any]) -> None:
+    assert parsed["tasks"] == {
+        "validate": "ValidateModelOperator",
+        "serve": "ServeModelOperator",
+        "canary": "CanaryOperator",
+        "promote": "PromoteOperator",
+    }
+    assert [name for name, _ in parsed["order"]] == ["validate", "serve", "canary", "promote"]
+    assert {"directory", "held_out", "private_key"} <= set(parsed["params"])
+
+
+def test_dag_files_are_twenty_lines_at_most() -> None:
+    assert DAGS
+    assert {
+        path.name: len(path.read_text().splitlines()) for path in DAGS if len(path.read_text().splitlines()) > 20
+    } == {}
+
+
+def test_airflow_finds_the_provider_by_its_entry_point() -> None:
+    (entry,) = [
+        entry for entry in metadata.entry_points(group="apache_airflow_provider") if entry.module.startswith("tidegate")
+    ]
+    assert entry.load() is get_provider_info
+
+
+LOOK = """
+import json, os
+from airflow.providers_manager import ProvidersManager
+from tidegate import airflow
+
+os.environ["AIRFLOW_CONN_TIDEGATE_DEFAULT"] = '{"conn_type": "tidegate", "host": "engine", "port": 9}'
+os.environ["AIRFLOW_CONN_BARE"] = '{"conn_type": "tidegate"}'
+os.environ["AIRFLOW_CONN_NOBODY"] = '{"conn_type": "tidegate", "host": "127.0.0.1", "port": 1}'
+manager = ProvidersManager()
+form = manager.hooks["tidegate"]
+made = {
+    name: kind(task_id="t", **{field: "1" for field in kind.template_fields if field not in ("verdict", "rule")})
+    for name, kind in vars(airflow).items()
+    if name.endswith("Operator")
+}
+print(json.dumps({
+    "form": [form.hook_class_name, form.hook_name, form.package_name],
+    "links": [name for name in manager.extra_links_class_names if "tidegate" in name],
+    "control": [airflow.TidegateHook(name).control for name in ("tidegate_default", "bare")],
+    "test": airflow.TidegateHook("nobody").test_connection(),
+    "fields": {name: [field for field in operator.template_fields if not hasattr(operator, field)]
+               for name, operator in made.items()},
+}))
+"""
+
+
+@pytest.fixture(scope="module")
+def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(python(LOOK, home=tmp_path_factory.mktemp("airflow")))
+    return found
+
+
+def test_airflow_offers_the_connection_type_and_the_link(seen: dict[str, Any]) -> None:
+    assert seen["form"] == ["tidegate_operators.airflow.hook.TidegateHook", "Tidegate", "tidegate"]
+    assert seen["links"] == ["tidegate_operators.airflow.links.VerdictReportLink"]
+
+
+def test_a_connection_is_the_engines_control_address(seen: dict[str, Any]) -> None:
+    assert seen["control"] == ["engine:9", "127.0.0.1:8502"]
+
+
+def test_testing_a_connection_says_why_it_fails(seen: dict[str, Any]) -> None:
+    answered, why = seen["test"]
+    assert not answered
+    assert "127.0.0.1:1" in why
+
+
+def test_every_operator_can_be_made_and_has_all_of_its_template_fields(seen: dict[str, Any]) -> None:
+    assert len(seen["fields"]) == 7
+    assert all(missing == [] for missing in seen["fields"].values())
