@@ -26,8 +26,8 @@ class Comparison:
 
     `teed` counts answered copies, `compared` those whose primary answer is logged too and which succeeded on both
     sides, `failed` the copies that did not succeed where the primary did. `max_difference` is the largest absolute
-    difference of a numeric output (NaN against a number counts as infinite), `mean_difference` by output; `disagreements` counts
-    pairs by string, boolean or integer output that are not equal. Latencies are medians in microseconds.
+    difference of a real output (NaN against a number counts as infinite), `mean_difference` by output;
+    `disagreements` counts pairs by string, boolean or integer output that differ. Latencies are medians, microseconds.
     """
 
     teed: int = 0
