@@ -6,6 +6,7 @@ labels. Codes below zero are kept for what is no ordinary value; codes from OFF_
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -31,7 +32,10 @@ TOLERANCE = 2e-7
 
 @dataclass(frozen=True, slots=True)
 class NumericBins:
-    """Ranges between ascending `edges` (code i is [edges[i-1], edges[i])), then one bin per atom, in their order."""
+    """Ranges between ascending `edges` (code i is [edges[i-1], edges[i])), then one bin per atom, in their order.
+
+    The first and the last two edges are the reference's range and that range widened by its own width on each side.
+    """
 
     edges: tuple[float, ...]
     atoms: tuple[float, ...] = ()
@@ -41,10 +45,15 @@ class NumericBins:
         """Number of bins for ordinary values."""
         return len(self.edges) + 1 + len(self.atoms)
 
+    @property
+    def far(self) -> tuple[int, ...]:
+        """Codes of values further outside the reference's range than that range is wide."""
+        return (0, len(self.edges)) if len(self.edges) >= 4 else ()
+
     def labels(self) -> list[str]:
         """What each code holds, in words."""
         cuts = [f"{edge:.4g}" for edge in self.edges]
-        ranges = [f"{low} to {high}" for low, high in zip(cuts, cuts[1:], strict=False)]
+        ranges = [f"{low} to {high}" for low, high in itertools.pairwise(cuts)]
         ends = [f"below {cuts[0]}", *ranges, f"{cuts[-1]} and more"] if cuts else ["any"]
         return ends + [f"exactly {atom:.6g}" for atom in self.atoms]
 

@@ -13,7 +13,7 @@ from tidegate_serving.contract.errors import InvalidInput
 from tidegate_validation.statistics.blocks import ROW_INDEX, BlockUnit, chunk_of, day_of
 from tidegate_validation.statistics.counting import count_relation, types_of
 from tidegate_validation.statistics.counts import FeatureCounts
-from tidegate_validation.statistics.profile import FeatureProfile, Profile, Role, write_profile
+from tidegate_validation.statistics.profile import Profile, Role, write_profile
 from tidegate_validation.statistics.reference import Column, describe
 from tidegate_validation.statistics.sql import family
 

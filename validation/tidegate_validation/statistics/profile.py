@@ -41,7 +41,8 @@ class FeatureProfile:
 
     `missing` and `infinite` are rows that are null, NaN or empty, and infinite. `new_rate` is the share of rows whose
     value occurs in one block only: the Good-Turing estimate, by blocks, of how often a new day brings a new value; None
-    where there are too many values to say. `quantiles` are values at `levels`; `support` holds all values with their
+    where there are too many values to say; `new_values` is how many such values there are. `quantiles` are values at
+    `levels`; `support` holds all values with their
     counts where they are few. Numbers in the unit of the column; times in Unix seconds.
     """
 
@@ -55,6 +56,7 @@ class FeatureProfile:
     bins: FrozenBins | None
     distinct: int = 0
     new_rate: float | None = None
+    new_values: int = 0
     minimum: float | None = None
     maximum: float | None = None
     levels: tuple[float, ...] = ()
@@ -74,6 +76,7 @@ class FeatureProfile:
             "bins": self.bins.to_dict() if self.bins else None,
             "distinct": self.distinct,
             "new_rate": self.new_rate,
+            "new_values": self.new_values,
             "minimum": self.minimum,
             "maximum": self.maximum,
             "levels": list(self.levels),
@@ -96,6 +99,7 @@ class FeatureProfile:
             bins=bins_from_dict(data["bins"]) if data["bins"] else None,
             distinct=int(data["distinct"]),
             new_rate=data["new_rate"],
+            new_values=int(data["new_values"]),
             minimum=data["minimum"],
             maximum=data["maximum"],
             levels=tuple(data["levels"]),

@@ -1,4 +1,4 @@
-"""What a reference column looks like: the first pass, which fixes its bins and keeps quantiles and values for diagnosis.
+"""What a reference column looks like: the first pass, which fixes its bins and keeps quantiles and values.
 
 `build` calls this once per column of the training data; it is the only place that looks at the reference twice.
 """
@@ -71,6 +71,7 @@ def _text(connection: Any, relation: str, block: str, column: Column) -> Feature
         bins=CategoryBins(tuple(names[:TOP]), tuple(names[TOP:MAX_KNOWN]), len(names) <= MAX_KNOWN),
         distinct=len(names),
         new_rate=sum(n for _, n, once in present if once) / max(kept, 1),
+        new_values=sum(once for _, _, once in present),
     )
 
 
@@ -100,6 +101,7 @@ def _number(connection: Any, relation: str, block: str, column: Column) -> Featu
         else _ranges(connection, inner, quantiles or [], finite),
         distinct=len(values) or distinct,
         new_rate=new_rate,
+        new_values=sum(once for _, _, once in values),
         minimum=quantiles[0] if quantiles else None,
         maximum=quantiles[-1] if quantiles else None,
         levels=LEVELS if quantiles else (),
@@ -122,11 +124,18 @@ def _ranges(connection: Any, inner: str, quantiles: list[float], finite: int) ->
     cuts = connection.execute(f"SELECT quantile_disc(v, {sorted(steps)}) FILTER ({rest}) FROM ({inner})").fetchone()[0]
     low = quantiles[0] if quantiles else -math.inf
     edges = sorted({cut - TOLERANCE * abs(cut) for cut in cuts or [] if cut > low})
-    top = quantiles[-1] if quantiles else None
-    if top is not None:
-        edges.append(top + 2 * TOLERANCE * abs(top) if top else float(np.nextafter(0.0, 1.0)))
-        edges.insert(0, low - 2 * TOLERANCE * abs(low) if low else -float(np.nextafter(0.0, 1.0)))
-    return NumericBins(tuple(edges), tuple(atoms))
+    return NumericBins(tuple(_with_ends(edges, quantiles)), tuple(atoms))
+
+
+def _with_ends(edges: list[float], quantiles: list[float]) -> list[float]:
+    """Adds the ends of the range, and what lies beyond it by more than its own width, which no season explains."""
+    if not quantiles:
+        return edges
+    low, high = quantiles[0], quantiles[-1]
+    width = max(high - low, abs(high), abs(low)) if high == low else high - low
+    room = max(2 * TOLERANCE * max(abs(low), abs(high)), float(np.finfo(np.float64).tiny))
+    ends = (low - width - room, low - room, high + room, high + width + room)
+    return [ends[0], ends[1], *edges, ends[2], ends[3]]
 
 
 def _atoms(connection: Any, inner: str, quantiles: list[float], finite: int) -> list[float]:

@@ -1,0 +1,177 @@
+"""How far two distributions over the same bins are apart, and what chance in days alone would do: the numbers.
+
+`measure` hands in counts per bin and time block of reference and current; `BlockDistance` answers with Δ, p-values
+against any margin, an upper bound and the smallest difference that this much data could have shown. The variance is
+learnt from the reference's blocks: Rao and Scott (1981) correction with Satterthwaite's degrees of freedom, Thomas and
+Rao's (1987) F reference, and a minimum effect after Murphy and Myors (1999).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from tidegate_validation.statistics.counts import FeatureCounts
+
+Floats = npt.NDArray[np.float64]
+ENOUGH_BLOCKS = 20
+MIN_EXPECTED = 5.0
+MIN_ROWS = 20
+_EXACT_SHIFT = 300.0
+_EXACT_RATIO = 300.0
+
+
+@dataclass(frozen=True, slots=True)
+class BlockDistance:
+    """Distance of a current window from the reference over pooled bins.
+
+    `delta` is sqrt(sum (p - q)^2 / pi) with pi the mean of both shares: a small shift by d reference deviations of a
+    normal gives about d, and nothing in common gives 2. `noise` is the expectation of its square without any shift;
+    `spread`, `freedom` and `denominator` shape the F reference.
+    `block_robust` is false where the reference has fewer than ENOUGH_BLOCKS blocks: rows then count as independent.
+    `design_effect` is how much larger than among independent rows the noise is. `too_few` says that there were too
+    few rows to tell any bins apart; nothing can be said then.
+    """
+
+    delta: float
+    noise: float
+    spread: float
+    freedom: float
+    denominator: float
+    rows: int
+    blocks: int
+    block_robust: bool
+    design_effect: float = 1.0
+    too_few: bool = False
+
+    def p_value(self, margin: float = 0.0) -> float:
+        """Probability of a Δ at least this large if the true one were `margin`."""
+        if self.freedom <= 0:
+            return 1.0
+        return _tail(self.delta**2 / self.noise, self.freedom, self.denominator, margin**2 / self.spread)
+
+    def upper(self, alpha: float) -> float:
+        """Upper confidence bound of the true Δ at level 1 - alpha."""
+        return self._solve(lambda margin: 1.0 - self.p_value(margin) - alpha)
+
+    def lower(self, alpha: float) -> float:
+        """Lower confidence bound of the true Δ at level 1 - alpha; 0 where no shift is plausible."""
+        if self.p_value(0.0) >= alpha:
+            return 0.0
+        return self._solve(lambda margin: alpha - self.p_value(margin))
+
+    def detectable(self, margin: float, alpha: float, power: float = 0.8) -> float:
+        """The smallest true Δ that the test against `margin` finds with this power."""
+        if self.freedom <= 0:
+            return float("inf")
+        critical = self._critical(margin, alpha)
+        return self._solve(lambda size: power - _tail(critical, self.freedom, self.denominator, size**2 / self.spread))
+
+    def _critical(self, margin: float, alpha: float) -> float:
+        from scipy.optimize import brentq
+
+        def excess(log_ratio: float) -> float:
+            return _tail(float(np.exp(log_ratio)), self.freedom, self.denominator, margin**2 / self.spread) - alpha
+
+        return float(np.exp(brentq(excess, -8.0, 16.0, xtol=1e-4)))
+
+    def _solve(self, falling: Callable[[float], float]) -> float:
+        """The Δ at which a function that falls from plus to minus passes zero; 0 or the ceiling where it does not."""
+        from scipy.optimize import brentq
+
+        ceiling = 8.0
+        if falling(0.0) <= 0:
+            return 0.0
+        if falling(ceiling) > 0:
+            return ceiling
+        return float(brentq(falling, 0.0, ceiling, xtol=1e-4))
+
+
+def _tail(ratio: float, freedom: float, denominator: float, shift: float) -> float:
+    from scipy import stats
+
+    if shift <= 0:
+        return float(stats.f.sf(ratio, freedom, denominator))
+    if shift < _EXACT_SHIFT and ratio < _EXACT_RATIO:
+        return float(stats.ncf.sf(ratio, freedom, denominator, shift))
+    # Far out the series does not converge; Patnaik's (1949) two moments are close enough there.
+    matched = (freedom + shift) ** 2 / (freedom + 2 * shift)
+    return float(stats.f.sf(ratio * freedom / (freedom + shift), matched, denominator))
+
+
+def block_distance(reference: FeatureCounts, current: FeatureCounts, codes: list[tuple[int, ...]]) -> BlockDistance:
+    """Distance between two counts over bins; each tuple in `codes` is one bin, rare neighbours are pooled.
+
+    Rows in none of the codes (missing values, say) are left out of both.
+    """
+    ref = np.stack([reference.of(group) for group in codes], axis=1).astype(np.float64)
+    cur = np.stack([current.of(group) for group in codes], axis=1).astype(np.float64)
+    ref, cur = ref[ref.sum(axis=1) > 0], cur[cur.sum(axis=1) > 0]
+    n, m = ref.sum(), cur.sum()
+    robust = len(ref) >= ENOUGH_BLOCKS
+    if n == 0 or m == 0:
+        return _nothing(int(m), len(cur), robust, too_few=False)
+    used = int(((ref.sum(axis=0) + cur.sum(axis=0)) > 0).sum())
+    ref, cur = _pool(ref, cur, MIN_EXPECTED / min(n, m))
+    if ref.shape[1] < 2:
+        return _nothing(int(m), len(cur), robust, too_few=used > 1 or m < MIN_ROWS)
+    p, q = ref.sum(axis=0) / n, cur.sum(axis=0) / m
+    pi = (p + q) / 2
+    delta = float(np.sqrt(((p - q) ** 2 / pi).sum()))
+    covariance = _covariance(ref, cur, p, pi) if robust else _independent(pi, n, m)
+    t1, t2 = float(np.trace(covariance)), float((covariance * covariance).sum())
+    freedom = t1**2 / t2
+    return BlockDistance(
+        delta=delta,
+        noise=t1,
+        spread=t2 / t1,
+        freedom=freedom,
+        denominator=float(len(ref) - 1) if robust else 1e6,
+        rows=int(m),
+        blocks=len(cur),
+        block_robust=robust,
+        design_effect=max(1.0, t1 / float(np.trace(_independent(pi, n, m)))),
+    )
+
+
+def _nothing(rows: int, blocks: int, robust: bool, *, too_few: bool) -> BlockDistance:
+    return BlockDistance(0.0, 1.0, 1.0, 0.0, 1.0, rows, blocks, robust, too_few=too_few)
+
+
+def _covariance(ref: Floats, cur: Floats, p: Floats, pi: Floats) -> Floats:
+    """Covariance of (q - p) / sqrt(pi), learnt from how the reference's blocks scatter."""
+    sizes, now = ref.sum(axis=1), cur.sum(axis=1)
+    n, m, count = sizes.sum(), now.sum(), len(ref)
+    scatter = (ref - sizes[:, None] * p) / ((n / count) * np.sqrt(pi))
+    between = scatter.T @ scatter / (count - 1)
+    root = np.sqrt(pi)
+    thinner = max(0.0, float((now**2).sum() / m) ** -1 - count / n)
+    one_current = between + thinner * (np.eye(len(pi)) - np.outer(root, root))
+    covariance = between / count + one_current * float((now**2).sum() / m**2)
+    floor = (1 - pi) * (1 / n + 1 / m)
+    np.fill_diagonal(covariance, np.maximum(np.diag(covariance), floor))
+    return np.asarray(covariance)
+
+
+def _independent(pi: Floats, n: float, m: float) -> Floats:
+    root = np.sqrt(pi)
+    return np.asarray((np.eye(len(pi)) - np.outer(root, root)) * (1 / n + 1 / m))
+
+
+def _pool(ref: Floats, cur: Floats, least: float) -> tuple[Floats, Floats]:
+    """Adds each bin with a mean share below `least` to its smaller neighbour, the rarest first."""
+    while ref.shape[1] > 1:
+        totals = (ref.sum(axis=0) / ref.sum() + cur.sum(axis=0) / cur.sum()) / 2
+        place = int(np.argmin(totals))
+        if totals[place] >= least:
+            break
+        left = totals[place - 1] if place > 0 else np.inf
+        right = totals[place + 1] if place + 1 < len(totals) else np.inf
+        into = place - 1 if left <= right else place + 1
+        for counts in (ref, cur):
+            counts[:, into] += counts[:, place]
+        ref, cur = np.delete(ref, place, axis=1), np.delete(cur, place, axis=1)
+    return ref, cur

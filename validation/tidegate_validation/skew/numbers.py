@@ -1,0 +1,106 @@
+"""What was measured about one feature, before any rule looks at it; made from counts of training and of what is served.
+
+`measure_feature` takes a profile's feature with its counts and the counts of a window; `rule` judges what comes out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tidegate_validation.skew.distance import BlockDistance, block_distance
+from tidegate_validation.skew.unseen import Unseen
+from tidegate_validation.statistics.bins import (
+    INFINITIES,
+    MISSING,
+    OFF_SUPPORT,
+    CategoryBins,
+    DiscreteBins,
+    NumericBins,
+)
+from tidegate_validation.statistics.counts import FeatureCounts
+from tidegate_validation.statistics.profile import FeatureProfile
+
+_TESTABLE_NEW_RATE = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Shares:
+    """A rate in training and in the window that was served."""
+
+    reference: float
+    current: float
+
+
+@dataclass(frozen=True, slots=True)
+class FeatureNumbers:
+    """One feature in one window.
+
+    `distribution` compares values that are there; `missing` the rates of null, NaN and empty values, as two bins with
+    their `missing_shares`; `infinite_shares` those of infinite ones; `unseen` is None where it cannot be told.
+    """
+
+    feature: str
+    rows: int
+    distribution: BlockDistance
+    missing: BlockDistance
+    missing_shares: Shares
+    infinite_shares: Shares
+    unseen: Unseen | None
+    far: Unseen | None
+
+
+def ordinary_bins(feature: FeatureProfile) -> list[tuple[int, ...]]:
+    """Codes of each bin for ordinary values, on and off the grid of known values together."""
+    size = feature.bins.size if feature.bins else 1
+    return [(code, OFF_SUPPORT + code) for code in range(size)]
+
+
+def measure_feature(feature: FeatureProfile, reference: FeatureCounts, current: FeatureCounts) -> FeatureNumbers:
+    """The numbers of one feature for one window."""
+    ordinary = ordinary_bins(feature)
+    everything = tuple(code for group in ordinary for code in group)
+    return FeatureNumbers(
+        feature=feature.name,
+        rows=current.rows,
+        distribution=block_distance(reference, current, ordinary),
+        missing=block_distance(reference, current, [MISSING, (*everything, *INFINITIES)]),
+        missing_shares=_shares(reference, current, MISSING),
+        infinite_shares=_shares(reference, current, INFINITIES),
+        unseen=_unseen(feature, current, everything),
+        far=_far(feature, current, everything),
+    )
+
+
+def _shares(reference: FeatureCounts, current: FeatureCounts, codes: tuple[int, ...]) -> Shares:
+    return Shares(*(float(part.of(codes).sum()) / max(part.rows, 1) for part in (reference, current)))
+
+
+def _unseen(feature: FeatureProfile, current: FeatureCounts, ordinary: tuple[int, ...]) -> Unseen | None:
+    bins = feature.bins
+    if feature.new_rate is None or feature.new_rate > _TESTABLE_NEW_RATE:
+        return None
+    if isinstance(bins, CategoryBins) and not bins.complete:
+        return None
+    if isinstance(bins, NumericBins):
+        if not feature.support:
+            return None
+        codes = tuple(OFF_SUPPORT + code for code in range(bins.size))
+    elif isinstance(bins, DiscreteBins | CategoryBins):
+        codes = (bins.unseen,)
+    else:
+        return None
+    present = feature.rows - feature.missing - feature.infinite
+    return Unseen(
+        rows=int(current.of(ordinary).sum()),
+        unseen=int(current.of(codes).sum()),
+        expected=max(feature.new_rate, 1.0 / max(present, 1)),
+        cluster=max(1.0, feature.new_rate * present / max(feature.new_values, 1)),
+    )
+
+
+def _far(feature: FeatureProfile, current: FeatureCounts, ordinary: tuple[int, ...]) -> Unseen | None:
+    if not isinstance(feature.bins, NumericBins) or not feature.bins.far:
+        return None
+    codes = feature.bins.far
+    present = feature.rows - feature.missing - feature.infinite
+    return Unseen(int(current.of(ordinary).sum()), int(current.of(codes).sum()), 1.0 / max(present, 1), 1.0)

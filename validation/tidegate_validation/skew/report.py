@@ -1,0 +1,127 @@
+"""The skew report: one window of the inference log against a training profile, one finding per feature at least.
+
+The skew loop, the command line and operators call `report_on_log`; the report knows how to become a dict.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from tidegate_serving.contract.errors import NotFound
+from tidegate_serving.contract.verdict import Finding, Outcome
+from tidegate_validation.skew.compare import Comparison, compare
+from tidegate_validation.skew.finding import SEVERITY
+from tidegate_validation.skew.rule import SkewRule
+from tidegate_validation.skew.window import log_window
+from tidegate_validation.statistics.profile import Profile, read_profile
+
+VERSION = "1"
+
+
+@dataclass(frozen=True, slots=True)
+class SkewReport:
+    """What a window of the log says about training-serving skew. `since` and `until` limit event times, UTC."""
+
+    model: str
+    version: int
+    role: str
+    since: datetime | None
+    until: datetime | None
+    rows: int
+    profile_id: str
+    outcome: Outcome
+    sentence: str
+    findings: tuple[Finding, ...]
+    made_at: str
+
+    def feature(self, name: str) -> Finding:
+        """The gravest finding about a feature. Raises NotFound where the profile does not have it."""
+        for finding in self.findings:
+            if finding.subject == name:
+                return finding
+        raise NotFound(f"the skew report of {self.model} has no feature {name!r}")
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON, with its format tag."""
+        return {
+            "format": f"tidegate.skew-report/{VERSION}",
+            "model": self.model,
+            "version": self.version,
+            "role": self.role,
+            "since": self.since.isoformat() if self.since else None,
+            "until": self.until.isoformat() if self.until else None,
+            "rows": self.rows,
+            "profile_id": self.profile_id,
+            "outcome": self.outcome.value,
+            "sentence": self.sentence,
+            "made_at": self.made_at,
+            "findings": [finding.to_dict() for finding in self.findings],
+        }
+
+
+def report_on_log(
+    profile: Path,
+    log_root: Path,
+    *,
+    model: str,
+    version: int,
+    since: datetime | None = None,
+    until: datetime | None = None,
+    role: str = "primary",
+    rule: SkewRule | None = None,
+) -> SkewReport:
+    """Compares what `version` of `model` was sent, from `since` up to but without `until`, with a training profile.
+
+    `profile` is the directory that holds it. An empty window is INCONCLUSIVE. Raises NotFound where the profile is
+    missing and InvalidInput for times without a zone.
+    """
+    reference = read_profile(profile)
+    used = rule or SkewRule()
+    with log_window(log_root, model=model, version=version, since=since, until=until, role=role) as window:
+        comparison = compare(reference, window, used) if window.rows else _empty(reference)
+    findings = _ordered(comparison)
+    outcome, sentence = _summary(findings, comparison.rows)
+    return SkewReport(
+        model=model,
+        version=version,
+        role=role,
+        since=since,
+        until=until,
+        rows=comparison.rows,
+        profile_id=reference.id,
+        outcome=outcome,
+        sentence=sentence,
+        findings=tuple(findings),
+        made_at=datetime.now(UTC).isoformat(timespec="seconds"),
+    )
+
+
+def _empty(profile: Profile) -> Comparison:
+    sentence = "nothing was logged in this window"
+    return Comparison(
+        0,
+        {
+            feature.name: [Finding("distribution", feature.name, Outcome.INCONCLUSIVE, f"`{feature.name}`: {sentence}")]
+            for feature in profile.inputs
+        },
+    )
+
+
+def _ordered(comparison: Comparison) -> list[Finding]:
+    found = [finding for findings in comparison.findings.values() for finding in findings]
+    return sorted(found, key=lambda one: (SEVERITY.index(one.outcome), -(one.number or 0.0)))
+
+
+def _summary(findings: Sequence[Finding], rows: int) -> tuple[Outcome, str]:
+    if rows == 0 or not findings:
+        return Outcome.INCONCLUSIVE, "Nothing was logged in this window: check the version, the times and the sampling."
+    worst = findings[0]
+    count = len({one.subject for one in findings if one.outcome is worst.outcome})
+    more = f" (and {count - 1} more)" if count > 1 else ""
+    if worst.outcome is Outcome.PASS:
+        return Outcome.PASS, f"All {count} features look as in training, over {rows} rows."
+    return worst.outcome, f"{worst.sentence}{more}."

@@ -1,0 +1,137 @@
+"""The rule that turns numbers into outcomes: margins, error rate, and correction over all tests of a report.
+
+`SkewRule` holds the thresholds, read from the policy; `judge` returns one `Judgement` per test, for `finding` to word.
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tidegate_serving.contract.verdict import Outcome
+from tidegate_validation.skew.correction import benjamini_hochberg
+from tidegate_validation.skew.distance import BlockDistance
+from tidegate_validation.skew.numbers import FeatureNumbers
+
+
+class Aspect(enum.StrEnum):
+    """What one test of a feature looks at."""
+
+    DISTRIBUTION = "distribution"
+    MISSING = "missing"
+    UNSEEN = "unseen"
+    RANGE = "range"
+    INFINITE = "infinite"
+
+
+@dataclass(frozen=True, slots=True)
+class SkewRule:
+    """Thresholds of the skew tests.
+
+    `margin` is the Δ up to which a shift is tolerated, `alpha` the false discovery rate, `missing_margin` the tolerated
+    change of a missing rate, `unseen_factor` and `unseen_floor` how far beyond nature's rate unseen values may go, and
+    `detectable` the Δ that the window must have been able to show for a PASS.
+    """
+
+    margin: float = 0.10
+    alpha: float = 0.05
+    missing_margin: float = 0.01
+    unseen_factor: float = 5.0
+    unseen_floor: float = 0.005
+    detectable: float = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """Outcome of one test of one feature; p-values adjusted, against the margin and against no difference at all."""
+
+    feature: str
+    test: Aspect
+    outcome: Outcome
+    p_margin: float
+    p_zero: float
+    limit: float
+    detectable: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Tested:
+    numbers: FeatureNumbers
+    test: Aspect
+    p_margin: float
+    p_zero: float
+    limit: float
+
+
+def judge(numbers: Sequence[FeatureNumbers], rule: SkewRule) -> list[Judgement]:
+    """One judgement per feature and test, corrected over all of them."""
+    tested = [one for feature in numbers for one in _tests(feature, rule)]
+    margins = benjamini_hochberg([one.p_margin for one in tested])
+    zeros = benjamini_hochberg([one.p_zero for one in tested])
+    return [
+        _judgement(one, p_margin, p_zero, rule) for one, p_margin, p_zero in zip(tested, margins, zeros, strict=True)
+    ]
+
+
+def _tests(numbers: FeatureNumbers, rule: SkewRule) -> list[_Tested]:
+    distribution = numbers.distribution
+    missing_limit = _missing_limit(numbers, rule)
+    found = [
+        _Tested(numbers, Aspect.DISTRIBUTION, distribution.p_value(rule.margin), distribution.p_value(), rule.margin),
+        _Tested(
+            numbers,
+            Aspect.MISSING,
+            numbers.missing.p_value(missing_limit),
+            numbers.missing.p_value(),
+            rule.missing_margin,
+        ),
+    ]
+    for test, unseen in ((Aspect.UNSEEN, numbers.unseen), (Aspect.RANGE, numbers.far)):
+        if unseen is not None:
+            nature = rule.unseen_factor * unseen.expected
+            limit = max(nature, rule.unseen_floor)
+            found.append(_Tested(numbers, test, unseen.p_value(limit), unseen.p_value(nature), limit))
+    if numbers.infinite_shares.current > 0:
+        new = numbers.infinite_shares.reference == 0
+        p_margin = 0.0 if new and numbers.infinite_shares.current > rule.unseen_floor else 1.0
+        found.append(_Tested(numbers, Aspect.INFINITE, p_margin, 0.0 if new else 1.0, rule.unseen_floor))
+    return found
+
+
+def _missing_limit(numbers: FeatureNumbers, rule: SkewRule) -> float:
+    """The margin in percentage points as a Δ over the two bins missing and present."""
+    middle = (numbers.missing_shares.reference + numbers.missing_shares.current) / 2
+    return rule.missing_margin / math.sqrt(max(middle * (1 - middle), 1e-12))
+
+
+def _judgement(one: _Tested, p_margin: float, p_zero: float, rule: SkewRule) -> Judgement:
+    detectable = _detectable(one, rule)
+    outcome = _outcome(one, p_margin, p_zero, rule, detectable)
+    return Judgement(one.numbers.feature, one.test, outcome, p_margin, p_zero, one.limit, detectable)
+
+
+def _outcome(one: _Tested, p_margin: float, p_zero: float, rule: SkewRule, detectable: float | None) -> Outcome:
+    distance = _distance(one)
+    if p_margin < rule.alpha:
+        return Outcome.FAIL if distance is None or distance.block_robust else Outcome.WARN
+    if one.test is Aspect.DISTRIBUTION and p_zero < rule.alpha and distance is not None:
+        return Outcome.PASS if distance.upper(rule.alpha) < rule.margin else Outcome.WARN
+    if p_zero < rule.alpha:
+        return Outcome.WARN
+    if detectable is not None and detectable > rule.detectable:
+        return Outcome.INCONCLUSIVE
+    return Outcome.PASS
+
+
+def _distance(one: _Tested) -> BlockDistance | None:
+    return {Aspect.DISTRIBUTION: one.numbers.distribution, Aspect.MISSING: one.numbers.missing}.get(one.test)
+
+
+def _detectable(one: _Tested, rule: SkewRule) -> float | None:
+    """The smallest Δ that the distribution test would have found; only that test can be too weak to say anything."""
+    distance = one.numbers.distribution
+    if one.test is not Aspect.DISTRIBUTION or (distance.freedom <= 0 and not distance.too_few):
+        return None
+    return distance.detectable(rule.margin, rule.alpha)

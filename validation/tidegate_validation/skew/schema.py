@@ -1,0 +1,62 @@
+"""Schema skew: columns that training had and serving lacks, that serving adds, or that changed their type.
+
+`report` asks before it counts anything; columns that cannot be compared get their finding here and no test.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from tidegate_serving.contract.verdict import Finding, Outcome
+from tidegate_validation.statistics.profile import FeatureProfile
+from tidegate_validation.statistics.sql import Family, family
+
+CHECK = "schema"
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaComparison:
+    """Features that can be compared, and findings about those that cannot."""
+
+    comparable: tuple[FeatureProfile, ...]
+    findings: tuple[Finding, ...]
+
+
+def compare_schema(
+    features: Sequence[FeatureProfile], types: Mapping[str, str], columns: Mapping[str, str], known: Sequence[str] = ()
+) -> SchemaComparison:
+    """Holds the inputs of training against the served columns.
+
+    `columns` says which served column carries which feature; `known` are further features that may be served without
+    remark, such as the event time.
+    """
+    comparable, findings = [], []
+    for feature in features:
+        column = columns.get(feature.name, feature.name)
+        if column not in types:
+            findings.append(_finding(feature.name, Outcome.FAIL, "an input in training, it is not served"))
+        elif not _same(feature.family, family(types[column])):
+            was, now = feature.family.value, family(types[column]).value
+            findings.append(_finding(feature.name, Outcome.FAIL, f"was {was} in training and is served as {now}"))
+        elif feature.bins is None:
+            findings.append(
+                _finding(feature.name, Outcome.INCONCLUSIVE, f"values of type {feature.type} are not compared yet")
+            )
+        else:
+            comparable.append(feature)
+    names = {feature.name for feature in features} | set(known)
+    findings += [
+        _finding(name, Outcome.WARN, "is served, and training did not have it")
+        for name, column in columns.items()
+        if name not in names and column in types
+    ]
+    return SchemaComparison(tuple(comparable), tuple(findings))
+
+
+def _same(one: Family, other: Family) -> bool:
+    return one is other or (one.numeric and other.numeric)
+
+
+def _finding(feature: str, outcome: Outcome, sentence: str) -> Finding:
+    return Finding(CHECK, feature, outcome, f"`{feature}`: {sentence}")

@@ -1,0 +1,105 @@
+"""A window of served examples as a relation that SQL can count: rows of the inference log, or a table held out.
+
+`report` and the release gate open one, and ask it for types, columns, blocks and the values of single columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from tidegate_serving.contract.errors import InvalidInput
+from tidegate_serving.contract.log_record import EVENT_TIME, INPUT_PREFIX, RECEIVED_AT, ROLE
+from tidegate_validation.statistics.blocks import ROW_INDEX, chunk_of, day_of
+from tidegate_validation.statistics.counting import types_of
+from tidegate_validation.statistics.sql import as_number, quote
+
+_VIEW = "tidegate_window"
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Rows of `relation` on `connection`: `types` by column, `columns` by feature, `block` as SQL, `rows` in all."""
+
+    connection: Any
+    relation: str
+    types: Mapping[str, str]
+    columns: Mapping[str, str]
+    block: str
+    rows: int
+
+
+@contextmanager
+def log_window(
+    log_root: Path,
+    *,
+    model: str,
+    version: int | None,
+    since: datetime | None = None,
+    until: datetime | None = None,
+    role: str = "primary",
+) -> Iterator[Window]:
+    """The logged inputs of a model, of one version or of all, from `since` up to but without `until`.
+
+    Times are compared with the time of the event, else of arrival. A log without a file is a window without rows.
+    """
+    import duckdb
+
+    files = _files(log_root, model, version)
+    with duckdb.connect() as connection:
+        connection.execute("SET TimeZone = 'UTC'")
+        if not files:
+            yield Window(connection, "", {}, {}, "0", 0)
+            return
+        source = f"read_parquet({files!r}, union_by_name = true, hive_partitioning = true)"
+        types = types_of(connection, source)
+        time = _time(types)
+        wanted = [f"{quote(ROLE)} = '{role}'", *_limits(time, since, until)]
+        inputs = {name[len(INPUT_PREFIX) :]: name for name in types if name.startswith(INPUT_PREFIX)}
+        kept = ", ".join([f"{time} AS tidegate_seconds", *(quote(column) for column in inputs.values())])
+        connection.execute(f"CREATE TEMP TABLE {_VIEW} AS SELECT {kept} FROM {source} WHERE {' AND '.join(wanted)}")
+        rows = connection.execute(f"SELECT count(*) FROM {_VIEW}").fetchall()[0][0]
+        types = types_of(connection, _VIEW)
+        yield Window(connection, _VIEW, types, inputs, day_of("tidegate_seconds", types), rows)
+
+
+@contextmanager
+def table_window(table: Any, *, event_time: str | None) -> Iterator[Window]:
+    """All rows of a pyarrow.Table; blocks are days of `event_time` where there is such a column, else equal chunks."""
+    import duckdb
+    import pyarrow as pa
+
+    with duckdb.connect() as connection:
+        connection.execute("SET TimeZone = 'UTC'")
+        indexed = table.append_column(ROW_INDEX, pa.array(range(table.num_rows), pa.int64()))
+        connection.register(_VIEW, indexed)
+        types = types_of(connection, _VIEW)
+        has_time = event_time is not None and event_time in types
+        block = day_of(str(event_time), types) if has_time else chunk_of(table.num_rows)
+        columns = {name: name for name in table.column_names}
+        yield Window(connection, _VIEW, types, columns, block, table.num_rows)
+
+
+def _files(log_root: Path, model: str, version: int | None) -> list[str]:
+    folder = f"version={version}" if version is not None else "version=*"
+    return sorted(map(str, log_root.glob(f"model={model}/{folder}/date=*/*.parquet")))
+
+
+def _time(types: Mapping[str, str]) -> str:
+    """SQL for the event's Unix seconds, or those of arrival where a row has no event time."""
+    known = [as_number(name, types[name]) for name in (EVENT_TIME, RECEIVED_AT) if name in types]
+    if not known:
+        raise InvalidInput(f"the inference log has neither {EVENT_TIME} nor {RECEIVED_AT}: check the path")
+    return f"coalesce({', '.join(known)})"
+
+
+def _limits(time: str, since: datetime | None, until: datetime | None) -> list[str]:
+    for moment in (since, until):
+        if moment is not None and moment.tzinfo is None:
+            raise InvalidInput(f"{moment} has no time zone: give one, such as UTC")
+    limits = [f"{time} >= {since.timestamp()!r}"] if since else []
+    return limits + ([f"{time} < {until.timestamp()!r}"] if until else [])
