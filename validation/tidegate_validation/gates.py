@@ -1,0 +1,89 @@
+"""Runs the gates over one version: gathers the evidence once, asks each gate, and has `decision` make the verdict.
+
+Operators and the command line call `validate` with a `ValidationRequest`; the unsigned verdict goes back to be signed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tidegate_serving.contract.errors import InvalidInput
+from tidegate_serving.contract.manifest import read_manifest, verify_files
+from tidegate_serving.contract.verdict import GateResult, Outcome, Verdict
+from tidegate_validation.decision import Subject, decide
+from tidegate_validation.policy import Policy
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class ValidationRequest:
+    """What shall be judged, and with which evidence.
+
+    `candidate` and `baseline` are version directories; no baseline makes a first version. `held_out` and `training` are
+    pyarrow Tables with a column per input and the `label`; `log_root` and `serving_model` name the inference log of
+    what serves now. `report` is the directory for Data Docs. `entity` names a column whose equal values belong together
+    (a user, say), for the intervals. `probe` overrides the command that loads a version, for tests.
+    """
+
+    candidate: Path
+    held_out: Any
+    label: str
+    baseline: Path | None = None
+    training: Any | None = None
+    log_root: Path | None = None
+    serving_model: str | None = None
+    policy: Policy = field(default_factory=Policy)
+    report: Path | None = None
+    entity: str | None = None
+    probe: tuple[str, ...] | None = None
+
+
+def validate(request: ValidationRequest) -> Verdict:
+    """Runs the policy's gates and returns the verdict, unsigned.
+
+    Raises NotFound, Tampered or InvalidInput for a version or data that cannot be judged at all. Whatever goes wrong
+    inside a gate is that gate's ERROR.
+    """
+    manifest, digest = read_manifest(request.candidate)
+    verify_files(manifest, request.candidate)
+    baseline = read_manifest(request.baseline)[1] if request.baseline else None
+    if request.held_out.num_rows == 0:
+        raise InvalidInput("held-out data has no rows: give examples that the model was not trained on")
+    subject = Subject(manifest.id, digest, baseline, table_digest(request.held_out))
+    results = [_run(name, _gates()[name], request) for name in request.policy.run]
+    return decide(subject, results, request.policy)
+
+
+def table_digest(table: Any) -> str:
+    """SHA-256 in hex of a pyarrow.Table's schema and values."""
+    import pyarrow as pa
+
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema.remove_metadata()) as writer:
+        writer.write_table(table.replace_schema_metadata(None).combine_chunks())
+    return hashlib.sha256(sink.getvalue()).hexdigest()
+
+
+def _gates() -> dict[str, Callable[[ValidationRequest], GateResult]]:
+    return {}
+
+
+def _run(name: str, gate: Callable[[ValidationRequest], GateResult], request: ValidationRequest) -> GateResult:
+    started = time.monotonic()
+    try:
+        result = gate(request)
+    except Exception as error:  # whatever it is, it is neither a pass nor the candidate's fault
+        logger.exception("gate %s could not finish", name)
+        sentence = f"the {name} gate could not finish: {type(error).__name__}: {error}"
+        return GateResult(name, Outcome.ERROR, sentence, (), time.monotonic() - started)
+    return GateResult(result.gate, result.outcome, result.sentence, result.findings, time.monotonic() - started)
+
+
+__all__: Sequence[str] = ["Policy", "ValidationRequest", "validate"]
