@@ -144,7 +144,8 @@ def test_a_single_mistake_is_tried_as_version_3(mistake: str) -> None:
     ("options", "told"),
     [
         ({"mistake": "typo"}, "use one of unit, crash, leak, none"),
-        ({"skew_column": "carrier"}, "use one of distance, scheduled_hour"),
+        ({"skew_column": "carrier"}, "no numeric feature of a flight: use one of distance, hour, seats"),
+        ({"skew_column": "wind_gust"}, "moves with the weather"),
         ({"skew_factor": 1.0}, "changes no unit"),
         ({"skew_factor": -2.0}, "changes no unit"),
         ({"skew_factor": float("nan")}, "changes no unit"),

@@ -45,7 +45,7 @@ def test_a_flight_gets_the_weather_of_its_airport_and_hour() -> None:
     (row,) = joined([flight()], [weather(), *others]).to_dict("records")
     assert row["humid"] == 50.0
     assert row["seats"] == 149
-    assert row["scheduled_hour"] == 13.75
+    assert row["hour"] == 13
     assert row["weekday"] == "Tue"
     assert row[EVENT_TIME] == datetime(2013, 3, 5, 18, tzinfo=UTC).timestamp()
 

@@ -79,7 +79,7 @@ def join(flights: pd.DataFrame, weather: pd.DataFrame, planes: pd.DataFrame) -> 
         day_of_month=rows["day"],
         day=date.dt.strftime("%Y-%m-%d"),
         weekday=date.dt.strftime("%a"),
-        scheduled_hour=scheduled // 100 + scheduled % 100 / 60,
+        hour=scheduled // 100,
         arrived=rows["arr_delay"].notna(),
         late=rows["arr_delay"].gt(LATE_MINUTES).astype("int64"),
     )

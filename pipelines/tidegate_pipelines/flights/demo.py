@@ -65,6 +65,7 @@ class _Demo:
 
     def __init__(self, options: DemoOptions, folders: Folders, story: Story, stack: ExitStack) -> None:
         self._options, self._folders, self._story, self._stack = options, folders, story, stack
+        self._through = False
 
     def run(self) -> int:
         """The exit status."""
@@ -111,7 +112,7 @@ class _Demo:
         return _Running(engine, addresses, releases, TrafficMaker(self._folders, addresses))
 
     def _end(self, engine: EngineProcess) -> None:
-        if not self._options.keep:
+        if not (self._options.keep and self._through):
             engine.kill()
 
     def _sum_up(
@@ -141,6 +142,7 @@ class _Demo:
             engine_status=status,
         )
         summary.write(self._folders.summary)
+        self._through = True
         return tell(summary, self._folders.summary, running.addresses, self._story)
 
 

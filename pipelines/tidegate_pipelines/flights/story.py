@@ -28,7 +28,7 @@ class Story:
 
     def step(self, number: int, title: str) -> None:
         """A step begins."""
-        self._console.print(f"\n[bold cyan]{number}/{STEPS}[/] [bold]{_plain(title)}[/]")
+        self._console.print(f"\n[bold cyan]{number}/{STEPS}[/] [bold]{_plain(title)}[/]", soft_wrap=True)
 
     def good(self, outcome: str) -> None:
         """Something went as it should."""
