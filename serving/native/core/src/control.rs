@@ -1,0 +1,94 @@
+//! Rare calls that clients make on the data ports, answered by Python one at a time.
+//! The doors send a method path and bytes; a thread of the plane asks the hook and sends the answer back.
+
+use std::sync::Mutex;
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+
+use tokio::sync::oneshot;
+
+use crate::hooks::Hooks;
+use crate::lock;
+use crate::status::{Code, Status};
+
+/// Calls that may wait.
+const WAITING: usize = 256;
+
+/// Every method of TensorFlow Serving that we know and do not answer ourselves.
+pub const METHODS: [&str; 6] = [
+    MODEL_STATUS,
+    "/tensorflow.serving.ModelService/HandleReloadConfigRequest",
+    "/tensorflow.serving.PredictionService/Classify",
+    "/tensorflow.serving.PredictionService/Regress",
+    "/tensorflow.serving.PredictionService/MultiInference",
+    "/tensorflow.serving.SessionService/SessionRun",
+];
+
+/// What the REST door asks too.
+pub const MODEL_STATUS: &str = "/tensorflow.serving.ModelService/GetModelStatus";
+
+struct Call {
+    method: String,
+    request: Vec<u8>,
+    answer: oneshot::Sender<Result<Vec<u8>, Status>>,
+}
+
+/// The line to the control thread.
+pub struct Control {
+    sender: Mutex<Option<SyncSender<Call>>>,
+}
+
+/// The control thread's end of the line.
+pub struct ControlCalls(Receiver<Call>);
+
+/// A line and its other end.
+pub fn line() -> (Control, ControlCalls) {
+    let (sender, receiver) = sync_channel(WAITING);
+    (Control { sender: Mutex::new(Some(sender)) }, ControlCalls(receiver))
+}
+
+impl Control {
+    /// Asks; the answer comes through the receiver. Refused at once when too many wait.
+    pub fn ask(&self, method: &str, request: Vec<u8>) -> Result<oneshot::Receiver<Result<Vec<u8>, Status>>, Status> {
+        let (answer, receiver) = oneshot::channel();
+        let call = Call { method: method.to_owned(), request, answer };
+        let sent = match lock(&self.sender).as_ref() {
+            Some(sender) => sender.try_send(call),
+            None => Err(TrySendError::Disconnected(call)),
+        };
+        match sent {
+            Ok(()) => Ok(receiver),
+            Err(TrySendError::Full(_)) => {
+                Err(Status::exhausted(format!("too many control calls wait: the limit is {WAITING}")))
+            }
+            Err(TrySendError::Disconnected(_)) => Err(Status::new(Code::Unavailable, "the server is stopping")),
+        }
+    }
+
+    /// The thread answers what waits and ends.
+    pub fn close(&self) {
+        lock(&self.sender).take();
+    }
+}
+
+impl ControlCalls {
+    /// The control thread.
+    pub fn run(&self, hooks: &dyn Hooks) {
+        for call in &self.0 {
+            if !call.answer.is_closed() {
+                let _ = call.answer.send(hooks.control(&call.method, &call.request));
+            }
+        }
+    }
+}
+
+/// Waits for an answer, but not longer than a request's deadline.
+pub async fn wait(
+    asked: Result<oneshot::Receiver<Result<Vec<u8>, Status>>, Status>,
+    deadline: std::time::Instant,
+) -> Result<Vec<u8>, Status> {
+    match tokio::time::timeout_at(deadline.into(), asked?).await {
+        Ok(Ok(answer)) => answer,
+        Ok(Err(_)) => Err(Status::new(Code::Unavailable, "the server stopped before the call was answered")),
+        Err(_) => Err(Status::new(Code::DeadlineExceeded, "the deadline passed while the control call waited")),
+    }
+}

@@ -1,0 +1,119 @@
+//! What runs a batch, and the thread that feeds it: take, drop the dead, run, check, send back.
+//! Batches come from the queues of one version; finished ones go to the I/O thread whose requests they carry.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use crate::batch::{Batch, Finished, Part, Work};
+use crate::batch::{Answer, Entry};
+use crate::bisect;
+use crate::column::Column;
+use crate::mailbox::Mailbox;
+use crate::queue::Taken;
+use crate::status::{Code, Status};
+use crate::version::Endpoint;
+
+/// Runs batches; Python stands behind it.
+pub trait Executor: Send + Sync {
+    /// Runs one batch. May be called by as many threads at once as the version's `concurrency`.
+    fn execute(&self, work: Work) -> Result<Answer, Status>;
+
+    /// How often the model was entered so far.
+    fn entries(&self) -> u64;
+}
+
+/// Everything that an executor thread needs.
+pub struct Station {
+    /// The version's queues.
+    pub endpoints: Vec<Arc<Endpoint>>,
+    /// The model.
+    pub executor: Arc<dyn Executor>,
+    /// One per I/O thread.
+    pub mailboxes: Arc<[Arc<Mailbox>]>,
+}
+
+impl Station {
+    /// Serves until dismissed and nothing waits any more.
+    pub fn run(&self) {
+        let Some(crew) = self.endpoints.first().map(|endpoint| endpoint.crew.clone()) else { return };
+        let mut turn = 0;
+        loop {
+            let mut later: Option<Instant> = None;
+            let mut ran = false;
+            let now = Instant::now();
+            for step in 0..self.endpoints.len() {
+                let endpoint = &self.endpoints[(turn + step) % self.endpoints.len()];
+                match endpoint.queue.take(now) {
+                    Taken::Batch(batch) => {
+                        self.serve(endpoint, *batch);
+                        turn += step + 1;
+                        ran = true;
+                        break;
+                    }
+                    Taken::Later(due) => later = Some(later.map_or(due, |other| other.min(due))),
+                    Taken::Nothing => {}
+                }
+            }
+            if !ran && !crew.wait(later) && self.nothing_waits() {
+                return;
+            }
+        }
+    }
+
+    fn nothing_waits(&self) -> bool {
+        self.endpoints.iter().all(|endpoint| endpoint.queue.queued_rows() == 0)
+    }
+
+    fn serve(&self, endpoint: &Arc<Endpoint>, mut batch: Batch) {
+        let now = Instant::now();
+        let specs = &endpoint.signature.inputs;
+        let dead = batch.drop_dead(specs, |entry| entry.cancelled || entry.deadline <= now);
+        if !dead.is_empty() {
+            self.answer_dead(endpoint, &batch, dead);
+        }
+        if batch.entries.is_empty() {
+            return;
+        }
+        let more_than_one = batch.entries.len() > 1;
+        let logged = batch.entries.iter().any(|entry| entry.logged);
+        // The model owns its inputs and may write into them: what is logged or run again is copied before.
+        let kept: Vec<Column> = if more_than_one || logged {
+            batch.columns.iter().map(|column| Column::clone(column)).collect()
+        } else {
+            Vec::new()
+        };
+        let lane = batch.lane;
+        let parts = bisect::run(&*self.executor, endpoint, &mut batch, &kept);
+        let inputs = if logged { kept } else { Vec::new() };
+        self.mailboxes[lane].put(Finished {
+            version: batch.version,
+            endpoint: endpoint.clone(),
+            entries: batch.entries,
+            inputs,
+            shapes: batch.shapes,
+            parts,
+        });
+    }
+
+    /// Requests that nobody waits for any more are not computed; the late ones are answered so.
+    fn answer_dead(&self, endpoint: &Arc<Endpoint>, batch: &Batch, mut dead: Vec<Entry>) {
+        for entry in &dead {
+            let counter = if entry.cancelled { &endpoint.metrics.cancelled } else { &endpoint.metrics.deadline_drops };
+            counter.fetch_add(1, Ordering::Relaxed);
+        }
+        for entry in &mut dead {
+            entry.logged = false;
+        }
+        let late = Status::new(Code::DeadlineExceeded, "the deadline passed while the request waited in the batch queue");
+        let part = Part { entries: 0..dead.len(), first_row: 0, outputs: Err(late), errors: Vec::new() };
+        self.mailboxes[batch.lane].put(Finished {
+            version: batch.version.clone(),
+            endpoint: endpoint.clone(),
+            entries: dead,
+            inputs: Vec::new(),
+            shapes: batch.shapes.clone(),
+            parts: vec![part],
+        });
+    }
+}

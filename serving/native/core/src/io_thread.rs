@@ -1,0 +1,149 @@
+//! One I/O thread: a current-thread runtime that accepts connections for both doors and parks when all is read.
+//! The plane starts it with listeners and a desk; it ends when the drain is over or its time is up.
+
+use std::future::Future;
+use std::net::TcpListener;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use tokio::net::TcpStream;
+use tokio::sync::watch;
+
+use crate::desk::Desk;
+use crate::drain::{DrainWatch, Guest, Presence};
+use crate::grpc;
+use crate::grpc_methods::GrpcMethods;
+use crate::metrics::{Door, Metrics};
+use crate::rest;
+use crate::rest_routes::RestRoutes;
+
+/// How an I/O thread is to end.
+#[derive(Clone)]
+pub struct Signals {
+    /// Turns true when the drain begins.
+    pub draining: watch::Sender<bool>,
+    /// When the drain must be over; set before `draining`.
+    pub until: watch::Sender<Option<Instant>>,
+    /// Open connections of all I/O threads.
+    pub connections: Arc<AtomicUsize>,
+}
+
+impl Default for Signals {
+    fn default() -> Signals {
+        let (draining, until) = (watch::channel(false).0, watch::channel(None).0);
+        Signals { draining, until, connections: Arc::default() }
+    }
+}
+
+/// The doors' listeners of one I/O thread.
+pub struct Listeners {
+    /// For gRPC.
+    pub grpc: TcpListener,
+    /// For REST, if that door is there.
+    pub rest: Option<TcpListener>,
+}
+
+/// Runs until the drain is over. True if all connections were closed in time.
+pub fn run(desk: &Arc<Desk>, listeners: Listeners, signals: &Signals) -> std::io::Result<bool> {
+    let parking = desk.clone();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .event_interval(1009)
+        .on_thread_park(move || parking.release())
+        .build()?;
+    Ok(runtime.block_on(serve(desk.clone(), listeners, signals.clone())))
+}
+
+async fn serve(desk: Arc<Desk>, listeners: Listeners, signals: Signals) -> bool {
+    let presence = Arc::new(Presence::default());
+    let answering = desk.clone();
+    tokio::spawn(async move { answering.answer_batches().await });
+    let sweeping = desk.clone();
+    tokio::spawn(async move { sweeping.sweep().await });
+    let host = Host { desk, presence: presence.clone(), signals: signals.clone() };
+    let mut doors = vec![tokio::spawn(host.clone().accept(Door::Grpc, listeners.grpc))];
+    if let Some(listener) = listeners.rest {
+        doors.push(tokio::spawn(host.accept(Door::Rest, listener)));
+    }
+    for door in doors {
+        let _ = door.await;
+    }
+    let until = signals.until.borrow().unwrap_or_else(Instant::now);
+    tokio::time::timeout_at(until.into(), presence.empty()).await.is_ok()
+}
+
+#[derive(Clone)]
+struct Host {
+    desk: Arc<Desk>,
+    presence: Arc<Presence>,
+    signals: Signals,
+}
+
+impl Host {
+    /// Accepts connections of one door until the drain begins.
+    async fn accept(self, door: Door, listener: TcpListener) {
+        let Ok(listener) = tokio::net::TcpListener::from_std(listener) else { return };
+        let mut draining = self.signals.draining.subscribe();
+        let grpc = Arc::new(GrpcMethods(self.desk.clone()));
+        let routes = Arc::new(RestRoutes(self.desk.clone()));
+        loop {
+            let accepted = tokio::select! {
+                accepted = listener.accept() => accepted,
+                _ = draining.wait_for(|draining| *draining) => return,
+            };
+            let Ok((socket, _)) = accepted else {
+                // Out of file descriptors, as a rule; some will come free.
+                tokio::time::sleep(Duration::from_millis(10)).await;
+                continue;
+            };
+            let Some(guest) = self.admit(door) else { continue };
+            let _ = socket.set_nodelay(true);
+            let drain = DrainWatch::new(self.signals.draining.subscribe());
+            let settings = self.desk.shared.settings.clone();
+            match door {
+                Door::Grpc => self.spawn(guest, grpc::serve(socket, grpc.clone(), settings, drain)),
+                Door::Rest => self.spawn(guest, rest::serve(socket, routes.clone(), settings, drain)),
+            }
+        }
+    }
+
+    fn spawn(&self, guest: Visit, connection: impl Future<Output = ()> + Send + 'static) {
+        tokio::spawn(async move {
+            connection.await;
+            drop(guest);
+        });
+    }
+
+    /// Counts a connection in, or refuses it when there are too many.
+    fn admit(&self, door: Door) -> Option<Visit> {
+        let metrics = self.desk.shared.metrics.clone();
+        let limit = self.desk.shared.settings.max_connections;
+        if self.signals.connections.fetch_add(1, Ordering::Relaxed) >= limit {
+            self.signals.connections.fetch_sub(1, Ordering::Relaxed);
+            metrics.refused_connections[door as usize].fetch_add(1, Ordering::Relaxed);
+            return None;
+        }
+        metrics.connections[door as usize].fetch_add(1, Ordering::Relaxed);
+        let total = self.signals.connections.clone();
+        Some(Visit { _guest: self.presence.enter(), metrics, door, total })
+    }
+}
+
+/// An open connection in every count of them.
+struct Visit {
+    _guest: Guest,
+    metrics: Arc<Metrics>,
+    door: Door,
+    total: Arc<AtomicUsize>,
+}
+
+impl Drop for Visit {
+    fn drop(&mut self) {
+        self.total.fetch_sub(1, Ordering::Relaxed);
+        self.metrics.connections[self.door as usize].fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// A socket of a door; named so that other servers on the same stack can use the doors too.
+pub type Socket = TcpStream;

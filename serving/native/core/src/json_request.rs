@@ -1,0 +1,297 @@
+//! The body of a REST predict request, row form or columnar, parsed straight into columns.
+//! The REST door hands in the body; a first look finds the keys, a second pass over the values fills the batch.
+
+use crate::column::Lease;
+use crate::json_scan::Scanner;
+use crate::json_value::{self, RowShape};
+use crate::signature::Signature;
+use crate::status::Status;
+
+/// Whether values come by row (`instances`) or by input (`inputs`); the answer has the same form.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// `{"instances": [...]}`, answered by `{"predictions": [...]}`.
+    Row,
+    /// `{"inputs": ...}`, answered by `{"outputs": ...}`.
+    Columnar,
+}
+
+/// A body whose outermost keys are known.
+#[derive(Debug)]
+pub struct JsonRequest<'a> {
+    /// As sent, or empty.
+    pub signature_name: String,
+    /// Row or columnar.
+    pub form: Form,
+    values: Scanner<'a>,
+    /// Whether the body after the values is still to be checked.
+    unread_tail: bool,
+}
+
+impl<'a> JsonRequest<'a> {
+    /// Looks at the outermost keys. The values are read later, unless a key follows that must be known before.
+    pub fn parse(body: &'a [u8]) -> Result<JsonRequest<'a>, Status> {
+        let mut scanner = Scanner::new(body);
+        match scanner.peek() {
+            0 => return Err(Status::invalid("JSON Parse error: The document is empty")),
+            b'{' => {}
+            _ => {
+                let mut whole = scanner;
+                whole.skip()?;
+                return Err(Status::invalid(format!("JSON Value: {} Is not object", scanner.show_value())));
+            }
+        }
+        // Without another outermost key to come, one pass does; these words in a string value only cost a second one.
+        let signature_may_follow = memchr::memmem::find(body, b"\"signature_name\"").is_some();
+        let form_may_repeat = {
+            let has = |word: &[u8]| memchr::memmem::find(body, word).is_some();
+            has(b"\"instances\"") && has(b"\"inputs\"")
+        };
+        Self::scan_keys(scanner, signature_may_follow || form_may_repeat)
+    }
+
+    fn scan_keys(mut scanner: Scanner<'a>, to_the_end: bool) -> Result<JsonRequest<'a>, Status> {
+        let document = scanner;
+        scanner.eat(b'{');
+        let mut signature_name = String::new();
+        let mut values: Option<(Form, Scanner<'a>)> = None;
+        let (mut first, mut buffer) = (true, Vec::new());
+        while scanner.more(b'}', first)? {
+            first = false;
+            let form = match scanner.key(&mut buffer)? {
+                b"instances" => Form::Row,
+                b"inputs" => Form::Columnar,
+                b"signature_name" => {
+                    if scanner.peek() != b'"' {
+                        let value = document.show_value();
+                        return Err(Status::invalid(format!(
+                            "JSON Value: {value} not formatted correctly. 'signature_name' key must be a string value."
+                        )));
+                    }
+                    signature_name = String::from_utf8_lossy(scanner.string(&mut buffer)?).into_owned();
+                    continue;
+                }
+                _ => {
+                    scanner.skip()?;
+                    continue;
+                }
+            };
+            if values.is_some_and(|(other, _)| other != form) {
+                return Err(Status::invalid(format!(
+                    "JSON Value: {} Not formatted correctly expecting only one of 'inputs' or 'instances' keys to \
+                     exist ",
+                    document.show_value()
+                )));
+            }
+            values = Some((form, scanner));
+            if !to_the_end {
+                return Ok(JsonRequest { signature_name, form, values: scanner, unread_tail: true });
+            }
+            scanner.skip()?;
+        }
+        let (form, values) = values.ok_or_else(|| Status::invalid("Missing 'inputs' or 'instances' key"))?;
+        Ok(JsonRequest { signature_name, form, values, unread_tail: false })
+    }
+
+    /// Appends the values to the columns of a signature, and the inner shapes to `shapes` where they are not fixed.
+    /// Returns the number of rows. On error columns may hold a part: the caller truncates them.
+    pub fn read_inputs(
+        &self,
+        signature: &Signature,
+        columns: &mut [Lease],
+        shapes: &mut Vec<Vec<usize>>,
+    ) -> Result<usize, Status> {
+        let mut scanner = self.values;
+        let mut row_shapes: Vec<RowShape> = signature.inputs.iter().map(RowShape::new).collect();
+        let rows = match self.form {
+            Form::Row => read_rows(&mut scanner, signature, columns, &mut row_shapes)?,
+            Form::Columnar => read_columns(&mut scanner, signature, columns, &mut row_shapes)?,
+        };
+        if self.unread_tail {
+            let mut buffer = Vec::new();
+            while scanner.more(b'}', false)? {
+                scanner.key(&mut buffer)?;
+                scanner.skip()?;
+            }
+        }
+        shapes.clear();
+        if !signature.fixed {
+            shapes.extend(row_shapes.iter().map(RowShape::dims));
+        }
+        Ok(rows)
+    }
+}
+
+fn read_rows(
+    scanner: &mut Scanner<'_>,
+    signature: &Signature,
+    columns: &mut [Lease],
+    shapes: &mut [RowShape],
+) -> Result<usize, Status> {
+    if !scanner.eat(b'[') {
+        let value = scanner.show_value();
+        return Err(Status::invalid(format!("JSON Value: {value} Expecting 'instances' to be an list/array")));
+    }
+    let mut rows = 0;
+    let mut named = false;
+    while scanner.more(b']', rows == 0)? {
+        let is_object = scanner.peek() == b'{' && !json_value::is_base64(scanner);
+        if rows == 0 {
+            named = is_object;
+            if !named && signature.inputs.len() > 1 {
+                return Err(Status::invalid(
+                    "instances is a plain list, but expecting list of objects as multiple input tensors required as \
+                     per tensorinfo_map",
+                ));
+            }
+        }
+        match (named, is_object) {
+            (true, true) => read_object(scanner, signature, columns, shapes, rows)?,
+            (false, false) => json_value::read_row(scanner, &signature.inputs[0], &mut columns[0], &mut shapes[0])
+                .map_err(|why| in_row(why, &format!("Failed to process element: {rows} of 'instances' list."), ""))?,
+            (true, false) => {
+                let text = format!("Expecting object but got list at item {rows} of input list");
+                return Err(Status::invalid(text));
+            }
+            (false, true) => {
+                let text = format!("Expecting value/list but got object at item {rows} of input list");
+                return Err(Status::invalid(text));
+            }
+        }
+        rows += 1;
+    }
+    if rows == 0 {
+        return Err(Status::invalid("No values in 'instances' array"));
+    }
+    Ok(rows)
+}
+
+/// Says where a value is wrong; a text that is no JSON at all keeps its own message.
+#[cold]
+fn in_row(why: Status, place: &str, input: &str) -> Status {
+    if why.message.starts_with("JSON Parse error") {
+        return why;
+    }
+    Status::new(why.code, format!("{place}{input} Error: {why}"))
+}
+
+fn read_object(
+    scanner: &mut Scanner<'_>,
+    signature: &Signature,
+    columns: &mut [Lease],
+    shapes: &mut [RowShape],
+    row: usize,
+) -> Result<(), Status> {
+    let start = *scanner;
+    scanner.eat(b'{');
+    let mut buffer = Vec::new();
+    let mut members = 0;
+    while scanner.more(b'}', members == 0)? {
+        let key = scanner.key(&mut buffer)?;
+        let Some(index) = signature.input_index(key, members) else {
+            let name = String::from_utf8_lossy(key).into_owned();
+            return Err(Status::invalid(format!(
+                "Failed to process element: {row} key: {name} of 'instances' list. Error: INVALID_ARGUMENT: JSON \
+                 object: does not have named input: {name}"
+            )));
+        };
+        let spec = &signature.inputs[index];
+        if shapes[index].rows() > row {
+            return Err(wrong_keys(start, signature, row));
+        }
+        json_value::read_row(scanner, spec, &mut columns[index], &mut shapes[index]).map_err(|why| {
+            let place = format!("Failed to process element: {row} key: {} of 'instances' list.", spec.name);
+            in_row(why, &place, "")
+        })?;
+        members += 1;
+    }
+    if members != signature.inputs.len() {
+        return Err(wrong_keys(start, signature, row));
+    }
+    Ok(())
+}
+
+#[cold]
+fn wrong_keys(object: Scanner<'_>, signature: &Signature, row: usize) -> Status {
+    let mut names: Vec<&str> = signature.inputs.iter().map(|spec| spec.name.as_str()).collect();
+    names.sort_unstable();
+    Status::invalid(format!(
+        "Failed to process element: {row} of 'instances' list. JSON object: {} keys must be equal to: {}",
+        object.show_value(),
+        names.join(",")
+    ))
+}
+
+fn read_columns(
+    scanner: &mut Scanner<'_>,
+    signature: &Signature,
+    columns: &mut [Lease],
+    shapes: &mut [RowShape],
+) -> Result<usize, Status> {
+    if scanner.peek() != b'{' || json_value::is_base64(scanner) {
+        if signature.inputs.len() > 1 {
+            return Err(Status::invalid(
+                "inputs is a plain value/list, but expecting an object as multiple input tensors required as per \
+                 tensorinfo_map",
+            ));
+        }
+        return read_column(scanner, signature, 0, columns, shapes);
+    }
+    scanner.eat(b'{');
+    let mut rows: Vec<Option<usize>> = vec![None; columns.len()];
+    let (mut members, mut buffer) = (0, Vec::new());
+    while scanner.more(b'}', members == 0)? {
+        members += 1;
+        let key = scanner.key(&mut buffer)?;
+        let Some(index) = signature.input_index(key, members - 1) else {
+            let name = String::from_utf8_lossy(key).into_owned();
+            return Err(Status::invalid(format!("JSON object: does not have named input: {name}")));
+        };
+        if rows[index].is_some() {
+            let name = &signature.inputs[index].name;
+            return Err(Status::invalid(format!("input '{name}' is given twice in 'inputs' object.")));
+        }
+        rows[index] = Some(read_column(scanner, signature, index, columns, shapes)?);
+    }
+    for (spec, count) in signature.inputs.iter().zip(&rows) {
+        match (count, rows[0]) {
+            (None, _) => return Err(Status::invalid(format!("Missing named input: {} in 'inputs' object.", spec.name))),
+            (Some(count), Some(first)) if *count != first => {
+                return Err(Status::invalid(format!(
+                    "Batching Run() input tensors must have equal 0th-dimension size: input '{}' has {first} rows, \
+                     input '{}' has {count}",
+                    signature.inputs[0].name, spec.name
+                )));
+            }
+            _ => {}
+        }
+    }
+    Ok(rows[0].unwrap_or(0))
+}
+
+fn read_column(
+    scanner: &mut Scanner<'_>,
+    signature: &Signature,
+    index: usize,
+    columns: &mut [Lease],
+    shapes: &mut [RowShape],
+) -> Result<usize, Status> {
+    let spec = &signature.inputs[index];
+    if !scanner.eat(b'[') {
+        let value = scanner.show_value();
+        return Err(Status::invalid(format!(
+            "input '{}' is {value}, but the signature expects a list of rows",
+            spec.name
+        )));
+    }
+    let mut rows = 0;
+    while scanner.more(b']', rows == 0)? {
+        json_value::read_row(scanner, spec, &mut columns[index], &mut shapes[index])
+            .map_err(|why| in_row(why, "Failed to process 'inputs'", &format!(" '{}' row {rows}.", spec.name)))?;
+        rows += 1;
+    }
+    if rows == 0 {
+        return Err(Status::invalid(format!("input '{}' has no rows: send at least one", spec.name)));
+    }
+    Ok(rows)
+}

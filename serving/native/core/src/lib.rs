@@ -1,0 +1,57 @@
+//! Tidegate's data plane in pure Rust: two doors, a serving map, batch queues, tee and inference log.
+//! Python stands behind three traits, `Executor`, `Hooks` and nothing else; the border crate connects them.
+
+#![forbid(unsafe_code)]
+
+pub mod batch;
+pub mod bisect;
+pub mod change;
+pub mod column;
+pub mod control;
+pub mod crew;
+pub mod desk;
+pub mod drain;
+pub mod dtype;
+pub mod executor;
+pub mod grpc;
+pub mod grpc_methods;
+pub mod grpc_reply;
+pub mod half;
+pub mod histogram;
+pub mod hooks;
+pub mod inflight;
+pub mod io_thread;
+pub mod json_request;
+pub mod json_response;
+pub mod json_scan;
+pub mod json_value;
+pub mod listen;
+pub mod log;
+pub mod log_block;
+pub mod mailbox;
+pub mod metadata;
+pub mod metrics;
+pub mod model_status;
+pub mod plane;
+pub mod predict_request;
+pub mod predict_response;
+pub mod queue;
+pub mod request_id;
+pub mod rest;
+pub mod rest_path;
+pub mod rest_routes;
+pub mod serving_map;
+pub mod settings;
+pub mod shared;
+pub mod signature;
+pub mod status;
+pub mod tensor_proto;
+pub mod version;
+pub mod wire;
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Locks; a panic elsewhere must not take this part down too.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

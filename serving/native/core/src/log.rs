@@ -1,0 +1,201 @@
+//! The inference log's bounded buffer and the thread that turns finished batches into blocks and hands them over.
+//! I/O threads offer records and go on; a record that does not fit is dropped and counted, a block that fails too.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::hooks::Hooks;
+use crate::lock;
+use crate::log_block::{ClockPair, Layout, LogBlock, Record};
+use crate::metrics::Metrics;
+use crate::settings::Settings;
+
+/// Records gather this long before the log thread looks at them, unless a lot has come.
+const GATHER: Duration = Duration::from_millis(50);
+
+#[derive(Debug, Default)]
+struct State {
+    records: Vec<Record>,
+    closing: bool,
+    urgent: bool,
+}
+
+/// The buffer between I/O threads and the log thread.
+#[derive(Debug)]
+pub struct Log {
+    state: Mutex<State>,
+    changed: Condvar,
+    metrics: Arc<Metrics>,
+    block_rows: usize,
+    interval: Duration,
+    bound: u64,
+}
+
+impl Log {
+    /// An empty buffer.
+    pub fn new(settings: &Settings, metrics: Arc<Metrics>) -> Log {
+        Log {
+            state: Mutex::default(),
+            changed: Condvar::new(),
+            metrics,
+            block_rows: settings.log_block_rows,
+            interval: settings.log_block_interval,
+            bound: settings.log_buffer_bytes as u64,
+        }
+    }
+
+    /// Takes a record, or drops and counts it where the buffer is full. Never waits for the log thread's work.
+    pub fn offer(&self, record: Record) {
+        let rows = record.rows();
+        for (role, count) in rows.iter().enumerate() {
+            self.metrics.log.eligible[role].fetch_add(*count, Ordering::Relaxed);
+        }
+        let size = record.byte_size() as u64;
+        let waiting = self.metrics.log_waiting_bytes.fetch_add(size, Ordering::Relaxed) + size;
+        if waiting > self.bound {
+            return self.refuse(rows, size);
+        }
+        let mut state = lock(&self.state);
+        if state.closing {
+            drop(state);
+            return self.refuse(rows, size);
+        }
+        let was_empty = state.records.is_empty();
+        state.records.push(record);
+        let urgent = waiting > self.bound / 4 && !state.urgent;
+        state.urgent |= urgent;
+        drop(state);
+        if was_empty || urgent {
+            self.changed.notify_one();
+        }
+    }
+
+    fn refuse(&self, rows: [u64; 2], size: u64) {
+        self.metrics.log_waiting_bytes.fetch_sub(size, Ordering::Relaxed);
+        self.count_dropped(rows);
+    }
+
+    fn count_dropped(&self, rows: [u64; 2]) {
+        for (role, count) in rows.iter().enumerate() {
+            self.metrics.log.dropped[role].fetch_add(*count, Ordering::Relaxed);
+        }
+    }
+
+    /// The thread hands over everything and ends.
+    pub fn close(&self) {
+        lock(&self.state).closing = true;
+        self.changed.notify_one();
+    }
+
+    /// The log thread.
+    pub fn run(&self, hooks: &dyn Hooks) {
+        let mut blocks: Vec<LogBlock> = Vec::new();
+        loop {
+            let (records, closing) = self.gather(blocks.iter().map(|block| block.started + self.interval).min());
+            let clock = ClockPair::now();
+            for record in records {
+                self.place(record, &mut blocks, &clock, hooks);
+            }
+            let now = Instant::now();
+            let (due, young): (Vec<LogBlock>, Vec<LogBlock>) =
+                blocks.into_iter().partition(|block| closing || block.started + self.interval <= now);
+            blocks = young;
+            for block in due {
+                self.hand_over(block, hooks);
+            }
+            if closing {
+                return;
+            }
+        }
+    }
+
+    /// Waits for records, lets more of them gather, and takes them; returns early when a block is due or at the end.
+    fn gather(&self, due: Option<Instant>) -> (Vec<Record>, bool) {
+        let mut state = lock(&self.state);
+        while state.records.is_empty() && !state.closing {
+            match due.map(|due| due.saturating_duration_since(Instant::now())) {
+                None => state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
+                Some(Duration::ZERO) => break,
+                Some(left) => {
+                    state = self.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+                }
+            }
+        }
+        let until = Instant::now() + GATHER;
+        while !state.records.is_empty() && !state.urgent && !state.closing {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break;
+            }
+            state = self.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        state.urgent = false;
+        (std::mem::take(&mut state.records), state.closing)
+    }
+
+    /// Copies the sampled rows of a record into the blocks that they fit.
+    fn place(&self, record: Record, blocks: &mut Vec<LogBlock>, clock: &ClockPair, hooks: &dyn Hooks) {
+        let size = record.byte_size() as u64;
+        for part in &record.parts {
+            let mut at = part.entries.start;
+            while at < part.entries.end {
+                // A run of entries that are all logged and all have outputs, or all have none.
+                let failed = part.error_of(at).is_some();
+                let mut end = at;
+                while end < part.entries.end && record.fates[end].logged && part.error_of(end).is_some() == failed {
+                    end += 1;
+                }
+                if end == at {
+                    at += 1;
+                    continue;
+                }
+                let outputs = if failed { None } else { part.outputs.as_ref().ok() };
+                let layout = layout(&record, outputs);
+                let found = blocks.iter().position(|block| same_block(block, &record, &layout));
+                let index = found.unwrap_or_else(|| {
+                    blocks.push(LogBlock::new(record.endpoint.clone(), layout));
+                    blocks.len() - 1
+                });
+                let before = blocks[index].byte_size();
+                blocks[index].append(&record, at..end, outputs.map(|_| part), clock);
+                let grown = (blocks[index].byte_size() - before) as u64;
+                self.metrics.log_waiting_bytes.fetch_add(grown, Ordering::Relaxed);
+                if blocks[index].rows >= self.block_rows {
+                    self.hand_over(blocks.swap_remove(index), hooks);
+                }
+                at = end;
+            }
+        }
+        self.metrics.log_waiting_bytes.fetch_sub(size, Ordering::Relaxed);
+    }
+
+    fn hand_over(&self, block: LogBlock, hooks: &dyn Hooks) {
+        let (size, rows) = (block.byte_size() as u64, block.by_role);
+        let written = hooks.log_block(block);
+        self.metrics.log_waiting_bytes.fetch_sub(size, Ordering::Relaxed);
+        if written {
+            for (role, count) in rows.iter().enumerate() {
+                self.metrics.log.written[role].fetch_add(*count, Ordering::Relaxed);
+            }
+        } else {
+            self.count_dropped(rows);
+        }
+    }
+}
+
+fn same_block(block: &LogBlock, record: &Record, layout: &Layout) -> bool {
+    Arc::ptr_eq(&block.endpoint, &record.endpoint) && block.layout == *layout
+}
+
+/// Inner dimensions of a record's rows; without outputs, those that the signature fixes and 0 for the others.
+fn layout(record: &Record, outputs: Option<&Vec<crate::batch::Output>>) -> Layout {
+    let outputs = match outputs {
+        Some(outputs) => outputs.iter().map(|output| output.shape[1..].to_vec()).collect(),
+        None => {
+            let specs = record.endpoint.signature.outputs.iter();
+            specs.map(|spec| spec.inner().iter().map(|dim| usize::try_from(*dim).unwrap_or(0)).collect()).collect()
+        }
+    };
+    Layout { inputs: record.shapes.clone(), outputs }
+}

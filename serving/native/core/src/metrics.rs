@@ -1,0 +1,237 @@
+//! Every number that the plane counts, and their Prometheus names.
+//! All parts add to it without locks; `/metrics` and `stats()` read the same list of samples.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, Weak};
+use std::time::Duration;
+
+use crate::executor::Executor;
+use crate::histogram::Histogram;
+use crate::lock;
+use crate::status::{CODES, Code};
+
+/// Where a request came in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Door {
+    /// gRPC.
+    Grpc = 0,
+    /// REST.
+    Rest = 1,
+}
+
+const DOORS: [&str; 2] = ["grpc", "rest"];
+
+/// Answers by door and code.
+#[derive(Debug)]
+pub struct Answers([[AtomicU64; CODES]; 2]);
+
+impl Default for Answers {
+    fn default() -> Answers {
+        Answers(std::array::from_fn(|_| std::array::from_fn(|_| AtomicU64::new(0))))
+    }
+}
+
+impl Answers {
+    /// One more.
+    pub fn count(&self, door: Door, code: Code) {
+        self.0[door as usize][code as usize].fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// Counters of one version.
+#[derive(Default)]
+pub struct VersionMetrics {
+    /// Answers by door and code.
+    pub answers: Answers,
+    /// Executor calls.
+    pub batches: AtomicU64,
+    /// Rows in them.
+    pub rows: AtomicU64,
+    /// Rows per executor call.
+    pub batch_rows: Histogram,
+    /// Batches that raised and were run again in halves.
+    pub bisections: AtomicU64,
+    /// Requests refused because the queue was full.
+    pub rejections: AtomicU64,
+    /// Requests whose deadline passed in the queue.
+    pub deadline_drops: AtomicU64,
+    /// Requests whose client went away while they waited.
+    pub cancelled: AtomicU64,
+    /// Requests copied to this version.
+    pub tee_copied: AtomicU64,
+    /// Copies that its full queue refused.
+    pub tee_dropped: AtomicU64,
+    /// Copies that do not fit its signature.
+    pub tee_failed: AtomicU64,
+    executor: Mutex<Option<Weak<dyn Executor>>>,
+    settled_entries: AtomicU64,
+}
+
+impl std::fmt::Debug for VersionMetrics {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("VersionMetrics")
+    }
+}
+
+impl VersionMetrics {
+    /// Counts one executor call.
+    pub fn count_batch(&self, rows: usize) {
+        self.batches.fetch_add(1, Ordering::Relaxed);
+        self.rows.fetch_add(rows as u64, Ordering::Relaxed);
+        self.batch_rows.add(rows as u64);
+    }
+
+    /// Whose entries to report.
+    pub fn observe(&self, executor: &Arc<dyn Executor>) {
+        *lock(&self.executor) = Some(Arc::downgrade(executor));
+    }
+
+    /// Entries into the model so far.
+    fn entries(&self) -> u64 {
+        let current = lock(&self.executor).as_ref().and_then(Weak::upgrade);
+        self.settled_entries.load(Ordering::Relaxed) + current.map_or(0, |executor| executor.entries())
+    }
+
+    /// Keeps the number of entries of an executor that goes.
+    pub fn settle(&self, executor: &dyn Executor) {
+        let mut observed = lock(&self.executor);
+        self.settled_entries.fetch_add(executor.entries(), Ordering::Relaxed);
+        *observed = None;
+    }
+}
+
+/// Rows of the log by role, primary first.
+#[derive(Debug, Default)]
+pub struct LogMetrics {
+    /// Sampled for the log.
+    pub eligible: [AtomicU64; 2],
+    /// Handed over.
+    pub written: [AtomicU64; 2],
+    /// Not handed over.
+    pub dropped: [AtomicU64; 2],
+}
+
+/// All counters.
+#[derive(Debug, Default)]
+pub struct Metrics {
+    versions: Mutex<BTreeMap<(String, i64), Arc<VersionMetrics>>>,
+    /// Answers to requests that named no version that we have.
+    pub unrouted: Answers,
+    /// From a request's last byte to its answer, by door.
+    pub latency: [Histogram; 2],
+    /// Open connections by door.
+    pub connections: [AtomicU64; 2],
+    /// Connections closed because there were too many.
+    pub refused_connections: [AtomicU64; 2],
+    /// Log rows.
+    pub log: LogMetrics,
+    /// Bytes that wait for the log.
+    pub log_waiting_bytes: AtomicU64,
+}
+
+impl Metrics {
+    /// The counters of a version; they outlive it.
+    pub fn version(&self, model: &str, number: i64) -> Arc<VersionMetrics> {
+        lock(&self.versions).entry((model.to_owned(), number)).or_default().clone()
+    }
+
+    /// Counts an answer's latency.
+    pub fn count_latency(&self, door: Door, latency: Duration) {
+        self.latency[door as usize].add(u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX));
+    }
+
+    /// Every sample: name with labels, and value.
+    pub fn samples(&self) -> Vec<(String, f64)> {
+        let mut list = Vec::new();
+        let versions: Vec<_> = lock(&self.versions).iter().map(|(key, value)| (key.clone(), value.clone())).collect();
+        answers(&mut list, "", "", &self.unrouted);
+        for ((model, number), metrics) in &versions {
+            let model = escape(model);
+            answers(&mut list, &model, &number.to_string(), &metrics.answers);
+            version_samples(&mut list, &format!("model=\"{model}\",version=\"{number}\""), metrics);
+        }
+        for (door, name) in DOORS.iter().enumerate() {
+            let label = format!("door=\"{name}\"");
+            self.latency[door].samples(&mut list, "tidegate_request_seconds", &label, 1e-9);
+            push(&mut list, "tidegate_connections", &label, &self.connections[door]);
+            push(&mut list, "tidegate_refused_connections_total", &label, &self.refused_connections[door]);
+        }
+        for (role, name) in ["primary", "tee"].iter().enumerate() {
+            let label = format!("role=\"{name}\"");
+            push(&mut list, "tidegate_log_eligible_rows_total", &label, &self.log.eligible[role]);
+            push(&mut list, "tidegate_log_written_rows_total", &label, &self.log.written[role]);
+            push(&mut list, "tidegate_log_dropped_rows_total", &label, &self.log.dropped[role]);
+        }
+        let waiting = self.log_waiting_bytes.load(Ordering::Relaxed);
+        list.push(("tidegate_log_waiting_bytes".to_owned(), waiting as f64));
+        list
+    }
+
+    /// The same in Prometheus' text format.
+    pub fn render(&self) -> String {
+        let mut samples = self.samples();
+        samples.sort_by(|left, right| family(&left.0).cmp(family(&right.0)));
+        let mut text = String::new();
+        let mut current = String::new();
+        for (name, value) in &samples {
+            let family = family(name);
+            if family != current {
+                let kind = match family {
+                    "tidegate_request_seconds" | "tidegate_batch_rows" => "histogram",
+                    counter if counter.ends_with("_total") => "counter",
+                    _ => "gauge",
+                };
+                let _ = writeln!(text, "# TYPE {family} {kind}");
+                family.clone_into(&mut current);
+            }
+            let _ = writeln!(text, "{name} {value}");
+        }
+        text
+    }
+}
+
+fn family(sample: &str) -> &str {
+    let name = sample.split('{').next().unwrap_or(sample);
+    ["_bucket", "_sum", "_count"].iter().find_map(|suffix| name.strip_suffix(suffix)).unwrap_or(name)
+}
+
+fn escape(label: &str) -> String {
+    label.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+}
+
+fn push(list: &mut Vec<(String, f64)>, name: &str, labels: &str, counter: &AtomicU64) {
+    list.push((format!("{name}{{{labels}}}"), counter.load(Ordering::Relaxed) as f64));
+}
+
+fn answers(list: &mut Vec<(String, f64)>, model: &str, version: &str, answers: &Answers) {
+    for (door, by_code) in DOORS.iter().zip(&answers.0) {
+        for (code, count) in by_code.iter().enumerate() {
+            if count.load(Ordering::Relaxed) > 0 {
+                let status = Code::from_number(code as i64).name();
+                let labels = format!("door=\"{door}\",model=\"{model}\",version=\"{version}\",status=\"{status}\"");
+                push(list, "tidegate_requests_total", &labels, count);
+            }
+        }
+    }
+}
+
+fn version_samples(list: &mut Vec<(String, f64)>, labels: &str, metrics: &VersionMetrics) {
+    let counters = [
+        ("tidegate_batches_total", &metrics.batches),
+        ("tidegate_rows_total", &metrics.rows),
+        ("tidegate_bisections_total", &metrics.bisections),
+        ("tidegate_queue_rejections_total", &metrics.rejections),
+        ("tidegate_deadline_drops_total", &metrics.deadline_drops),
+        ("tidegate_cancelled_total", &metrics.cancelled),
+        ("tidegate_tee_copied_total", &metrics.tee_copied),
+        ("tidegate_tee_dropped_total", &metrics.tee_dropped),
+        ("tidegate_tee_failed_total", &metrics.tee_failed),
+    ];
+    for (name, counter) in counters {
+        push(list, name, labels, counter);
+    }
+    list.push((format!("tidegate_python_entries_total{{{labels}}}"), metrics.entries() as f64));
+    metrics.batch_rows.samples(list, "tidegate_batch_rows", labels, 1.0);
+}

@@ -1,0 +1,179 @@
+//! The data plane: start, apply, stats, drain, stop.
+//! Python's calls come in here through the border; inside it puts the threads together and takes them apart again.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Mutex};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use crate::change::{Change, Wiring};
+use crate::control;
+use crate::desk::Desk;
+use crate::hooks::Hooks;
+use crate::io_thread::{self, Listeners, Signals};
+use crate::listen;
+use crate::lock;
+use crate::mailbox::Mailbox;
+use crate::metrics::Metrics;
+use crate::settings::Settings;
+use crate::shared::Shared;
+use crate::version::Remains;
+
+/// The threads that a drain ends.
+#[derive(Default)]
+struct Threads {
+    io: Vec<JoinHandle<bool>>,
+    helpers: Vec<JoinHandle<()>>,
+}
+
+/// A running data plane.
+pub struct Plane {
+    shared: Arc<Shared>,
+    signals: Signals,
+    wiring: Mutex<Option<Wiring>>,
+    threads: Mutex<Threads>,
+    released: Mutex<Option<JoinHandle<()>>>,
+    grpc_address: SocketAddr,
+    rest_address: Option<SocketAddr>,
+}
+
+impl Plane {
+    /// Binds the addresses and starts the threads. Nothing is left behind on error.
+    pub fn start(settings: Settings, hooks: Arc<dyn Hooks>) -> io::Result<Plane> {
+        settings.check().map_err(|why| io::Error::new(io::ErrorKind::InvalidInput, why))?;
+        let count = settings.io_threads;
+        let (grpc, grpc_address) = listen::listeners(&settings.grpc_address, count)?;
+        let (rest, rest_address) = match &settings.rest_address {
+            Some(address) => {
+                let (rest, bound) = listen::listeners(address, count)?;
+                (rest.into_iter().map(Some).collect(), Some(bound))
+            }
+            None => ((0..count).map(|_| None).collect::<Vec<_>>(), None),
+        };
+        let (control, calls) = control::line();
+        let shared = Arc::new(Shared::new(settings, control));
+        let mailboxes: Arc<[Arc<Mailbox>]> = (0..count).map(|_| Arc::default()).collect();
+        let (sender, receiver) = channel();
+        let wiring = Wiring { mailboxes, metrics: shared.metrics.clone(), released: sender };
+        let plane = Plane {
+            signals: Signals::default(),
+            threads: Mutex::default(),
+            released: Mutex::default(),
+            wiring: Mutex::default(),
+            shared: shared.clone(),
+            grpc_address,
+            rest_address,
+        };
+        let (logging, asked) = (hooks.clone(), hooks.clone());
+        let for_log = shared.clone();
+        plane.helper("tg-log", move || for_log.log.run(&*logging))?;
+        plane.helper("tg-control", move || calls.run(&*asked))?;
+        let metrics = shared.metrics.clone();
+        let released = thread::Builder::new().name("tg-released".to_owned());
+        *lock(&plane.released) = Some(released.spawn(move || release(&receiver, &metrics, &*hooks))?);
+        for (index, (grpc, rest)) in grpc.into_iter().zip(rest).enumerate() {
+            let desk = Arc::new(Desk::new(index, shared.clone(), wiring.mailboxes[index].clone()));
+            let (signals, listeners) = (plane.signals.clone(), Listeners { grpc, rest });
+            let run = move || io_thread::run(&desk, listeners, &signals).unwrap_or(false);
+            let started = thread::Builder::new().name(format!("tg-io-{index}")).spawn(run)?;
+            lock(&plane.threads).io.push(started);
+        }
+        *lock(&plane.wiring) = Some(wiring);
+        Ok(plane)
+    }
+
+    fn helper(&self, name: &str, run: impl FnOnce() + Send + 'static) -> io::Result<()> {
+        let started = thread::Builder::new().name(name.to_owned()).spawn(run)?;
+        lock(&self.threads).helpers.push(started);
+        Ok(())
+    }
+
+    /// Where the gRPC door listens.
+    pub fn grpc_address(&self) -> SocketAddr {
+        self.grpc_address
+    }
+
+    /// Where the REST door listens.
+    pub fn rest_address(&self) -> Option<SocketAddr> {
+        self.rest_address
+    }
+
+    /// Swaps the serving map once for all changes, or says why none was made.
+    pub fn apply(&self, changes: Vec<Change>) -> Result<(), String> {
+        let wiring = lock(&self.wiring);
+        let Some(wiring) = wiring.as_ref() else { return Err("the data plane is stopped".to_owned()) };
+        let current = self.shared.map.load_full();
+        let steps = changes.into_iter().map(|change| change.into_step(wiring)).collect::<Result<Vec<_>, _>>()?;
+        let next = Arc::new(current.after(steps)?);
+        self.shared.map.store(next.clone());
+        for version in current.versions().filter(|version| !next.holds(version)) {
+            version.retire();
+        }
+        Ok(())
+    }
+
+    /// What `/v2/health/ready` answers.
+    pub fn set_ready(&self, ready: bool, reason: &str) {
+        self.shared.set_readiness(ready, reason);
+    }
+
+    /// Every counter with its Prometheus sample name.
+    pub fn stats(&self) -> Vec<(String, f64)> {
+        self.shared.metrics.samples()
+    }
+
+    /// The counters themselves.
+    pub fn metrics(&self) -> &Metrics {
+        &self.shared.metrics
+    }
+
+    /// Not ready, no new connections, everything accepted answered, log flushed, I/O, log and control threads ended.
+    /// True if all was answered in time. Versions stay published until they are retired or the plane is stopped.
+    pub fn drain(&self, within: Duration) -> bool {
+        self.shared.set_readiness(false, "the server is draining");
+        self.signals.until.send_replace(Some(Instant::now() + within));
+        self.signals.draining.send_replace(true);
+        let (io, helpers) = {
+            let mut threads = lock(&self.threads);
+            (std::mem::take(&mut threads.io), std::mem::take(&mut threads.helpers))
+        };
+        let mut complete = true;
+        for thread in io {
+            complete &= thread.join().unwrap_or(false);
+        }
+        self.shared.log.close();
+        self.shared.control.close();
+        for thread in helpers {
+            complete &= thread.join().is_ok();
+        }
+        complete
+    }
+
+    /// Ends everything now, within about the time that running callbacks take. Idempotent.
+    pub fn stop(&self) {
+        self.drain(Duration::ZERO);
+        self.shared.map.store(Arc::default());
+        lock(&self.wiring).take();
+        let released = lock(&self.released).take();
+        if let Some(thread) = released {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Takes versions apart whose last handle is gone: threads joined, model dropped, Python told.
+fn release(receiver: &Receiver<Remains>, metrics: &Metrics, hooks: &dyn Hooks) {
+    for remains in receiver {
+        let Remains { model, number, threads, executor, retired } = remains;
+        for thread in threads {
+            let _ = thread.join();
+        }
+        metrics.version(&model, number).settle(&*executor);
+        drop(executor);
+        if retired {
+            hooks.released(&model, number);
+        }
+    }
+}

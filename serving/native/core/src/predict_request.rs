@@ -1,0 +1,209 @@
+//! TensorFlow Serving's `PredictRequest` and `ModelSpec`, read without copying.
+//! The gRPC door hands in a message; the predict path resolves the spec and appends the inputs to a batch.
+
+use crate::column::Lease;
+use crate::signature::Signature;
+use crate::status::Status;
+use crate::tensor_proto;
+use crate::wire::{self, Reader};
+
+/// Which version a client asks for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Choice<'a> {
+    /// `stable` if that label exists, else the newest.
+    #[default]
+    Any,
+    /// This one.
+    Version(i64),
+    /// Whatever the label names.
+    Label(&'a str),
+}
+
+/// `ModelSpec`.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ModelSpec<'a> {
+    /// The model's name.
+    pub name: &'a str,
+    /// Which of its versions.
+    pub choice: Choice<'a>,
+    /// Empty for `serving_default`.
+    pub signature_name: &'a str,
+}
+
+/// The signature that is used when a request names none.
+pub const DEFAULT_SIGNATURE: &str = "serving_default";
+
+impl<'a> ModelSpec<'a> {
+    /// Reads the message.
+    pub fn parse(message: &'a [u8]) -> Result<ModelSpec<'a>, Status> {
+        const MESSAGE: &str = "ModelSpec";
+        let mut spec = ModelSpec::default();
+        let mut reader = Reader::new(message);
+        while let Some(found) = reader.next_field()? {
+            match found.number {
+                1 => spec.name = found.text(MESSAGE)?,
+                2 => {
+                    let mut version = 0;
+                    let mut wrapped = Reader::new(found.bytes(MESSAGE)?);
+                    while let Some(inner) = wrapped.next_field()? {
+                        if inner.number == 1 {
+                            version = inner.varint("Int64Value")? as i64;
+                        }
+                    }
+                    spec.choice = Choice::Version(version);
+                }
+                3 => spec.signature_name = found.text(MESSAGE)?,
+                4 => spec.choice = Choice::Label(found.text(MESSAGE)?),
+                _ => {}
+            }
+        }
+        Ok(spec)
+    }
+
+    /// The signature's name with the default filled in.
+    pub fn signature(&self) -> &'a str {
+        if self.signature_name.is_empty() { DEFAULT_SIGNATURE } else { self.signature_name }
+    }
+
+    /// Appends the message's fields.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        wire::put_bytes(out, 1, self.name.as_bytes());
+        match self.choice {
+            Choice::Any => {}
+            Choice::Version(version) => {
+                let mut wrapped = Vec::new();
+                if version != 0 {
+                    wire::put_uint(&mut wrapped, 1, version as u64);
+                }
+                wire::put_bytes(out, 2, &wrapped);
+            }
+            Choice::Label(label) => wire::put_bytes(out, 4, label.as_bytes()),
+        }
+        if !self.signature_name.is_empty() {
+            wire::put_bytes(out, 3, self.signature_name.as_bytes());
+        }
+    }
+}
+
+/// `PredictRequest`, borrowed from the message.
+#[derive(Debug, Default)]
+pub struct PredictRequest<'a> {
+    /// What to call.
+    pub spec: ModelSpec<'a>,
+    /// Name and `TensorProto` of each input as sent.
+    inputs: Vec<(&'a [u8], &'a [u8])>,
+    /// Names of the wanted outputs; all when empty.
+    pub output_filter: Vec<&'a str>,
+}
+
+impl<'a> PredictRequest<'a> {
+    /// Reads the outer message; tensors are read when they are appended.
+    pub fn parse(message: &'a [u8]) -> Result<PredictRequest<'a>, Status> {
+        const MESSAGE: &str = "PredictRequest";
+        let mut request = PredictRequest::default();
+        let mut reader = Reader::new(message);
+        while let Some(found) = reader.next_field()? {
+            match found.number {
+                1 => request.spec = ModelSpec::parse(found.bytes(MESSAGE)?)?,
+                2 => {
+                    let (mut key, mut value): (&[u8], &[u8]) = (&[], &[]);
+                    let mut entry = Reader::new(found.bytes(MESSAGE)?);
+                    while let Some(part) = entry.next_field()? {
+                        match part.number {
+                            1 => key = part.bytes(MESSAGE)?,
+                            2 => value = part.bytes(MESSAGE)?,
+                            _ => {}
+                        }
+                    }
+                    request.inputs.push((key, value));
+                }
+                3 => request.output_filter.push(found.text(MESSAGE)?),
+                _ => {}
+            }
+        }
+        Ok(request)
+    }
+
+    /// Appends the inputs to the columns of a signature, and the inner shapes to `shapes` where they are not fixed.
+    /// Returns the number of rows. On error columns may hold a part: the caller truncates them.
+    pub fn read_inputs(
+        &self,
+        signature: &Signature,
+        columns: &mut [Lease],
+        shapes: &mut Vec<Vec<usize>>,
+        max_bytes: usize,
+    ) -> Result<usize, Status> {
+        if self.inputs.len() != signature.inputs.len() {
+            return Err(self.wrong_names(signature));
+        }
+        shapes.clear();
+        if !signature.fixed {
+            shapes.resize(columns.len(), Vec::new());
+        }
+        let mut rows = None;
+        for (position, (name, tensor)) in self.inputs.iter().enumerate() {
+            let Some(index) = signature.input_index(name, position) else { return Err(self.wrong_names(signature)) };
+            let spec = &signature.inputs[index];
+            let decoded = tensor_proto::read(tensor, spec, &mut columns[index], max_bytes)?;
+            match rows {
+                None => rows = Some((decoded.rows, index)),
+                Some((first, _)) if first == decoded.rows => {}
+                Some((first, other)) => {
+                    return Err(Status::invalid(format!(
+                        "Batching Run() input tensors must have equal 0th-dimension size: input '{}' has {first} rows, \
+                         input '{}' has {}",
+                        signature.inputs[other].name, spec.name, decoded.rows
+                    )));
+                }
+            }
+            if !signature.fixed {
+                shapes[index] = decoded.inner;
+            }
+        }
+        rows.map(|(count, _)| count).ok_or_else(|| self.wrong_names(signature))
+    }
+
+    fn wrong_names(&self, signature: &Signature) -> Status {
+        let mut sent: Vec<String> =
+            self.inputs.iter().map(|(name, _)| String::from_utf8_lossy(name).into_owned()).collect();
+        sent.sort();
+        let mut wanted: Vec<String> = signature.inputs.iter().map(|spec| spec.name.clone()).collect();
+        wanted.sort();
+        let without = |all: &[String], others: &[String]| {
+            all.iter().filter(|name| !others.contains(name)).cloned().collect::<Vec<_>>().join(",")
+        };
+        Status::invalid(format!(
+            "input size does not match signature: {}!={} len({{{}}}) != len({{{}}}). Sent extra: {{{}}}. Missing but \
+             required: {{{}}}.",
+            sent.len(),
+            wanted.len(),
+            sent.join(","),
+            wanted.join(","),
+            without(&sent, &wanted),
+            without(&wanted, &sent)
+        ))
+    }
+}
+
+/// Positions of the wanted outputs; an empty filter wants all.
+pub fn select_outputs(filter: &[&str], signature: &Signature) -> Result<Option<Box<[usize]>>, Status> {
+    if filter.is_empty() {
+        return Ok(None);
+    }
+    let mut chosen = Vec::with_capacity(filter.len());
+    for name in filter {
+        let Some(index) = signature.outputs.iter().position(|spec| spec.name == *name) else {
+            let mut names: Vec<&str> = signature.outputs.iter().map(|spec| spec.name.as_str()).collect();
+            names.sort_unstable();
+            return Err(Status::invalid(format!(
+                "output tensor alias not found in signature: {name} Outputs expected to be in the set {{{}}}.",
+                names.join(",")
+            )));
+        };
+        if chosen.contains(&index) {
+            return Err(Status::invalid(format!("duplicate output tensor alias: {name}")));
+        }
+        chosen.push(index);
+    }
+    Ok(Some(chosen.into()))
+}

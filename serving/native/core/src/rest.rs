@@ -1,0 +1,172 @@
+//! The REST door: HTTP/1.1 connections and their requests with whole bodies.
+//! Comes from clients' sockets; a complete request goes to the service, whose answer may come later.
+
+use std::convert::Infallible;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Instant;
+
+use bytes::Bytes;
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE};
+use http::{HeaderValue, Request, Response, StatusCode, request};
+use http_body_util::{BodyExt, Full};
+use hyper::body::{Body, Incoming};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::TcpStream;
+use tokio::sync::oneshot;
+
+use crate::drain::DrainWatch;
+use crate::grpc_reply::Tags;
+use crate::json_response::error_body;
+use crate::settings::Settings;
+use crate::status::{Code, Status};
+
+/// A whole answer.
+pub type RestResponse = Response<Full<Bytes>>;
+
+/// A request with its whole body.
+pub struct RestCall {
+    /// Method, path and headers.
+    pub head: request::Parts,
+    /// The body.
+    pub body: Bytes,
+    /// When its last byte had come.
+    pub received: Instant,
+    /// When its answer is worth nothing any more.
+    pub deadline: Instant,
+}
+
+/// An answer, now or later.
+pub enum RestAnswer {
+    /// Now.
+    Ready(RestResponse),
+    /// Later; a sender that is dropped means that the server is stopping.
+    Later(oneshot::Receiver<RestResponse>),
+}
+
+/// Answers requests; must return at once.
+pub trait RestService: Send + Sync + 'static {
+    /// Takes over a request.
+    fn call(&self, call: RestCall) -> RestAnswer;
+}
+
+/// Serves one connection until the client leaves or the drain is over.
+pub async fn serve<S: RestService>(socket: TcpStream, service: Arc<S>, settings: Arc<Settings>, mut drain: DrainWatch) {
+    let header_timeout = settings.header_timeout;
+    let handler = service_fn(|request| answer(request, service.clone(), settings.clone()));
+    let mut builder = http1::Builder::new();
+    builder.pipeline_flush(true).timer(TokioTimer::new()).header_read_timeout(header_timeout);
+    let mut connection = pin!(builder.serve_connection(TokioIo::new(socket), handler));
+    let mut leaving = false;
+    poll_fn(|context| {
+        if !leaving && drain.poll(context).is_ready() {
+            leaving = true;
+            connection.as_mut().graceful_shutdown();
+        }
+        // An error ends this connection only, and its client has seen it.
+        connection.as_mut().poll(context).map(drop)
+    })
+    .await;
+}
+
+async fn answer<S: RestService>(
+    request: Request<Incoming>,
+    service: Arc<S>,
+    settings: Arc<Settings>,
+) -> Result<RestResponse, Infallible> {
+    let deadline = Instant::now() + settings.request_timeout;
+    let (head, body) = request.into_parts();
+    let body = match read_body(body, &settings, deadline).await {
+        Ok(body) => body,
+        Err(refused) => return Ok(refused),
+    };
+    let answer = service.call(RestCall { head, body, received: Instant::now(), deadline });
+    Ok(match answer {
+        RestAnswer::Ready(response) => response,
+        RestAnswer::Later(later) => later.await.unwrap_or_else(|_| {
+            failure(&Status::new(Code::Unavailable, "the server stopped before the request was answered"), Tags::default())
+        }),
+    })
+}
+
+async fn read_body(body: Incoming, settings: &Settings, deadline: Instant) -> Result<Bytes, RestResponse> {
+    let limit = settings.max_message_bytes;
+    if body.is_end_stream() {
+        return Ok(Bytes::new());
+    }
+    if let Some(declared) = body.size_hint().exact() {
+        if declared > limit as u64 {
+            return Err(too_large(&declared.to_string(), limit));
+        }
+    }
+    let mut body = pin!(body);
+    let gathered = async {
+        let mut first = Bytes::new();
+        let mut more: Vec<u8> = Vec::new();
+        while let Some(frame) = body.as_mut().frame().await {
+            let frame = frame.map_err(|why| bad_body(&why))?;
+            let Ok(data) = frame.into_data() else { continue };
+            if first.is_empty() && more.is_empty() {
+                first = data;
+            } else {
+                if more.is_empty() {
+                    more = std::mem::take(&mut first).into();
+                }
+                more.extend_from_slice(&data);
+            }
+            if first.len().max(more.len()) > limit {
+                return Err(too_large(&format!("more than {limit}"), limit));
+            }
+        }
+        Ok(if more.is_empty() { first } else { more.into() })
+    };
+    // The first poll finds a small body complete; only then is a timer worth its cost.
+    let mut gathered = pin!(gathered);
+    let at_once = poll_fn(|context| Poll::Ready(gathered.as_mut().poll(context))).await;
+    match at_once {
+        Poll::Ready(done) => done,
+        Poll::Pending => tokio::time::timeout_at(deadline.into(), gathered).await.unwrap_or_else(|_| {
+            let late = Status::new(Code::DeadlineExceeded, "the deadline passed before the whole body came");
+            Err(failure(&late, Tags::default()))
+        }),
+    }
+}
+
+fn bad_body(why: &hyper::Error) -> RestResponse {
+    failure(&Status::invalid(format!("the request's body cannot be read: {why}")), Tags::default())
+}
+
+fn too_large(size: &str, limit: usize) -> RestResponse {
+    let message = format!("the request's body of {size} bytes is larger than the limit of {limit} bytes");
+    with_body(StatusCode::PAYLOAD_TOO_LARGE, error_body(&message), Tags::default())
+}
+
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+
+/// A JSON answer.
+pub fn with_body(status: StatusCode, body: Vec<u8>, tags: Tags<'_>) -> RestResponse {
+    let mut response = Response::new(Full::new(Bytes::from(body)));
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, JSON);
+    tags.write(response.headers_mut());
+    response
+}
+
+/// A text answer.
+pub fn text(status: StatusCode, body: String, kind: &'static str) -> RestResponse {
+    let mut response = Response::new(Full::new(Bytes::from(body)));
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    debug_assert!(!response.headers().contains_key(CONTENT_LENGTH));
+    response
+}
+
+/// An error answer with TensorFlow Serving's status mapping.
+pub fn failure(status: &Status, tags: Tags<'_>) -> RestResponse {
+    let code = StatusCode::from_u16(status.code.http()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    with_body(code, error_body(&status.message), tags)
+}

@@ -1,0 +1,182 @@
+//! What a REST path asks for, as TensorFlow Serving reads it: any case, percent-decoded, versions in digits.
+//! The REST door hands in method and path; out comes a route or the status that says what is wrong.
+
+use crate::predict_request::{Choice, ModelSpec};
+use crate::status::Status;
+
+/// What a request wants.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Route {
+    /// `POST /v1/models/NAME[/versions/V|/labels/L]:predict`.
+    Predict(Target),
+    /// `GET /v1/models/NAME[...]`.
+    Status(Target),
+    /// `GET /v1/models/NAME[...]/metadata`.
+    Metadata(Target),
+    /// `GET /metrics`.
+    Metrics,
+    /// `GET /v2/health/live`.
+    Live,
+    /// `GET /v2/health/ready`.
+    Ready,
+    /// A path that we do not have.
+    Unknown,
+}
+
+/// A model and which of its versions.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Target {
+    /// The model's name.
+    pub name: String,
+    /// A number.
+    pub version: Option<i64>,
+    /// Or a label.
+    pub label: Option<String>,
+}
+
+impl Target {
+    /// As a model spec.
+    pub fn spec<'a>(&'a self, signature_name: &'a str) -> ModelSpec<'a> {
+        let choice = match (self.version, &self.label) {
+            (Some(version), _) => Choice::Version(version),
+            (None, Some(label)) => Choice::Label(label),
+            (None, None) => Choice::Any,
+        };
+        ModelSpec { name: &self.name, choice, signature_name }
+    }
+}
+
+/// Reads a method and a path.
+pub fn parse(method: &str, path: &str) -> Result<Route, Status> {
+    let malformed = || Status::invalid(format!("Malformed request: {method} {path}"));
+    let get = method == "GET" || method == "HEAD";
+    match path {
+        "/metrics" | "/monitoring/prometheus/metrics" if get => return Ok(Route::Metrics),
+        "/v2/health/live" if get => return Ok(Route::Live),
+        "/v2/health/ready" if get => return Ok(Route::Ready),
+        _ => {}
+    }
+    let Some(rest) = strip_prefix(path, "/v1/models") else { return Ok(Route::Unknown) };
+    let rest = percent_decode(rest).ok_or_else(malformed)?;
+    let (rest, verb) = match rest.rsplit_once(':') {
+        Some((rest, verb)) => (rest, Some(verb.to_ascii_lowercase())),
+        None => (rest.as_str(), None),
+    };
+    match verb.as_deref() {
+        Some("predict") if method == "POST" => match target(rest).ok_or_else(malformed)?? {
+            Some(target) => Ok(Route::Predict(target)),
+            None => Err(malformed()),
+        },
+        Some("classify" | "regress") if method == "POST" => Err(Status::new(
+            crate::status::Code::Unimplemented,
+            format!("{} is not supported: use :predict", verb.unwrap_or_default()),
+        )),
+        None if get => {
+            let (rest, metadata) = match strip_suffix(rest, "/metadata") {
+                Some(rest) => (rest, true),
+                None => (rest, false),
+            };
+            let found = target(rest).ok_or_else(malformed)??;
+            let target = found.ok_or_else(|| Status::invalid("Missing model name in request."))?;
+            Ok(if metadata { Route::Metadata(target) } else { Route::Status(target) })
+        }
+        _ => Err(malformed()),
+    }
+}
+
+/// `[/NAME[/versions/V|/labels/L]]`; the inner result is about the version's number.
+fn target(rest: &str) -> Option<Result<Option<Target>, Status>> {
+    if rest.is_empty() || rest == "/" {
+        return Some(Ok(None));
+    }
+    let mut parts = rest.strip_prefix('/')?.split('/');
+    let name = parts.next().filter(|name| !name.is_empty())?.to_owned();
+    let mut target = Target { name, version: None, label: None };
+    match (parts.next(), parts.next(), parts.next()) {
+        (None, None, None) => {}
+        (Some(key), Some(digits), None) if key.eq_ignore_ascii_case("versions") => {
+            if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+                return None;
+            }
+            match digits.parse() {
+                Ok(version) => target.version = Some(version),
+                Err(_) => {
+                    return Some(Err(Status::invalid(format!("Failed to convert version: {digits} to numeric."))));
+                }
+            }
+        }
+        (Some(key), Some(label), None) if key.eq_ignore_ascii_case("labels") && !label.is_empty() => {
+            target.label = Some(label.to_owned());
+        }
+        _ => return None,
+    }
+    Some(Ok(Some(target)))
+}
+
+fn strip_prefix<'a>(text: &'a str, prefix: &str) -> Option<&'a str> {
+    let (head, rest) = text.split_at_checked(prefix.len())?;
+    head.eq_ignore_ascii_case(prefix).then_some(rest)
+}
+
+fn strip_suffix<'a>(text: &'a str, suffix: &str) -> Option<&'a str> {
+    let (rest, tail) = text.split_at_checked(text.len().checked_sub(suffix.len())?)?;
+    tail.eq_ignore_ascii_case(suffix).then_some(rest)
+}
+
+fn percent_decode(text: &str) -> Option<String> {
+    if !text.contains('%') {
+        return Some(text.to_owned());
+    }
+    let mut out = Vec::with_capacity(text.len());
+    let mut bytes = text.bytes();
+    while let Some(byte) = bytes.next() {
+        if byte == b'%' {
+            let high = char::from(bytes.next()?).to_digit(16)?;
+            let low = char::from(bytes.next()?).to_digit(16)?;
+            out.push((high * 16 + low) as u8);
+        } else {
+            out.push(byte);
+        }
+    }
+    String::from_utf8(out).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn target_of(name: &str, version: Option<i64>, label: Option<&str>) -> Target {
+        Target { name: name.to_owned(), version, label: label.map(str::to_owned) }
+    }
+
+    #[test]
+    fn reads_the_paths_of_tensorflow_serving() {
+        let predict = |path| parse("POST", path).unwrap();
+        assert_eq!(predict("/v1/models/m:predict"), Route::Predict(target_of("m", None, None)));
+        assert_eq!(predict("/V1/Models/M/Versions/12:Predict"), Route::Predict(target_of("M", Some(12), None)));
+        assert_eq!(predict("/v1/models/m/labels/stable:predict"), Route::Predict(target_of("m", None, Some("stable"))));
+        assert_eq!(predict("/v1/models/a%20b:predict"), Route::Predict(target_of("a b", None, None)));
+        assert_eq!(parse("GET", "/v1/models/m").unwrap(), Route::Status(target_of("m", None, None)));
+        assert_eq!(parse("GET", "/v1/models/m/versions/1/metadata").unwrap(), Route::Metadata(target_of("m", Some(1), None)));
+        assert_eq!(parse("GET", "/v2/health/live").unwrap(), Route::Live);
+        assert_eq!(parse("GET", "/other").unwrap(), Route::Unknown);
+    }
+
+    #[test]
+    fn says_what_is_wrong_with_a_path() {
+        let message = |method, path| parse(method, path).unwrap_err().message;
+        assert_eq!(message("GET", "/v1/models/m:predict"), "Malformed request: GET /v1/models/m:predict");
+        assert_eq!(message("POST", "/v1/models/m/versions/x:predict"), "Malformed request: POST /v1/models/m/versions/x:predict");
+        assert_eq!(
+            message("POST", "/v1/models/m/versions/1/labels/a:predict"),
+            "Malformed request: POST /v1/models/m/versions/1/labels/a:predict"
+        );
+        assert_eq!(message("GET", "/v1/models"), "Missing model name in request.");
+        assert_eq!(
+            message("GET", "/v1/models/m/versions/99999999999999999999"),
+            "Failed to convert version: 99999999999999999999 to numeric."
+        );
+        assert!(parse("GET", "/v1/models/%zz").is_err());
+        assert!(parse("GET", "/v1/models/%").is_err());
+    }
+}

@@ -1,0 +1,109 @@
+//! The routes of the REST door: predict, model status, metadata, metrics and health.
+//! The REST door hands in whole requests; predict goes to the desk, status is asked of Python, the rest is known here.
+
+use std::sync::Arc;
+
+use http::StatusCode;
+use tokio::sync::oneshot;
+
+use crate::control;
+use crate::desk::{Ask, Desk, Payload};
+use crate::grpc_reply::{ID_HEADER, Tags};
+use crate::inflight::Reply;
+use crate::json_request::JsonRequest;
+use crate::metadata;
+use crate::metrics::Door;
+use crate::model_status;
+use crate::request_id::RequestId;
+use crate::rest::{self, RestAnswer, RestCall, RestResponse, RestService};
+use crate::rest_path::{self, Route, Target};
+use crate::status::{Code, Status};
+
+const PATHS: &str = "POST /v1/models/NAME[/versions/V|/labels/L]:predict, GET /v1/models/NAME[/versions/V|/labels/L], \
+                     GET /v1/models/NAME/metadata, GET /metrics, GET /v2/health/live, GET /v2/health/ready";
+
+/// The REST side of one desk.
+pub struct RestRoutes(pub Arc<Desk>);
+
+impl RestService for RestRoutes {
+    fn call(&self, call: RestCall) -> RestAnswer {
+        let id = RequestId::choose(call.head.headers.get(ID_HEADER), &self.0.shared.ids);
+        match rest_path::parse(call.head.method.as_str(), call.head.uri.path()) {
+            Ok(Route::Predict(target)) => self.predict(&call, &target, id),
+            Ok(Route::Status(target)) => self.status(&call, &target, id),
+            Ok(Route::Metadata(target)) => RestAnswer::Ready(self.metadata(&call, &target, &id)),
+            Ok(Route::Metrics) => {
+                let text = self.0.shared.metrics.render();
+                RestAnswer::Ready(rest::text(StatusCode::OK, text, "text/plain; version=0.0.4; charset=utf-8"))
+            }
+            Ok(Route::Live) => RestAnswer::Ready(rest::text(StatusCode::OK, "live\n".to_owned(), "text/plain")),
+            Ok(Route::Ready) => RestAnswer::Ready(self.ready()),
+            Ok(Route::Unknown) => {
+                let (method, path) = (&call.head.method, call.head.uri.path());
+                let text = format!("no such path: {method} {path}; there are {PATHS}");
+                RestAnswer::Ready(self.fail(&call, &Status::not_found(text), &id))
+            }
+            Err(status) => RestAnswer::Ready(self.fail(&call, &status, &id)),
+        }
+    }
+}
+
+impl RestRoutes {
+    fn count(&self, code: Code, call: &RestCall) {
+        self.0.shared.metrics.unrouted.count(Door::Rest, code);
+        self.0.shared.metrics.count_latency(Door::Rest, call.received.elapsed());
+    }
+
+    fn fail(&self, call: &RestCall, status: &Status, id: &RequestId) -> RestResponse {
+        self.count(status.code, call);
+        rest::failure(status, Tags { version: None, id: Some(id) })
+    }
+
+    fn predict(&self, call: &RestCall, target: &Target, id: RequestId) -> RestAnswer {
+        match JsonRequest::parse(&call.body) {
+            Ok(request) => {
+                let (sender, later) = oneshot::channel();
+                let reply = Reply::Rest(sender, request.form);
+                let ask = Ask { reply, id, received: call.received, deadline: call.deadline };
+                self.0.predict(ask, &target.spec(&request.signature_name), &Payload::Json(&request));
+                RestAnswer::Later(later)
+            }
+            Err(status) => RestAnswer::Ready(self.fail(call, &status, &id)),
+        }
+    }
+
+    fn status(&self, call: &RestCall, target: &Target, id: RequestId) -> RestAnswer {
+        let asked = self.0.shared.control.ask(control::MODEL_STATUS, model_status::encode_request(&target.spec("")));
+        let (sender, later) = oneshot::channel();
+        let (metrics, deadline) = (self.0.shared.metrics.clone(), call.deadline);
+        tokio::spawn(async move {
+            let answer = control::wait(asked, deadline).await.and_then(|message| model_status::to_json(&message));
+            metrics.unrouted.count(Door::Rest, answer.as_ref().err().map_or(Code::Ok, |status| status.code));
+            let tags = Tags { version: None, id: Some(&id) };
+            let response = match answer {
+                Ok(body) => rest::with_body(StatusCode::OK, body, tags),
+                Err(status) => rest::failure(&status, tags),
+            };
+            let _ = sender.send(response);
+        });
+        RestAnswer::Later(later)
+    }
+
+    fn metadata(&self, call: &RestCall, target: &Target, id: &RequestId) -> RestResponse {
+        match self.0.model_version(&target.spec("")) {
+            Ok(version) => {
+                self.count(Code::Ok, call);
+                let tags = Tags { version: Some(&version.header), id: Some(id) };
+                rest::with_body(StatusCode::OK, metadata::to_json(&version), tags)
+            }
+            Err(status) => self.fail(call, &status, id),
+        }
+    }
+
+    fn ready(&self) -> RestResponse {
+        let readiness = self.0.shared.readiness();
+        let (code, word) =
+            if readiness.ready { (StatusCode::OK, "ready") } else { (StatusCode::SERVICE_UNAVAILABLE, "not ready") };
+        rest::text(code, format!("{word}: {}\n", readiness.reason), "text/plain")
+    }
+}

@@ -1,0 +1,205 @@
+//! Which versions serve, under which labels, with which tee and log share: one table that is swapped whole.
+//! `apply` builds the next table from changes, all or nothing; requests read the current one without waiting.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use crate::predict_request::Choice;
+use crate::request_id::Share;
+use crate::status::Status;
+use crate::version::Version;
+
+/// The label that a request without version or label goes to, where it exists.
+pub const STABLE: &str = "stable";
+
+/// A share of a model's requests that another version gets a copy of.
+#[derive(Clone, Debug)]
+pub struct Tee {
+    /// Who gets the copies.
+    pub version: Arc<Version>,
+    /// Which requests.
+    pub share: Share,
+}
+
+/// All that is known of one model.
+#[derive(Clone, Debug, Default)]
+pub struct Model {
+    versions: BTreeMap<i64, Arc<Version>>,
+    labels: HashMap<String, Arc<Version>>,
+    default: Option<Arc<Version>>,
+    /// Copies for another version.
+    pub tee: Option<Tee>,
+    /// Share of answers that are logged.
+    pub logged: Share,
+}
+
+impl Model {
+    /// The version that a request wants.
+    #[inline]
+    pub fn choose(&self, name: &str, choice: Choice<'_>) -> Result<&Arc<Version>, Status> {
+        let found = match choice {
+            Choice::Any => self.default.as_ref(),
+            Choice::Version(number) => self.versions.get(&number),
+            Choice::Label(label) => self.labels.get(label),
+        };
+        found.ok_or_else(|| match choice {
+            Choice::Any => Status::not_found(format!("Servable not found for request: Latest({name})")),
+            Choice::Version(number) => {
+                Status::not_found(format!("Servable not found for request: Specific({name}, {number})"))
+            }
+            Choice::Label(label) => Status::invalid(format!("Unrecognized servable version label: {label}")),
+        })
+    }
+}
+
+/// The whole table.
+#[derive(Clone, Debug, Default)]
+pub struct ServingMap {
+    models: HashMap<String, Arc<Model>>,
+}
+
+impl ServingMap {
+    /// The model and version that a request wants.
+    #[inline]
+    pub fn resolve(&self, name: &str, choice: Choice<'_>) -> Result<(&Model, &Arc<Version>), Status> {
+        if name.is_empty() {
+            return Err(Status::invalid("ModelSpec has no name specified."));
+        }
+        match self.models.get(name) {
+            Some(model) => Ok((model, model.choose(name, choice)?)),
+            None => Model::default().choose(name, without_label(choice)).map(|_| unreachable!()),
+        }
+    }
+
+    /// Every version in it.
+    pub fn versions(&self) -> impl Iterator<Item = &Arc<Version>> {
+        self.models.values().flat_map(|model| model.versions.values())
+    }
+
+    /// Whether this very version is in it.
+    pub fn holds(&self, version: &Arc<Version>) -> bool {
+        let found = self.models.get(&*version.model).and_then(|model| model.versions.get(&version.number));
+        found.is_some_and(|found| Arc::ptr_eq(found, version))
+    }
+}
+
+/// An unknown model is not found, whatever label was asked for.
+fn without_label(choice: Choice<'_>) -> Choice<'_> {
+    if let Choice::Label(_) = choice { Choice::Any } else { choice }
+}
+
+/// One step from one table to the next.
+#[derive(Clone, Debug)]
+pub enum Step {
+    /// Adds a version.
+    Publish(Arc<Version>),
+    /// Takes one out.
+    Retire(String, i64),
+    /// Replaces a model's labels.
+    Labels(String, HashMap<String, i64>),
+    /// Sets or, with an empty share, stops the tee.
+    Tee(String, i64, Share),
+    /// Sets the share that is logged.
+    Log(String, Share),
+}
+
+/// A table being built.
+#[derive(Default)]
+struct Draft {
+    model: Model,
+    labels: Option<HashMap<String, i64>>,
+    tee: Option<(i64, Share)>,
+}
+
+impl ServingMap {
+    /// The table after these steps, or why it cannot be. Order matters only between steps about one version.
+    pub fn after(&self, steps: Vec<Step>) -> Result<ServingMap, String> {
+        let mut drafts: HashMap<String, Draft> = HashMap::new();
+        for step in steps {
+            let name = match &step {
+                Step::Publish(version) => version.model.to_string(),
+                Step::Retire(name, _) | Step::Labels(name, _) | Step::Tee(name, _, _) | Step::Log(name, _) => {
+                    name.clone()
+                }
+            };
+            let draft = drafts.entry(name).or_insert_with_key(|name| Draft {
+                model: self.models.get(name).map(|model| Model::clone(model)).unwrap_or_default(),
+                ..Draft::default()
+            });
+            draft.take(step)?;
+        }
+        let mut next = self.clone();
+        for (name, draft) in drafts {
+            let model = draft.finish(&name)?;
+            next.models.insert(name, Arc::new(model));
+        }
+        Ok(next)
+    }
+}
+
+impl Draft {
+    fn take(&mut self, step: Step) -> Result<(), String> {
+        match step {
+            Step::Publish(version) => {
+                let (name, number) = (version.model.clone(), version.number);
+                if self.model.versions.insert(number, version).is_some() {
+                    return Err(format!("model '{name}' version {number} is published already: retire it first"));
+                }
+            }
+            Step::Retire(name, number) => {
+                if self.model.versions.remove(&number).is_none() {
+                    return Err(format!("model '{name}' version {number} is not published: it cannot be retired"));
+                }
+            }
+            Step::Labels(_, labels) => self.labels = Some(labels),
+            Step::Tee(_, number, share) => self.tee = Some((number, share)),
+            Step::Log(_, share) => self.model.logged = share,
+        }
+        Ok(())
+    }
+
+    fn finish(mut self, name: &str) -> Result<Model, String> {
+        let numbers = || show_numbers(&self.model.versions);
+        let labels = self.labels.unwrap_or_else(|| {
+            self.model.labels.iter().map(|(label, version)| (label.clone(), version.number)).collect()
+        });
+        let mut resolved = HashMap::new();
+        for (label, number) in labels {
+            let Some(version) = self.model.versions.get(&number) else {
+                return Err(format!(
+                    "label '{label}' of model '{name}' names version {number}, which would not be published: the \
+                     published ones would be {}",
+                    numbers()
+                ));
+            };
+            resolved.insert(label, version.clone());
+        }
+        let wanted = match (self.tee, &self.model.tee) {
+            (Some((_, share)), _) if share.is_none() => None,
+            (Some((number, _)), _) if !self.model.versions.contains_key(&number) => {
+                return Err(format!(
+                    "the tee of model '{name}' names version {number}, which would not be published: the published \
+                     ones would be {}",
+                    numbers()
+                ));
+            }
+            (Some(wanted), _) => Some(wanted),
+            (None, current) => current.as_ref().map(|tee| (tee.version.number, tee.share)),
+        };
+        // A tee that nobody set anew ends with its version.
+        self.model.tee = wanted.and_then(|(number, share)| {
+            self.model.versions.get(&number).map(|version| Tee { version: version.clone(), share })
+        });
+        let newest = self.model.versions.values().next_back();
+        self.model.default = resolved.get(STABLE).or(newest).cloned();
+        self.model.labels = resolved;
+        Ok(self.model)
+    }
+}
+
+fn show_numbers(versions: &BTreeMap<i64, Arc<Version>>) -> String {
+    if versions.is_empty() {
+        return "none".to_owned();
+    }
+    versions.keys().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,81 @@
+//! What an executor gets and may give: `Batch` with its inputs as arrays, and `Result` with outputs and errors by row.
+//! The executor behind a version makes the first and takes the second apart.
+
+use std::sync::Arc;
+
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use tidegate_plane::batch::Work;
+use tidegate_plane::version::Endpoint;
+
+use crate::arrays;
+
+/// What an executor gets: inputs by name with the batch on axis 0, wrapping the batch buffer without a copy.
+#[pyclass(frozen, module = "tidegate_native")]
+pub(crate) struct Batch {
+    endpoint: Arc<Endpoint>,
+    inputs: Py<PyDict>,
+    rows: usize,
+    offsets: Vec<usize>,
+}
+
+impl Batch {
+    pub(crate) fn new(py: Python<'_>, work: Work) -> PyResult<Batch> {
+        let Work { endpoint, columns, shapes, rows, offsets } = work;
+        let inputs = PyDict::new(py);
+        for ((spec, lease), inner) in endpoint.signature.inputs.iter().zip(columns).zip(shapes.iter()) {
+            let shape = std::iter::once(rows).chain(inner.iter().copied());
+            inputs.set_item(&spec.name, arrays::to_array(py, spec.dtype, shape, lease)?)?;
+        }
+        Ok(Batch { endpoint, inputs: inputs.unbind(), rows, offsets })
+    }
+}
+
+#[pymethods]
+impl Batch {
+    #[getter]
+    fn model(&self) -> &str {
+        &self.endpoint.model
+    }
+
+    #[getter]
+    fn version(&self) -> i64 {
+        self.endpoint.number
+    }
+
+    #[getter]
+    fn signature(&self) -> &str {
+        &self.endpoint.signature.name
+    }
+
+    #[getter]
+    fn inputs(&self, py: Python<'_>) -> Py<PyDict> {
+        self.inputs.clone_ref(py)
+    }
+
+    #[getter]
+    fn rows(&self) -> usize {
+        self.rows
+    }
+
+    #[getter]
+    fn request_offsets(&self) -> Vec<usize> {
+        self.offsets.clone()
+    }
+}
+
+/// Outputs by name, batch on axis 0, and by row the (canonical gRPC code, message) of what went wrong.
+#[pyclass(frozen, name = "Result", module = "tidegate_native")]
+pub(crate) struct Outcome {
+    pub(crate) outputs: Py<PyAny>,
+    pub(crate) errors: Option<Py<PyAny>>,
+}
+
+#[pymethods]
+impl Outcome {
+    #[new]
+    #[pyo3(signature = (outputs, errors=None))]
+    fn new(outputs: Py<PyAny>, errors: Option<Py<PyAny>>) -> Outcome {
+        Outcome { outputs, errors }
+    }
+}

@@ -1,0 +1,144 @@
+//! The changes that `DataPlane.apply` takes, as Python values.
+//! Each is checked for form where it is made, and for sense when it is applied.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use tidegate_plane::change::{self, Change};
+use tidegate_plane::signature as plane;
+use tidegate_plane::version;
+
+use crate::executor::PythonExecutor;
+use crate::settings::{Batching, Signature};
+
+/// Change: make a version available.
+#[pyclass(frozen, module = "tidegate_native")]
+pub(crate) struct Publish {
+    model: String,
+    version: i64,
+    signatures: Vec<plane::Signature>,
+    executor: Py<PyAny>,
+    batching: version::Batching,
+}
+
+#[pymethods]
+impl Publish {
+    #[new]
+    #[pyo3(signature = (*, model, version, signatures, executor, batching))]
+    fn new(
+        model: String,
+        version: i64,
+        signatures: Vec<PyRef<'_, Signature>>,
+        executor: Bound<'_, PyAny>,
+        batching: PyRef<'_, Batching>,
+    ) -> PyResult<Publish> {
+        if !executor.is_callable() {
+            let kind = executor.get_type();
+            return Err(PyTypeError::new_err(format!("executor of model '{model}' is {kind}: it must be callable")));
+        }
+        let signatures = signatures.iter().map(|signature| signature.0.clone()).collect();
+        Ok(Publish { model, version, signatures, executor: executor.unbind(), batching: batching.0 })
+    }
+}
+
+/// Change: take a version out of the map.
+#[pyclass(frozen, module = "tidegate_native")]
+pub(crate) struct Retire {
+    model: String,
+    version: i64,
+}
+
+#[pymethods]
+impl Retire {
+    #[new]
+    #[pyo3(signature = (*, model, version))]
+    fn new(model: String, version: i64) -> Retire {
+        Retire { model, version }
+    }
+}
+
+/// Change: the whole label set of a model.
+#[pyclass(frozen, module = "tidegate_native")]
+pub(crate) struct SetLabels {
+    model: String,
+    labels: HashMap<String, i64>,
+}
+
+#[pymethods]
+impl SetLabels {
+    #[new]
+    #[pyo3(signature = (*, model, labels))]
+    fn new(model: String, labels: Bound<'_, PyAny>) -> PyResult<SetLabels> {
+        let items = labels.cast::<pyo3::types::PyMapping>()?.items()?;
+        Ok(SetLabels { model, labels: items.iter().map(|item| item.extract()).collect::<PyResult<_>>()? })
+    }
+}
+
+/// Change: copy a share of the model's requests to a version.
+#[pyclass(frozen, module = "tidegate_native")]
+pub(crate) struct SetTee {
+    model: String,
+    version: i64,
+    fraction: f64,
+}
+
+#[pymethods]
+impl SetTee {
+    #[new]
+    #[pyo3(signature = (*, model, version, fraction))]
+    fn new(model: String, version: i64, fraction: f64) -> SetTee {
+        SetTee { model, version, fraction }
+    }
+}
+
+/// Change: log a share of the model's answers.
+#[pyclass(frozen, module = "tidegate_native")]
+pub(crate) struct SetLog {
+    model: String,
+    sampling_rate: f64,
+}
+
+#[pymethods]
+impl SetLog {
+    #[new]
+    #[pyo3(signature = (*, model, sampling_rate))]
+    fn new(model: String, sampling_rate: f64) -> SetLog {
+        SetLog { model, sampling_rate }
+    }
+}
+
+/// A change as the core takes it.
+pub(crate) fn to_core(change: &Bound<'_, PyAny>, closing: &Arc<AtomicBool>) -> PyResult<Change> {
+    if let Ok(publish) = change.cast::<Publish>() {
+        let publish = publish.get();
+        let executor = PythonExecutor::new(publish.executor.clone_ref(change.py()), closing.clone());
+        return Ok(Change::Publish(change::Publish {
+            model: publish.model.clone(),
+            version: publish.version,
+            signatures: publish.signatures.clone(),
+            batching: publish.batching,
+            executor: Arc::new(executor),
+        }));
+    }
+    if let Ok(retire) = change.cast::<Retire>() {
+        let Retire { model, version } = retire.get();
+        return Ok(Change::Retire { model: model.clone(), version: *version });
+    }
+    if let Ok(set) = change.cast::<SetLabels>() {
+        let SetLabels { model, labels } = set.get();
+        return Ok(Change::SetLabels { model: model.clone(), labels: labels.clone() });
+    }
+    if let Ok(set) = change.cast::<SetTee>() {
+        let SetTee { model, version, fraction } = set.get();
+        return Ok(Change::SetTee { model: model.clone(), version: *version, fraction: *fraction });
+    }
+    if let Ok(set) = change.cast::<SetLog>() {
+        let SetLog { model, sampling_rate } = set.get();
+        return Ok(Change::SetLog { model: model.clone(), rate: *sampling_rate });
+    }
+    let kind = change.get_type();
+    Err(PyTypeError::new_err(format!("{kind} is not a change: use Publish, Retire, SetLabels, SetTee or SetLog")))
+}

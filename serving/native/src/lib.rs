@@ -1,0 +1,39 @@
+//! The border between Python and the data plane: the extension module `tidegate_native`.
+//! Python's calls come in through the classes here; the plane's callbacks go out through two traits of the core.
+
+mod arrays;
+mod batch;
+mod callbacks;
+mod changes;
+mod executor;
+mod log_block;
+mod outputs;
+mod plane;
+mod settings;
+
+use pyo3::prelude::*;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// The native data plane: what happens per request.
+#[pymodule]
+mod tidegate_native {
+    #[pymodule_export]
+    use crate::batch::{Batch, Outcome};
+    #[pymodule_export]
+    use crate::changes::{Publish, Retire, SetLabels, SetLog, SetTee};
+    #[pymodule_export]
+    use crate::log_block::LogBlock;
+    #[pymodule_export]
+    use crate::plane::DataPlane;
+    #[pymodule_export]
+    use crate::settings::{Batching, Settings, Signature, TensorSpec};
+
+    use super::*;
+
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        module.add("__version__", env!("CARGO_PKG_VERSION"))
+    }
+}

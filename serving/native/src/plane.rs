@@ -1,0 +1,113 @@
+//! `DataPlane`, the door of the border: start, apply, set_ready, stats, drain.
+//! Every call that waits gives up the GIL; at interpreter exit a running plane is stopped before objects go.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak, mpsc};
+use std::time::Duration;
+
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use tidegate_plane::plane::Plane;
+
+use crate::callbacks::Callbacks;
+use crate::changes;
+use crate::settings::Settings;
+
+/// How long the interpreter's exit waits for a model that is still running.
+const EXIT_PATIENCE: Duration = Duration::from_secs(5);
+
+/// A running data plane.
+#[pyclass(frozen, module = "tidegate_native")]
+pub(crate) struct DataPlane {
+    plane: Arc<Plane>,
+    closing: Arc<AtomicBool>,
+}
+
+#[pymethods]
+impl DataPlane {
+    #[staticmethod]
+    #[pyo3(signature = (settings, *, released, control, log_block))]
+    fn start(
+        py: Python<'_>,
+        settings: PyRef<'_, Settings>,
+        released: Py<PyAny>,
+        control: Py<PyAny>,
+        log_block: Py<PyAny>,
+    ) -> PyResult<DataPlane> {
+        let closing = Arc::new(AtomicBool::new(false));
+        let hooks = Arc::new(Callbacks { released, control, log_block, closing: closing.clone() });
+        let settings = settings.0.clone();
+        let plane = Arc::new(py.detach(|| Plane::start(settings, hooks))?);
+        let exit = Bound::new(py, Exit { plane: Arc::downgrade(&plane), closing: closing.clone() })?;
+        py.import("atexit")?.call_method1("register", (exit,))?;
+        Ok(DataPlane { plane, closing })
+    }
+
+    #[getter]
+    fn grpc_address(&self) -> String {
+        self.plane.grpc_address().to_string()
+    }
+
+    #[getter]
+    fn rest_address(&self) -> Option<String> {
+        self.plane.rest_address().map(|address| address.to_string())
+    }
+
+    /// Swaps the serving map once for all changes; ValueError, and nothing changes, when one of them cannot be.
+    #[pyo3(signature = (changes))]
+    fn apply(&self, py: Python<'_>, changes: Vec<Bound<'_, PyAny>>) -> PyResult<()> {
+        let changes = changes.iter().map(|change| changes::to_core(change, &self.closing)).collect::<PyResult<_>>()?;
+        py.detach(|| self.plane.apply(changes)).map_err(PyValueError::new_err)
+    }
+
+    /// What `/v2/health/ready` answers; not ready until first called.
+    #[pyo3(signature = (ready, reason))]
+    fn set_ready(&self, ready: bool, reason: &str) {
+        self.plane.set_ready(ready, reason);
+    }
+
+    /// Counters by Prometheus sample name with labels, the same numbers as `/metrics`.
+    fn stats(&self, py: Python<'_>) -> HashMap<String, f64> {
+        py.detach(|| self.plane.stats().into_iter().collect())
+    }
+
+    /// Not ready, refuse new connections, answer what was accepted, flush the log, stop. True if all was answered.
+    #[pyo3(signature = (deadline_ms))]
+    fn drain(&self, py: Python<'_>, deadline_ms: u64) -> bool {
+        py.detach(|| self.plane.drain(Duration::from_millis(deadline_ms)))
+    }
+}
+
+impl Drop for DataPlane {
+    fn drop(&mut self) {
+        if !self.closing.load(Ordering::Acquire) {
+            let plane = self.plane.clone();
+            Python::attach(|py| py.detach(move || plane.stop()));
+        }
+    }
+}
+
+/// Called by `atexit` while the interpreter is still whole.
+#[pyclass(frozen, name = "_Exit", module = "tidegate_native")]
+struct Exit {
+    plane: Weak<Plane>,
+    closing: Arc<AtomicBool>,
+}
+
+#[pymethods]
+impl Exit {
+    /// Lets no thread of the plane into Python any more and waits for those that are in.
+    fn __call__(&self, py: Python<'_>) {
+        self.closing.store(true, Ordering::Release);
+        let Some(plane) = self.plane.upgrade() else { return };
+        py.detach(|| {
+            let (sender, receiver) = mpsc::channel();
+            std::thread::spawn(move || {
+                plane.stop();
+                let _ = sender.send(());
+            });
+            let _ = receiver.recv_timeout(EXIT_PATIENCE);
+        });
+    }
+}

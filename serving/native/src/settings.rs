@@ -1,0 +1,137 @@
+//! The frozen values that Python hands over: settings, signatures and batching limits, checked where they are made.
+//! `DataPlane.start` and `apply` read them; nothing here runs.
+
+use std::time::Duration;
+
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use tidegate_plane::dtype::{ALL, DType};
+use tidegate_plane::settings as core;
+use tidegate_plane::signature as plane;
+use tidegate_plane::version;
+
+/// How the plane listens and what it bounds.
+#[pyclass(frozen, module = "tidegate_native")]
+pub(crate) struct Settings(pub(crate) core::Settings);
+
+#[pymethods]
+impl Settings {
+    #[new]
+    #[pyo3(signature = (*, grpc_address, rest_address, io_threads=1, max_message_bytes=67108864, max_connections=4096,
+        header_timeout_ms=10000, request_timeout_ms=30000, log_block_rows=16384, log_block_interval_ms=1000,
+        log_buffer_bytes=134217728))]
+    #[expect(clippy::too_many_arguments, reason = "keyword-only in Python, one structure from here on")]
+    fn new(
+        grpc_address: String,
+        rest_address: Option<String>,
+        io_threads: usize,
+        max_message_bytes: usize,
+        max_connections: usize,
+        header_timeout_ms: u64,
+        request_timeout_ms: u64,
+        log_block_rows: usize,
+        log_block_interval_ms: u64,
+        log_buffer_bytes: usize,
+    ) -> PyResult<Settings> {
+        let settings = core::Settings {
+            grpc_address,
+            rest_address,
+            io_threads,
+            max_message_bytes,
+            max_connections,
+            header_timeout: Duration::from_millis(header_timeout_ms),
+            request_timeout: Duration::from_millis(request_timeout_ms),
+            log_block_rows,
+            log_block_interval: Duration::from_millis(log_block_interval_ms),
+            log_buffer_bytes,
+        };
+        settings.check().map_err(PyValueError::new_err)?;
+        Ok(Settings(settings))
+    }
+
+    #[getter]
+    fn grpc_address(&self) -> &str {
+        &self.0.grpc_address
+    }
+
+    #[getter]
+    fn rest_address(&self) -> Option<&str> {
+        self.0.rest_address.as_deref()
+    }
+}
+
+/// Name, dtype and shape of one input or output; -1 is a dimension of any size, the first axis is the batch.
+#[pyclass(frozen, module = "tidegate_native")]
+pub(crate) struct TensorSpec(plane::TensorSpec);
+
+#[pymethods]
+impl TensorSpec {
+    #[new]
+    #[pyo3(signature = (*, name, dtype, shape))]
+    fn new(name: String, dtype: &str, shape: Vec<i64>) -> PyResult<TensorSpec> {
+        let found = DType::from_name(dtype).ok_or_else(|| {
+            let known = ALL.map(DType::name).join(", ");
+            PyValueError::new_err(format!("tensor '{name}' has dtype '{dtype}': use one of {known}"))
+        })?;
+        Ok(TensorSpec(plane::TensorSpec { name, dtype: found, shape }))
+    }
+
+    #[getter]
+    fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    #[getter]
+    fn dtype(&self) -> &str {
+        self.0.dtype.name()
+    }
+
+    #[getter]
+    fn shape(&self) -> Vec<i64> {
+        self.0.shape.clone()
+    }
+}
+
+/// One way to call a version.
+#[pyclass(frozen, module = "tidegate_native")]
+pub(crate) struct Signature(pub(crate) plane::Signature);
+
+#[pymethods]
+impl Signature {
+    #[new]
+    #[pyo3(signature = (*, name, method_name, inputs, outputs))]
+    fn new(
+        name: String,
+        method_name: String,
+        inputs: Vec<PyRef<'_, TensorSpec>>,
+        outputs: Vec<PyRef<'_, TensorSpec>>,
+    ) -> PyResult<Signature> {
+        let specs = |list: &[PyRef<'_, TensorSpec>]| list.iter().map(|spec| spec.0.clone()).collect();
+        plane::Signature::new(name, method_name, specs(&inputs), specs(&outputs))
+            .map(Signature)
+            .map_err(PyValueError::new_err)
+    }
+
+    #[getter]
+    fn name(&self) -> &str {
+        &self.0.name
+    }
+}
+
+/// When a batch closes and how long its queue may grow.
+#[pyclass(frozen, module = "tidegate_native")]
+pub(crate) struct Batching(pub(crate) version::Batching);
+
+#[pymethods]
+impl Batching {
+    #[new]
+    #[pyo3(signature = (*, max_batch_rows=1024, timeout_us=0, max_queued_rows=16384, concurrency=1))]
+    fn new(max_batch_rows: usize, timeout_us: u64, max_queued_rows: usize, concurrency: usize) -> PyResult<Batching> {
+        let limits =
+            [("max_batch_rows", max_batch_rows), ("max_queued_rows", max_queued_rows), ("concurrency", concurrency)];
+        match limits.iter().find(|(_, value)| *value == 0) {
+            Some((name, _)) => Err(PyValueError::new_err(format!("{name} is 0: it must be at least 1"))),
+            None => Ok(Batching(version::Batching { max_batch_rows, timeout_us, max_queued_rows, concurrency })),
+        }
+    }
+}
