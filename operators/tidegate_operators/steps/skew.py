@@ -34,11 +34,13 @@ def skew(
     log_root: Path,
     since: datetime | None = None,
     until: datetime | None = None,
+    received_since: datetime | None = None,
     report: Path | None = None,
 ) -> Skew:
     """Compares the logged primary requests of the version in `directory` with its training profile.
 
-    `since` (inclusive) and `until` (exclusive) bound the time of the event; `report` is the directory for the page.
+    `since` (inclusive) and `until` (exclusive) bound the time of the event, `received_since` the time of arrival, for
+    events that are sent again; `report` is the directory for the page.
     NotFound where the version has no profile or there is no log.
     """
     from tidegate_validation.report import write_report
@@ -50,16 +52,23 @@ def skew(
         raise NotFound(f"{directory} has no training profile: publish {identity} with its training data")
     if not log_root.is_dir():
         raise NotFound(f"inference log {log_root} is missing: name the engine's log path, see `tidegate status`")
-    found = report_on_log(profile, log_root, model=identity.name, version=identity.version, since=since, until=until)
+    found = report_on_log(
+        profile,
+        log_root,
+        model=identity.name,
+        version=identity.version,
+        since=since,
+        until=until,
+        received_since=received_since,
+    )
     return Skew(found, None if report is None else write_report(found, report))
 
 
 def require_no_skew(found: Skew) -> Skew:
-    """The same, or Refused with the sentences of the findings that deny."""
-    if found.report.outcome in (Outcome.PASS, Outcome.WARN):
-        return found
-    denying = [finding for finding in found.report.findings if finding.outcome not in (Outcome.PASS, Outcome.WARN)]
-    raise Refused(" ".join(finding.sentence for finding in denying))
+    """The same, or Refused with the report's sentence where its outcome is neither PASS nor WARN."""
+    if found.report.outcome not in (Outcome.PASS, Outcome.WARN):
+        raise Refused(found.report.sentence)
+    return found
 
 
 def parse_time(text: str) -> datetime | None:

@@ -71,17 +71,20 @@ def report_on_log(
     version: int,
     since: datetime | None = None,
     until: datetime | None = None,
+    received_since: datetime | None = None,
     role: str = "primary",
     rule: SkewRule | None = None,
 ) -> SkewReport:
     """Compares what `version` of `model` was sent, from `since` up to but without `until`, with a training profile.
 
-    `profile` is the directory that holds it. An empty window is INCONCLUSIVE. Raises NotFound where the profile is
-    missing and InvalidInput for times without a zone.
+    `profile` is the directory that holds it. `since` and `until` are times of the event; `received_since` keeps only
+    what arrived from then on, where events are sent again. An empty window is INCONCLUSIVE. Raises NotFound where the
+    profile is missing and InvalidInput for times without a zone.
     """
     reference = read_profile(profile)
     used = rule or SkewRule()
-    with log_window(log_root, model=model, version=version, since=since, until=until, role=role) as window:
+    bounds = {"since": since, "until": until, "received_since": received_since}
+    with log_window(log_root, model=model, version=version, role=role, **bounds) as window:
         comparison = compare(reference, window, used) if window.rows else _empty(reference)
     findings = _ordered(comparison)
     outcome, sentence = _summary(findings, comparison.rows)

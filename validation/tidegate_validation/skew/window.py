@@ -41,11 +41,13 @@ def log_window(
     version: int | None,
     since: datetime | None = None,
     until: datetime | None = None,
+    received_since: datetime | None = None,
     role: str = "primary",
 ) -> Iterator[Window]:
     """The logged inputs of a model, of one version or of all, from `since` up to but without `until`.
 
-    Times are compared with the time of the event, else of arrival. A log without a file is a window without rows.
+    These are compared with the time of the event, else of arrival; `received_since` bounds the time of arrival alone.
+    A log without a file is a window without rows.
     """
     import duckdb
 
@@ -58,7 +60,7 @@ def log_window(
         source = f"read_parquet({files!r}, union_by_name = true, hive_partitioning = true)"
         types = types_of(connection, source)
         time = _time(types)
-        wanted = [f"{quote(ROLE)} = '{role}'", *_limits(time, since, until)]
+        wanted = [f"{quote(ROLE)} = '{role}'", *_limits(time, since, until), *_arrived(types, received_since)]
         inputs = {name[len(INPUT_PREFIX) :]: name for name in types if name.startswith(INPUT_PREFIX)}
         kept = ", ".join([f"{time} AS tidegate_seconds", *(quote(column) for column in inputs.values())])
         connection.execute(f"CREATE TEMP TABLE {_VIEW} AS SELECT {kept} FROM {source} WHERE {' AND '.join(wanted)}")
@@ -95,6 +97,10 @@ def _time(types: Mapping[str, str]) -> str:
     if not known:
         raise InvalidInput(f"the inference log has neither {EVENT_TIME} nor {RECEIVED_AT}: check the path")
     return f"coalesce({', '.join(known)})"
+
+
+def _arrived(types: Mapping[str, str], since: datetime | None) -> list[str]:
+    return _limits(as_number(RECEIVED_AT, types[RECEIVED_AT]), since, None) if since else []
 
 
 def _limits(time: str, since: datetime | None, until: datetime | None) -> list[str]:
