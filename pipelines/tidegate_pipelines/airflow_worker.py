@@ -32,7 +32,7 @@ def _prepare() -> None:
     from airflow import settings
     from airflow.utils.db import initdb
 
-    settings.initialize()
+    settings.initialize()  # type: ignore[no-untyped-call]
     initdb()
 
 

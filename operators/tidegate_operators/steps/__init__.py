@@ -3,8 +3,8 @@
 Airflow operators, Kubeflow components, the release pipeline and the command line all call these.
 """
 
-from tidegate_operators.steps.canary import CanaryResult, canary, require_passed
-from tidegate_operators.steps.canary_rule import CanaryRule
+from tidegate_operators.steps.canary import canary, require_passed
+from tidegate_operators.steps.canary_rule import CanaryResult, CanaryRule
 from tidegate_operators.steps.promote import Promoted, promote
 from tidegate_operators.steps.publish import Published, publish
 from tidegate_operators.steps.publish_files import Publication, publish_files

@@ -22,6 +22,7 @@ def read_table(path: Path, what: str) -> pa.Table:
     if not path.is_file():
         raise NotFound(f"{what} {path} is missing: give the path of a Parquet file")
     try:
-        return pq.read_table(path)
+        with pq.ParquetFile(path) as file:
+            return file.read()
     except (pa.ArrowException, OSError) as error:
         raise InvalidInput(f"{what} {path} is no Parquet file: {error}") from error

@@ -14,7 +14,7 @@ from tidegate_serving.contract.servable import State
 from tidegate_serving.control_client import Aspired, ControlClient, Tee, VersionStatus
 
 STABLE = "stable"
-_WANTED_STATES = (State.START, State.LOADING, State.AVAILABLE)
+_ALIVE = (State.START, State.LOADING, State.AVAILABLE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,11 +69,16 @@ def read_wanted(control: ControlClient, servable: str) -> Wanted:
     """What an engine is asked to keep live of `servable` now; empty when it does not know the name."""
     for status in control.status(servable).servables:
         if status.servable == servable:
-            live = [entry for entry in status.versions if entry.state in _WANTED_STATES]
+            live = [entry for entry in status.versions if _is_wanted(entry)]
             labels = {label: entry.version for entry in live for label in entry.labels}
             tee = status.tee if status.tee is not None and status.tee.version else None
             return Wanted(servable, tuple(_aspired(entry) for entry in live), labels, tee)
     return Wanted(servable)
+
+
+def _is_wanted(entry: VersionStatus) -> bool:
+    """Alive, or failed and to be tried again: the engine keeps the path of what it has not given up."""
+    return entry.state in _ALIVE or (entry.state is State.END and bool(entry.error_code) and bool(entry.path))
 
 
 def _aspired(entry: VersionStatus) -> Aspired:

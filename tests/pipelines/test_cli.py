@@ -1,0 +1,206 @@
+"""The `tidegate` command without an engine: what it prints, where, and the exit status."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from tests.support.releases import EXAMPLE, HONEST, SIGNATURE, rows
+
+from tidegate_pipelines.cli import main
+from tidegate_serving.contract.manifest import read_manifest
+
+TRACEBACK = "Traceback"
+
+
+@dataclass(frozen=True)
+class Done:
+    """How a command ended."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+class Command:
+    """Runs `tidegate` in this process, as the console script would."""
+
+    def __init__(self, patch: pytest.MonkeyPatch, capture: pytest.CaptureFixture[str]) -> None:
+        self._patch, self._capture = patch, capture
+
+    def __call__(self, *arguments: str | Path) -> Done:
+        self._capture.readouterr()
+        self._patch.setattr(sys, "argv", ["tidegate", *map(str, arguments)])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        printed = self._capture.readouterr()
+        return Done(int(ended.value.code or 0), printed.out, printed.err)
+
+
+@pytest.fixture
+def tidegate(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
+    return Command(monkeypatch, capsys)
+
+
+def process(*arguments: str, program: Sequence[str] = (sys.executable, "-m", "tidegate_pipelines.cli")) -> Done:
+    """The same as a process of its own."""
+    done = subprocess.run([*program, *arguments], capture_output=True, text=True, timeout=60, check=False)
+    return Done(done.returncode, done.stdout, done.stderr)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A model of platform python, its signature, example and training data, in the working directory."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "model.py").write_text(HONEST)
+    (tmp_path / "signature.json").write_text(json.dumps(SIGNATURE.to_dict()))
+    (tmp_path / "example.json").write_text(json.dumps(EXAMPLE))
+    pq.write_table(rows(500, seed=1), tmp_path / "train.parquet")
+    return tmp_path
+
+
+PUBLISH = (
+    *("publish", "model.py", "--name", "m", "--version", "1", "--platform", "python"),
+    *("--signature", "signature.json", "--training", "train.parquet", "--label", "late"),
+)
+
+
+def test_help_lists_every_command_with_examples_and_exit_codes(tidegate: Command) -> None:
+    done = tidegate("--help")
+    assert done.returncode == 0
+    listed = set(re.findall(r"^  ([a-z]+)  +[A-Z]", done.stdout, re.MULTILINE))
+    assert listed == {
+        *("keys", "publish", "validate", "serve", "push", "canary", "promote", "release"),
+        *("rollback", "status", "predict", "skew", "demo"),
+    }
+    assert "tidegate publish model.onnx" in done.stdout
+    assert "Exit status" in done.stdout
+
+
+def test_help_is_quick() -> None:
+    def seconds() -> float:
+        started = time.monotonic()
+        process("--help")
+        return time.monotonic() - started
+
+    assert min(seconds() for _ in range(5)) < 0.5
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *("keys", "publish", "validate", "serve", "push", "canary", "promote", "release"),
+        *("rollback", "status", "predict", "skew", "demo"),
+    ],
+)
+def test_every_command_teaches_by_example(command: str, tidegate: Command) -> None:
+    done = tidegate(command, "--help")
+    assert done.returncode == 0
+    assert re.search(rf"Examples?:\n    tidegate {command}", done.stdout)
+
+
+def test_the_console_script_and_the_module_are_the_same_command() -> None:
+    script = process("status", "--control", "127.0.0.1:1", program=[str(Path(sys.executable).with_name("tidegate"))])
+    module = process("status", "--control", "127.0.0.1:1")
+    assert script == module
+    assert (script.returncode, script.stdout) == (2, "")
+    assert script.stderr.startswith("tidegate: no engine answers at 127.0.0.1:1")
+
+
+def test_keys_are_made_once_and_never_overwritten(tidegate: Command, folder: Path) -> None:
+    assert tidegate("keys", "keys").returncode == 0
+    before = (folder / "keys" / "validator.key").read_bytes()
+    assert (folder / "keys" / "validator.key").stat().st_mode & 0o077 == 0
+    again = tidegate("keys", "keys")
+    assert again.returncode == 2
+    assert "exists already" in again.stderr
+    assert (folder / "keys" / "validator.key").read_bytes() == before
+
+
+def test_publishing_puts_the_version_in_the_repository(tidegate: Command, folder: Path) -> None:
+    done = tidegate(*PUBLISH, "--metadata", "title=a tiny model")
+    assert done.returncode == 0, done.stderr
+    assert "published m:1 at models/m/1" in done.stdout
+    manifest, _ = read_manifest(folder / "models" / "m" / "1")
+    assert manifest.metadata["title"] == "a tiny model"
+    assert manifest.signatures["serving_default"] == SIGNATURE
+    assert manifest.example.keys() == EXAMPLE.keys()
+
+
+@pytest.mark.usefixtures("folder")
+def test_publishing_without_training_data_says_what_that_costs(tidegate: Command) -> None:
+    done = tidegate(
+        *("publish", "model.py", "--name", "m", "--version", "1", "--platform", "python"),
+        *("--signature", "signature.json", "--example", "example.json"),
+    )
+    assert done.returncode == 0, done.stderr
+    assert "skew cannot be judged" in done.stdout
+
+
+MISTAKES: Sequence[tuple[tuple[str, ...], str]] = (
+    (("publish", "none.onnx", "--name", "m", "--version", "1", "--platform", "onnx"), "none.onnx is missing"),
+    (("publish", "model.py", "--name", "../m", "--version", "1", "--platform", "python", "--signature",
+      "signature.json", "--example", "example.json"), "servable name '../m' cannot be used"),
+    (("publish", "model.py", "--name", "m", "--version", "1", "--platform", "python"), "write one as JSON"),
+    (("publish", "model.py", "--name", "m", "--version", "one", "--platform", "python"), "--version"),
+    (("publish", "model.py", "--name", "m", "--version", "1", "--platform", "python", "--metadata", "x"), "NAME=VALUE"),
+    (("validate", "models/m/1", "--held-out", "train.parquet", "--key", "no.key"), "key file no.key is missing"),
+    (("validate", "models/m/1", "--held-out", "train.parquet"), "--key"),
+    (("push", "models/m/1"), "models/m/1 has no manifest.json"),
+    (("status", "--control", "127.0.0.1:1"), "127.0.0.1:1"),
+    (("promote", "m", "2", "--control", "127.0.0.1:1"), "127.0.0.1:1"),
+    (("predict", "m", "--json", "{"), "not JSON"),
+    (("predict", "m"), "give the inputs once"),
+    (("predict", "m", "--file", "none.json"), "none.json is missing"),
+    (("predict", "m", "--json", "[]"), "one JSON object"),
+    (("predict", "m", "--json", '{"x": 1}', "--address", "127.0.0.1:1"), "127.0.0.1:1"),
+    (("serve", "--config", "none.toml"), "none.toml is missing"),
+    (("serve", "--trusted-key", "none.pub", "--control-address", "127.0.0.1:0"), "none.pub"),
+    (("skew", "models/m/1"), "--log"),
+    (("skew", "models/m/1", "--log", "log", "--since", "yesterday"), "'yesterday' is no time"),
+    (("frobnicate",), "frobnicate"),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(("arguments", "words"), MISTAKES, ids=[" ".join(given[:3]) for given, _ in MISTAKES])
+@pytest.mark.usefixtures("folder")
+def test_a_users_mistake_is_one_sentence_on_stderr_and_exit_status_2(
+    arguments: tuple[str, ...], words: str, tidegate: Command
+) -> None:
+    done = tidegate(*arguments)
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert words in done.stderr
+    assert done.stdout == ""
+    assert TRACEBACK not in done.stderr
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_taken_version_is_a_mistake_with_its_cure(tidegate: Command) -> None:
+    tidegate(*PUBLISH)
+    again = tidegate(*PUBLISH)
+    assert again.returncode == 2
+    assert "publish under a new number" in again.stderr
+
+
+def test_debug_shows_where_it_went_wrong(tidegate: Command) -> None:
+    done = tidegate("--debug", "status", "--control", "127.0.0.1:1")
+    assert done.returncode == 2
+    assert TRACEBACK in done.stderr
+
+
+def test_a_fault_of_our_own_is_called_that_and_has_its_own_status(
+    tidegate: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tidegate_serving.contract.signing.make_keys", lambda *_: 1 / 0)
+    done = tidegate("keys", "keys")
+    assert done.returncode == 70
+    assert "ZeroDivisionError" in done.stderr
+    assert TRACEBACK not in done.stderr

@@ -1,0 +1,55 @@
+"""`import tidegate`: light, complete, and lazy."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import subprocess
+import sys
+
+import tidegate
+from tidegate_operators import steps
+from tidegate_serving.client import Client
+
+LIGHT = """
+import json, sys, time
+started = time.perf_counter()
+import tidegate
+seconds = time.perf_counter() - started
+heavy = ("numpy", "pandas", "pyarrow", "grpc", "duckdb", "airflow", "tidegate_native", "tidegate_serving")
+print(json.dumps({"seconds": seconds, "loaded": sorted(set(heavy) & set(sys.modules)), "listed": dir(tidegate)}))
+"""
+
+
+def fresh(code: str) -> str:
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True).stdout
+
+
+def test_importing_it_is_quick_and_brings_nothing_heavy() -> None:
+    found = json.loads(fresh(LIGHT))
+    assert found["loaded"] == []
+    assert found["seconds"] < 0.5
+    assert {*tidegate.__all__, "airflow"} == set(found["listed"])
+
+
+def test_every_name_is_there_and_is_the_one_from_its_home() -> None:
+    assert sorted(tidegate.__all__) == list(tidegate.__all__)
+    missing = [name for name in tidegate.__all__ if not hasattr(tidegate, name)]
+    assert missing == []
+    assert tidegate.Client is Client
+    assert tidegate.publish is steps.publish
+
+
+def test_an_unknown_name_is_an_attribute_error() -> None:
+    assert not hasattr(tidegate, "frobnicate")
+
+
+def test_operators_are_reached_as_attributes_and_by_import() -> None:
+    code = "import tidegate\nfrom tidegate.airflow import ServeModelOperator as a\nprint(a is tidegate.airflow.{})"
+    assert fresh(code.format("ServeModelOperator")).splitlines()[-1] == "True"
+
+
+def test_the_doors_of_packages_offer_what_they_say() -> None:
+    for package in ("tidegate_operators.steps", "tidegate_pipelines.cli"):
+        module = importlib.import_module(package)
+        assert all(hasattr(module, name) for name in module.__all__)
