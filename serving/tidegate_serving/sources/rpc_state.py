@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, TextIO
 
-from tidegate_serving.contract.errors import FailedPrecondition, Tampered
+from tidegate_serving.contract.errors import FailedPrecondition, Tampered, TidegateError
 from tidegate_serving.contract.formats import check_format
 from tidegate_serving.sources.status import Tee
 
@@ -54,7 +54,11 @@ class WishStore:
     def __init__(self, directory: Path | None) -> None:
         self._path = None if directory is None else directory / FILE_NAME
         self._lock = None if directory is None else _lock(directory)
-        self._wishes = {} if self._path is None else _read(self._path)
+        try:
+            self._wishes = {} if self._path is None else _read(self._path)
+        except TidegateError:
+            self.close()
+            raise
 
     def all(self) -> dict[str, Wish]:
         """Every wish by servable name."""

@@ -1,0 +1,418 @@
+"""The manager, stepped by hand: no threads, no clock, no data plane."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from tests.support.fakes import FakeClock, FakeLoader, FakeMap, StateLog, StepPool
+
+from tidegate_serving.contract.errors import Cancelled, InvalidInput, ModelFailed, TidegateError, Unsupported
+from tidegate_serving.contract.servable import ServableId, State
+from tidegate_serving.lifecycle.events import EventBus
+from tidegate_serving.lifecycle.manager import AspiredVersionsManager, ManagerOptions
+from tidegate_serving.lifecycle.monitor import StateMonitor
+from tidegate_serving.lifecycle.policy import resource_preserving
+from tidegate_serving.lifecycle.retry import RetryPauses
+from tidegate_serving.sources.target import AspiredVersion
+
+STEADY = RetryPauses(first=1.0, most=8.0, chance=lambda: 0.0)
+
+
+class Bench:
+    """A manager with everything around it."""
+
+    def __init__(self, options: ManagerOptions | None = None) -> None:
+        self.clock = FakeClock()
+        self.map = FakeMap()
+        self.loads, self.unloads = StepPool(), StepPool()
+        self.log = StateLog()
+        self.loaders: dict[int, FakeLoader] = {}
+        events = EventBus()
+        self.monitor = StateMonitor(events)
+        events.subscribe(self.log)
+        given = options or ManagerOptions()
+        self.manager = AspiredVersionsManager(
+            self.map,
+            events,
+            self.loads,
+            self.unloads,
+            ManagerOptions(given.policy, STEADY, given.memory_limit_bytes, self.clock),
+        )
+
+    def want(self, *numbers: int, name: str = "m", origin: object = None) -> None:
+        self.manager.set_aspired_versions(name, [self.version(number, name, origin) for number in numbers])
+
+    def version(self, number: int, name: str = "m", origin: object = None) -> AspiredVersion[FakeLoader]:
+        loader = self.loaders.setdefault(number, FakeLoader(ServableId(name, number)))
+        return AspiredVersion(loader.id, loader, origin=origin)
+
+    def settle(self) -> None:
+        """Ticks, loads, releases and unloads until nothing moves."""
+        for _ in range(20):
+            self.manager.tick()
+            moved = self.loads.run_all() + self.release() + self.unloads.run_all()
+            if not moved:
+                return
+        raise AssertionError("the manager never comes to rest")
+
+    def release(self) -> int:
+        retired, self.map.retired = self.map.retired, []
+        for gone in retired:
+            self.manager.released(gone.name, gone.version)
+        return len(retired)
+
+    def state(self, number: int, name: str = "m") -> State | None:
+        change = self.monitor.state(ServableId(name, number))
+        return change.state if change else None
+
+    def error(self, number: int) -> str:
+        change = self.monitor.state(ServableId("m", number))
+        assert change is not None
+        return change.error_code
+
+    def live(self) -> list[str]:
+        return sorted(map(str, self.map.live))
+
+
+def test_a_version_lives_and_dies_in_public() -> None:
+    bench = Bench()
+    bench.want(1)
+    bench.settle()
+    bench.want()
+    bench.settle()
+    assert bench.log.of(ServableId("m", 1)) == ["START", "LOADING", "AVAILABLE", "UNLOADING", "END"]
+    assert (bench.loaders[1].loads, bench.loaders[1].unloads) == (1, 1)
+    assert bench.live() == []
+
+
+def test_available_is_told_after_it_can_be_looked_up_and_unloading_before_it_is_hidden() -> None:
+    bench = Bench()
+    seen: list[tuple[str, bool]] = []
+    there = ServableId("m", 1)
+    bench.manager._events.subscribe(lambda change: seen.append((change.state.name, there in bench.map.live)))
+    bench.want(1)
+    bench.settle()
+    bench.want()
+    bench.settle()
+    assert seen == [("START", False), ("LOADING", False), ("AVAILABLE", True), ("UNLOADING", True), ("END", False)]
+
+
+def test_the_same_wish_again_does_nothing() -> None:
+    bench = Bench()
+    bench.want(1, 2)
+    bench.settle()
+    before = list(bench.log.changes)
+    for _ in range(3):
+        bench.want(1, 2)
+        bench.settle()
+    assert bench.log.changes == before
+    assert bench.loaders[1].loads == bench.loaders[2].loads == 1
+
+
+def test_a_version_left_out_is_unloaded_and_the_newer_comes_first() -> None:
+    bench = Bench()
+    bench.want(1)
+    bench.settle()
+    bench.want(2)
+    bench.manager.tick()
+    assert bench.live() == ["m:1"], "the old version serves while the new one loads"
+    bench.settle()
+    assert bench.live() == ["m:2"]
+    assert bench.state(1) is State.END
+
+
+def test_resource_preserving_lets_go_first() -> None:
+    bench = Bench(ManagerOptions(policy=resource_preserving))
+    bench.want(1)
+    bench.settle()
+    bench.want(2)
+    bench.manager.tick()
+    assert bench.live() == []
+    assert bench.loads.tasks == []
+    bench.settle()
+    assert bench.live() == ["m:2"]
+
+
+def test_start_is_told_before_the_call_returns() -> None:
+    bench = Bench()
+    bench.want(7)
+    assert bench.state(7) is State.START
+
+
+def test_only_the_newest_wish_counts() -> None:
+    bench = Bench()
+    bench.want(1)
+    bench.want(2)
+    bench.want(3)
+    bench.settle()
+    assert bench.live() == ["m:3"]
+    assert (bench.loaders[1].loads, bench.loaders[2].loads) == (0, 0)
+    assert bench.error(1) == Cancelled.code
+
+
+def test_several_actions_in_one_tick() -> None:
+    bench = Bench()
+    bench.want(1, 2)
+    bench.want(9, name="other")
+    bench.manager.tick()
+    assert len(bench.loads.tasks) == 3
+
+
+def test_memory_is_waited_for_then_used() -> None:
+    bench = Bench(ManagerOptions(policy=resource_preserving, memory_limit_bytes=10))
+    bench.loaders = {n: FakeLoader(ServableId("m", n), size=6) for n in (1, 2)}
+    bench.want(1)
+    bench.settle()
+    bench.want(2)
+    bench.manager.tick()
+    assert bench.loaders[2].loads == 0, "the first version has not given its memory back"
+    bench.settle()
+    assert bench.live() == ["m:2"]
+
+
+def test_what_never_fits_says_how_much_it_needs() -> None:
+    bench = Bench(ManagerOptions(memory_limit_bytes=10))
+    bench.loaders = {1: FakeLoader(ServableId("m", 1), size=11)}
+    bench.want(1)
+    bench.settle()
+    change = bench.monitor.state(ServableId("m", 1))
+    assert change is not None
+    assert change.error_code == "resource_exhausted"
+    assert "insufficient memory to load m:1: it needs 11 bytes, 0 of 10 are reserved" in change.error_message
+
+
+def test_a_load_waits_for_another_to_fail_before_it_gives_up_on_memory() -> None:
+    bench = Bench(ManagerOptions(memory_limit_bytes=10))
+    bench.loaders = {2: FakeLoader(ServableId("m", 2), size=8, failures=1), 1: FakeLoader(ServableId("m", 1), size=8)}
+    bench.want(1, 2)
+    bench.manager.tick()
+    assert bench.state(1) is State.START
+    bench.loads.run_all()
+    bench.settle()
+    assert bench.live() == ["m:1"]
+
+
+def test_failed_loads_are_tried_again_with_growing_pauses_for_ever() -> None:
+    bench = Bench()
+    bench.loaders = {1: FakeLoader(ServableId("m", 1), failures=6)}
+    bench.want(1)
+    bench.settle()
+    assert bench.error(1) == "unavailable"
+    for attempt, pause in enumerate([1.0, 2.0, 4.0, 8.0, 8.0], start=1):
+        bench.clock.now += pause - 0.01
+        bench.settle()
+        assert bench.loaders[1].loads == attempt, "too early"
+        bench.clock.now += 0.02
+        bench.settle()
+        assert bench.loaders[1].loads == attempt + 1
+    bench.clock.now += 8.1
+    bench.settle()
+    assert bench.state(1) is State.AVAILABLE
+    assert bench.log.of(ServableId("m", 1)) == [*(["START", "LOADING", "END"] * 6), "START", "LOADING", "AVAILABLE"]
+
+
+def test_the_old_version_serves_while_the_new_one_fails() -> None:
+    bench = Bench()
+    bench.want(1)
+    bench.settle()
+    bench.loaders[2] = FakeLoader(ServableId("m", 2), failures=99)
+    bench.want(2)
+    bench.settle()
+    assert bench.live() == ["m:1"]
+
+
+def test_rolling_back_from_a_version_that_fails_keeps_the_old_one() -> None:
+    bench = Bench()
+    bench.want(1)
+    bench.settle()
+    bench.loaders[2] = FakeLoader(ServableId("m", 2), failures=99)
+    bench.want(2)
+    bench.settle()
+    bench.want(1)
+    bench.settle()
+    assert bench.live() == ["m:1"]
+    assert bench.loaders[1].loads == 1, "it never left"
+    bench.clock.now += 100
+    bench.settle()
+    assert bench.loaders[2].loads == 1, "nobody wants it any more"
+
+
+def test_a_new_origin_starts_a_failed_version_at_once() -> None:
+    bench = Bench()
+    bench.loaders = {1: FakeLoader(ServableId("m", 1), failures=1)}
+    bench.want(1, origin="first")
+    bench.settle()
+    bench.want(1, origin="first")
+    bench.settle()
+    assert bench.loaders[1].loads == 1, "the same wish does not hurry a retry"
+    bench.want(1, origin="second")
+    assert bench.state(1) is State.START, "the old error is gone when the call returns"
+    bench.settle()
+    assert bench.state(1) is State.AVAILABLE
+
+
+def test_a_version_asked_for_again_while_it_leaves_is_loaded_fresh_afterwards() -> None:
+    bench = Bench()
+    bench.want(1)
+    bench.settle()
+    bench.want()
+    bench.manager.tick()
+    assert bench.state(1) is State.UNLOADING
+    bench.want(1)
+    bench.manager.tick()
+    bench.loads.run_all()
+    assert bench.live() == [], "the old instance has a handle out"
+    assert bench.loaders[1].loads == 1
+    bench.settle()
+    assert bench.live() == ["m:1"]
+    assert (bench.loaders[1].loads, bench.loaders[1].unloads) == (2, 1)
+
+
+def test_nothing_is_unloaded_while_a_handle_is_out() -> None:
+    bench = Bench()
+    bench.want(1)
+    bench.settle()
+    bench.want()
+    bench.manager.tick()
+    bench.unloads.run_all()
+    bench.manager.tick()
+    assert bench.loaders[1].unloads == 0
+    assert bench.state(1) is State.UNLOADING
+    bench.settle()
+    assert bench.loaders[1].unloads == 1
+
+
+def test_a_load_nobody_wants_any_more_is_not_begun() -> None:
+    bench = Bench()
+    bench.want(1)
+    bench.manager.tick()
+    bench.want()
+    bench.settle()
+    assert bench.loaders[1].loads == 0
+    assert bench.error(1) == Cancelled.code
+
+
+def test_a_load_that_ends_after_it_was_given_up_is_unloaded_at_once() -> None:
+    bench = Bench()
+    loader = FakeLoader(ServableId("m", 1))
+    bench.loaders = {1: loader}
+    bench.want(1)
+    bench.manager.tick()
+    original = loader.load
+
+    def load_while_given_up() -> object:
+        bench.want()
+        return original()
+
+    loader.load = load_while_given_up  # type: ignore[assignment,method-assign]
+    bench.settle()
+    assert bench.live() == []
+    assert (loader.loads, loader.unloads) == (1, 1)
+    assert bench.error(1) == Cancelled.code
+
+
+def test_a_version_that_comes_with_an_error_ends_with_it_and_hurts_no_other() -> None:
+    bench = Bench()
+    bad: AspiredVersion[FakeLoader] = AspiredVersion(ServableId("m", 2), None, Unsupported("no such platform"))
+    wanted: Sequence[AspiredVersion[FakeLoader]] = [bench.version(1), bad]
+    bench.manager.set_aspired_versions("m", wanted)
+    bench.settle()
+    assert bench.live() == ["m:1"]
+    assert bench.error(2) == "unsupported"
+
+
+def test_a_held_version_stays_until_its_label_has_moved() -> None:
+    bench = Bench()
+    bench.want(1, 2)
+    bench.settle()
+    bench.loaders[3] = FakeLoader(ServableId("m", 3))
+    bench.map.held_versions["m"] = frozenset({2})
+    bench.want(1, 3)
+    bench.manager.tick()
+    assert bench.live() == ["m:1", "m:2"]
+    bench.loads.run_all()
+    bench.map.held_versions["m"] = frozenset()
+    bench.settle()
+    assert bench.live() == ["m:1", "m:3"]
+
+
+def test_what_the_map_refuses_is_unloaded_and_tried_again() -> None:
+    bench = Bench()
+    bench.map.refusal = ModelFailed("two signatures of one name")
+    bench.want(1)
+    bench.settle()
+    assert (bench.loaders[1].loads, bench.loaders[1].unloads) == (1, 1)
+    assert bench.error(1) == "model_failed"
+    bench.map.refusal = None
+    bench.clock.now += 2
+    bench.settle()
+    assert bench.live() == ["m:1"]
+
+
+def test_a_loader_that_raises_what_it_likes_becomes_a_model_failure() -> None:
+    bench = Bench()
+
+    class Exits(FakeLoader):
+        def load(self) -> object:  # type: ignore[override]
+            raise SystemExit(3)
+
+    bench.loaders = {1: Exits(ServableId("m", 1))}
+    bench.want(1)
+    bench.settle()
+    assert bench.error(1) == ModelFailed.code
+
+
+def test_a_set_that_makes_no_sense_is_refused_whole() -> None:
+    bench = Bench()
+    bench.want(1)
+    bench.settle()
+    other = AspiredVersion(ServableId("other", 2), FakeLoader(ServableId("other", 2)))
+    with pytest.raises(InvalidInput, match="other:2"):
+        bench.manager.set_aspired_versions("m", [other])
+    with pytest.raises(InvalidInput, match="m:1"):
+        bench.want(1, 1)
+    bench.settle()
+    assert bench.live() == ["m:1"]
+
+
+def test_a_release_that_nobody_waits_for_is_harmless() -> None:
+    bench = Bench()
+    bench.want(1)
+    bench.settle()
+    bench.manager.released("m", 1)
+    bench.manager.released("other", 9)
+    assert bench.state(1) is State.AVAILABLE
+
+
+def test_ended_versions_are_forgotten_in_the_end() -> None:
+    bench = Bench()
+    for number in range(1, 41):
+        bench.want(number)
+        bench.settle()
+    states = bench.monitor.states("m")
+    assert len(states) <= 17
+    assert states[0].id.version == 40
+
+
+def test_origins_tell_where_versions_came_from() -> None:
+    bench = Bench()
+    bench.want(1, origin="here")
+    assert bench.manager.origins() == {ServableId("m", 1): "here"}
+    assert bench.manager.wanted_names() == {"m"}
+    bench.want()
+    assert bench.manager.wanted_names() == frozenset()
+
+
+def test_an_estimate_that_fails_is_a_failed_load() -> None:
+    bench = Bench()
+
+    class Unreadable(FakeLoader):
+        def estimate(self) -> int:
+            raise TidegateError("no manifest")
+
+    bench.loaders = {1: Unreadable(ServableId("m", 1))}
+    bench.want(1)
+    bench.settle()
+    assert bench.error(1) == "internal"
+    assert bench.loaders[1].loads == 0

@@ -1,0 +1,273 @@
+"""The RPC Source's rules: a push is checked as a whole, kept on disk, told, and told again after a restart."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tests.support.fakes import FakeTarget, FakeTraffic
+from tests.support.versions import Validator, digest_of, edit_manifest, flip, make_validator, publish
+
+from tidegate_serving.contract.errors import (
+    FailedPrecondition,
+    InvalidInput,
+    NotAdmitted,
+    NotFound,
+    PermissionRefused,
+    Tampered,
+    TidegateError,
+    Unsupported,
+)
+from tidegate_serving.contract.repository import verdict_path
+from tidegate_serving.contract.servable import ServableId
+from tidegate_serving.platforms.platform import PlatformOptions
+from tidegate_serving.platforms.registry import installed_platforms
+from tidegate_serving.sources.admission import AdmittedDigests, VerdictAdmission
+from tidegate_serving.sources.owners import Owners
+from tidegate_serving.sources.rpc import NAME, Push, PushedVersion, RpcSource, VersionChecks
+from tidegate_serving.sources.rpc_state import FILE_NAME, WishStore
+from tidegate_serving.sources.status import Tee
+
+
+class Bench:
+    def __init__(self, folder: Path, validator: Validator) -> None:
+        self.folder = folder
+        self.root = folder / "repository"
+        self.validator = validator
+        self.target = FakeTarget()
+        self.traffic = FakeTraffic()
+        self.owners = Owners()
+        self.available: set[ServableId] = set()
+        self.source = self.make()
+
+    def make(self) -> RpcSource:
+        checks = VersionChecks(
+            roots=(self.root,),
+            admission=VerdictAdmission([self.validator.public], AdmittedDigests(None)),
+            check_platform=installed_platforms(PlatformOptions()).check,
+            available=self.available.__contains__,
+        )
+        return RpcSource(self.target, self.traffic, checks, WishStore(self.folder / "state"), self.owners)
+
+    def restart(self) -> None:
+        self.source.stop()
+        self.target, self.traffic, self.owners = FakeTarget(), FakeTraffic(), Owners()
+        self.source = self.make()
+        self.source.start()
+
+    def published(self, version: int) -> PushedVersion:
+        directory = publish(self.root, "m", version)
+        self.validator.sign(directory)
+        return PushedVersion(version, str(directory), digest_of(directory))
+
+    def push(self, *versions: PushedVersion, labels: Mapping[str, int] | None = None, tee: Tee | None = None) -> int:
+        return self.source.set_aspired(Push("m", versions, labels or {}, tee, "somebody", "because"))
+
+    def nothing_changed_by(self, kind: type[TidegateError], match: str, *versions: PushedVersion) -> None:
+        wanted, calls = dict(self.target.wanted), list(self.target.calls)
+        wish = self.source.wish("m")
+        with pytest.raises(kind, match=match):
+            self.push(*versions)
+        assert (self.target.wanted, self.target.calls) == (wanted, calls)
+        assert self.source.wish("m") == wish
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Iterator[Bench]:
+    bench = Bench(tmp_path, make_validator(tmp_path / "keys"))
+    yield bench
+    bench.source.stop()
+
+
+def test_a_push_reaches_the_target_and_grows_the_revision(bench: Bench) -> None:
+    one, two = bench.published(1), bench.published(2)
+    assert bench.push(one, labels={"stable": 1}) == 1
+    assert bench.push(one, two, labels={"stable": 1}, tee=Tee(2, 0.5)) == 2
+    assert bench.target.numbers("m") == [1, 2]
+    assert bench.traffic.labels == {"m": {"stable": 1}}
+    assert bench.traffic.tees == {"m": Tee(2, 0.5)}
+    assert bench.owners.owner("m") == NAME
+
+
+@pytest.mark.parametrize("name", ["model.py", "manifest.json", "verdict"])
+def test_one_flipped_byte_is_refused_and_named(bench: Bench, name: str) -> None:
+    one, two = bench.published(1), bench.published(2)
+    bench.push(one)
+    directory = Path(two.path)
+    path = verdict_path(directory) if name == "verdict" else directory / name
+    whole = path.read_bytes()
+    for position in range(4, len(whole) - 4, max(1, len(whole) // 25)):
+        path.write_bytes(whole)
+        flip(path, position)
+        bench.nothing_changed_by(TidegateError, path.name.replace(".", r"\."), one, two)
+    path.write_bytes(whole)
+    bench.push(one, two)
+
+
+def test_a_file_too_many_or_too_few_is_refused(bench: Bench) -> None:
+    one = bench.published(1)
+    extra = Path(one.path) / "extra.py"
+    extra.write_text("")
+    bench.nothing_changed_by(Tampered, r"extra\.py", one)
+    extra.unlink()
+    (Path(one.path) / "model.py").unlink()
+    bench.nothing_changed_by(Tampered, r"model\.py.* is missing", one)
+
+
+def test_a_manifest_other_than_the_pushed_one_is_refused(bench: Bench) -> None:
+    one = bench.published(1)
+    edit_manifest(Path(one.path), created_at="2026-01-02T00:00:00Z")
+    bench.nothing_changed_by(Tampered, r"manifest\.json has SHA-256", one)
+
+
+def test_without_a_verdict_it_is_refused(bench: Bench) -> None:
+    one = bench.published(1)
+    verdict_path(Path(one.path)).unlink()
+    bench.nothing_changed_by(NotAdmitted, r"1\.verdict\.json is missing", one)
+
+
+def test_a_path_outside_the_roots_is_refused(bench: Bench, tmp_path: Path) -> None:
+    elsewhere = publish(tmp_path / "elsewhere", "m", 1)
+    bench.validator.sign(elsewhere)
+    pushed = PushedVersion(1, str(elsewhere), digest_of(elsewhere))
+    bench.nothing_changed_by(PermissionRefused, "outside the engine's roots", pushed)
+    bench.root.mkdir(exist_ok=True)
+    link = bench.root / "1"
+    link.symlink_to(elsewhere)
+    bench.nothing_changed_by(PermissionRefused, "outside", replace(pushed, path=str(link)))
+    dotted = f"{bench.root}/../elsewhere/m/1"
+    bench.nothing_changed_by(PermissionRefused, "outside", replace(pushed, path=dotted))
+    bench.nothing_changed_by(InvalidInput, "relative", replace(pushed, path="m/1"))
+
+
+def test_a_directory_that_is_not_there_is_not_found(bench: Bench) -> None:
+    one = bench.published(1)
+    bench.nothing_changed_by(NotFound, "has no manifest.json", replace(one, path=f"{bench.root}/m/9"))
+
+
+def test_an_unknown_platform_is_refused(bench: Bench) -> None:
+    one = bench.published(1)
+    directory = Path(one.path)
+    edit_manifest(directory, platform="cobol")
+    bench.validator.sign(directory)
+    bench.nothing_changed_by(
+        Unsupported, "platform 'cobol' is unknown", PushedVersion(1, one.path, digest_of(directory))
+    )
+
+
+def test_a_number_of_another_version_is_refused(bench: Bench) -> None:
+    one = bench.published(1)
+    bench.nothing_changed_by(InvalidInput, r"is for m:1, the push names m:5", replace(one, version=5))
+    bench.nothing_changed_by(InvalidInput, "name each once", one, one)
+
+
+@pytest.mark.parametrize(
+    ("labels", "tee", "match"),
+    [
+        ({"stable": 2}, None, "label 'stable' names version 2"),
+        ({"": 1}, None, "cannot be used"),
+        ({}, Tee(3, 0.1), "the tee names version 3"),
+        ({}, Tee(1, 1.5), "fraction is 1.5"),
+    ],
+)
+def test_labels_and_tees_must_make_sense(bench: Bench, labels: Mapping[str, int], tee: Tee | None, match: str) -> None:
+    one = bench.published(1)
+    with pytest.raises(InvalidInput, match=match):
+        bench.push(one, labels=labels, tee=tee)
+    assert bench.target.calls == []
+
+
+def test_a_restart_replays_what_was_told(bench: Bench) -> None:
+    one, two = bench.published(1), bench.published(2)
+    bench.push(one, two, labels={"stable": 1}, tee=Tee(2, 0.25))
+    bench.restart()
+    assert bench.target.numbers("m") == [1, 2]
+    payload = bench.target.wanted["m"][0].payload
+    assert payload is not None
+    assert (str(payload.directory), payload.manifest_digest, payload.platform) == (
+        one.path,
+        one.manifest_digest,
+        "python",
+    )
+    assert bench.traffic.labels == {"m": {"stable": 1}}
+    assert bench.traffic.tees == {"m": Tee(2, 0.25)}
+    assert bench.push(one) == 2
+
+
+def test_an_empty_push_unloads_and_lets_the_name_go(bench: Bench) -> None:
+    bench.push(bench.published(1))
+    bench.push()
+    assert bench.target.calls[-1] == ("m", [])
+    assert bench.owners.owner("m") == ""
+    bench.restart()
+    assert bench.target.calls == []
+    assert bench.source.wish("m") is not None
+
+
+def test_a_servable_of_another_source_is_refused(bench: Bench) -> None:
+    one = bench.published(1)
+    bench.owners.claim("m", "file system source")
+    bench.nothing_changed_by(FailedPrecondition, "belongs to the file system source", one)
+
+
+def test_what_serves_is_not_read_again(bench: Bench) -> None:
+    one, two = bench.published(1), bench.published(2)
+    bench.push(one)
+    bench.available.add(ServableId("m", 1))
+    (Path(one.path) / "model.py").unlink()
+    bench.push(one, two)
+    assert bench.target.numbers("m") == [1, 2]
+    bench.available.clear()
+    bench.nothing_changed_by(Tampered, "is missing", one)
+
+
+def test_what_serves_cannot_be_replaced_under_its_number(bench: Bench) -> None:
+    one = bench.published(1)
+    bench.push(one)
+    bench.available.add(ServableId("m", 1))
+    bench.nothing_changed_by(
+        FailedPrecondition, "publish under a new version number", replace(one, manifest_digest="0" * 64)
+    )
+
+
+def test_two_engines_never_share_a_state_directory(bench: Bench) -> None:
+    with pytest.raises(FailedPrecondition, match="used by another engine"):
+        bench.make()
+    bench.source.stop()
+    bench.make().stop()
+
+
+def test_a_stopped_source_takes_nothing(bench: Bench) -> None:
+    one = bench.published(1)
+    bench.source.stop()
+    bench.nothing_changed_by(FailedPrecondition, "stopping", one)
+
+
+@pytest.mark.parametrize("text", ["{", json.dumps({"format": "tidegate.aspired/1", "servables": {"m": {}}})])
+def test_state_that_cannot_be_read_is_named_and_kept(bench: Bench, text: str) -> None:
+    bench.push(bench.published(1))
+    bench.source.stop()
+    path = bench.folder / "state" / FILE_NAME
+    path.write_text(text)
+    with pytest.raises(Tampered, match=FILE_NAME):
+        bench.make()
+    assert path.read_text() == text
+
+
+def test_a_push_that_cannot_be_kept_is_not_told(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    one, two = bench.published(1), bench.published(2)
+    bench.push(one)
+
+    def fails(path: Path, target: Path) -> Path:
+        raise OSError(28, "No space left on device", str(path))
+
+    monkeypatch.setattr(Path, "replace", fails)
+    with pytest.raises(OSError, match="No space left"):
+        bench.push(one, two)
+    assert bench.target.calls == [("m", [1])]
+    wish = bench.source.wish("m")
+    assert wish is not None
+    assert wish.revision == 1

@@ -1,0 +1,175 @@
+"""Stand-ins for the engine's neighbours, stepped by hand: loaders, thread pools, the serving map, the data plane."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tidegate_serving.contract.errors import TidegateError, Unavailable
+from tidegate_serving.contract.manifest import Manifest
+from tidegate_serving.contract.servable import ServableId, StateChange
+from tidegate_serving.contract.signature import SERVING_DEFAULT, Signature, TensorSpec
+from tidegate_serving.platforms.loader import Loaded
+from tidegate_serving.sources.status import Tee
+from tidegate_serving.sources.target import AspiredVersion, VersionPath
+
+HALF_PLUS_TWO = Signature((TensorSpec("x", "float32"),), (TensorSpec("y", "float32"),))
+
+
+def manifest_of(id: ServableId, signature: Signature = HALF_PLUS_TWO) -> Manifest:
+    return Manifest(id, "python", {SERVING_DEFAULT: signature}, (), "2026-01-01T00:00:00Z")
+
+
+class FakeServable:
+    """Answers with a function of the inputs."""
+
+    def __init__(self, answer: Callable[[Mapping[str, Any]], Any] | None = None) -> None:
+        self._answer = answer or (lambda inputs: {"y": inputs["x"] * np.float32(0.5) + np.float32(2)})
+        self.closed = False
+
+    def predict(self, signature: str, inputs: Mapping[str, Any]) -> Any:
+        return self._answer(inputs)
+
+    def close(self) -> None:
+        self.closed = True
+
+
+class FakeLoader:
+    """Counts what is asked of it; fails as often as it is told, and waits at its gate where it has one."""
+
+    def __init__(
+        self, id: ServableId, *, size: int = 1, failures: int = 0, gate: threading.Event | None = None
+    ) -> None:
+        self.id = id
+        self.size = size
+        self.failures = failures
+        self.gate = gate
+        self.entered = threading.Event()
+        self.loads = 0
+        self.unloads = 0
+
+    def estimate(self) -> int:
+        return self.size
+
+    def load(self) -> Loaded:
+        self.loads += 1
+        self.entered.set()
+        if self.gate is not None:
+            assert self.gate.wait(30)
+        if self.failures > 0:
+            self.failures -= 1
+            raise Unavailable(f"the store of {self.id} is away")
+        return Loaded(manifest_of(self.id), FakeServable())
+
+    def unload(self) -> None:
+        self.unloads += 1
+
+
+class StepPool:
+    """A thread pool that runs a task when the test says so."""
+
+    def __init__(self) -> None:
+        self.tasks: list[Callable[[], None]] = []
+
+    def submit(self, task: Callable[[], None]) -> None:
+        self.tasks.append(task)
+
+    def run_all(self) -> int:
+        """Runs what waits, in order; how many there were."""
+        tasks, self.tasks = self.tasks, []
+        for task in tasks:
+            task()
+        return len(tasks)
+
+
+class FakeMap:
+    """A serving map that remembers; requests leave a retired version when the test says so."""
+
+    def __init__(self) -> None:
+        self.live: dict[ServableId, Loaded] = {}
+        self.retired: list[ServableId] = []
+        self.held_versions: dict[str, frozenset[int]] = {}
+        self.refusal: TidegateError | None = None
+
+    def publish(self, id: ServableId, loaded: Loaded) -> None:
+        if self.refusal is not None:
+            raise self.refusal
+        self.live[id] = loaded
+
+    def retire(self, id: ServableId) -> None:
+        del self.live[id]
+        self.retired.append(id)
+
+    def held(self, name: str) -> frozenset[int]:
+        return self.held_versions.get(name, frozenset())
+
+
+class FakeClock:
+    """Seconds that pass when the test says so."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class StateLog:
+    """Every state change in order, as `(name:version, STATE)`."""
+
+    def __init__(self) -> None:
+        self.changes: list[StateChange] = []
+
+    def __call__(self, change: StateChange) -> None:
+        self.changes.append(change)
+
+    def of(self, id: ServableId) -> list[str]:
+        return [change.state.name for change in self.changes if change.id == id]
+
+
+class FakeTarget:
+    """Remembers what a source wanted, by servable, and every call."""
+
+    def __init__(self) -> None:
+        self.wanted: dict[str, list[AspiredVersion[VersionPath]]] = {}
+        self.calls: list[tuple[str, list[int]]] = []
+
+    def set_aspired_versions(self, name: str, versions: Sequence[AspiredVersion[VersionPath]]) -> None:
+        self.wanted[name] = list(versions)
+        self.calls.append((name, self.numbers(name)))
+
+    def numbers(self, name: str) -> list[int]:
+        return [version.id.version for version in self.wanted.get(name, [])]
+
+    def usable(self, name: str) -> list[int]:
+        return [version.id.version for version in self.wanted.get(name, []) if version.error is None]
+
+
+class FakeTraffic:
+    """Remembers labels and tees."""
+
+    def __init__(self) -> None:
+        self.labels: dict[str, dict[str, int]] = {}
+        self.tees: dict[str, Tee | None] = {}
+
+    def set_labels(self, name: str, labels: Mapping[str, int]) -> None:
+        self.labels[name] = dict(labels)
+
+    def set_tee(self, name: str, tee: Tee | None) -> None:
+        self.tees[name] = tee
+
+
+class FakePlane:
+    """A data plane that keeps every `apply`, or refuses it."""
+
+    def __init__(self) -> None:
+        self.applied: list[list[str]] = []
+        self.refusal: Exception | None = None
+
+    def apply(self, changes: Sequence[Any]) -> None:
+        if self.refusal is not None:
+            raise self.refusal
+        self.applied.append([type(change).__name__ for change in changes])

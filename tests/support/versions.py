@@ -1,0 +1,131 @@
+"""Version directories for tests: a few lines of Python as a model, published and, where wanted, signed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from tidegate_serving.contract.manifest import Manifest, describe_files, read_manifest
+from tidegate_serving.contract.repository import verdict_path, version_directory
+from tidegate_serving.contract.servable import ServableId
+from tidegate_serving.contract.signature import SERVING_DEFAULT, Signature, TensorSpec
+from tidegate_serving.contract.signing import load_private_key, make_keys, write_verdict
+from tidegate_serving.contract.verdict import Outcome, Verdict
+
+SCALAR = Signature((TensorSpec("x", "float32"),), (TensorSpec("y", "float32"),))
+HALF_PLUS_TWO = """
+import numpy as np
+
+class Model:
+    def predict(self, inputs):
+        return {"y": inputs["x"] * np.float32(0.5) + np.float32(2)}
+"""
+ADD = """
+import numpy as np
+
+class Model:
+    def predict(self, inputs):
+        return {{"y": inputs["x"] + np.float32({0})}}
+"""
+
+
+@dataclass(frozen=True)
+class Draft:
+    """What a version directory shall hold. `files` by path, text."""
+
+    platform: str = "python"
+    files: Mapping[str, str | bytes] | None = None
+    signature: Signature = SCALAR
+    example: Mapping[str, Any] | None = None
+    event_time: str | None = None
+    metadata: Mapping[str, str] | None = None
+
+
+def adding(number: float, **changes: Any) -> Draft:
+    """A model whose answer is its input plus a number, so that a client can tell versions apart."""
+    return replace(Draft(files={"model.py": ADD.format(number)}), **changes)
+
+
+def fill(directory: Path, files: Mapping[str, str | bytes]) -> None:
+    for name, content in files.items():
+        path = directory / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+
+
+def publish(root: Path, name: str, version: int, draft: Draft | None = None) -> Path:
+    """Writes ROOT/NAME/VERSION with a manifest; the directory."""
+    draft = draft or Draft()
+    identity = ServableId(name, version)
+    directory = version_directory(root, identity)
+    fill(directory, draft.files or {"model.py": HALF_PLUS_TWO})
+    Manifest(
+        id=identity,
+        platform=draft.platform,
+        signatures={SERVING_DEFAULT: draft.signature},
+        files=describe_files(directory),
+        created_at="2026-01-01T00:00:00Z",
+        event_time=draft.event_time,
+        example={"x": 1.0} if draft.example is None else draft.example,
+        metadata=draft.metadata or {},
+    ).write(directory)
+    return directory
+
+
+def digest_of(directory: Path) -> str:
+    return read_manifest(directory)[1]
+
+
+@dataclass(frozen=True)
+class Validator:
+    """A validator's key pair, and what it signs with it."""
+
+    private: Path
+    public: Path
+
+    def sign(self, directory: Path, *, allowed: bool = True, valid_for: timedelta = timedelta(days=30)) -> Path:
+        """A verdict beside the directory, for its manifest as it is now."""
+        manifest, digest = read_manifest(directory)
+        now = datetime.now(UTC)
+        verdict = Verdict(
+            id=manifest.id,
+            manifest_digest=digest,
+            outcome=Outcome.PASS if allowed else Outcome.FAIL,
+            allowed=allowed,
+            sentence="It is as good as the one before." if allowed else "It is worse than the one before.",
+            gates=(),
+            first=True,
+            baseline=None,
+            data_digest="0" * 64,
+            config_digest="0" * 64,
+            tool_version="0.1.0",
+            issued_at=(now + min(valid_for, timedelta()) - timedelta(seconds=1)).isoformat(),
+            expires_at=(now + valid_for).isoformat(),
+        )
+        path = verdict_path(directory)
+        write_verdict(verdict, path, load_private_key(self.private))
+        return path
+
+
+def make_validator(folder: Path, name: str = "validator") -> Validator:
+    validator = Validator(folder / f"{name}.key", folder / f"{name}.pub")
+    make_keys(validator.private, validator.public)
+    return validator
+
+
+def flip(path: Path, position: int) -> None:
+    """Flips one bit of one byte."""
+    data = bytearray(path.read_bytes())
+    data[position] ^= 1
+    path.write_bytes(bytes(data))
+
+
+def edit_manifest(directory: Path, **changes: Any) -> None:
+    """Rewrites keys of a manifest, whose digest changes with them."""
+    path = directory / "manifest.json"
+    document = json.loads(path.read_text())
+    path.write_text(json.dumps({**document, **changes}))
