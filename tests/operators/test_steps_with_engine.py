@@ -7,6 +7,7 @@ import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 from tests.support.eventually import eventually
 from tests.support.releases import BETTER, NONSENSE, RAISES, UNLOADABLE, Doors, World, engine, make_world, traffic
@@ -28,6 +29,7 @@ from tidegate_serving.contract.errors import (
     NotAdmitted,
     NotFound,
     PermissionRefused,
+    Refused,
     Tampered,
     TidegateError,
     Unavailable,
@@ -70,7 +72,7 @@ def available(doors: Doors, name: str) -> list[int]:
 
 def answered_by(doors: Doors, name: str) -> int:
     with Client(doors.grpc) as client:
-        return client.predict(name, {"x": [0.5], "kind": ["a"]}).version
+        return client.predict(name, {"x": np.array([0.5], dtype=np.float32), "kind": ["a"]}).version
 
 
 def serve_first(doors: Doors, world: World, name: str) -> Path:
@@ -144,7 +146,7 @@ def test_a_version_without_a_verdict_or_with_one_that_denies_is_refused(doors: D
     with pytest.raises(NotAdmitted, match=r"2\.verdict\.json"):
         push(directory=second, control=doors.control)
     world.admit(second, allowed=False)
-    with pytest.raises(NotAdmitted, match="made for a test"):
+    with pytest.raises(Refused, match="made for a test"):
         push(directory=second, control=doors.control)
     assert available(doors, name) == [1]
 

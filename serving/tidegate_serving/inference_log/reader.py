@@ -13,7 +13,8 @@ from tidegate_serving.contract.log_record import FORMAT, FORMAT_KEY
 from tidegate_serving.contract.servable import check_name
 
 _HIVE = (
-    "hive_partitioning = true, hive_types = {'model': VARCHAR, 'version': BIGINT, 'date': DATE}, union_by_name = true"
+    "hive_partitioning = true, union_by_name = true, "
+    "hive_types = {'model': 'VARCHAR', 'version': 'BIGINT', 'date': 'DATE'}"
 )
 _EMPTY = (
     "SELECT NULL::VARCHAR AS request_id, NULL::INTEGER AS row, NULL::VARCHAR AS role, NULL::INTEGER AS status, "
