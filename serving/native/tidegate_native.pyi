@@ -10,6 +10,23 @@ from typing import Any, final
 
 import numpy as np
 
+__all__ = [
+    "Batch",
+    "Batching",
+    "DataPlane",
+    "LogBlock",
+    "Publish",
+    "Result",
+    "Retire",
+    "SetLabels",
+    "SetLog",
+    "SetTee",
+    "Settings",
+    "Signature",
+    "TensorSpec",
+    "__version__",
+]
+
 __version__: str
 
 @final

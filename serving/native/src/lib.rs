@@ -18,6 +18,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// The native data plane: what happens per request.
 #[pymodule]
+#[pyo3(name = "_native")]
 mod tidegate_native {
     #[pymodule_export]
     use crate::batch::{Batch, Outcome};

@@ -1,0 +1,38 @@
+"""The native data plane, as `tidegate_native.pyi` beside this folder describes it.
+
+Everything comes from the extension module `_native`; `tidegate_serving.requests` is the only importer.
+"""
+
+from ._native import (
+    Batch,
+    Batching,
+    DataPlane,
+    LogBlock,
+    Publish,
+    Result,
+    Retire,
+    SetLabels,
+    SetLog,
+    SetTee,
+    Settings,
+    Signature,
+    TensorSpec,
+    __version__,
+)
+
+__all__ = [
+    "Batch",
+    "Batching",
+    "DataPlane",
+    "LogBlock",
+    "Publish",
+    "Result",
+    "Retire",
+    "SetLabels",
+    "SetLog",
+    "SetTee",
+    "Settings",
+    "Signature",
+    "TensorSpec",
+    "__version__",
+]

@@ -1,0 +1,1 @@
+../../tidegate_native.pyi
