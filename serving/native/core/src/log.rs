@@ -157,7 +157,8 @@ impl Log {
                     blocks.push(LogBlock::new(record.endpoint.clone(), layout));
                     blocks.len() - 1
                 });
-                let before = blocks[index].byte_size();
+                // An empty block has bytes of its own (first offsets of strings), which `hand_over` takes off again.
+                let before = found.map_or(0, |known| blocks[known].byte_size());
                 blocks[index].append(&record, at..end, outputs.map(|_| part), clock);
                 let grown = (blocks[index].byte_size() - before) as u64;
                 self.metrics.log_waiting_bytes.fetch_add(grown, Ordering::Relaxed);
