@@ -1,0 +1,32 @@
+"""Pushes of version directories through the control port, in one line."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from tests.support.versions import digest_of
+
+from tidegate_serving.contract.servable import State
+from tidegate_serving.control_client import Aspired, ControlClient, Tee
+
+
+def push(
+    control: ControlClient,
+    *directories: Path,
+    labels: Mapping[str, int] | None = None,
+    tee: Tee | None = None,
+) -> int:
+    """Makes exactly these versions of one servable wanted; the revision."""
+    versions = [Aspired(int(path.name), path, digest_of(path)) for path in directories]
+    name = directories[0].parent.name
+    return control.set_aspired(name, versions, labels=labels or {}, tee=tee, requested_by="test", reason="test")
+
+
+def push_and_wait(
+    control: ControlClient, *directories: Path, labels: Mapping[str, int] | None = None, tee: Tee | None = None
+) -> None:
+    """Pushes, then waits until every version is AVAILABLE."""
+    push(control, *directories, labels=labels, tee=tee)
+    for path in directories:
+        control.wait_until(path.parent.name, int(path.name), State.AVAILABLE, 30)

@@ -1,0 +1,123 @@
+"""An engine as a process of its own, as users run it: started from a config file, stopped by its own process id."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from tests.support.eventually import eventually
+
+from tidegate_serving.client import Client
+from tidegate_serving.control_client import ControlClient
+
+ANY = "127.0.0.1:0"
+
+
+def free_port() -> int:
+    """A port that nobody listens on now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def to_toml(values: Mapping[str, Any]) -> str:
+    """Scalars, lists and one level of tables, which is all that an engine's config has at the top."""
+    lines = [f"{key} = {json.dumps(value)}" for key, value in values.items() if not isinstance(value, Mapping)]
+    for key, value in values.items():
+        if isinstance(value, Mapping):
+            lines += [f"[{key}]", *(f"{name} = {json.dumps(item)}" for name, item in value.items())]
+    return "\n".join(lines) + "\n"
+
+
+class EngineProcess:
+    """`python -m tidegate_serving.server`; a context manager that leaves nothing running."""
+
+    def __init__(self, folder: Path, **values: Any) -> None:
+        self.folder = folder
+        folder.mkdir(parents=True, exist_ok=True)
+        self.ready_file = folder / "ready.json"
+        self.errors = folder / "stderr.txt"
+        self.config = folder / "engine.toml"
+        addresses = {"grpc_address": ANY, "rest_address": ANY, "control_address": ANY}
+        plain = {key: self._plain(value) for key, value in {**addresses, **values}.items()}
+        self.config.write_text(to_toml(plain))
+        self.process: subprocess.Popen[bytes] | None = None
+        self.addresses: dict[str, Any] = {}
+
+    @staticmethod
+    def _plain(value: Any) -> Any:
+        if isinstance(value, Path):
+            return str(value)
+        return [str(item) for item in value] if isinstance(value, tuple | list) else value
+
+    def launch(self) -> Self:
+        """Starts the process and does not wait for it."""
+        command = [sys.executable, "-m", "tidegate_serving.server", "--config", str(self.config)]
+        command += ["--ready-file", str(self.ready_file)]
+        env = {key: value for key, value in os.environ.items() if not key.startswith("TIDEGATE_")}
+        with self.errors.open("ab") as errors:
+            self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=errors, env=env)
+        return self
+
+    def start(self) -> Self:
+        """Starts the process and waits for its ready file."""
+        self.launch()
+        eventually(lambda: self.ready_file.exists() or self._ended(), 60)
+        assert self.ready_file.exists(), self.said()
+        self.addresses = json.loads(self.ready_file.read_text())
+        assert self.process is not None
+        assert self.addresses["pid"] == self.process.pid
+        return self
+
+    def said(self) -> str:
+        """What it wrote to its error stream so far."""
+        return self.errors.read_text(errors="replace")
+
+    def terminate(self) -> None:
+        """Sends SIGTERM and does not wait."""
+        assert self.process is not None
+        os.kill(self.process.pid, signal.SIGTERM)
+
+    def wait(self, seconds: float = 60) -> int:
+        """Its exit status once it has ended."""
+        assert self.process is not None
+        return self.process.wait(seconds)
+
+    def stop(self) -> int:
+        """Ends it as a user would; its exit status."""
+        self.terminate()
+        return self.wait()
+
+    def client(self) -> Client:
+        return Client(self.addresses["grpc"])
+
+    def control(self) -> ControlClient:
+        return ControlClient(self.addresses["control"])
+
+    def _ended(self) -> bool:
+        return self.process is None or self.process.poll() is not None
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if not self._ended():
+            assert self.process is not None
+            self.terminate()
+            try:
+                self.wait(30)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.wait(30)
+        if kind is not None:
+            print(self.said()[-8000:])
