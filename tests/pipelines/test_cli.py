@@ -8,41 +8,16 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+from tests.support.command import Command, Done
 from tests.support.releases import EXAMPLE, HONEST, SIGNATURE, rows
 
-from tidegate_pipelines.cli import main
 from tidegate_serving.contract.manifest import read_manifest
 
 TRACEBACK = "Traceback"
-
-
-@dataclass(frozen=True)
-class Done:
-    """How a command ended."""
-
-    returncode: int
-    stdout: str
-    stderr: str
-
-
-class Command:
-    """Runs `tidegate` in this process, as the console script would."""
-
-    def __init__(self, patch: pytest.MonkeyPatch, capture: pytest.CaptureFixture[str]) -> None:
-        self._patch, self._capture = patch, capture
-
-    def __call__(self, *arguments: str | Path) -> Done:
-        self._capture.readouterr()
-        self._patch.setattr(sys, "argv", ["tidegate", *map(str, arguments)])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        printed = self._capture.readouterr()
-        return Done(int(ended.value.code or 0), printed.out, printed.err)
 
 
 @pytest.fixture

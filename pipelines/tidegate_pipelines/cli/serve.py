@@ -5,6 +5,8 @@ In come options, a TOML file and `TIDEGATE_*` variables, as one `EngineConfig`; 
 
 from __future__ import annotations
 
+import logging
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -66,6 +68,7 @@ def serve(
     from tidegate_serving.config import EngineConfig
     from tidegate_serving.server import run
 
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s", stream=sys.stderr)
     overrides = {
         "repository": repository,
         "roots": tuple(path.absolute() for path in root) if root else None,

@@ -50,8 +50,12 @@ def status(
     if not found.servables:
         say("nothing is served yet: publish, validate and push a version")
         return
-    columns = ("model", "version", "state", "labels", "since (UTC)", "error")
+    columns = ("model", "version", "state", "labels", "since (UTC)")
     show_table("", columns, [row for servable in found.servables for row in _rows(servable)])
+    for servable in found.servables:
+        for version in servable.versions:
+            if version.error_code:
+                say(f"{servable.servable}:{version.version} {version.error_code}: {version.error_message}")
 
 
 def _rows(servable: ServableStatus) -> Iterator[tuple[str, ...]]:
@@ -60,8 +64,7 @@ def _rows(servable: ServableStatus) -> Iterator[tuple[str, ...]]:
         if servable.tee is not None and servable.tee.version == version.version:
             labels.append(f"tee {servable.tee.fraction:g}")
         since = datetime.fromtimestamp(version.since_us / 1e6, UTC).strftime("%Y-%m-%d %H:%M:%S")
-        error = f"{version.error_code}: {version.error_message}" if version.error_code else ""
-        yield servable.servable, str(version.version), version.state.name, ", ".join(labels), since, error
+        yield servable.servable, str(version.version), version.state.name, ", ".join(labels), since
 
 
 def _document(found: EngineStatus) -> dict[str, object]:

@@ -1,0 +1,141 @@
+"""The `tidegate` command against an engine that `tidegate serve` started: status, predict, push, promote, rollback."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.support.command import Command
+from tests.support.releases import BETTER, UNLOADABLE, Doors, World, engine, make_world, traffic
+
+from tidegate_serving.contract.repository import verdict_path
+
+ROW = '{"x": 0.25, "kind": "a"}'
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> World:
+    return make_world(tmp_path_factory.mktemp("world"))
+
+
+@pytest.fixture(scope="module")
+def doors(world: World) -> Iterator[Doors]:
+    with engine(world) as doors:
+        yield doors
+
+
+@pytest.fixture
+def tidegate(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], doors: Doors) -> Command:
+    """The command with the engine's addresses in its environment."""
+    monkeypatch.setenv("TIDEGATE_CONTROL_ADDRESS", doors.control)
+    monkeypatch.setenv("TIDEGATE_GRPC_ADDRESS", doors.grpc)
+    return Command(monkeypatch, capsys)
+
+
+def serve_first(tidegate: Command, world: World, name: str) -> None:
+    assert tidegate("push", world.admitted(1, name=name)).stdout == f"{name}:1 is available\n"
+    assert tidegate("promote", name, "1").stdout == f"{name}:1 is stable\n"
+
+
+def test_a_version_is_pushed_tried_promoted_and_rolled_back(tidegate: Command, world: World, doors: Doors) -> None:
+    serve_first(tidegate, world, "walk")
+    second = world.admitted(2, BETTER, name="walk")
+    assert tidegate("push", second).stdout == "walk:2 is available beside version 1\n"
+    assert json.loads(tidegate("predict", "walk", "--json", ROW).stdout)["version"] == 1
+    with traffic(doors.grpc, "walk"):
+        tried = tidegate("canary", "walk", "2", "--pairs", "20", "--within", "30")
+    assert tried.stdout.startswith("PASS The canary walk:2 answered")
+    assert tidegate("promote", "walk", "2").stdout == "walk:2 is stable; unloaded 1\n"
+    assert json.loads(tidegate("predict", "walk", "--json", ROW).stdout)["version"] == 2
+    assert tidegate("rollback", "walk").stdout == "walk:1 is stable again\n"
+    assert json.loads(tidegate("predict", "walk", "--json", ROW).stdout)["version"] == 1
+
+
+def test_a_refused_push_is_one_sentence_and_exit_status_1(tidegate: Command, world: World) -> None:
+    serve_first(tidegate, world, "refused")
+    directory = world.publish(2, name="refused")
+    done = tidegate("push", directory)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert str(verdict_path(directory)) in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_canary_without_traffic_is_a_no(tidegate: Command, world: World) -> None:
+    serve_first(tidegate, world, "quiet")
+    tidegate("push", world.admitted(2, name="quiet"))
+    done = tidegate("canary", "quiet", "2", "--pairs", "5", "--within", "0.5")
+    assert done.returncode == 1
+    assert "0 of 5" in done.stderr
+
+
+def test_predict_takes_a_row_rows_and_columns(tidegate: Command, world: World, tmp_path: Path) -> None:
+    serve_first(tidegate, world, "asked")
+    answer = json.loads(tidegate("predict", "asked", "--json", ROW).stdout)
+    assert answer == {"model": "asked", "version": 1, "outputs": {"p": [0.25]}}
+    rows = tmp_path / "rows.json"
+    rows.write_text('[{"x": 0.25, "kind": "a"}, {"x": 0.5, "kind": "b"}]')
+    assert json.loads(tidegate("predict", "asked", "--file", rows).stdout)["outputs"] == {"p": [0.25, 0.5]}
+    columns = '{"x": [0.5, 0.75], "kind": ["a", "a"]}'
+    found = tidegate("predict", "asked", "--json", columns, "--version", "1").stdout
+    assert json.loads(found)["outputs"] == {"p": [0.5, 0.75]}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("nobody", "--json", ROW), "nobody"),
+        (("wrong", "--json", '{"x": 1}'), "input 'kind' is missing: the model takes"),
+        (("wrong", "--json", '{"x": 1, "kind": "a", "y": 2}'), "input 'y' is unknown"),
+        (("wrong", "--json", '{"x": "much", "kind": "a"}'), "input 'x' wants float32"),
+        (("wrong", "--json", '[{"x": 1, "kind": "a"}, {"x": 2}]'), "do not have the same inputs"),
+        (("wrong", "--json", ROW, "--version", "7"), "7"),
+        (("wrong", "--json", ROW, "--signature", "other"), "no signature 'other'"),
+    ],
+)
+def test_a_question_that_makes_no_sense_is_named(
+    tidegate: Command, world: World, arguments: tuple[str, ...], words: str
+) -> None:
+    if not (world.repository / "wrong").exists():
+        serve_first(tidegate, world, "wrong")
+    done = tidegate("predict", *arguments)
+    assert done.returncode == 2
+    assert words in done.stderr
+
+
+def test_status_shows_states_labels_and_addresses(tidegate: Command, world: World, doors: Doors) -> None:
+    serve_first(tidegate, world, "shown")
+    shown = tidegate("status", "shown").stdout
+    assert doors.grpc in shown
+    assert str(world.log) in shown
+    row = next(line for line in shown.splitlines() if line.strip().startswith("shown"))
+    assert row.split()[1:4] == ["1", "AVAILABLE", "stable"]
+    document = json.loads(tidegate("status", "shown", "--json").stdout)
+    assert document["format"] == "tidegate.status/1"
+    assert [version["version"] for version in document["servables"][0]["versions"]] == [1]
+    assert "nothing" not in tidegate("status").stdout
+
+
+def test_status_tells_why_a_version_failed(tidegate: Command, world: World) -> None:
+    serve_first(tidegate, world, "failing")
+    assert tidegate("push", world.admitted(2, UNLOADABLE, name="failing")).returncode == 1
+    assert "failing:2 model_failed:" in tidegate("status", "failing").stdout
+
+
+def test_the_status_of_an_unknown_model_is_a_mistake(tidegate: Command) -> None:
+    done = tidegate("status", "nobody")
+    assert done.returncode == 2
+    assert "knows no model 'nobody'" in done.stderr
+
+
+def test_a_port_in_use_is_a_mistake_that_names_the_address(world: World, doors: Doors, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "tidegate_pipelines.cli", "serve", "--root", str(tmp_path)]
+    command += ["--trusted-key", str(world.public_key)]
+    taken = ["--grpc-address", doors.grpc, "--rest-address", "127.0.0.1:0", "--control-address", "127.0.0.1:0"]
+    done = subprocess.run([*command, *taken], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 2
+    assert doors.grpc in done.stderr
+    assert "Traceback" not in done.stderr
