@@ -1,0 +1,176 @@
+"""DAG runs in Airflow's own process: the flights DAG on a tiny model and a real engine, and what says no."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.support.eventually import eventually
+from tests.support.releases import BETTER, CRASHES, Doors, World, engine, make_world, traffic
+
+from tidegate_pipelines.airflow_runner import AirflowRunner, DagResult
+from tidegate_serving.contract.errors import NotFound, Unavailable
+from tidegate_serving.contract.repository import report_directory, verdict_path
+from tidegate_serving.contract.servable import State
+from tidegate_serving.control_client import ControlClient
+
+FLIGHTS = Path(__file__).resolve().parents[2] / "dags" / "flights_release.py"
+
+RETRYING = """
+from datetime import UTC, datetime, timedelta
+from airflow.sdk import DAG
+from tidegate.airflow import RollbackOperator, ServeModelOperator
+
+patient = {"retries": 3, "retry_delay": timedelta(seconds=600)}
+with DAG("retrying", schedule=None, start_date=datetime(2026, 1, 1, tzinfo=UTC), default_args=patient,
+         params={"directory": "", "servable": ""}) as dag:
+    ServeModelOperator(task_id="serve", directory="{{ params.directory }}") >> RollbackOperator(
+        task_id="rollback", servable="{{ params.servable }}")
+"""
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> World:
+    return make_world(tmp_path_factory.mktemp("world"))
+
+
+@pytest.fixture(scope="module")
+def doors(world: World) -> Iterator[Doors]:
+    with engine(world) as doors:
+        yield doors
+
+
+@pytest.fixture(scope="module")
+def home(world: World) -> Path:
+    return world.root / "airflow"
+
+
+@pytest.fixture(scope="module")
+def runner(home: Path) -> Iterator[AirflowRunner]:
+    """Airflow over a folder with the flights DAG and one whose tasks would be retried."""
+    dags = home / "dags"
+    dags.mkdir(parents=True)
+    (dags / FLIGHTS.name).write_text(FLIGHTS.read_text())
+    (dags / "retrying.py").write_text(RETRYING)
+    (dags / "broken.py").write_text("import a_module_that_is_not_there\n")
+    (dags / "none.py").write_text("x = 1\n")
+    with AirflowRunner(home, dags) as runner:
+        yield runner
+
+
+class Release:
+    """Runs the flights DAG on a version of the tiny model."""
+
+    def __init__(self, runner: AirflowRunner, home: Path, world: World, doors: Doors) -> None:
+        self._runner, self._home, self._world = runner, home, world
+        host, _, port = doors.control.rpartition(":")
+        self.connections = {"tidegate_default": {"conn_type": "tidegate", "host": host, "port": int(port)}}
+
+    def __call__(self, directory: Path, **conf: Any) -> DagResult:
+        given = {
+            "directory": str(directory),
+            "held_out": str(self._world.held_out),
+            "private_key": str(self._world.private_key),
+            "canary": {"pairs": 20, "within_seconds": 30},
+        }
+        return self._runner.run(self._home / "dags" / FLIGHTS.name, {**given, **conf}, self.connections)
+
+
+@pytest.fixture(scope="module")
+def release(runner: AirflowRunner, home: Path, world: World, doors: Doors) -> Release:
+    return Release(runner, home, world, doors)
+
+
+def query(home: Path, text: str) -> list[tuple[Any, ...]]:
+    with sqlite3.connect(home / "airflow.db") as connection:
+        return connection.execute(text).fetchall()
+
+
+def available(doors: Doors, name: str) -> list[int]:
+    with ControlClient(doors.control) as client:
+        found = client.status(name).servable(name)
+    return [] if found is None else [v.version for v in found.versions if v.state is State.AVAILABLE]
+
+
+def test_a_release_walks_through_all_four_tasks_and_xcom_carries_the_verdict_only(
+    release: Release, world: World, doors: Doors, home: Path
+) -> None:
+    first = world.publish(1, name="walk")
+    done = release(first)
+    assert done.ok, done.reason
+    assert available(doors, "walk") == [1]
+    second = world.publish(2, BETTER, name="walk")
+    with traffic(doors.grpc, "walk") as versions:
+        done = release(second)
+        assert done.ok, done.reason
+        seen = len(versions)
+        eventually(lambda: len(versions) > seen + 2)
+    assert versions[-1] == 2
+    assert available(doors, "walk") == [2]
+    carried = [
+        (task, key, json.loads(value)) for task, key, value in query(home, "select task_id, key, value from xcom")
+    ]
+    values = {(task, key): value for task, key, value in carried if not key.startswith("_link_")}
+    assert values.keys() == {("validate", "return_value")}
+    assert {frozenset(value) for _, key, value in carried if key == "return_value"} == {
+        frozenset({"verdict_path", "verdict_digest"})
+    }
+    assert {value["verdict_path"] for _, key, value in carried if key == "return_value"} == {
+        str(verdict_path(first)),
+        str(verdict_path(second)),
+    }
+    links = {value for _, key, value in carried if key.startswith("_link_")}
+    assert links == {(report_directory(path) / "index.html").as_uri() for path in (first, second)}
+
+
+def test_a_version_that_crashes_is_refused_with_one_sentence_and_the_old_one_serves(
+    release: Release, world: World, doors: Doors
+) -> None:
+    assert release(world.publish(1, name="crash")).ok
+    done = release(world.publish(2, CRASHES, name="crash"))
+    assert (done.state, done.failed_task) == ("failed", "validate")
+    assert done.reason
+    assert "\n" not in done.reason
+    assert "crash" in done.reason.lower() or "died" in done.reason.lower(), done.reason
+    assert available(doors, "crash") == [1]
+
+
+def test_a_canary_without_traffic_fails_its_task_and_leaves_nothing(
+    release: Release, world: World, doors: Doors
+) -> None:
+    assert release(world.publish(1, name="quiet")).ok
+    done = release(world.publish(2, BETTER, name="quiet"), canary={"pairs": 5, "within_seconds": 1})
+    assert (done.state, done.failed_task) == ("failed", "canary")
+    assert "0 of 5" in str(done.reason)
+    eventually(lambda: available(doors, "quiet") == [1])
+
+
+def test_a_refusal_is_not_retried_though_the_dag_asks_for_retries(
+    runner: AirflowRunner, release: Release, world: World, home: Path
+) -> None:
+    directory = world.publish(1, name="patient")
+    done = runner.run(home / "dags" / "retrying.py", {"directory": str(directory)}, release.connections)
+    assert (done.state, done.failed_task) == ("failed", "serve")
+    assert "1.verdict.json" in str(done.reason)
+    assert done.seconds < 60.0
+    tries = query(home, "select task_id, state, try_number, max_tries from task_instance where dag_id = 'retrying'")
+    assert ("serve", "failed", 1, 3) in tries
+
+
+def test_missing_parameters_and_files_fail_with_their_names(release: Release, world: World) -> None:
+    done = release(world.repository / "nobody" / "1")
+    assert done.failed_task == "validate"
+    assert "nobody/1 has no manifest.json" in str(done.reason)
+
+
+def test_a_file_that_holds_no_dag_is_named(runner: AirflowRunner, home: Path) -> None:
+    with pytest.raises(Unavailable, match="a_module_that_is_not_there"):
+        runner.run(home / "dags" / "broken.py", {})
+    with pytest.raises(Unavailable, match="0 DAGs"):
+        runner.run(home / "dags" / "none.py", {})
+    with pytest.raises(NotFound, match=r"missing\.py is missing"):
+        runner.run(home / "dags" / "missing.py", {})

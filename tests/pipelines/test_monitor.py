@@ -1,0 +1,104 @@
+"""The skew loop on the log of a real engine: what looks as in training is kept, a wrong unit alerts."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+import pytest
+from tests.support.eventually import eventually
+from tests.support.releases import Doors, World, engine, make_world
+
+from tidegate_operators.steps import promote, push
+from tidegate_pipelines.monitor import Action, Observation, Watch, action_for, monitor, observe
+from tidegate_serving.client import Client
+from tidegate_serving.contract.errors import FailedPrecondition, InvalidInput
+from tidegate_serving.contract.verdict import Outcome
+from tidegate_serving.inference_log.reader import connect
+
+ROWS = 2000
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> World:
+    return make_world(tmp_path_factory.mktemp("world"))
+
+
+@pytest.fixture(scope="module")
+def doors(world: World) -> Iterator[Doors]:
+    with engine(world) as doors:
+        yield doors
+
+
+def logged(world: World, name: str) -> int:
+    with connect(world.log) as connection:
+        row = connection.execute("SELECT count(*) FROM log WHERE model = ?", [name]).fetchone()
+    return int(row[0])
+
+
+def serve(world: World, doors: Doors, name: str, factor: float) -> Watch:
+    """A version that gets ordinary traffic with `x` in another unit, all of it in the log."""
+    push(directory=world.admitted(1, name=name), control=doors.control)
+    promote(control=doors.control, servable=name, version=1)
+    random = np.random.default_rng(3)
+    with Client(doors.grpc) as client:
+        for _ in range(ROWS // 50):
+            x = (random.random(50) * factor).astype(np.float32)
+            client.predict(name, {"x": x, "kind": random.choice([b"a", b"b"], 50).astype(object)})
+    eventually(lambda: logged(world, name) == ROWS)
+    return Watch(doors.control, name, world.root / "skew" / name)
+
+
+def test_traffic_as_in_training_is_kept_and_a_wrong_unit_alerts(world: World, doors: Doors) -> None:
+    seen: list[Observation] = []
+    stop = threading.Event()
+
+    def hear(observation: Observation) -> None:
+        seen.append(observation)
+        stop.set()
+
+    for watch in (serve(world, doors, "right", 1.0), serve(world, doors, "wrong", 0.1)):
+        stop.clear()
+        monitor(watch, hear, stop)
+    assert [observation.action for observation in seen] == [Action.KEEP, Action.ALERT]
+    assert seen[0].sentences == ()
+    (sentence,) = seen[1].sentences
+    assert "`x`" in sentence
+    assert "times those of training" in sentence
+    assert seen[1].skew.page is not None
+    assert seen[1].skew.page.is_file()
+
+
+def test_a_window_ends_when_it_is_asked_for(world: World, doors: Doors) -> None:
+    watch = serve(world, doors, "windows", 1.0)
+    yesterday = datetime.now(UTC) - timedelta(days=1)
+    empty = observe(watch, yesterday)
+    assert (empty.since, empty.until) == (yesterday - watch.window, yesterday)
+    assert empty.skew.report.rows == 0
+    assert empty.action is Action.WARN
+
+
+def test_nothing_served_is_an_error_and_no_report(world: World, doors: Doors) -> None:
+    with pytest.raises(FailedPrecondition, match="nothing serves"):
+        observe(Watch(doors.control, "nobody", world.root / "skew"), datetime.now(UTC))
+
+
+@pytest.mark.parametrize(
+    ("outcome", "action"),
+    [
+        (Outcome.PASS, Action.KEEP),
+        (Outcome.WARN, Action.WARN),
+        (Outcome.INCONCLUSIVE, Action.WARN),
+        (Outcome.FAIL, Action.ALERT),
+        (Outcome.ERROR, Action.ALERT),
+    ],
+)
+def test_what_cannot_be_told_is_never_kept_quiet(outcome: Outcome, action: Action) -> None:
+    assert action_for(outcome) is action
+
+
+def test_a_watch_that_makes_no_sense_is_refused(world: World) -> None:
+    with pytest.raises(InvalidInput, match="more than nothing"):
+        Watch("127.0.0.1:1", "m", world.root, every=0.0)
