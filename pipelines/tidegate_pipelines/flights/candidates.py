@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tidegate_pipelines.flights.conversion import largest_difference, to_onnx
-from tidegate_pipelines.flights.features import CATEGORIES, LABEL, NUMBERS, PROBABILITY, signature
+from tidegate_pipelines.flights.features import CATEGORIES, FEATURES, LABEL, NUMBERS, PROBABILITY, signature
 from tidegate_pipelines.flights.models import gradient_boosting, logistic_regression
 from tidegate_serving.contract.signature import Signature
 
@@ -40,7 +40,7 @@ def train_logistic(training: pd.DataFrame, files: Path) -> Candidate:
     """Logistic regression as a skops file, platform sklearn."""
     import skops.io
 
-    model = logistic_regression().fit(training, training[LABEL])
+    model = logistic_regression().fit(training[list(FEATURES)], training[LABEL])
     files.mkdir(parents=True)
     skops.io.dump(model, files / SKOPS_FILE)
     outputs = json.dumps({PROBABILITY: "predict_proba[:,1]"})

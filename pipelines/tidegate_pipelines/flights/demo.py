@@ -6,18 +6,19 @@ its exit status says whether all of it held.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tidegate_pipelines.airflow_runner import AirflowRunner
+from tidegate_pipelines.flights.data import Flights, read_flights
 from tidegate_pipelines.flights.engine_log import count_primary_rows, wait_until_settled
 from tidegate_pipelines.flights.engine_process import Addresses, EngineProcess
 from tidegate_pipelines.flights.folders import Folders
 from tidegate_pipelines.flights.options import DemoOptions
-from tidegate_pipelines.flights.releases import Refusal, Releases, dag_file
+from tidegate_pipelines.flights.releases import DagRunner, Refusal, Releases, dag_file
 from tidegate_pipelines.flights.stages.candidates import try_candidates
 from tidegate_pipelines.flights.stages.prepare import prepare
 from tidegate_pipelines.flights.stages.release import release, version_states
@@ -32,9 +33,16 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 
-def run_demo(options: DemoOptions, console: Console | None = None) -> int:
+def run_demo(
+    options: DemoOptions,
+    *,
+    console: Console | None = None,
+    read: Callable[[], Flights] = read_flights,
+    runner: AbstractContextManager[DagRunner] | None = None,
+) -> int:
     """Runs all of it; 0 if everything held, else 1. No process of the demo stays, but an engine that shall be kept.
 
+    `read` gives the flights and `runner` runs the release's DAG; tests hand in fewer flights and no Airflow. Raises
     InvalidInput for a folder that holds something else.
     """
     from rich.console import Console
@@ -44,7 +52,8 @@ def run_demo(options: DemoOptions, console: Console | None = None) -> int:
     folders.clean()
     try:
         with ExitStack() as stack:
-            return _Demo(options, folders, story, stack).run()
+            dags = stack.enter_context(runner or AirflowRunner(folders.airflow, dag_file().parent))
+            return _Demo(options, folders, story, stack).run(read, dags)
     except TidegateError as error:
         story.bad(error.message)
         return 1
@@ -67,15 +76,14 @@ class _Demo:
         self._options, self._folders, self._story, self._stack = options, folders, story, stack
         self._through = False
 
-    def run(self) -> int:
+    def run(self, read: Callable[[], Flights], dags: DagRunner) -> int:
         """The exit status."""
         options, story = self._options, self._story
-        airflow = self._stack.enter_context(AirflowRunner(self._folders.airflow, dag_file().parent))
         story.step(1, "Train on January to May and publish to a model repository")
-        prepared = prepare(options, self._folders, story)
+        prepared = prepare(options, read(), self._folders, story)
 
         story.step(2, "Start the engine and release version 1 through Airflow")
-        running = self._start_engine(airflow)
+        running = self._start_engine(dags)
         control = running.addresses.control
         release(1, running.releases, control, story)
 
@@ -103,12 +111,12 @@ class _Demo:
         story.step(7, "Sum up")
         return self._sum_up(running, canary, refused, days, (sent, *days.replays))
 
-    def _start_engine(self, airflow: AirflowRunner) -> _Running:
+    def _start_engine(self, dags: DagRunner) -> _Running:
         engine = EngineProcess(self._folders.engine, self._folders.repository, self._folders.public_key)
         self._stack.callback(self._end, engine)
         addresses = engine.start()
         self._story.good(f"the engine serves gRPC at {addresses.grpc} and REST at {addresses.rest}")
-        releases = Releases(airflow, self._folders, addresses.control)
+        releases = Releases(dags, self._folders, addresses.control)
         return _Running(engine, addresses, releases, TrafficMaker(self._folders, addresses))
 
     def _end(self, engine: EngineProcess) -> None:

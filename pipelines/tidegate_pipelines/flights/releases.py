@@ -10,9 +10,9 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
-from tidegate_pipelines.airflow_runner import AirflowRunner, DagResult
+from tidegate_pipelines.airflow_runner import DagResult
 from tidegate_pipelines.flights.folders import Folders
 from tidegate_serving.contract.errors import NotFound
 from tidegate_serving.contract.repository import report_directory, verdict_path
@@ -43,10 +43,19 @@ class Refusal:
         return {"version": self.version, "gate": self.gate, **found, "sentence": self.sentence}
 
 
+class DagRunner(Protocol):
+    """Whatever runs a DAG file to its end, such as an `AirflowRunner`."""
+
+    def run(
+        self, dag_file: Path, conf: Mapping[str, Any], connections: Mapping[str, Mapping[str, Any]] | None = None
+    ) -> DagResult:
+        """How the run ended."""
+
+
 class Releases:
     """Runs `dags/flights_release.py` for one version after another against one engine."""
 
-    def __init__(self, runner: AirflowRunner, folders: Folders, control: str) -> None:
+    def __init__(self, runner: DagRunner, folders: Folders, control: str) -> None:
         self._runner, self._folders = runner, folders
         host, _, port = control.rpartition(":")
         self._connections = {CONNECTION: {"conn_type": "tidegate", "host": host, "port": int(port)}}

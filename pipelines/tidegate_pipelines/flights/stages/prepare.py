@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from tidegate_pipelines.flights import expected
 from tidegate_pipelines.flights.candidates import Candidate, train_boosting, train_logistic
-from tidegate_pipelines.flights.data import Flights, read_flights
+from tidegate_pipelines.flights.data import Flights
 from tidegate_pipelines.flights.features import EVENT_TIME
 from tidegate_pipelines.flights.folders import Folders
 from tidegate_pipelines.flights.mistakes import Mistake, train_mistaken
@@ -43,9 +43,8 @@ class Prepared:
     june_rows: int
 
 
-def prepare(options: DemoOptions, folders: Folders, story: Story) -> Prepared:
+def prepare(options: DemoOptions, flights: Flights, folders: Folders, story: Story) -> Prepared:
     """Everything that can be made before an engine runs."""
-    flights = read_flights()
     story.good(
         f"read {flights.rows_read:,} flights of 2013: {len(flights.training):,} to train on (January to 10 May), "
         f"{len(flights.held_out):,} held out (the rest of May), {len(flights.june):,} of June to send as traffic"

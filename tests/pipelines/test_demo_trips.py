@@ -1,0 +1,92 @@
+"""The three trips end to end: real processes, real gates, real clients, on fewer flights than the demo takes."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from rich.console import Console
+from tests.support.direct_runner import DirectRunner
+from tests.support.flights import all_flights
+
+from tidegate_pipelines.flights.data import Flights
+from tidegate_pipelines.flights.demo import run_demo
+from tidegate_pipelines.flights.features import EVENT_TIME
+from tidegate_pipelines.flights.options import DemoOptions
+from tidegate_pipelines.flights.stages.prepare import REPLAYED_DAY
+from tidegate_serving.contract.errors import InvalidInput
+
+DAY = 86400
+
+
+def fewer_flights() -> Flights:
+    """Every fourth flight to train on, every second to judge by, and three days of June around the replayed one."""
+    flights = all_flights()
+    noon = int(REPLAYED_DAY.timestamp())
+    june = flights.june[flights.june[EVENT_TIME].between(noon - 2 * DAY, noon + 2 * DAY)]
+    return Flights(
+        rows_read=flights.rows_read,
+        training=_every(flights.training, 2),
+        held_out=_every(flights.held_out, 2),
+        june=june.reset_index(drop=True),
+    )
+
+
+def _every(frame: pd.DataFrame, n: int) -> pd.DataFrame:
+    return frame.iloc[::n].reset_index(drop=True)
+
+
+def demo(folder: Path, **options: Any) -> tuple[int, dict[str, Any], str]:
+    """Exit status, summary and what was printed."""
+    printed = io.StringIO()
+    status = run_demo(
+        DemoOptions(folder=folder, **options),
+        console=Console(file=printed, width=200),
+        read=fewer_flights,
+        runner=DirectRunner(),
+    )
+    path = folder / "summary.json"
+    summary: dict[str, Any] = json.loads(path.read_text()) if path.is_file() else {}
+    return status, summary, printed.getvalue()
+
+
+def test_a_wrong_unit_is_kept_out_while_version_2_serves_and_every_answer_is_right(tmp_path: Path) -> None:
+    status, summary, told = demo(tmp_path / "demo", mistake="unit")
+    assert status == 0, told
+    assert summary["ok"] is True
+    assert summary["versions"] == {"1": "END", "2": "AVAILABLE"}
+    assert summary["requests"]["failed"] == summary["requests"]["wrong"] == 0
+    assert set(summary["requests"]["by_version"]) == {"1", "2"}
+    (refusal,) = summary["refused"]
+    assert (refusal["gate"], refusal["feature"]) == ("skew", "distance")
+    assert refusal["factor"] == pytest.approx(1.609, rel=0.01)
+    assert summary["wrong_unit_day"]["factor"] == pytest.approx(1.609, rel=0.01)
+    assert summary["log"]["eligible"] == summary["log"]["written"] > 2000
+    assert summary["log"]["dropped"] == 0
+    assert Path(summary["report"]).is_file()
+    assert all(f"{step}/7" in told for step in range(1, 8))
+
+
+def test_one_wrong_expected_value_makes_the_demo_fail(tmp_path: Path) -> None:
+    status, summary, told = demo(
+        tmp_path / "demo", mistake="none", corrupt_answers=1, skew_column="hour", skew_factor=60
+    )
+    assert status == 1, told
+    assert summary["ok"] is False
+    assert summary["requests"]["wrong"] >= 1
+    assert summary["versions"] == {"1": "END", "2": "END", "3": "AVAILABLE"}, told
+    assert summary["clean_day"] == {"hour": "PASS"}
+    assert summary["wrong_unit_day"] == {"hour": "FAIL", "factor": pytest.approx(60, rel=0.01)}
+    assert told.count("!!") == 2, "the wrong answers are the only thing that does not hold"
+
+
+def test_a_folder_with_somebody_elses_files_is_left_alone(tmp_path: Path) -> None:
+    precious = tmp_path / "precious.txt"
+    precious.write_text("mine")
+    with pytest.raises(InvalidInput, match="not the demo's"):
+        run_demo(DemoOptions(folder=tmp_path), read=fewer_flights, runner=DirectRunner())
+    assert precious.read_text() == "mine"
