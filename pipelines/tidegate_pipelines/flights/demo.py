@@ -6,8 +6,9 @@ its exit status says whether all of it held.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack
+import signal
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -51,12 +52,26 @@ def run_demo(
     folders = Folders(options.folder.absolute())
     folders.clean()
     try:
-        with ExitStack() as stack:
+        with _ending_on_sigterm(), ExitStack() as stack:
             dags = stack.enter_context(runner or AirflowRunner(folders.airflow, dag_file().parent))
             return _Demo(options, folders, story, stack).run(read, dags)
     except TidegateError as error:
         story.bad(error.message)
         return 1
+
+
+@contextmanager
+def _ending_on_sigterm() -> Iterator[None]:
+    """SIGTERM ends the demo as an exception does, so that the processes it started are ended too."""
+
+    def leave(*_: object) -> None:
+        raise SystemExit(128 + signal.SIGTERM)
+
+    before = signal.signal(signal.SIGTERM, leave)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,6 @@ from tidegate_pipelines.flights.stages.traffic_days import TrafficMaker
 from tidegate_pipelines.flights.story import Story
 from tidegate_pipelines.flights.summary import DayReport
 from tidegate_pipelines.flights.traffic import ReplayResult
-from tidegate_serving.contract.verdict import Outcome
 
 
 @dataclass(frozen=True)
@@ -63,10 +62,7 @@ class SkewReports:
 def report_skew(reports: SkewReports, traffic: TrafficMaker, column: str, final_version: int, story: Story) -> SkewDays:
     """June is judged against version 2, the two days against the version that serves now."""
     june = reports.june(2)
-    moved = [finding.subject for finding in june.report.findings if finding.outcome is Outcome.FAIL]
-    story.good(
-        f"June against version 2's training: {june.report.outcome.value}; moved: {', '.join(moved) or 'nothing'}"
-    )
+    story.good(f"June against version 2's training: {june.report.outcome.value}. {june.report.sentence}")
     wrong, sent_wrongly = reports.day(WRONG_DAY, final_version, traffic)
     wrong_day = about(column, wrong)
     story.refused(f"one day with {column} in another unit: {wrong_day.outcome}. {wrong_day.sentence}")
