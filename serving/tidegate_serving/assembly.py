@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from tidegate_serving.config import EngineConfig
 from tidegate_serving.contract.errors import InvalidInput
 from tidegate_serving.contract.manifest import Manifest
 from tidegate_serving.contract.servable import ServableId, State
-from tidegate_serving.inference_log.writer import LogWriter
 from tidegate_serving.lifecycle.events import EventBus
 from tidegate_serving.lifecycle.manager import AspiredVersionsManager, ManagerOptions
 from tidegate_serving.lifecycle.monitor import StateMonitor
@@ -33,6 +33,9 @@ from tidegate_serving.sources.rpc_state import WishStore
 from tidegate_serving.sources.static import StaticSource
 from tidegate_serving.sources.target import Source, VersionPath
 from tidegate_serving.sources.version_policy import parse_version_policy
+
+if TYPE_CHECKING:
+    from tidegate_serving.inference_log.writer import LogWriter
 
 ADMITTED_FILE = "admitted.json"
 
@@ -61,8 +64,7 @@ def make_lifecycle(config: EngineConfig) -> Lifecycle:
     """Bus, monitor, door and manager, each knowing the next. Threads of the pools wait for work."""
     events = EventBus()
     monitor = StateMonitor(events)
-    writer = None if config.log_path is None else LogWriter(config.log_path)
-    door = Door(config, lambda name, version: manager.released(name, version), writer)
+    door = Door(config, lambda name, version: manager.released(name, version), _writer(config))
     pools = (ThreadPool("tidegate-load", config.load_threads), ThreadPool("tidegate-unload", 1))
     options = ManagerOptions(
         policy=POLICIES[config.policy],
@@ -71,6 +73,14 @@ def make_lifecycle(config: EngineConfig) -> Lifecycle:
     )
     manager = AspiredVersionsManager(door, events, pools[0], pools[1], options)
     return Lifecycle(events, monitor, door, manager, pools)
+
+
+def _writer(config: EngineConfig) -> LogWriter | None:
+    if config.log_path is None:
+        return None
+    from tidegate_serving.inference_log.writer import LogWriter
+
+    return LogWriter(config.log_path)
 
 
 def make_sources(config: EngineConfig, lifecycle: Lifecycle) -> Sources:

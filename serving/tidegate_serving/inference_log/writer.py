@@ -26,16 +26,20 @@ _EPOCH = date(1970, 1, 1)
 _DAY_US = 86_400_000_000
 _EARLIEST_US = int(datetime(1, 1, 2, tzinfo=UTC).timestamp()) * 1_000_000
 _LATEST_US = int(datetime(9999, 12, 30, tzinfo=UTC).timestamp()) * 1_000_000
-_ROLES = pa.array([log_record.Role.PRIMARY.value, log_record.Role.TEE.value])
+_ROLES = [log_record.Role.PRIMARY.value, log_record.Role.TEE.value]
 
 
 class LogWriter:
-    """Writes below `root`, which it makes. Called by one thread at a time."""
+    """Writes below `root`, which it makes. Called by one thread at a time.
+
+    The first Arrow array of a process imports pandas where that is installed; made here, it does not hold up inference.
+    """
 
     def __init__(self, root: Path) -> None:
         self._root = root
         self._event_times: dict[tuple[str, int], str | None] = {}
         root.mkdir(parents=True, exist_ok=True)
+        pa.array(_ROLES)
 
     def describe(self, model: str, version: int, event_time: str | None) -> None:
         """Names the input of a version that carries the time of the event in Unix seconds, if there is one."""
@@ -87,7 +91,7 @@ def _table(block: Block, times: Array) -> Any:
     columns: dict[str, Any] = {
         log_record.REQUEST_ID: pa.array(block.request_id, type=pa.string()),
         log_record.ROW: pa.array(np.asarray(block.row, dtype=np.int32)),
-        log_record.ROLE: _ROLES.take(pa.array(np.asarray(block.role, dtype=np.int8))),
+        log_record.ROLE: pa.array(_ROLES).take(pa.array(np.asarray(block.role, dtype=np.int8))),
         log_record.STATUS: pa.array(status),
         log_record.SIGNATURE: pa.array([block.signature] * block.rows, type=pa.string()),
         log_record.RECEIVED_AT: pa.array(np.asarray(block.received_at_us, dtype=np.int64)).cast(moment),

@@ -8,19 +8,21 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import tidegate_native as native
 
 from tidegate_serving.config import EngineConfig, ModelConfig
 from tidegate_serving.contract.errors import FailedPrecondition, NotFound
 from tidegate_serving.contract.servable import ServableId
-from tidegate_serving.inference_log.writer import LogWriter
 from tidegate_serving.platforms.loader import Loaded
 from tidegate_serving.requests.executor import make_executor
 from tidegate_serving.requests.model_traffic import Change, ModelTraffic
 from tidegate_serving.requests.settings import plane_batching, plane_signature
 from tidegate_serving.sources.status import Tee
+
+if TYPE_CHECKING:
+    from tidegate_serving.inference_log.writer import LogWriter
 
 
 class Plane(Protocol):

@@ -89,7 +89,11 @@ def test_versions_and_labels_are_routed(
 
 
 def test_columns_strings_and_matrices(client: Client, engine: EngineProcess) -> None:
-    inputs = {"carrier": ["UA", "é"], "distance": np.array([1.5, np.nan]), "row": np.array([[1, 2], [3, 4]], "i4")}
+    inputs: dict[str, Any] = {
+        "carrier": ["UA", "é"],
+        "distance": np.array([1.5, np.nan]),
+        "row": np.array([[1, 2], [3, 4]], "i4"),
+    }
     outputs = client.predict("table", inputs).outputs
     assert outputs["name"].tolist() == [b"<UA>", "<é>".encode()]
     np.testing.assert_array_equal(outputs["score"], [4.5, np.nan])
@@ -166,9 +170,14 @@ def test_bad_calls_over_rest(engine: EngineProcess, path: str, body: Any, status
     assert rest.predict(engine.addresses["rest"], "adder", [1]).status == 200
 
 
+def raw_call(channel: grpc.Channel, method: str) -> Any:
+    """A call that sends and receives bytes as they are."""
+    return channel.unary_unary(method, request_serializer=bytes, response_deserializer=bytes)
+
+
 def test_malformed_protobuf_is_refused(engine: EngineProcess, client: Client) -> None:
     with grpc.insecure_channel(engine.addresses["grpc"]) as channel:
-        call = channel.unary_unary("/tensorflow.serving.PredictionService/Predict")
+        call = raw_call(channel, "/tensorflow.serving.PredictionService/Predict")
         with pytest.raises(grpc.RpcError) as caught:
             call(b"\x0a\xff\xff\xff", timeout=10)
     assert caught.value.code() in (grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.INTERNAL)
@@ -178,7 +187,7 @@ def test_malformed_protobuf_is_refused(engine: EngineProcess, client: Client) ->
 def test_a_reload_of_the_config_is_not_served(engine: EngineProcess) -> None:
     request = message("tensorflow.serving.ReloadConfigRequest")()
     with grpc.insecure_channel(engine.addresses["grpc"]) as channel:
-        call = channel.unary_unary("/tensorflow.serving.ModelService/HandleReloadConfigRequest")
+        call = raw_call(channel, "/tensorflow.serving.ModelService/HandleReloadConfigRequest")
         with pytest.raises(grpc.RpcError) as caught:
             call(request.SerializeToString(), timeout=10)
     assert caught.value.code().value[0] == Unsupported.grpc_code

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -84,11 +85,14 @@ def test_no_request_fails_while_versions_follow_each_other(
                 asked += 1
         return asked
 
+    def answered(version: int) -> bool:
+        return counts.get(version, 0) > 20
+
     with ThreadPoolExecutor(4) as pool:
         askers = [pool.submit(ask) for _ in range(4)]
         for directory in versions[1:]:
             push_and_wait(control, directory, labels={"stable": int(directory.name)})
-            eventually(lambda number=int(directory.name): counts.get(number, 0) > 20)
+            eventually(functools.partial(answered, int(directory.name)))
         stop.set()
         assert sum(asker.result(30) for asker in askers) > 100
     assert set(counts) == {1, 2, 3, 4, 5}

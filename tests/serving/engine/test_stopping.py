@@ -1,0 +1,130 @@
+"""SIGTERM drains: everything accepted is answered, nothing is lost, and the process ends with status 0."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import grpc
+import numpy as np
+import pytest
+from tests.support.control import push, push_and_wait
+from tests.support.engine_process import EngineProcess
+from tests.support.eventually import eventually
+from tests.support.gate import AT_LOAD, AT_PREDICT, Gate
+from tests.support.versions import Draft, adding, publish
+
+from tidegate_serving.contract.errors import TidegateError, Unavailable
+from tidegate_serving.contract.messages import message
+from tidegate_serving.contract.servable import State
+from tidegate_serving.inference_log.reader import connect
+from tidegate_serving.tensor_proto import fill, to_array
+
+SLOW = np.array([666.0], dtype=np.float32)
+
+
+def predict_later(channel: grpc.Channel, value: float) -> Any:
+    """Sends a request now; its `result()` is the answer."""
+    request = message("tensorflow.serving.PredictRequest")()
+    request.model_spec.name = "m"
+    fill(request.inputs["x"], np.array([value], dtype=np.float32))
+    call = channel.unary_unary(
+        "/tensorflow.serving.PredictionService/Predict",
+        request_serializer=type(request).SerializeToString,
+        response_deserializer=message("tensorflow.serving.PredictResponse").FromString,
+    )
+    return call.future(request, timeout=60)
+
+
+def wait_until_read(channel: grpc.Channel) -> None:
+    """Returns once the engine has read everything that was sent on this connection before."""
+    call = channel.unary_unary(
+        "/tensorflow.serving.ModelService/GetModelStatus", request_serializer=bytes, response_deserializer=bytes
+    )
+    with pytest.raises(grpc.RpcError, match="model_spec"):
+        call(b"", timeout=30)
+
+
+def test_accepted_requests_are_answered_before_it_stops(tmp_path: Path) -> None:
+    gate = Gate.make(tmp_path / "gate")
+    directory = publish(tmp_path / "r", "m", 1, Draft(files={"model.py": gate.source(AT_PREDICT, 1)}))
+    engine = EngineProcess(tmp_path / "engine", roots=[tmp_path / "r"], allow_unverified=True)
+    with engine, grpc.insecure_channel(engine.addresses["grpc"]) as channel:
+        with engine.control() as control:
+            push_and_wait(control, directory)
+        first = predict_later(channel, 666)
+        eventually(gate.entered.exists)
+        queued = [predict_later(channel, number) for number in (1, 2, 3)]
+        wait_until_read(channel)
+        engine.terminate()
+        eventually(lambda: not engine.ready_file.exists())
+        assert engine.process is not None
+        assert engine.process.poll() is None, "it waits for what it has accepted"
+        gate.open()
+        answers = [to_array(request.result(30).outputs["y"]).tolist() for request in (first, *queued)]
+        assert answers == [[667.0], [2.0], [3.0], [4.0]]
+        assert engine.wait() == 0, engine.said()
+
+
+def test_no_accepted_request_fails_under_load(tmp_path: Path) -> None:
+    directory = publish(tmp_path / "r", "m", 1, adding(1))
+    log = tmp_path / "log"
+    engine = EngineProcess(tmp_path / "engine", roots=[tmp_path / "r"], allow_unverified=True, log_path=log)
+    answered, refused = [0] * 6, [""] * 6
+    begun = threading.Barrier(7)
+
+    def ask(number: int) -> None:
+        with engine.client() as client:
+            client.predict("m", {"x": SLOW})
+            answered[number] += 1
+            begun.wait(30)
+            while True:
+                try:
+                    prediction = client.predict("m", {"x": SLOW}, request_id=f"{number}-{answered[number]}")
+                except TidegateError as error:
+                    refused[number] = error.code
+                    return
+                assert prediction.outputs["y"].tolist() == [667.0]
+                answered[number] += 1
+
+    with engine, ThreadPoolExecutor(6) as pool:
+        with engine.control() as control:
+            push_and_wait(control, directory)
+        askers = [pool.submit(ask, number) for number in range(6)]
+        begun.wait(30)
+        eventually(lambda: sum(answered) > 500)
+        assert engine.stop() == 0, engine.said()
+        for asker in askers:
+            asker.result(30)
+    assert set(refused) == {Unavailable.code}, "after it stopped nobody is accepted, and nobody hears anything else"
+    rows = connect(log).execute("SELECT count(*), count(*) FILTER (status = 0) FROM log").fetchone()
+    assert rows == (sum(answered), sum(answered)), "each answered request is in the log once"
+
+
+def test_watchers_see_the_end(tmp_path: Path) -> None:
+    directory = publish(tmp_path / "r", "m", 1, adding(1))
+    engine = EngineProcess(tmp_path / "engine", roots=[tmp_path / "r"], allow_unverified=True)
+    with engine, engine.control() as control:
+        push_and_wait(control, directory)
+        changes = control.watch()
+        seen = [next(changes).state]
+        engine.terminate()
+        with pytest.raises(Unavailable):
+            seen.extend(change.state for change in changes)
+        assert engine.wait() == 0
+    assert seen == [State.AVAILABLE, State.UNLOADING, State.END]
+
+
+def test_a_load_that_never_ends_does_not_keep_the_process(tmp_path: Path) -> None:
+    gate = Gate.make(tmp_path / "gate")
+    directory = publish(tmp_path / "r", "m", 1, Draft(files={"model.py": gate.source(AT_LOAD, 1)}))
+    engine = EngineProcess(
+        tmp_path / "engine", roots=[tmp_path / "r"], allow_unverified=True, drain_seconds=0.2, start_seconds=0
+    )
+    with engine, engine.control() as control:
+        push(control, directory)
+        eventually(gate.entered.exists)
+        assert engine.stop() == 1, "it says that something was left undone"
+        assert "not everything was answered or unloaded in time" in engine.said()
