@@ -5,12 +5,24 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 import pytest
 from tests.support.eventually import eventually
-from tests.support.releases import BETTER, NONSENSE, RAISES, UNLOADABLE, Doors, World, engine, make_world, traffic
+from tests.support.releases import (
+    BETTER,
+    NONSENSE,
+    RAISES,
+    UNLOADABLE,
+    Doors,
+    World,
+    engine,
+    make_world,
+    patient,
+    traffic,
+)
 
 from tidegate_operators.steps import (
     CanaryRule,
@@ -25,6 +37,7 @@ from tidegate_operators.steps import (
 )
 from tidegate_serving.client import Client
 from tidegate_serving.contract.errors import (
+    DeadlinePassed,
     FailedPrecondition,
     NotAdmitted,
     NotFound,
@@ -68,6 +81,12 @@ def status(doors: Doors, name: str) -> ServableStatus:
 
 def available(doors: Doors, name: str) -> list[int]:
     return sorted(version.version for version in status(doors, name).versions if version.state is State.AVAILABLE)
+
+
+def given_up(doors: Doors, name: str, version: int) -> bool:
+    """Whether the engine tries a failed version no more; it keeps the path of what it does."""
+    found = status(doors, name).version(version)
+    return found is not None and found.state is State.END and found.path == ""
 
 
 def answered_by(doors: Doors, name: str) -> int:
@@ -171,6 +190,7 @@ def test_a_version_that_does_not_load_leaves_nothing_behind(doors: Doors, world:
         push(directory=world.admitted(2, UNLOADABLE, name=name), control=doors.control)
     assert available(doors, name) == [1]
     assert status(doors, name).label("stable") == 1
+    eventually(lambda: given_up(doors, name, 2))
     third = world.admitted(3, name=name)
     push(directory=third, control=doors.control)
     assert available(doors, name) == [1, 3]
@@ -208,6 +228,24 @@ def test_a_version_that_is_not_live_cannot_be_promoted(doors: Doors, world: Worl
     with pytest.raises(FailedPrecondition, match=r"live: 1"):
         promote(control=doors.control, servable=name, version=2)
     assert available(doors, name) == [1]
+
+
+def test_a_promotion_waits_for_the_last_request_of_the_version_that_leaves(
+    doors: Doors, world: World, name: str, tmp_path: Path
+) -> None:
+    began, go_on = tmp_path / "began", tmp_path / "go-on"
+    push(directory=world.admitted(1, patient(began, go_on), name=name), control=doors.control)
+    promote(control=doors.control, servable=name, version=1)
+    push(directory=world.admitted(2, name=name), control=doors.control)
+    with ThreadPoolExecutor(1) as pool:
+        last = pool.submit(answered_by, doors, name)
+        eventually(began.exists)
+        with pytest.raises(DeadlinePassed, match=f"{name}:1 is not END"):
+            promote(control=doors.control, servable=name, version=2, timeout=0.5)
+        assert answered_by(doors, name) == 2
+        go_on.touch()
+        assert last.result(30) == 1
+    eventually(lambda: available(doors, name) == [2])
 
 
 def test_a_candidate_is_withdrawn_but_never_what_clients_get(doors: Doors, world: World, name: str) -> None:

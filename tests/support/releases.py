@@ -52,6 +52,19 @@ CRASHES = HONEST.replace(
 )
 
 
+def patient(began: Path, go_on: Path) -> str:
+    """A model that says when a request has reached it and answers once it is told to; its warm-up does not wait."""
+    wait = f"""        import os, time
+        if Model.warm:
+            open({str(began)!r}, "w").close()
+            while not os.path.exists({str(go_on)!r}): time.sleep(0.01)
+        Model.warm = True
+"""
+    return HONEST.replace("class Model:", "class Model:\n    warm = False").replace(
+        "        return", f"{wait}        return"
+    )
+
+
 def rows(count: int, seed: int) -> pa.Table:
     """Rows whose label is true with probability `x`."""
     random = np.random.default_rng(seed)
