@@ -1,4 +1,4 @@
-"""Runs the gates over one version: gathers the evidence once, asks each gate, and has `decision` make the verdict.
+"""Runs the gates over one version: gathers the evidence, asks each gate, and has `decision` make the verdict.
 
 Operators and the command line call `validate` with a `ValidationRequest`; the unsigned verdict goes back to be signed.
 """
@@ -8,18 +8,21 @@ from __future__ import annotations
 import hashlib
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from tidegate_serving.contract.errors import InvalidInput
-from tidegate_serving.contract.manifest import read_manifest, verify_files
+from tidegate_serving.contract.manifest import Manifest, read_manifest, verify_files
 from tidegate_serving.contract.verdict import GateResult, Outcome, Verdict
+from tidegate_validation import gate_runs
 from tidegate_validation.decision import Subject, decide
 from tidegate_validation.policy import Policy
 
 logger = logging.getLogger(__name__)
+
+__all__ = ["Policy", "ValidationRequest", "table_digest", "validate"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,13 +54,27 @@ def validate(request: ValidationRequest) -> Verdict:
     Raises NotFound, Tampered or InvalidInput for a version or data that cannot be judged at all. Whatever goes wrong
     inside a gate is that gate's ERROR.
     """
-    manifest, digest = read_manifest(request.candidate)
-    verify_files(manifest, request.candidate)
-    baseline = read_manifest(request.baseline)[1] if request.baseline else None
+    manifest, digest = _read(request.candidate)
+    baseline = _read(request.baseline) if request.baseline else None
     if request.held_out.num_rows == 0:
         raise InvalidInput("held-out data has no rows: give examples that the model was not trained on")
-    subject = Subject(manifest.id, digest, baseline, table_digest(request.held_out))
-    results = [_run(name, _gates()[name], request) for name in request.policy.run]
+    material = gate_runs.Material(
+        candidate=request.candidate,
+        manifest=manifest,
+        baseline=request.baseline,
+        baseline_manifest=baseline[0] if baseline else None,
+        held_out=request.held_out,
+        training=request.training,
+        label=request.label,
+        log_root=request.log_root,
+        serving_model=request.serving_model or manifest.id.name,
+        policy=request.policy,
+        report=request.report,
+        entity=request.entity,
+        probe=request.probe,
+    )
+    results = [_run(name, gate_runs.GATE_RUNS[name], material) for name in request.policy.run]
+    subject = Subject(manifest.id, digest, baseline[1] if baseline else None, table_digest(request.held_out))
     return decide(subject, results, request.policy)
 
 
@@ -71,19 +88,18 @@ def table_digest(table: Any) -> str:
     return hashlib.sha256(sink.getvalue()).hexdigest()
 
 
-def _gates() -> dict[str, Callable[[ValidationRequest], GateResult]]:
-    return {}
+def _read(directory: Path) -> tuple[Manifest, str]:
+    manifest, digest = read_manifest(directory)
+    verify_files(manifest, directory)
+    return manifest, digest
 
 
-def _run(name: str, gate: Callable[[ValidationRequest], GateResult], request: ValidationRequest) -> GateResult:
+def _run(name: str, gate: Callable[[gate_runs.Material], GateResult], material: gate_runs.Material) -> GateResult:
     started = time.monotonic()
     try:
-        result = gate(request)
+        result = gate(material)
     except Exception as error:  # whatever it is, it is neither a pass nor the candidate's fault
-        logger.exception("gate %s could not finish", name)
+        logger.exception("the %s gate could not finish", name)
         sentence = f"the {name} gate could not finish: {type(error).__name__}: {error}"
         return GateResult(name, Outcome.ERROR, sentence, (), time.monotonic() - started)
     return GateResult(result.gate, result.outcome, result.sentence, result.findings, time.monotonic() - started)
-
-
-__all__: Sequence[str] = ["Policy", "ValidationRequest", "validate"]

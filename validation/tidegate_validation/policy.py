@@ -28,7 +28,7 @@ _Section = TypeVar("_Section")
 class Policy:
     """What the gates ask of a version.
 
-    `run` lists the gates to run and `required` those without which nothing is admitted. `allow` names, per gate, further
+    `run` lists the gates to run, `required` those without which nothing is admitted. `allow` names, per gate, further
     outcomes that do not deny, such as `{"quality": ("INCONCLUSIVE",)}`. `valid_days` is how long a verdict admits.
     """
 

@@ -15,7 +15,7 @@ class RobustnessLimits:
     `memory_mb` bounds the address space, of which runtimes reserve much more than they use. `max_batch` is the largest
     batch that must be answered. `tolerance` is the relative difference allowed between answers to the same row alone,
     in a batch, and again. `crashes` is after how many crashes probing ends. `nondeterminism` is what differing answers
-    to the same input count as: FAIL, WARN or PASS. `leak_kb` is the growth per call from which memory counts as leaking.
+    to the same input count as: FAIL, WARN or PASS. `leak_kb` is the growth per call that counts as a leak.
     """
 
     load_seconds: float = 120.0
@@ -24,6 +24,7 @@ class RobustnessLimits:
     cpu_seconds: int = 900
     file_mb: int = 1024
     network: bool = False
+    allow_pickle: bool = False
     max_batch: int = 1024
     golden_rows: int = 16
     sample_rows: int = 2048

@@ -32,7 +32,8 @@ class SkewRule:
 
     `margin` is the Δ up to which a shift is tolerated, `alpha` the false discovery rate, `missing_margin` the tolerated
     change of a missing rate, `unseen_factor` and `unseen_floor` how far beyond nature's rate unseen values may go, and
-    `detectable` the Δ that the window must have been able to show for a PASS.
+    `detectable` the Δ that the window must have been able to show for a PASS. A release is held against the log where
+    that has `least_rows`, else against held-out data.
     """
 
     margin: float = 0.10
@@ -41,6 +42,7 @@ class SkewRule:
     unseen_factor: float = 5.0
     unseen_floor: float = 0.005
     detectable: float = 0.5
+    least_rows: int = 200
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from tidegate_serving.contract.errors import InvalidInput
+from tidegate_serving.contract.errors import InvalidInput, NotFound
 from tidegate_serving.contract.log_record import EVENT_TIME, INPUT_PREFIX, RECEIVED_AT, ROLE
+from tidegate_serving.inference_log.reader import scan
 from tidegate_validation.statistics.blocks import ROW_INDEX, chunk_of, day_of
 from tidegate_validation.statistics.counting import types_of
 from tidegate_validation.statistics.sql import as_number, quote
@@ -51,13 +52,12 @@ def log_window(
     """
     import duckdb
 
-    files = _files(log_root, model, version)
+    source = _source(log_root, model, version)
     with duckdb.connect() as connection:
         connection.execute("SET TimeZone = 'UTC'")
-        if not files:
+        if source is None:
             yield Window(connection, "", {}, {}, "0", 0)
             return
-        source = f"read_parquet({files!r}, union_by_name = true, hive_partitioning = true)"
         types = types_of(connection, source)
         time = _time(types)
         wanted = [f"{quote(ROLE)} = '{role}'", *_limits(time, since, until), *_arrived(types, received_since)]
@@ -86,9 +86,12 @@ def table_window(table: Any, *, event_time: str | None) -> Iterator[Window]:
         yield Window(connection, _VIEW, types, columns, block, table.num_rows)
 
 
-def _files(log_root: Path, model: str, version: int | None) -> list[str]:
-    folder = f"version={version}" if version is not None else "version=*"
-    return sorted(map(str, log_root.glob(f"model={model}/{folder}/date=*/*.parquet")))
+def _source(log_root: Path, model: str, version: int | None) -> str | None:
+    """SQL for the log's rows, or None where there are none yet."""
+    try:
+        return scan(log_root, model, version)
+    except NotFound:
+        return None
 
 
 def _time(types: Mapping[str, str]) -> str:

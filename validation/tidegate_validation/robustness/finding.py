@@ -1,0 +1,74 @@
+"""Words answers to probes as findings: the input that did it, what came back, and the end of the process's log.
+
+`gate` and `stages` call this; the input goes into the finding as its example, down to the one column where possible.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tidegate_serving.contract.verdict import Finding, Outcome
+from tidegate_validation.robustness.answer import Answer, AnswerKind
+from tidegate_validation.robustness.probes import Likelihood, Probe
+
+_SHOWN = 60
+
+
+def probe_finding(
+    probe: Probe, answer: Answer, outcome: Outcome, row: Mapping[str, Any], why_everyday: str | None
+) -> Finding:
+    """One probe's answer; `why_everyday` says where a missing value was seen, for the sentence."""
+    sentence = f"with {shown(probe)} {came_back(answer)}"
+    if outcome is Outcome.FAIL and not answer.fatal and probe.what == "missing" and why_everyday:
+        sentence += f", and missing values occur in {why_everyday}"
+    if outcome is Outcome.WARN and answer.kind is AnswerKind.REFUSED:
+        sentence += ", as does the version that serves now"
+    if probe.likelihood is Likelihood.MALFORMED and answer.kind is AnswerKind.OUTPUTS:
+        sentence = f"`{probe.subject}`: {probe.what} is answered instead of refused"
+    return Finding(
+        check="malformed" if probe.likelihood is Likelihood.MALFORMED else "boundary",
+        subject=probe.subject,
+        outcome=outcome,
+        sentence=sentence,
+        example=example(dict(probe.changed), row, answer),
+    )
+
+
+def shown(probe: Probe) -> str:
+    """The probe's input as a reader would write it, such as `carrier="☃unseen"` or a missing `wind_gust`."""
+    value = probe.changed.get(probe.subject)
+    if probe.likelihood is Likelihood.MALFORMED or len(probe.changed) > 1:
+        return probe.what if len(probe.changed) > 1 else f"{probe.what} (`{probe.subject}`)"
+    if probe.what == "missing":
+        return f"`{probe.subject}` missing (NaN)"
+    return assignment(probe.subject, value)
+
+
+def assignment(column: str, value: Any) -> str:
+    """`column=value`, long texts cut."""
+    if isinstance(value, str):
+        return f'`{column}="{value if len(value) <= _SHOWN else value[:_SHOWN] + "…"}"`'
+    return f"`{column}={value}`"
+
+
+def example(changed: Mapping[str, Any], row: Mapping[str, Any], answer: Answer) -> dict[str, Any]:
+    """What to try again: the changed columns, the whole row, and the end of the log where there is one."""
+    found: dict[str, Any] = {"changed": dict(changed), "input": {**row, **changed}}
+    if answer.log:
+        found["log"] = answer.log
+    return found
+
+
+def came_back(answer: Answer) -> str:
+    """What the version did, in words that follow `with ...`."""
+    if answer.kind is AnswerKind.OUTPUTS:
+        output = answer.non_finite()
+        return "it answers finite numbers" if output is None else f"it answers NaN or infinity in `{output}`"
+    if answer.kind is AnswerKind.REFUSED:
+        return f"it refuses to answer ({answer.words})"
+    if answer.kind is AnswerKind.NOT_LOADED:
+        return f"it does not load any more ({answer.words})"
+    if answer.kind is AnswerKind.HUNG:
+        return f"it {answer.words}"
+    return f"its process {answer.words}"

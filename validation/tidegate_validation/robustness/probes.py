@@ -1,0 +1,134 @@
+"""Inputs that try a version at its edges: one column of a good row changed at a time, then malformed requests.
+
+`gate` sends them one after another; each says how likely it is in the world, by which `judgement` judges the answer.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tidegate_serving.contract.signature import Signature, TensorSpec
+from tidegate_serving.contract.tensors import Array
+from tidegate_validation.robustness.examples import Examples, plain
+from tidegate_validation.robustness.world import InputFacts
+
+UNSEEN = "\u2603unseen"
+_LONG = 10_000
+
+
+class Likelihood(enum.Enum):
+    """How an input comes about: in everyday serving, rarely if ever, or only by a broken client."""
+
+    EVERYDAY = "everyday"
+    ODD = "odd"
+    MALFORMED = "malformed"
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """One request. `what` names it in words, `subject` the column, `changed` what differs from a good row."""
+
+    what: str
+    subject: str
+    likelihood: Likelihood
+    tensors: Mapping[str, Array]
+    changed: Mapping[str, Any]
+
+
+def boundary_probes(signature: Signature, good: Examples, facts: Mapping[str, InputFacts]) -> Iterator[Probe]:
+    """Each column at its edges, one at a time, in a single row `good` that the version answers; then all at once."""
+    missing: dict[str, Array] = {}
+    unseen: dict[str, Array] = {}
+    for spec in signature.inputs:
+        for what, value, likelihood in _edges(spec, facts[spec.name]):
+            values = _filled(spec, good.arrays[spec.name], value)
+            yield Probe(what, spec.name, likelihood, {**good.arrays, spec.name: values}, {spec.name: plain(value)})
+        if spec.dtype.startswith("float"):
+            missing[spec.name] = _filled(spec, good.arrays[spec.name], float("nan"))
+        elif spec.dtype == "string":
+            unseen[spec.name] = _filled(spec, good.arrays[spec.name], UNSEEN.encode())
+    for what, changed in (
+        ("every number missing", missing),
+        ("every category unseen", unseen),
+        ("every number missing and every category unseen", {**missing, **unseen}),
+    ):
+        if len(changed) > 1:
+            shown = {name: plain(array.ravel()[0]) for name, array in changed.items()}
+            yield Probe(what, "all inputs", Likelihood.ODD, {**good.arrays, **changed}, shown)
+
+
+def malformed_probes(signature: Signature, good: Examples) -> Iterator[Probe]:
+    """Requests that break the signature: inputs that are missing, unknown, misshapen, of unequal length, mistyped."""
+    first = signature.inputs[0]
+    values = good.arrays[first.name]
+    rest = {name: array for name, array in good.arrays.items() if name != first.name}
+    yield _malformed("an input left out", first.name, rest)
+    yield _malformed("an unknown input", "tidegate_unknown", {**good.arrays, "tidegate_unknown": values})
+    yield _malformed("an input with one axis more", first.name, {**good.arrays, first.name: values[..., None]})
+    if rest:
+        longer = np.concatenate([values, values])
+        yield _malformed("inputs of unequal length", first.name, {**good.arrays, first.name: longer})
+    for spec in signature.inputs:
+        array = good.arrays[spec.name]
+        if spec.dtype == "string":
+            wrong = np.zeros(array.shape, dtype=np.float64)
+        else:
+            wrong = np.full(array.shape, b"text", dtype=object)
+        words = "a number for a text" if spec.dtype == "string" else "a text for a number"
+        yield _malformed(words, spec.name, {**good.arrays, spec.name: wrong})
+
+
+def _malformed(what: str, subject: str, tensors: Mapping[str, Array]) -> Probe:
+    return Probe(what, subject, Likelihood.MALFORMED, tensors, {subject: what})
+
+
+def _edges(spec: TensorSpec, facts: InputFacts) -> list[tuple[str, Any, Likelihood]]:
+    if spec.dtype == "string":
+        return _text_edges(facts)
+    if spec.dtype == "bool":
+        return [("true", True, Likelihood.EVERYDAY), ("false", False, Likelihood.EVERYDAY)]
+    kind = np.dtype(spec.dtype)
+    if kind.kind == "f":
+        limits = np.finfo(kind)
+        missing = Likelihood.EVERYDAY if facts.missing_in else Likelihood.ODD
+        found = [
+            ("missing", float("nan"), missing),
+            ("infinity", float("inf"), Likelihood.ODD),
+            ("minus infinity", float("-inf"), Likelihood.ODD),
+        ]
+        lowest, highest = float(limits.min), float(limits.max)
+    else:
+        found = []
+        lowest, highest = int(np.iinfo(kind).min), int(np.iinfo(kind).max)
+    ends = [("the highest number of its type", highest), ("the lowest number of its type", lowest), ("zero", 0)]
+    if kind.kind != "u":
+        ends.append(("a negative number", -1))
+    seen = [("the lowest number seen", facts.minimum), ("the highest number seen", facts.maximum)]
+    for what, value in [*ends, *((what, value) for what, value in seen if value is not None)]:
+        likelihood = Likelihood.EVERYDAY if facts.holds(value) else Likelihood.ODD
+        if lowest <= value <= highest:
+            found.append((what, value if kind.kind == "f" else int(value), likelihood))
+    return found
+
+
+def _text_edges(facts: InputFacts) -> list[tuple[str, Any, Likelihood]]:
+    empty = Likelihood.EVERYDAY if facts.missing_in else Likelihood.ODD
+    return [
+        ("an unseen category", UNSEEN.encode(), Likelihood.EVERYDAY),
+        ("an empty text", b"", empty),
+        (f"a text of {_LONG} letters", b"x" * _LONG, Likelihood.ODD),
+        ("bytes that are no UTF-8", b"\xff\xfe\x80", Likelihood.ODD),
+    ]
+
+
+def _filled(spec: TensorSpec, like: Array, value: Any) -> Array:
+    if spec.dtype == "string":
+        values = np.empty(like.shape, dtype=object)
+        values.fill(value)
+        return values
+    return np.full(like.shape, value, dtype=like.dtype)

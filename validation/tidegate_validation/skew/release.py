@@ -1,0 +1,151 @@
+"""The skew gate of a release: was the candidate trained on the world that is served, or on another one?
+
+`gates` hands in the candidate's training profile, the baseline's, and a window of what is served. The seasons move
+both away from the window; a release is refused only where the candidate is further away than what it replaces.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from tidegate_serving.contract.verdict import Finding, Outcome
+from tidegate_validation.skew.cause import Cause, find_cause
+from tidegate_validation.skew.compare import Comparison, compare
+from tidegate_validation.skew.finding import explain
+from tidegate_validation.skew.rule import SkewRule
+from tidegate_validation.skew.sample import ValueSample
+from tidegate_validation.skew.schema import CHECK as SCHEMA
+from tidegate_validation.skew.window import Window
+from tidegate_validation.statistics.profile import FeatureProfile, Profile
+
+_SAME_FACTOR = 0.02
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """A window of what is served, or of held-out data where nothing was served yet; `served` says which."""
+
+    window: Window
+    served: bool
+
+    @property
+    def words(self) -> str:
+        """For sentences."""
+        return "those that are served" if self.served else "those held out"
+
+
+def release_findings(candidate: Profile, baseline: Profile | None, evidence: Evidence, rule: SkewRule) -> list[Finding]:
+    """One finding per input of the candidate at least."""
+    now = compare(candidate, evidence.window, rule)
+    before = compare(baseline, evidence.window, rule) if baseline is not None else None
+    return [
+        _judge(_Case(feature, candidate, baseline, now, before, evidence, rule), finding)
+        for feature in candidate.inputs
+        for finding in now.findings.get(feature.name, ())
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class _Case:
+    feature: FeatureProfile
+    candidate: Profile
+    baseline: Profile | None
+    now: Comparison
+    before: Comparison | None
+    evidence: Evidence
+    rule: SkewRule
+
+    @property
+    def name(self) -> str:
+        return self.feature.name
+
+    @property
+    def known(self) -> FeatureProfile | None:
+        """The same input of the baseline."""
+        return self.baseline.features.get(self.name) if self.baseline is not None else None
+
+
+def _judge(case: _Case, finding: Finding) -> Finding:
+    if finding.check == SCHEMA:
+        return _schema(case, finding)
+    if finding.outcome is Outcome.FAIL:
+        return _failing(case, finding)
+    if finding.outcome is Outcome.INCONCLUSIVE:
+        return _unclear(case, finding)
+    return finding
+
+
+def _schema(case: _Case, finding: Finding) -> Finding:
+    """A column that is not served is new if the baseline does not take it; nobody can know yet what will be sent."""
+    column = case.evidence.window.columns.get(case.name)
+    if column in case.evidence.window.types:
+        return finding
+    if case.evidence.served and case.known is None:
+        sentence = f"`{case.name}` is a new input: what will be served for it is not known yet"
+        return replace(finding, outcome=Outcome.WARN, sentence=sentence)
+    if case.evidence.served:
+        return replace(finding, outcome=Outcome.WARN, sentence=f"`{case.name}` is not in the inference log")
+    return replace(finding, sentence=f"`{case.name}`, an input of the candidate, is not in the held-out data")
+
+
+def _failing(case: _Case, finding: Finding) -> Finding:
+    cause = case.now.causes.get(case.name) if finding.cause else None
+    told = cause.inverse() if cause is not None else None
+    if told is not None:
+        words = explain(told, who="the candidate was trained on values", of=case.evidence.words)
+        finding = replace(finding, sentence=f"`{case.name}`: {words}", cause=told.to_dict())
+    if case.before is None:
+        believed = cause is not None and cause.by_values
+        return finding if believed else replace(finding, outcome=Outcome.WARN)
+    if _worse(case, finding, cause):
+        return finding
+    sentence = f"{finding.sentence}; for the version that serves now it is no better"
+    return replace(finding, outcome=Outcome.WARN, sentence=sentence)
+
+
+def _worse(case: _Case, finding: Finding, cause: Cause | None) -> bool:
+    """Whether the baseline's own training is nearer to the window, by the measure that the finding is about."""
+    before = case.before
+    if before is None or case.known is None or case.name not in before.numbers:
+        return cause is not None and cause.by_values
+    if cause is not None:
+        same = before.causes.get(case.name)
+        return same is None or abs(np.log(abs(same.factor / cause.factor))) > _SAME_FACTOR
+    now, then = case.now.numbers[case.name], before.numbers[case.name]
+    rule = case.rule
+    if finding.check == "distribution":
+        return now.distribution.delta > then.distribution.delta + rule.margin
+    if finding.check == "missing":
+        gaps = [abs(one.missing_shares.current - one.missing_shares.reference) for one in (now, then)]
+        return gaps[0] > gaps[1] + rule.missing_margin
+    pairs = {"unseen": (now.unseen, then.unseen), "range": (now.far, then.far)}
+    mine, other = pairs.get(finding.check, (None, None))
+    if mine is None or other is None:
+        return False
+    return mine.share > other.share + rule.unseen_floor
+
+
+def _unclear(case: _Case, finding: Finding) -> Finding:
+    """The window cannot tell; then it matters whether the candidate's training differs from the baseline's at all."""
+    known = case.known
+    if known is None or not known.quantiles or not case.feature.quantiles:
+        return replace(finding, outcome=Outcome.WARN)
+    cause = find_cause(case.feature, case.candidate.counts[case.name], _sketch(known), margin=case.rule.margin)
+    if cause is None or not cause.by_values:
+        return replace(finding, outcome=Outcome.WARN)
+    told = cause.inverse()
+    words = explain(told, who="the candidate was trained on values", of="those of the version that serves now")
+    sentence = f"`{case.name}`: {words}, and too little was served to say which is right"
+    return replace(finding, sentence=sentence, cause=told.to_dict())
+
+
+def _sketch(feature: FeatureProfile) -> ValueSample:
+    """The values that a profile still knows: all of them where they are few, else its quantiles."""
+    if feature.support:
+        values = np.array([value for value, _ in feature.support])
+        n = np.array([count for _, count in feature.support], dtype=np.int64)
+    else:
+        values, n = np.array(feature.quantiles), np.ones(len(feature.quantiles), dtype=np.int64)
+    return ValueSample(values, np.zeros(len(values), dtype=np.int64), n)
