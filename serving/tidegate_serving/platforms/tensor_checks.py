@@ -16,6 +16,8 @@ from tidegate_serving.contract.servable import ServableId
 from tidegate_serving.contract.signature import Signature, TensorSpec
 from tidegate_serving.contract.tensors import Array
 
+_TEXT_KINDS = "OSUT"
+
 
 def check_inputs(signature: Signature, inputs: Mapping[str, Array]) -> int:
     """The number of rows. Raises InvalidInput naming the input that is missing, unknown or does not fit."""
@@ -31,7 +33,7 @@ def check_inputs(signature: Signature, inputs: Mapping[str, Array]) -> int:
 
 
 def _check_input(spec: TensorSpec, array: Array) -> int:
-    dtype = "string" if array.dtype.kind in "OSU" else array.dtype.name
+    dtype = "string" if array.dtype.kind in _TEXT_KINDS else array.dtype.name
     if dtype != spec.dtype:
         raise InvalidInput(f"input {spec.name!r} has dtype {dtype}: send {spec.dtype}")
     if not _fits(array.shape, spec):
@@ -52,13 +54,29 @@ def _check_output(id: ServableId, spec: TensorSpec, rows: int, outputs: Mapping[
         value = outputs[spec.name]
     except (KeyError, TypeError) as error:
         raise ModelFailed(f"{id} gave no output {spec.name!r}: its model and its signature differ") from error
-    array = _cast(id, spec, np.asarray(value))
+    array = _cast(id, spec, _as_array(id, spec, value))
     if array.shape[:1] != (rows,) or not _fits(array.shape, spec):
         raise ModelFailed(
             f"{id} gave output {spec.name!r} of shape {list(array.shape)} for {rows} rows, "
             f"its signature says {list(spec.shape)}"
         )
     return array if array.flags.c_contiguous else np.ascontiguousarray(array)
+
+
+def _as_array(id: ServableId, spec: TensorSpec, value: Any) -> Array:
+    if isinstance(value, np.ndarray):
+        return value
+    try:
+        return np.asarray(value, dtype=object if _holds_text(value) else None)
+    except (TypeError, ValueError) as error:
+        raise ModelFailed(f"{id} gave output {spec.name!r}, which is no array: {error}") from error
+
+
+def _holds_text(value: Any) -> bool:
+    """Whether a list's first element is text, which numpy would otherwise pad, strip or mix up."""
+    while isinstance(value, list | tuple) and value:
+        value = value[0]
+    return isinstance(value, str | bytes)
 
 
 def _cast(id: ServableId, spec: TensorSpec, array: Array) -> Array:
@@ -73,7 +91,7 @@ def _cast(id: ServableId, spec: TensorSpec, array: Array) -> Array:
 
 
 def _as_bytes(id: ServableId, spec: TensorSpec, array: Array) -> Array:
-    if array.dtype.kind not in "OSU":
+    if array.dtype.kind not in _TEXT_KINDS:
         raise ModelFailed(f"{id} gave output {spec.name!r} of dtype {array.dtype}, its signature says string")
     items = [item if isinstance(item, bytes) else str(item).encode() for item in array.ravel().tolist()]
     made = np.empty(len(items), dtype=object)
