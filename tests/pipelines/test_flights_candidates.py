@@ -13,9 +13,9 @@ from tests.support.flights import some_june, some_training
 
 from tidegate_pipelines.flights import expected
 from tidegate_pipelines.flights.candidates import ONNX_FILE, train_boosting, train_logistic
-from tidegate_pipelines.flights.features import CATEGORIES, LABEL, NUMBERS, PROBABILITY
+from tidegate_pipelines.flights.features import CATEGORIES, FEATURES, LABEL, NUMBERS, PROBABILITY
 from tidegate_pipelines.flights.mistakes import KILOMETRES_PER_MILE, Mistake, train_mistaken
-from tidegate_pipelines.flights.models import gradient_boosting
+from tidegate_pipelines.flights.models import gradient_boosting, logistic_regression
 from tidegate_pipelines.flights.publishing import example_row, publish_candidate, write_rows
 from tidegate_serving.contract.manifest import read_manifest, verify_files
 from tidegate_serving.contract.repository import profile_directory
@@ -33,6 +33,13 @@ def test_the_files_answer_what_the_trained_model_answers(tmp_path: Path) -> None
     found = expected.answers(candidate.files, june)
     assert np.abs(found - model.predict_proba(june)[:, 1]).max() < 1e-6
     assert found.std() > 0.01
+
+
+def test_the_skops_file_answers_what_the_trained_model_answers(tmp_path: Path) -> None:
+    training, june = some_training(), some_june()
+    model = logistic_regression().fit(training[list(FEATURES)], training[LABEL])
+    found = expected.answers(train_logistic(training, tmp_path / "skops").files, june)
+    assert np.abs(found - model.predict_proba(june[list(FEATURES)])[:, 1]).max() < 1e-9
 
 
 @pytest.mark.parametrize("train", [train_logistic, train_boosting])

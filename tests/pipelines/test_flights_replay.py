@@ -119,8 +119,7 @@ def test_corrupting_breaks_the_first_expected_values_of_every_version(tmp_path: 
 
 def test_a_replay_takes_both_doors_and_compares_with_the_version_that_answered(stub: StubEngine, rows: Path) -> None:
     columns = read_columns(rows)
-    right = truth(columns)
-    tally = Tally({1: right, 2: right})
+    tally = Tally({1: truth(columns, 1), 2: truth(columns, 2)})
     Replay(plan(grpc=stub.grpc, rest=stub.rest), columns, tally, threading.Event()).run()
     found = tally.to_dict()
     assert (found["failed"], found["wrong"], found["rows"]) == (0, 0, ROWS), found["problems"]
@@ -131,10 +130,10 @@ def test_a_replay_takes_both_doors_and_compares_with_the_version_that_answered(s
 
 def test_one_broken_expected_value_is_found_over_the_wire(stub: StubEngine, rows: Path) -> None:
     columns = read_columns(rows)
-    right = truth(columns)
-    broken = right.copy()
-    broken[17] += 0.01
-    tally = Tally({1: broken, 2: broken})
+    broken = {1: truth(columns, 1), 2: truth(columns, 2)}
+    broken[1][17] += 0.01
+    broken[2][17] += 0.01
+    tally = Tally(broken)
     Replay(plan(grpc=stub.grpc, rest=stub.rest), columns, tally, threading.Event()).run()
     assert tally.to_dict()["wrong"] == 1
     assert "row 17" in tally.to_dict()["problems"][0]
@@ -151,8 +150,8 @@ def test_an_engine_that_is_not_there_makes_failures_and_not_an_end(rows: Path) -
 def test_the_process_runs_until_it_is_told_to_stop_and_writes_what_it_found(
     stub: StubEngine, rows: Path, tmp_path: Path
 ) -> None:
-    right = truth(read_columns(rows))
-    save(tmp_path / "expected.npz", {"1": right, "2": right})
+    columns = read_columns(rows)
+    save(tmp_path / "expected.npz", {"1": truth(columns, 1), "2": truth(columns, 2)})
     told = plan(
         grpc=stub.grpc, rest=stub.rest, rows=str(rows), expected=str(tmp_path / "expected.npz"),
         result=str(tmp_path / "result.json"), loop=True, rows_per_second=2000.0,

@@ -17,9 +17,9 @@ from tidegate_serving.contract.messages import message
 from tidegate_serving.tensor_proto import fill, to_array
 
 
-def truth(rows: Mapping[str, np.ndarray[Any, Any]]) -> np.ndarray[Any, Any]:
-    """What the stub model answers: a number that tells each row from its neighbours."""
-    return np.asarray(rows["distance"] % 97 / 100, dtype=np.float64)
+def truth(rows: Mapping[str, np.ndarray[Any, Any]], version: int) -> np.ndarray[Any, Any]:
+    """What a version of the stub model answers: a number that tells rows and versions apart."""
+    return np.asarray(rows["distance"] % 97 / 100 + version / 1000, dtype=np.float64)
 
 
 class StubEngine:
@@ -59,8 +59,9 @@ class StubEngine:
         inputs = {name: to_array(proto) for name, proto in request.inputs.items()}
         answer = message("tensorflow.serving.PredictResponse")()
         request_id = str(dict(context.invocation_metadata())["x-request-id"])
-        answer.model_spec.name, answer.model_spec.version.value = "flights", self._version(request_id)
-        fill(answer.outputs[PROBABILITY], truth(inputs).astype(np.float32))
+        version = self._version(request_id)
+        answer.model_spec.name, answer.model_spec.version.value = "flights", version
+        fill(answer.outputs[PROBABILITY], truth(inputs, version).astype(np.float32))
         return answer
 
     def _handler(self) -> type[BaseHTTPRequestHandler]:
@@ -72,9 +73,10 @@ class StubEngine:
             def do_POST(self) -> None:
                 instances = json.loads(self.rfile.read(int(self.headers["content-length"])))["instances"]
                 columns = {name: np.array([row[name] for row in instances]) for name in instances[0]}
-                body = json.dumps({"predictions": truth(columns).tolist()}).encode()
+                version = engine._version(self.headers["x-request-id"])
+                body = json.dumps({"predictions": truth(columns, version).tolist()}).encode()
                 self.send_response(200)
-                self.send_header("x-tidegate-version", str(engine._version(self.headers["x-request-id"])))
+                self.send_header("x-tidegate-version", str(version))
                 self.send_header("content-length", str(len(body)))
                 self.end_headers()
                 self.wfile.write(body)
