@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from tidegate_operators.steps import Skew, find_log, serving_directory, skew
+from tidegate_operators.steps import Skew, require_log, serving_directory, skew
 from tidegate_serving.contract.errors import InvalidInput
 from tidegate_serving.contract.verdict import Outcome
 
@@ -72,7 +72,7 @@ def observe(watch: Watch, until: datetime) -> Observation:
     since = until - watch.window
     found = skew(
         directory=serving_directory(control=watch.control, servable=watch.servable),
-        log_root=find_log(control=watch.control),
+        log_root=require_log(control=watch.control),
         since=since,
         until=until,
         report=watch.reports / until.strftime("%Y-%m-%dT%H%M%SZ"),

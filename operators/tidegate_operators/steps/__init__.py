@@ -10,7 +10,7 @@ from tidegate_operators.steps.publish import Published, publish
 from tidegate_operators.steps.publish_files import Publication, publish_files
 from tidegate_operators.steps.push import Pushed, push, withdraw
 from tidegate_operators.steps.rollback import RolledBack, rollback
-from tidegate_operators.steps.serving_now import find_baseline, find_log, serving_directory
+from tidegate_operators.steps.serving_now import find_baseline, find_log, require_log, serving_directory
 from tidegate_operators.steps.skew import Skew, parse_time, require_no_skew, skew
 from tidegate_operators.steps.validate import Validated, require_allowed, validate
 
@@ -33,6 +33,7 @@ __all__ = [
     "publish_files",
     "push",
     "require_allowed",
+    "require_log",
     "require_no_skew",
     "require_passed",
     "rollback",

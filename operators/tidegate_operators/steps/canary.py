@@ -74,7 +74,9 @@ def _observe(
 ) -> CanaryResult:
     log_path = client.status(identity.name).log_path
     if not log_path:
-        raise FailedPrecondition("the engine keeps no inference log, which a canary is judged by: set its log_path")
+        raise FailedPrecondition(
+            "the engine keeps no inference log, which a canary is judged by: start it with --log-path"
+        )
     since = datetime.now(UTC)
     set_wanted(client, wanted.teeing(Tee(identity.version, rule.fraction)), f"canary of {identity}")
     numbers = wait_for_numbers(lambda: read_numbers(Path(log_path), identity, primary, since), rule)

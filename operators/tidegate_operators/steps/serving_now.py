@@ -32,13 +32,19 @@ def serving_directory(*, control: str, servable: str) -> Path:
     return serving.path
 
 
-def find_log(*, control: str) -> Path:
-    """Root folder of the engine's inference log. FailedPrecondition where it keeps none."""
+def find_log(*, control: str) -> Path | None:
+    """Root folder of the engine's inference log, None where it keeps none."""
     with ControlClient(control) as client:
         log_path = client.status().log_path
-    if not log_path:
-        raise FailedPrecondition(f"the engine at {control} keeps no inference log: set its log_path")
-    return Path(log_path)
+    return Path(log_path) if log_path else None
+
+
+def require_log(*, control: str) -> Path:
+    """Root folder of the engine's inference log. FailedPrecondition where it keeps none."""
+    found = find_log(control=control)
+    if found is None:
+        raise FailedPrecondition(f"the engine at {control} keeps no inference log: start it with --log-path")
+    return found
 
 
 def _serving(control: str, servable: str) -> Aspired | None:

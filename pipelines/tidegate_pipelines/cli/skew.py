@@ -40,7 +40,7 @@ def skew(
     Example:
       tidegate skew models/flights/2 --log log --since 2013-06-05 --until 2013-06-06 --report skew/
     """
-    from tidegate_operators.steps import find_log, parse_time, require_no_skew
+    from tidegate_operators.steps import parse_time, require_log, require_no_skew
     from tidegate_operators.steps import skew as run
     from tidegate_serving.contract.errors import InvalidInput
 
@@ -48,7 +48,7 @@ def skew(
         raise InvalidInput("name the inference log with --log, or the engine that writes it with --control")
     found = run(
         directory=directory,
-        log_root=log if log is not None else find_log(control=control or ""),
+        log_root=log if log is not None else require_log(control=control or ""),
         since=parse_time(since),
         until=parse_time(until),
         report=report,

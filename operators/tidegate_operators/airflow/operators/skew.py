@@ -51,13 +51,13 @@ class SkewReportOperator(BaseOperator):
 
     def execute(self, context: Context) -> None:
         """Reports; Airflow calls it."""
-        from tidegate_operators.steps import find_log, parse_time, require_no_skew, skew
+        from tidegate_operators.steps import parse_time, require_log, require_no_skew, skew
 
         with steps_errors():
             control = TidegateHook(self.tidegate_conn_id).control
             found = skew(
                 directory=Path(self.directory),
-                log_root=optional_path(self.log_root) or find_log(control=control),
+                log_root=optional_path(self.log_root) or require_log(control=control),
                 since=parse_time(self.since),
                 until=parse_time(self.until),
                 report=Path(self.report),
