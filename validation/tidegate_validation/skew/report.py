@@ -5,8 +5,8 @@ The skew loop, the command line and operators call `report_on_log`; the report k
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -15,16 +15,30 @@ from tidegate_serving.contract.errors import NotFound
 from tidegate_serving.contract.verdict import Finding, Outcome
 from tidegate_validation.skew.compare import Comparison, compare
 from tidegate_validation.skew.finding import SEVERITY
+from tidegate_validation.skew.numbers import ordinary_bins
 from tidegate_validation.skew.rule import SkewRule
 from tidegate_validation.skew.window import log_window
+from tidegate_validation.statistics.bins import INFINITIES, MISSING
 from tidegate_validation.statistics.profile import Profile, read_profile
 
 VERSION = "1"
 
 
 @dataclass(frozen=True, slots=True)
+class BinShares:
+    """How one feature's values spread over its frozen bins: labels, and shares of rows in training and in the window."""
+
+    labels: tuple[str, ...]
+    reference: tuple[float, ...]
+    current: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class SkewReport:
-    """What a window of the log says about training-serving skew. `since` and `until` limit event times, UTC."""
+    """What a window of the log says about training-serving skew.
+
+    `since` and `until` limit event times, UTC; `shares` are the distributions behind the findings, by feature.
+    """
 
     model: str
     version: int
@@ -37,6 +51,7 @@ class SkewReport:
     sentence: str
     findings: tuple[Finding, ...]
     made_at: str
+    shares: Mapping[str, BinShares] = field(default_factory=dict)
 
     def feature(self, name: str) -> Finding:
         """The gravest finding about a feature. Raises NotFound where the profile does not have it."""
@@ -60,6 +75,7 @@ class SkewReport:
             "sentence": self.sentence,
             "made_at": self.made_at,
             "findings": [finding.to_dict() for finding in self.findings],
+            "shares": {name: asdict(shares) for name, shares in self.shares.items()},
         }
 
 
@@ -100,6 +116,7 @@ def report_on_log(
         sentence=sentence,
         findings=tuple(findings),
         made_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        shares=_shares(reference, comparison),
     )
 
 
@@ -112,6 +129,21 @@ def _empty(profile: Profile) -> Comparison:
             for feature in profile.inputs
         },
     )
+
+
+def _shares(profile: Profile, comparison: Comparison) -> dict[str, BinShares]:
+    found = {}
+    for name, current in comparison.counts.items():
+        bins = profile.features[name].bins
+        if bins is None:
+            continue
+        codes = [*ordinary_bins(profile.features[name]), MISSING, INFINITIES]
+        sides = [
+            tuple(float(part.of(group).sum()) / max(part.rows, 1) for group in codes)
+            for part in (profile.counts[name], current)
+        ]
+        found[name] = BinShares((*bins.labels(), "missing", "infinite"), sides[0], sides[1])
+    return found
 
 
 def _ordered(comparison: Comparison) -> list[Finding]:

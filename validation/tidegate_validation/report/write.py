@@ -1,0 +1,56 @@
+"""Writes a verdict or a skew report as a page that needs nothing from outside, and as JSON beside it.
+
+Operators and the command line call `write_report`; the texts come from `view`, the looks from the template.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tidegate_serving.contract.verdict import Verdict
+from tidegate_validation.report.view import view_of
+from tidegate_validation.skew.report import SkewReport
+
+if TYPE_CHECKING:
+    import jinja2
+
+PAGE = "index.html"
+DATA_DOCS = "data-docs"
+_CODE = re.compile(r"`([^`]+)`")
+
+
+def write_report(subject: Verdict | SkewReport, directory: Path) -> Path:
+    """Writes `index.html` and `verdict.json` or `skew.json` into `directory`; returns the page's path."""
+    directory.mkdir(parents=True, exist_ok=True)
+    twin = "verdict.json" if isinstance(subject, Verdict) else "skew.json"
+    document = json.dumps(subject.to_dict(), indent=1, ensure_ascii=False, default=str)
+    _replace(directory / twin, document + "\n")
+    docs = directory / DATA_DOCS / PAGE
+    page = _template().render(view=view_of(subject), twin=twin, docs=f"{DATA_DOCS}/{PAGE}" if docs.is_file() else None)
+    _replace(directory / PAGE, page)
+    return directory / PAGE
+
+
+def _template() -> jinja2.Template:
+    import jinja2
+    from markupsafe import Markup, escape
+
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("tidegate_validation.report"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["words"] = lambda text: Markup(_CODE.sub(r"<code>\1</code>", str(escape(text))))
+    return environment.get_template("report.html.jinja")
+
+
+def _replace(path: Path, text: str) -> None:
+    aside = path.with_name(f".{path.name}.{os.getpid()}")
+    aside.write_text(text, encoding="utf-8")
+    aside.replace(path)
