@@ -5,6 +5,7 @@ The writer hands in numpy arrays, one entry per row; out come columns that DuckD
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -20,8 +21,8 @@ def to_column(array: Array, missing: Array | None = None) -> Any:
     not UTF-8 are written as `\\xNN`; float16 becomes float32, which every reader knows.
     """
     flat = _flat_column(array.reshape(-1))
-    for size in reversed(array.shape[1:]):
-        flat = _grouped(flat, size)
+    for axis in range(array.ndim - 1, 0, -1):
+        flat = _grouped(flat, math.prod(array.shape[:axis]), array.shape[axis])
     return flat if missing is None or not missing.any() else _with_nulls(flat, missing)
 
 
@@ -40,8 +41,7 @@ def _text(array: Array) -> Any:
         return pa.array([item.decode(errors="backslashreplace") for item in array.tolist()], type=pa.string())
 
 
-def _grouped(values: Any, size: int) -> Any:
-    count = len(values) // size if size else 0
+def _grouped(values: Any, count: int, size: int) -> Any:
     return pa.ListArray.from_arrays(pa.array(np.arange(count + 1, dtype=np.int32) * size), values)
 
 

@@ -78,7 +78,8 @@ def _kinds(connection: Any, primary: str, tee: str, outputs: Sequence[str] | Non
     for column in wanted:
         if column not in left or column not in right:
             raise InvalidInput(f"column {column!r} is not in the log of both versions: name an output that both give")
-    return {column: left[column] in _REAL for column in wanted if not left[column].endswith("]")}
+    scalars = [column for column in wanted if not left[column].endswith("]")]
+    return {column: left[column] in _REAL or right[column] in _REAL for column in scalars}
 
 
 def _columns(connection: Any, source: str) -> dict[str, str]:

@@ -1,0 +1,93 @@
+"""Teed answers beside primary ones: pairs by request and row, differences, disagreements, failures."""
+
+from __future__ import annotations
+
+import math
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.support.log_blocks import ARRIVED, FakeBlock
+
+from tidegate_serving.contract.errors import InvalidInput
+from tidegate_serving.inference_log.compare import Comparison, compare
+from tidegate_serving.inference_log.writer import LogWriter
+
+SINCE = ARRIVED - timedelta(minutes=1)
+
+
+def logged(root: Path, version: int, y: list[float], **changes: Any) -> None:
+    names = changes.pop("name", ["a"] * len(y))
+    outputs = {
+        "y": np.array(y, "f8"),
+        "name": np.array([text.encode() for text in names], dtype=object),
+        "many": np.zeros((len(y), 2)),
+    }
+    LogWriter(root).write(FakeBlock({"x": np.zeros(len(y))}, outputs, version=version, **changes))
+
+
+def test_pairs_are_found_and_measured(tmp_path: Path) -> None:
+    ids = ["a", "b", "c", "d"]
+    logged(tmp_path, 1, [1, 2, 3, 4], request_id=ids, latency_us=[10, 20, 30, 40])
+    tee = [1.5, 2.0, 2.0, 9.0]
+    logged(tmp_path, 2, tee[::-1], request_id=ids[::-1], role=[1] * 4, latency_us=[5] * 4, name=["a", "b", "a", "a"])
+    found = compare(tmp_path, "m", 1, 2, since=SINCE)
+    assert (found.teed, found.compared, found.failed) == (4, 4, 0)
+    assert found.max_difference == 5.0
+    assert found.mean_difference is not None
+    assert found.mean_difference["y"] == pytest.approx(6.5 / 4)
+    assert found.disagreements == {"name": 1}
+    assert (found.primary_p50_us, found.tee_p50_us) == (25.0, 5.0)
+
+
+def test_only_the_named_outputs_count(tmp_path: Path) -> None:
+    logged(tmp_path, 1, [1.0])
+    logged(tmp_path, 2, [9.0], role=[1])
+    assert compare(tmp_path, "m", 1, 2, outputs=["name"], since=SINCE).max_difference == 0.0
+    with pytest.raises(InvalidInput, match=r"'out\.z' is not in the log of both versions"):
+        compare(tmp_path, "m", 1, 2, outputs=["z"], since=SINCE)
+
+
+def test_failures_and_lone_copies_are_not_compared(tmp_path: Path) -> None:
+    logged(tmp_path, 1, [1, 2, 3], request_id=["ok", "tee-fails", "primary-fails"], status=[0, 0, 13])
+    ids = ["ok", "tee-fails", "primary-fails", "alone"]
+    logged(tmp_path, 2, [1, 9, 9, 9], request_id=ids, role=[1] * 4, status=[0, 13, 0, 0])
+    found = compare(tmp_path, "m", 1, 2, since=SINCE)
+    assert (found.teed, found.compared, found.failed, found.max_difference) == (4, 1, 1, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("primary", "tee", "difference"),
+    [
+        (math.nan, math.nan, 0.0),
+        (math.nan, 1.0, math.inf),
+        (1.0, math.nan, math.inf),
+        (math.inf, math.inf, 0.0),
+        (math.inf, -math.inf, math.inf),
+        (math.inf, 1.0, math.inf),
+    ],
+)
+def test_strange_numbers(tmp_path: Path, primary: float, tee: float, difference: float) -> None:
+    logged(tmp_path, 1, [primary])
+    logged(tmp_path, 2, [tee], role=[1])
+    assert compare(tmp_path, "m", 1, 2, since=SINCE).max_difference == difference
+
+
+def test_what_came_before_does_not_count(tmp_path: Path) -> None:
+    logged(tmp_path, 1, [1.0])
+    logged(tmp_path, 2, [2.0], role=[1])
+    assert compare(tmp_path, "m", 1, 2, since=ARRIVED + timedelta(seconds=1)).teed == 0
+
+
+def test_primary_answers_of_the_canary_itself_are_no_copies(tmp_path: Path) -> None:
+    logged(tmp_path, 1, [1.0])
+    logged(tmp_path, 2, [2.0], role=[0])
+    assert compare(tmp_path, "m", 1, 2, since=SINCE).teed == 0
+
+
+def test_nothing_logged_is_nothing_compared(tmp_path: Path) -> None:
+    assert compare(tmp_path, "m", 1, 2, since=SINCE) == Comparison()
+    logged(tmp_path, 1, [1.0])
+    assert compare(tmp_path, "m", 1, 2, since=SINCE).compared == 0
