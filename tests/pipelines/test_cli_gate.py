@@ -1,0 +1,97 @@
+"""`tidegate validate`, `release` and `skew` with real gates: tables, sentences, exit status 0 and 1."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.support.command import Command
+from tests.support.releases import BETTER, CRASHES, Doors, World, engine, make_world, traffic
+
+from tidegate_serving.contract.repository import report_directory, verdict_path
+from tidegate_serving.contract.signing import load_public_key, read_verdict
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> World:
+    return make_world(tmp_path_factory.mktemp("world"))
+
+
+@pytest.fixture(scope="module")
+def doors(world: World) -> Iterator[Doors]:
+    with engine(world) as doors:
+        yield doors
+
+
+@pytest.fixture
+def tidegate(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
+    monkeypatch.setenv("COLUMNS", "400")
+    return Command(monkeypatch, capsys)
+
+
+def evidence(world: World) -> tuple[str, ...]:
+    return ("--held-out", str(world.held_out), "--key", str(world.private_key))
+
+
+def test_a_good_version_gets_a_signed_verdict_and_a_report(tidegate: Command, world: World) -> None:
+    first = world.publish(1, name="judged")
+    done = tidegate("validate", first, *evidence(world))
+    assert done.returncode == 0, done.stderr
+    for gate in ("expectations", "quality", "robustness", "skew"):
+        assert gate in done.stdout
+    assert str(verdict_path(first)) in done.stdout
+    assert read_verdict(verdict_path(first), [load_public_key(world.public_key)]).first
+    assert (report_directory(first) / "index.html").is_file()
+    second = world.publish(2, BETTER, name="judged")
+    assert tidegate("validate", second, *evidence(world), "--baseline", str(first)).returncode == 0
+    assert not read_verdict(verdict_path(second), [load_public_key(world.public_key)]).first
+
+
+def test_a_version_that_crashes_is_a_no_with_its_reason_on_stderr(tidegate: Command, world: World) -> None:
+    directory = world.publish(1, CRASHES, name="crashing")
+    done = tidegate("validate", directory, *evidence(world))
+    assert done.returncode == 1
+    verdict = read_verdict(verdict_path(directory), [load_public_key(world.public_key)])
+    assert not verdict.allowed
+    assert done.stderr == f"tidegate: {verdict.sentence}\n"
+    assert "robustness" in done.stderr
+    assert "FAIL" in done.stdout
+
+
+def test_a_label_that_contradicts_the_manifest_is_a_mistake(tidegate: Command, world: World) -> None:
+    directory = world.publish(1, name="labelled")
+    done = tidegate("validate", directory, *evidence(world), "--label", "kind")
+    assert done.returncode == 2
+    assert "names label 'late', not 'kind'" in done.stderr
+
+
+def test_held_out_data_that_is_no_parquet_is_a_mistake(tidegate: Command, world: World, tmp_path: Path) -> None:
+    directory = world.publish(1, name="text")
+    (tmp_path / "rows.csv").write_text("x,late\n1,1\n")
+    done = tidegate("validate", directory, "--held-out", tmp_path / "rows.csv", "--key", world.private_key)
+    assert done.returncode == 2
+    assert "rows.csv is no Parquet file" in done.stderr
+
+
+def test_a_release_and_a_skew_report_in_one_command_each(tidegate: Command, world: World, doors: Doors) -> None:
+    first, second = world.publish(1, name="whole"), world.publish(2, BETTER, name="whole")
+    control = ("--control", doors.control, "--pairs", "20", "--within", "30")
+    done = tidegate("release", first, *evidence(world), *control)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "whole:1 is stable"
+    with traffic(doors.grpc, "whole"):
+        done = tidegate("release", second, *evidence(world), *control)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "whole:2 is stable"
+    done = tidegate("skew", first, "--control", doors.control, "--report", world.root / "skew")
+    assert "feature" in done.stdout
+    assert (world.root / "skew" / "index.html").is_file()
+
+
+def test_a_window_in_which_nothing_was_logged_is_no_pass(tidegate: Command, world: World, doors: Doors) -> None:
+    first = world.publish(1, name="silent")
+    tidegate("release", first, *evidence(world), "--control", doors.control)
+    done = tidegate("skew", first, "--control", doors.control, "--since", "2013-06-05", "--until", "2013-06-06")
+    assert done.returncode == 1
+    assert "Nothing was logged" in done.stderr
