@@ -51,7 +51,7 @@ def stub() -> Iterator[StubEngine]:
 
 
 def test_every_row_is_sent_once_in_small_requests_in_the_order_of_the_events() -> None:
-    schedule = Schedule(1000, plan())
+    schedule = Schedule(1000, plan(), threading.Event())
     turns = []
     while (turn := schedule.next()) is not None:
         turns.append(turn)
@@ -61,7 +61,7 @@ def test_every_row_is_sent_once_in_small_requests_in_the_order_of_the_events() -
 
 
 def test_a_looping_replay_starts_over() -> None:
-    schedule = Schedule(3, plan(loop=True))
+    schedule = Schedule(3, plan(loop=True), threading.Event())
     seen: list[int] = []
     for _ in range(10):
         turn = schedule.next()
@@ -71,7 +71,7 @@ def test_a_looping_replay_starts_over() -> None:
 
 
 def test_the_pace_is_in_rows_per_second() -> None:
-    schedule = Schedule(1000, plan(rows_per_second=10.0))
+    schedule = Schedule(1000, plan(rows_per_second=10.0), threading.Event())
     pauses, sent = [], 0
     for _ in range(20):
         turn = schedule.next()
@@ -79,6 +79,19 @@ def test_the_pace_is_in_rows_per_second() -> None:
         pauses.append((turn[2], sent / 10))
         sent += turn[1].stop - turn[1].start
     assert all(due - 1 < pause <= due for pause, due in pauses)
+
+
+def test_a_replay_that_is_told_to_stop_still_sends_each_row_once_and_then_ends() -> None:
+    stop = threading.Event()
+    schedule = Schedule(100, plan(loop=True, rows_per_second=1.0), stop)
+    first = schedule.next()
+    assert first is not None
+    stop.set()
+    seen = list(range(first[1].start, first[1].stop))
+    while (turn := schedule.next()) is not None:
+        assert turn[2] == 0
+        seen.extend(range(turn[1].start, turn[1].stop))
+    assert seen == list(range(100))
 
 
 def tallied(answer: Answer) -> dict[str, Any]:

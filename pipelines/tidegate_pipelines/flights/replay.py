@@ -26,10 +26,14 @@ _BROKEN_BY = 0.01
 
 
 class Schedule:
-    """Deals out the rows: each call gives the next request, and when to send it, to whichever connection asks."""
+    """Deals out the rows: each call gives the next request, and when to send it, to whichever connection asks.
 
-    def __init__(self, rows: int, plan: ReplayPlan) -> None:
+    Once `stop` is set it ends, but not before each row had its turn; what is left of the first round is due at once.
+    """
+
+    def __init__(self, rows: int, plan: ReplayPlan, stop: threading.Event) -> None:
         self._requests = _requests(rows, plan.loop)
+        self._rows, self._stop = rows, stop
         self._rows_per_second = plan.rows_per_second
         self._lock = threading.Lock()
         self._sent_rows = 0
@@ -38,20 +42,21 @@ class Schedule:
     def next(self) -> tuple[int, slice, float] | None:
         """Number of the request, its rows, and the seconds to wait; None at the end."""
         with self._lock:
-            found = next(self._requests, None)
+            told = self._stop.is_set()
+            found = None if told and self._sent_rows >= self._rows else next(self._requests, None)
             if found is None:
                 return None
             due = self._started + self._sent_rows / self._rows_per_second
             self._sent_rows += found[1].stop - found[1].start
-        return (*found, due - time.monotonic())
+        return (*found, 0.0 if told else due - time.monotonic())
 
 
 class Replay:
-    """Sends the plan's rows over its connections until they are through or `stop` is set."""
+    """Sends the plan's rows over its connections, round after round where it shall loop, until `stop` is set."""
 
     def __init__(self, plan: ReplayPlan, columns: Columns, tally: Tally, stop: threading.Event) -> None:
         self._plan, self._columns, self._tally, self._stop = plan, columns, tally, stop
-        self._schedule = Schedule(len(next(iter(columns.values()))), plan)
+        self._schedule = Schedule(len(next(iter(columns.values()))), plan, stop)
 
     def run(self) -> None:
         """Returns when every connection has its last answer."""
@@ -69,8 +74,7 @@ class Replay:
         try:
             while (turn := self._schedule.next()) is not None:
                 number, rows, pause = turn
-                if self._stop.wait(max(pause, 0.0)):
-                    return
+                self._stop.wait(max(pause, 0.0))
                 door = "grpc" if number % 2 == 0 else "rest"
                 self._ask(door, doors[door], rows, f"{self._plan.request_prefix}-{number}")
         finally:

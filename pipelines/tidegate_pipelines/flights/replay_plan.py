@@ -30,7 +30,7 @@ class ReplayPlan:
     expected: str
     result: str
     request_prefix: str
-    rows_per_second: float = 400.0
+    rows_per_second: float = 450.0
     connections: int = 4
     loop: bool = True
     corrupt: int = 0
