@@ -1,0 +1,144 @@
+"""The door: each visit is one `apply`, labels and tee wait for their versions, and nothing is released twice."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.support.fakes import FakePlane, FakeServable, manifest_of
+
+from tidegate_serving.config import EngineConfig, ModelConfig
+from tidegate_serving.contract.errors import FailedPrecondition, NotFound
+from tidegate_serving.contract.servable import ServableId
+from tidegate_serving.platforms.loader import Loaded
+from tidegate_serving.requests.plane import Door
+from tidegate_serving.sources.status import Tee
+
+
+class Bench:
+    def __init__(self, config: EngineConfig | None = None) -> None:
+        self.released: list[tuple[str, int]] = []
+        self.door = Door(config or EngineConfig(), lambda name, version: self.released.append((name, version)))
+        self.plane = FakePlane()
+        self.door.open(self.plane)
+
+    def publish(self, version: int) -> None:
+        identity = ServableId("m", version)
+        self.door.publish(identity, Loaded(manifest_of(identity), FakeServable()))
+
+    def retire(self, version: int) -> None:
+        self.door.retire(ServableId("m", version))
+
+    @property
+    def applied(self) -> list[list[str]]:
+        return self.plane.applied
+
+
+def test_a_label_moves_in_the_apply_that_publishes_its_version() -> None:
+    bench = Bench()
+    bench.door.set_labels("m", {"stable": 1})
+    assert bench.applied == []
+    bench.publish(1)
+    bench.door.set_labels("m", {"stable": 2})
+    assert bench.door.labels("m") == {"stable": 1}
+    assert bench.door.held("m") == {1}
+    bench.publish(2)
+    assert bench.applied == [["Publish", "SetLabels"], ["Publish", "SetLabels"]]
+    assert bench.door.labels("m") == {"stable": 2}
+    assert bench.door.held("m") == frozenset()
+
+
+def test_a_label_on_a_present_version_moves_at_once() -> None:
+    bench = Bench()
+    bench.publish(1)
+    bench.publish(2)
+    bench.door.set_labels("m", {"stable": 1})
+    bench.door.set_labels("m", {"stable": 2, "canary": 2})
+    bench.door.set_labels("m", {"stable": 2, "canary": 2})
+    bench.door.set_labels("m", {})
+    assert bench.applied[2:] == [["SetLabels"]] * 3
+    with pytest.raises(NotFound, match="no label 'canary' now: it has none"):
+        bench.door.resolve_label("m", "canary")
+
+
+def test_a_retired_version_takes_its_labels_and_its_tee_along() -> None:
+    bench = Bench()
+    bench.publish(1)
+    bench.publish(2)
+    bench.door.set_labels("m", {"stable": 1, "canary": 2})
+    bench.door.set_tee("m", Tee(2, 0.5))
+    bench.retire(2)
+    assert bench.applied[-1] == ["Retire", "SetLabels"]
+    assert (bench.door.labels("m"), bench.door.tee("m")) == ({"stable": 1}, None)
+    bench.publish(2)
+    assert bench.applied[-1] == ["Publish", "SetLabels", "SetTee"], "the wish still stands"
+
+
+def test_a_tee_waits_for_its_version_and_ends_when_told() -> None:
+    bench = Bench()
+    bench.publish(1)
+    bench.door.set_tee("m", Tee(2, 0.5))
+    assert bench.applied == [["Publish"]]
+    bench.publish(2)
+    bench.door.set_tee("m", Tee(2, 0.0))
+    assert bench.applied[1:] == [["Publish", "SetTee"], ["SetTee"]]
+    assert bench.door.tee("m") is None
+
+
+def test_logging_is_set_with_the_first_version() -> None:
+    models = {"m": ModelConfig(log_sampling_rate=0.5)}
+    bench = Bench(EngineConfig(log_path=Path("log"), models=models))
+    bench.publish(1)
+    bench.publish(2)
+    assert bench.applied == [["Publish", "SetLog"], ["Publish"]]
+    bench.retire(1)
+    bench.retire(2)
+    bench.publish(3)
+    assert bench.applied[-1] == ["Publish", "SetLog"]
+
+
+def test_labels_of_the_config_wait_like_any_other() -> None:
+    bench = Bench(EngineConfig(models={"m": ModelConfig(labels={"stable": 2})}))
+    bench.publish(1)
+    bench.publish(2)
+    assert bench.door.labels("m") == {"stable": 2}
+
+
+def test_what_the_plane_refuses_changes_nothing() -> None:
+    bench = Bench()
+    bench.publish(1)
+    bench.door.set_labels("m", {"stable": 1})
+    bench.plane.refusal = ValueError("no")
+    with pytest.raises(ValueError, match="no"):
+        bench.publish(2)
+    with pytest.raises(ValueError, match="no"):
+        bench.door.set_labels("m", {"stable": 1, "gold": 1})
+    bench.plane.refusal = None
+    assert bench.door.labels("m") == {"stable": 1}
+    bench.publish(2)
+    assert bench.applied[-1] == ["Publish"]
+
+
+def test_a_version_is_released_once() -> None:
+    bench = Bench()
+    bench.publish(1)
+    bench.door.on_released("m", 1)
+    assert bench.released == [], "it is not leaving"
+    bench.retire(1)
+    assert bench.released == []
+    bench.door.on_released("m", 1)
+    bench.door.on_released("m", 1)
+    bench.door.close()
+    assert bench.released == [("m", 1)]
+
+
+def test_after_the_drain_everything_is_released_at_once() -> None:
+    bench = Bench()
+    bench.publish(1)
+    bench.publish(2)
+    bench.retire(1)
+    bench.door.close()
+    bench.retire(2)
+    assert bench.released == [("m", 1), ("m", 2)]
+    with pytest.raises(FailedPrecondition, match="stopping"):
+        bench.publish(3)

@@ -1,0 +1,72 @@
+"""Arrays as TensorProto and back, the way TensorFlow writes them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tidegate_serving.contract.errors import InvalidInput, Unsupported
+from tidegate_serving.contract.messages import message
+from tidegate_serving.tensor_proto import DATA_TYPES, dtype_of, fill, to_array
+
+
+def proto(**fields: Any) -> Any:
+    made = message("tensorflow.TensorProto")()
+    for size in fields.pop("shape", ()):
+        made.tensor_shape.dim.add(size=size)
+    for name, value in fields.items():
+        if isinstance(value, list):
+            getattr(made, name).extend(value)
+        else:
+            setattr(made, name, value)
+    return made
+
+
+@pytest.mark.parametrize("dtype", [name for name in DATA_TYPES if name != "string"])
+def test_numbers_survive(dtype: str) -> None:
+    array = np.array([[0, 1], [1, 0], [1, 1]], dtype)
+    made = message("tensorflow.TensorProto")()
+    fill(made, array)
+    back = to_array(made)
+    assert (back.dtype, back.tolist()) == (array.dtype, array.tolist())
+
+
+def test_strings_survive() -> None:
+    made = message("tensorflow.TensorProto")()
+    fill(made, np.array([["é", "a"], [b"\xff\0", ""]], dtype=object))
+    assert to_array(made).tolist() == [["é".encode(), b"a"], [b"\xff\0", b""]]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "field", "values"),
+    [
+        ("float32", "float_val", [1.5]),
+        ("float64", "double_val", [1.5]),
+        ("int8", "int_val", [-1]),
+        ("uint16", "int_val", [65535]),
+        ("int64", "int64_val", [2**40]),
+        ("uint32", "uint32_val", [2**31]),
+        ("uint64", "uint64_val", [2**63]),
+        ("bool", "bool_val", [True]),
+    ],
+)
+def test_typed_fields_are_read_and_the_last_value_fills(dtype: str, field: str, values: list[Any]) -> None:
+    array = to_array(proto(dtype=DATA_TYPES[dtype], shape=(2, 2), **{field: values}))
+    assert (array.dtype.name, array.tolist()) == (dtype, [values * 2] * 2)
+
+
+def test_half_floats_are_read_by_their_bits() -> None:
+    assert to_array(proto(dtype=19, shape=(2,), half_val=[0x3E00, 0xFC00])).tolist() == [1.5, -np.inf]
+
+
+def test_values_that_do_not_fit_are_refused() -> None:
+    with pytest.raises(InvalidInput, match=r"shape \[2\] cannot take 3 values"):
+        to_array(proto(dtype=1, shape=(2,), float_val=[1, 2, 3]))
+    with pytest.raises(InvalidInput, match="cannot take 0 values"):
+        to_array(proto(dtype=1, shape=(2,)))
+    with pytest.raises(InvalidInput, match="bytes"):
+        to_array(proto(dtype=1, shape=(2,), tensor_content=b"abc"))
+    with pytest.raises(Unsupported, match="data type 8 cannot be served"):
+        dtype_of(8)
