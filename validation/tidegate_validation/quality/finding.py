@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -64,7 +65,7 @@ def first_version(
         f"a first version: {evaluation.measure} {power.value:.3f} ({low:.3f} to {high:.3f}) {verb} {than} "
         f"on {len(evaluation.labels)} held-out examples in {groups}"
     )
-    return Finding(evaluation.measure, "all examples", outcome, sentence, power.value, (low, high), least)
+    return Finding(evaluation.measure, "all examples", outcome, sentence, power.value, _finite(low, high), least)
 
 
 def compared(gain: Gain, margin: float, outcome: Outcome, groups: str, alpha: float) -> Finding:
@@ -87,9 +88,9 @@ def compared(gain: Gain, margin: float, outcome: Outcome, groups: str, alpha: fl
         outcome,
         sentence,
         number=gain.gain.value,
-        interval=(low, high),
+        interval=_finite(low, high),
         limit=-margin,
-        smallest_detectable=detectable,
+        smallest_detectable=detectable if math.isfinite(detectable) else None,
     )
 
 
@@ -108,7 +109,7 @@ def worse_slice(one: Slice, rule: QualityRule) -> Finding:
         f"version that serves now, and {100 * rule.slice_margin:g} % is allowed"
     )
     return Finding(
-        "slice", one.name, Outcome.FAIL, sentence, one.gain.value, (low, high), -rule.slice_margin, one.p_value
+        "slice", one.name, Outcome.FAIL, sentence, one.gain.value, _finite(low, high), -rule.slice_margin, one.p_value
     )
 
 
@@ -169,3 +170,8 @@ def too_good(
         limit=limit,
         cause=cause,
     )
+
+
+def _finite(low: float, high: float) -> tuple[float, float] | None:
+    """The interval, or None where one group alone leaves it without bounds."""
+    return (low, high) if math.isfinite(low) and math.isfinite(high) else None

@@ -159,7 +159,7 @@ def _unseen(findings: Sequence[Shown]) -> tuple[str, ...]:
     sizes = [one.smallest_detectable for one in hidden if one.check == "distribution" and one.smallest_detectable]
     if sizes:
         found.append(
-            f"shifts of a distribution below Δ {min(sizes):.2f} (best seen feature) to {max(sizes):.2f} (worst)"
+            f"shifts below Δ {min(sizes):.2f} (the feature seen best) to {max(sizes):.2f} (the one seen worst)"
         )
     return tuple(found)
 

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from tidegate_serving.contract.verdict import Finding, Outcome
@@ -78,7 +79,7 @@ def _finding(
         interval=interval,
         limit=judgement.limit,
         p_value=judgement.p_margin if outcome is Outcome.FAIL else judgement.p_zero,
-        smallest_detectable=judgement.detectable,
+        smallest_detectable=judgement.detectable if math.isfinite(judgement.detectable or 0.0) else None,
         cause=cause.to_dict() if cause else None,
     )
 

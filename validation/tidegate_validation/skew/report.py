@@ -26,7 +26,7 @@ VERSION = "1"
 
 @dataclass(frozen=True, slots=True)
 class BinShares:
-    """How one feature's values spread over its frozen bins: labels, and shares of rows in training and in the window."""
+    """How one feature spreads over its bins: labels, and shares of rows in training and in the window."""
 
     labels: tuple[str, ...]
     reference: tuple[float, ...]

@@ -62,7 +62,8 @@ def log_window(
         time = _time(types)
         wanted = [f"{quote(ROLE)} = '{role}'", *_limits(time, since, until), *_arrived(types, received_since)]
         inputs = {name[len(INPUT_PREFIX) :]: name for name in types if name.startswith(INPUT_PREFIX)}
-        kept = ", ".join([f"{time} AS tidegate_seconds", *(quote(column) for column in inputs.values())])
+        values = [_scalar(connection, source, column, types[column]) for column in inputs.values()]
+        kept = ", ".join([f"{time} AS tidegate_seconds", *values])
         connection.execute(f"CREATE TEMP TABLE {_VIEW} AS SELECT {kept} FROM {source} WHERE {' AND '.join(wanted)}")
         rows = connection.execute(f"SELECT count(*) FROM {_VIEW}").fetchall()[0][0]
         types = types_of(connection, _VIEW)
@@ -92,6 +93,16 @@ def _source(log_root: Path, model: str, version: int | None) -> str | None:
         return scan(log_root, model, version)
     except NotFound:
         return None
+
+
+def _scalar(connection: Any, source: str, column: str, sql_type: str) -> str:
+    """SQL for a logged input; the only element of lists of one, which inputs of shape [n, 1] are logged as."""
+    name = quote(column)
+    if sql_type.endswith("[]"):
+        longest = connection.execute(f"SELECT coalesce(max(len({name})), 0) FROM {source}").fetchall()[0][0]
+        if longest == 1:
+            return f"{name}[1] AS {name}"
+    return name
 
 
 def _time(types: Mapping[str, str]) -> str:
