@@ -208,7 +208,7 @@ def test_a_canary_that_answers_nonsense_fails_and_is_taken_out(
     assert words in result.sentence
     assert set(versions) == {1}
     assert status(doors, name).tee is None
-    eventually(lambda: available(doors, name) == [1])
+    assert available(doors, name) == [1]
 
 
 def test_a_canary_without_traffic_is_inconclusive_and_is_taken_out(doors: Doors, world: World, name: str) -> None:
@@ -218,7 +218,7 @@ def test_a_canary_without_traffic_is_inconclusive_and_is_taken_out(doors: Doors,
     result = canary(control=doors.control, servable=name, version=2, rule=rule)
     assert result.outcome is Outcome.INCONCLUSIVE
     assert "0 of 5" in result.sentence
-    eventually(lambda: available(doors, name) == [1])
+    assert available(doors, name) == [1]
     with pytest.raises(FailedPrecondition, match="push it before its canary"):
         canary(control=doors.control, servable=name, version=2, rule=rule)
 
@@ -252,7 +252,7 @@ def test_a_candidate_is_withdrawn_but_never_what_clients_get(doors: Doors, world
     serve_first(doors, world, name)
     push(directory=world.admitted(2, name=name), control=doors.control)
     assert withdraw(control=doors.control, servable=name, version=2, reason="test")
-    eventually(lambda: available(doors, name) == [1])
+    assert available(doors, name) == [1]
     assert not withdraw(control=doors.control, servable=name, version=2, reason="test")
     with pytest.raises(FailedPrecondition, match="roll back"):
         withdraw(control=doors.control, servable=name, version=1, reason="test")

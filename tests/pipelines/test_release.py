@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.support.eventually import eventually
 from tests.support.releases import BETTER, CRASHES, Doors, World, engine, make_world, traffic
 
 from tidegate_operators.steps import CanaryRule
@@ -81,7 +80,7 @@ def test_a_canary_that_does_not_pass_leaves_the_old_version_alone(world: World, 
     run(world, doors, world.publish(1, name="quiet"), RULE)
     with pytest.raises(Refused, match="0 of 5"):
         run(world, doors, world.publish(2, BETTER, name="quiet"), CanaryRule(pairs=5, within_seconds=0.5))
-    eventually(lambda: available(doors, "quiet") == [1])
+    assert available(doors, "quiet") == [1]
 
 
 def test_missing_evidence_is_named(world: World, doors: Doors, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from tidegate_operators.steps.canary_log import read_numbers
 from tidegate_operators.steps.canary_rule import CanaryNumbers, CanaryResult, CanaryRule, is_decided, judge
-from tidegate_operators.steps.wanted import Wanted, read_wanted, set_wanted
+from tidegate_operators.steps.wanted import Wanted, give_up, read_wanted, set_wanted
 from tidegate_serving.contract.errors import FailedPrecondition, Refused
 from tidegate_serving.contract.repository import report_directory
 from tidegate_serving.contract.servable import ServableId
@@ -45,8 +45,7 @@ def canary(*, control: str, servable: str, version: int, rule: CanaryRule | None
             result = _write(directory, _observe(client, wanted, primary, identity, rule))
             passed = result.allowed
         finally:
-            now = read_wanted(client, servable)
-            set_wanted(client, now.teeing(None) if passed else now.without(version), f"the canary of {identity} ended")
+            _finish(client, identity, passed)
     return result
 
 
@@ -55,6 +54,15 @@ def require_passed(result: CanaryResult) -> CanaryResult:
     if not result.allowed:
         raise Refused(result.sentence)
     return result
+
+
+def _finish(client: ControlClient, identity: ServableId, passed: bool) -> None:
+    reason = f"the canary of {identity} ended"
+    wanted = read_wanted(client, identity.name)
+    if passed:
+        set_wanted(client, wanted.teeing(None), reason)
+    else:
+        give_up(client, wanted, identity.version, reason)
 
 
 def _live_directory(wanted: Wanted, version: int) -> Path:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tidegate_operators.steps.verdict_file import verdict_digest
-from tidegate_operators.steps.wanted import Wanted, read_wanted, set_wanted
+from tidegate_operators.steps.wanted import Wanted, give_up, read_wanted, set_wanted
 from tidegate_serving.contract.errors import FailedPrecondition, Tampered, TidegateError
 from tidegate_serving.contract.manifest import read_manifest
 from tidegate_serving.contract.repository import verdict_path
@@ -72,7 +72,7 @@ def withdraw(*, control: str, servable: str, version: int, reason: str) -> bool:
             raise FailedPrecondition(
                 f"{servable}:{version} is what ordinary clients get: roll back or promote another version instead"
             )
-        set_wanted(client, wanted.without(version), reason)
+        give_up(client, wanted, version, reason)
     return True
 
 

@@ -6,14 +6,17 @@ takes nothing less.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from tidegate_serving.contract.errors import DeadlinePassed
 from tidegate_serving.contract.servable import State
 from tidegate_serving.control_client import Aspired, ControlClient, Tee, VersionStatus
 
 STABLE = "stable"
+_UNLOAD_SECONDS = 30.0
 _ALIVE = (State.START, State.LOADING, State.AVAILABLE)
 
 
@@ -74,6 +77,16 @@ def read_wanted(control: ControlClient, servable: str) -> Wanted:
             tee = status.tee if status.tee is not None and status.tee.version else None
             return Wanted(servable, tuple(_aspired(entry) for entry in live), labels, tee)
     return Wanted(servable)
+
+
+def give_up(control: ControlClient, wanted: Wanted, version: int, reason: str) -> None:
+    """Un-aspires one version and waits until it has unloaded, so that whoever reads next does not see it any more.
+
+    A request that is under way may hold it longer than is worth waiting for; it then ends later, by itself.
+    """
+    set_wanted(control, wanted.without(version), reason)
+    with contextlib.suppress(DeadlinePassed):
+        control.wait_until(wanted.servable, version, State.END, _UNLOAD_SECONDS)
 
 
 def _is_wanted(entry: VersionStatus) -> bool:

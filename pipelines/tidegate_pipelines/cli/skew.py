@@ -27,6 +27,9 @@ def skew(
     ] = None,
     since: Annotated[str, typer.Option("--since", metavar="TIME", help="ISO 8601, from then on.")] = "",
     until: Annotated[str, typer.Option("--until", metavar="TIME", help="ISO 8601, before then.")] = "",
+    received_since: Annotated[
+        str, typer.Option("--received-since", metavar="TIME", help="Only what arrived from then on.")
+    ] = "",
     report: Annotated[
         Path | None, typer.Option("--report", metavar="FOLDER", help="Write index.html and JSON here.")
     ] = None,
@@ -51,6 +54,7 @@ def skew(
         log_root=log if log is not None else require_log(control=control or ""),
         since=parse_time(since),
         until=parse_time(until),
+        received_since=parse_time(received_since),
         report=report,
     )
     rows = [(finding.subject, finding.outcome.value, finding.sentence) for finding in found.report.findings]
