@@ -5,10 +5,15 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
+import skops.io
+from onnx import TensorProto, helper
+from sklearn.linear_model import LogisticRegression
 from tests.support.command import Command
 from tests.support.releases import BETTER, UNLOADABLE, Doors, World, engine, make_world, traffic
 
@@ -104,6 +109,51 @@ def test_a_question_that_makes_no_sense_is_named(
     done = tidegate("predict", *arguments)
     assert done.returncode == 2
     assert words in done.stderr
+
+
+def write_sklearn(folder: Path, frame: pd.DataFrame) -> float:
+    """A logistic regression as a skops file; what it says of the first row."""
+    model = LogisticRegression().fit(frame[["x", "z"]], frame["late"])
+    skops.io.dump(model, folder / "model.skops")
+    return float(model.predict_proba(frame[["x", "z"]].head(1))[0, 1])
+
+
+def write_onnx(folder: Path, frame: pd.DataFrame) -> float:
+    """x + z as a graph with a column [N, 1] per input; what it says of the first row."""
+    columns = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["N", 1]) for name in ("x", "z", "sum")]
+    graph = helper.make_graph([helper.make_node("Add", ["x", "z"], ["sum"])], "g", columns[:2], columns[2:])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    (folder / "model.onnx").write_bytes(model.SerializeToString())
+    return float(frame["x"][0] + frame["z"][0])
+
+
+@pytest.mark.parametrize(
+    ("platform", "output", "write"), [("sklearn", "probability", write_sklearn), ("onnx", "sum", write_onnx)]
+)
+def test_a_model_whose_signature_is_inferred_serves_as_it_predicts(
+    tidegate: Command,
+    world: World,
+    tmp_path: Path,
+    platform: str,
+    output: str,
+    write: Callable[[Path, pd.DataFrame], float],
+) -> None:
+    random = np.random.default_rng(2)
+    frame = pd.DataFrame(random.random((300, 2)).astype(np.float32), columns=["x", "z"])
+    frame["late"] = (frame["x"] > 0.5).astype(np.int64)
+    expected = write(tmp_path, frame)
+    frame.to_parquet(tmp_path / "train.parquet")
+    model = next(path for path in tmp_path.iterdir() if path.stem == "model")
+    done = tidegate(
+        *("publish", model, "--name", platform, "--version", "1", "--platform", platform),
+        *("--repository", world.repository, "--training", tmp_path / "train.parquet", "--label", "late"),
+    )
+    assert done.returncode == 0, done.stderr
+    world.admit(world.repository / platform / "1")
+    assert tidegate("push", world.repository / platform / "1").returncode == 0
+    row = json.dumps({"x": float(frame["x"][0]), "z": float(frame["z"][0])})
+    answer = json.loads(tidegate("predict", platform, "--json", row).stdout)
+    assert answer["outputs"][output] == pytest.approx([expected], abs=1e-6)
 
 
 def test_status_shows_states_labels_and_addresses(tidegate: Command, world: World, doors: Doors) -> None:
