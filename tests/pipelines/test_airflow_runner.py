@@ -8,10 +8,23 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 from tests.support.eventually import eventually
-from tests.support.releases import BETTER, CRASHES, Doors, World, engine, make_world, traffic
+from tests.support.releases import (
+    BETTER,
+    CRASHES,
+    HONEST,
+    SIGNATURE,
+    Doors,
+    World,
+    engine,
+    make_world,
+    rows,
+    traffic,
+)
 
+from tidegate_operators.steps import promote, push
 from tidegate_pipelines.airflow_runner import AirflowRunner, DagResult
 from tidegate_serving.contract.errors import NotFound, Unavailable
 from tidegate_serving.contract.repository import report_directory, verdict_path
@@ -30,6 +43,22 @@ with DAG("retrying", schedule=None, start_date=datetime(2026, 1, 1, tzinfo=UTC),
          params={"directory": "", "servable": ""}) as dag:
     ServeModelOperator(task_id="serve", directory="{{ params.directory }}") >> RollbackOperator(
         task_id="rollback", servable="{{ params.servable }}")
+"""
+
+
+OTHERS = """
+from datetime import UTC, datetime
+from airflow.sdk import DAG
+from tidegate.airflow import PublishModelOperator, RollbackOperator, SkewReportOperator
+
+params = {name: "" for name in ("files", "repository", "training", "signature", "directory", "report")}
+with DAG("others", schedule=None, start_date=datetime(2026, 1, 1, tzinfo=UTC), params=params) as dag:
+    publish = PublishModelOperator(
+        task_id="publish", files="{{ params.files }}", servable="others", version="3", platform="python",
+        repository="{{ params.repository }}", training="{{ params.training }}", signature="{{ params.signature }}",
+        label_column="late")
+    skew = SkewReportOperator(task_id="skew", directory="{{ params.directory }}", report="{{ params.report }}")
+    publish >> skew >> RollbackOperator(task_id="rollback", servable="others")
 """
 
 
@@ -56,6 +85,7 @@ def runner(home: Path) -> Iterator[AirflowRunner]:
     dags.mkdir(parents=True)
     (dags / FLIGHTS.name).write_text(FLIGHTS.read_text())
     (dags / "retrying.py").write_text(RETRYING)
+    (dags / "others.py").write_text(OTHERS)
     (dags / "broken.py").write_text("import a_module_that_is_not_there\n")
     (dags / "none.py").write_text("x = 1\n")
     with AirflowRunner(home, dags) as runner:
@@ -160,6 +190,34 @@ def test_a_refusal_is_not_retried_though_the_dag_asks_for_retries(
     assert done.seconds < 60.0
     tries = query(home, "select task_id, state, try_number, max_tries from task_instance where dag_id = 'retrying'")
     assert ("serve", "failed", 1, 3) in tries
+
+
+def test_the_other_operators_publish_report_and_roll_back(
+    runner: AirflowRunner, release: Release, world: World, doors: Doors, home: Path, tmp_path: Path
+) -> None:
+    for version in (1, 2):
+        push(directory=world.admitted(version, name="others"), control=doors.control)
+        promote(control=doors.control, servable="others", version=version)
+    (tmp_path / "model.py").write_text(HONEST)
+    (tmp_path / "signature.json").write_text(json.dumps(SIGNATURE.to_dict()))
+    pq.write_table(rows(500, seed=1), tmp_path / "train.parquet")
+    conf = {
+        "files": str(tmp_path / "model.py"),
+        "repository": str(world.repository),
+        "training": str(tmp_path / "train.parquet"),
+        "signature": str(tmp_path / "signature.json"),
+        "directory": str(world.repository / "others" / "2"),
+        "report": str(tmp_path / "skew"),
+    }
+    with traffic(doors.grpc, "others") as versions:
+        eventually(lambda: len(versions) > 20)
+        done = runner.run(home / "dags" / "others.py", conf, release.connections)
+    assert done.ok, (done.failed_task, done.reason)
+    assert (world.repository / "others" / "3" / "manifest.json").is_file()
+    assert (tmp_path / "skew" / "index.html").is_file()
+    assert available(doors, "others") == [1]
+    again = runner.run(home / "dags" / "others.py", conf, release.connections)
+    assert (again.failed_task, "published already" in str(again.reason)) == ("publish", True)
 
 
 def test_missing_parameters_and_files_fail_with_their_names(release: Release, world: World) -> None:
