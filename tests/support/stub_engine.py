@@ -25,7 +25,9 @@ def truth(rows: Mapping[str, np.ndarray[Any, Any]], version: int) -> np.ndarray[
 class StubEngine:
     """Both doors of an engine that answers `truth`, as versions in turn."""
 
-    def __init__(self, versions: list[int]) -> None:
+    def __init__(self, versions: list[int], idle_seconds: float | None = None) -> None:
+        self._idle_seconds = idle_seconds
+        self.closed: list[str] = []
         self._versions, self._lock, self._asked = versions, threading.Lock(), 0
         self.request_ids: set[str] = set()
         self._grpc = grpc.server(futures.ThreadPoolExecutor(4))
@@ -69,6 +71,12 @@ class StubEngine:
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
+            timeout = engine._idle_seconds
+
+            def finish(self) -> None:
+                super().finish()
+                self.connection.close()
+                engine.closed.append(self.address_string())
 
             def do_POST(self) -> None:
                 instances = json.loads(self.rfile.read(int(self.headers["content-length"])))["instances"]

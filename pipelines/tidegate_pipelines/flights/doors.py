@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import select
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -70,10 +71,15 @@ class RestDoor:
         names = list(rows)
         columns = (rows[name].tolist() for name in names)
         instances = [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+        self._reopen_if_closed()
         headers = {"content-type": "application/json", REQUEST_ID_HEADER: request_id}
-        self._connection.request("POST", self._path, json.dumps({"instances": instances}), headers)
-        response = self._connection.getresponse()
-        body = response.read()
+        try:
+            self._connection.request("POST", self._path, json.dumps({"instances": instances}), headers)
+            response = self._connection.getresponse()
+            body = response.read()
+        except (OSError, http.client.HTTPException):
+            self._connection.close()  # so that the next request finds a fresh one
+            raise
         if response.status != http.client.OK:
             raise Unavailable(f"REST answered {response.status}: {body[:300]!r}")
         version = int(response.headers[VERSION_HEADER])
@@ -82,3 +88,9 @@ class RestDoor:
     def close(self) -> None:
         """Ends the connection."""
         self._connection.close()
+
+    def _reopen_if_closed(self) -> None:
+        """A server may close a connection that was idle: then there is something to read, its end, before we ask."""
+        socket = self._connection.sock
+        if socket is not None and select.select([socket], [], [], 0)[0]:
+            self._connection.close()

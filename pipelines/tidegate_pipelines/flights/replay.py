@@ -5,6 +5,7 @@ Started by the demo with the path of a `ReplayPlan`; runs until its rows are sen
 
 from __future__ import annotations
 
+import itertools
 import json
 import signal
 import sys
@@ -60,22 +61,23 @@ class Replay:
 
     def run(self) -> None:
         """Returns when every connection has its last answer."""
-        threads = [threading.Thread(target=self._connection, name=f"replay-{n}") for n in range(self._plan.connections)]
+        threads = [threading.Thread(target=self._connection, args=(n,)) for n in range(self._plan.connections)]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
 
-    def _connection(self) -> None:
+    def _connection(self, first: int) -> None:
         doors: dict[str, Door] = {
             "grpc": GrpcDoor(self._plan.grpc, self._plan.model),
             "rest": RestDoor(self._plan.rest, self._plan.model),
         }
+        turns = itertools.islice(itertools.cycle(doors), first, None)
         try:
             while (turn := self._schedule.next()) is not None:
                 number, rows, pause = turn
                 self._stop.wait(max(pause, 0.0))
-                door = "grpc" if number % 2 == 0 else "rest"
+                door = next(turns)
                 self._ask(door, doors[door], rows, f"{self._plan.request_prefix}-{number}")
         finally:
             for open_door in doors.values():
