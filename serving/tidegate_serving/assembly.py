@@ -93,7 +93,7 @@ def make_sources(config: EngineConfig, lifecycle: Lifecycle) -> Sources:
     if config.repository is not None:
         found.append(FileSystemSource(_repository(config), router, admission, owners))
     if config.directories:
-        found.append(StaticSource(config.directories, router, owners))
+        found.append(StaticSource([path.absolute() for path in config.directories], router, owners))
     rpc = RpcSource(
         router,
         lifecycle.door,
@@ -135,7 +135,7 @@ def _repository(config: EngineConfig) -> RepositoryOptions:
     if config.repository is None:
         raise InvalidInput("no repository is set")
     return RepositoryOptions(
-        root=config.repository,
+        root=config.repository.absolute(),
         poll_seconds=config.poll_seconds,
         policy=parse_version_policy(config.versions),
         policies={

@@ -129,6 +129,11 @@ class EngineConfig:
     def __post_init__(self) -> None:
         if not 0 <= self.log_sampling_rate <= 1:
             raise InvalidInput(f"log_sampling_rate is {self.log_sampling_rate}: use a share from 0 to 1")
+        if self.control_address and not _is_loopback(self.control_address):
+            raise InvalidInput(
+                f"control_address {self.control_address} is not on loopback, and the control port asks nobody who "
+                "they are: use 127.0.0.1, and a tunnel from elsewhere"
+            )
         if self.policy not in ("availability", "resources"):
             raise InvalidInput(f"policy is {self.policy!r}: use availability or resources")
         for name in ("load_threads", "io_threads", "log_block_rows", "max_message_bytes", "max_connections"):
@@ -179,6 +184,11 @@ def _from_environment(env: Mapping[str, str]) -> dict[str, str]:
         elif near := nearest(key, known, cutoff=0.8):
             raise InvalidInput(f"variable {variable} is unknown: did you mean {ENVIRONMENT_PREFIX}{near.upper()}?")
     return found
+
+
+def _is_loopback(address: str) -> bool:
+    host = address.rpartition(":")[0].strip("[]")
+    return host in ("localhost", "::1") or host.startswith("127.")
 
 
 def _at_least(name: str, value: float, least: float) -> None:

@@ -22,7 +22,8 @@ from tidegate_serving.sources.status import EngineStatus, ServableStatus, Tee, V
 from tidegate_serving.wire_errors import CHANNEL_OPTIONS, from_rpc
 
 __all__ = ["Aspired", "ControlClient", "EngineStatus", "ServableStatus", "Tee", "VersionStatus"]
-_CALL_TIMEOUT = 60.0
+_PUSH_TIMEOUT = 600.0
+_CALL_TIMEOUT = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +68,7 @@ class ControlClient:
         if tee is not None:
             request.tee.version = tee.version
             request.tee.fraction = tee.fraction
-        return int(self._call("SetAspired", request, "SetAspiredResponse").revision)
+        return int(self._call("SetAspired", request, "SetAspiredResponse", _PUSH_TIMEOUT).revision)
 
     def status(self, servable: str = "") -> EngineStatus:
         """Where everything stands now, or one servable alone."""
@@ -133,13 +134,13 @@ class ControlClient:
         finally:
             stream.cancel()
 
-    def _call(self, method: str, request: Any, answer: str) -> Any:
+    def _call(self, method: str, request: Any, answer: str, timeout: float = _CALL_TIMEOUT) -> Any:
         decode: Callable[[bytes], Any] = message(f"tidegate.v1.{answer}").FromString
         call = self._channel.unary_unary(
             f"/{SERVICE}/{method}", request_serializer=_serialize, response_deserializer=decode
         )
         try:
-            return call(request, timeout=_CALL_TIMEOUT)
+            return call(request, timeout=timeout)
         except grpc.RpcError as error:
             raise from_rpc(error, self._address) from error
 

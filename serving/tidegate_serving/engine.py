@@ -112,6 +112,7 @@ class _Running:
         self._readiness = readiness = Readiness(parts.monitor, parts.manager.wanted_names, plane.set_ready)
         readiness.start()
         parts.events.subscribe(readiness.heard)
+        parts.events.subscribe(_log_change)
         parts.manager.start()
         for source in sources.all:
             source.start()
@@ -156,3 +157,7 @@ class _Running:
             pool.stop(max(left, 1.0))
         self.lifecycle.monitor.close()
         return drained and unloaded
+
+
+def _log_change(change: StateChange) -> None:
+    _log.info("%s is %s%s", change.id, change.state.name, f": {change.error_message}" if change.error_message else "")

@@ -15,6 +15,7 @@ import threading
 from collections.abc import Sequence
 from pathlib import Path
 
+from tidegate_serving.atomic_file import write_atomically
 from tidegate_serving.config import EngineConfig
 from tidegate_serving.contract.errors import TidegateError
 from tidegate_serving.engine import Engine, EngineAddresses
@@ -29,23 +30,41 @@ def run(config: EngineConfig) -> int:
     """
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
+        signal.signal(number, lambda *_: _stop_starting(stop))
     engine = Engine(config)
     try:
         addresses = engine.start()
-    except (TidegateError, OSError) as error:
-        print(f"tidegate: {error}", file=sys.stderr)
-        return USER_MISTAKE
-    _log.info("serving: gRPC %s, REST %s, control %s", addresses.grpc, addresses.rest, addresses.control)
-    try:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: stop.set())
         if config.ready_file is not None:
             write_ready_file(config.ready_file, addresses)
-        stop.wait()
-    finally:
-        if config.ready_file is not None:
-            config.ready_file.unlink(missing_ok=True)
-        _log.info("stopping: draining for at most %g s", config.drain_seconds)
-        clean = engine.stop()
+    except (TidegateError, OSError) as error:
+        engine.stop(0.0)
+        print(f"tidegate: {error}", file=sys.stderr)
+        return USER_MISTAKE
+    except _StoppedWhileStarting:
+        _log.info("stopped before the engine was up")
+        return 0
+    _log.info("serving: gRPC %s, REST %s, control %s", addresses.grpc, addresses.rest, addresses.control)
+    stop.wait()
+    return _stop(engine, config)
+
+
+class _StoppedWhileStarting(BaseException):
+    """Ends a start that waits for versions to load."""
+
+
+def _stop_starting(stop: threading.Event) -> None:
+    if not stop.is_set():
+        stop.set()
+        raise _StoppedWhileStarting
+
+
+def _stop(engine: Engine, config: EngineConfig) -> int:
+    if config.ready_file is not None:
+        config.ready_file.unlink(missing_ok=True)
+    _log.info("stopping: draining for at most %g s", config.drain_seconds)
+    clean = engine.stop()
     _log.info("stopped%s", "" if clean else ", but not everything was answered or unloaded in time")
     return 0 if clean else 1
 
@@ -59,10 +78,7 @@ def write_ready_file(path: Path, addresses: EngineAddresses) -> None:
         "control": addresses.control,
         "pid": os.getpid(),
     }
-    path.parent.mkdir(parents=True, exist_ok=True)
-    aside = path.with_name(f".{path.name}.{os.getpid()}")
-    aside.write_text(json.dumps(document) + "\n", encoding="utf-8")
-    aside.replace(path)
+    write_atomically(path, (json.dumps(document) + "\n").encode())
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import tidegate_native as native
 
@@ -21,15 +21,22 @@ from tidegate_serving.requests.model_traffic import Change, ModelTraffic
 from tidegate_serving.requests.settings import plane_batching, plane_signature
 from tidegate_serving.sources.status import Tee
 
-if TYPE_CHECKING:
-    from tidegate_serving.inference_log.writer import LogWriter
-
 
 class Plane(Protocol):
     """What the door needs of the data plane."""
 
     def apply(self, changes: Sequence[Change]) -> None:
         """Swaps the serving map once for all changes."""
+
+
+class BlockWriter(Protocol):
+    """Where logged rows go."""
+
+    def describe(self, model: str, version: int, event_time: str | None) -> None:
+        """Names the input of a version that carries the time of the event, if there is one."""
+
+    def write(self, block: native.LogBlock) -> None:
+        """Writes one block, or raises."""
 
 
 class Door:
@@ -39,7 +46,7 @@ class Door:
     """
 
     def __init__(
-        self, config: EngineConfig, released: Callable[[str, int], None], writer: LogWriter | None = None
+        self, config: EngineConfig, released: Callable[[str, int], None], writer: BlockWriter | None = None
     ) -> None:
         self._config = config
         self._released = released

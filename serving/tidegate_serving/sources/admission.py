@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import threading
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol
 
+from tidegate_serving.atomic_file import write_atomically
 from tidegate_serving.contract.errors import NotAdmitted, Refused, Tampered
 from tidegate_serving.contract.formats import check_format
 from tidegate_serving.contract.manifest import Manifest
@@ -111,8 +111,5 @@ def _read_digests(path: Path) -> set[str]:
 
 
 def _write_digests(path: Path, digests: set[str]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    aside = path.with_name(f".{path.name}.{os.getpid()}")
     document = {"format": f"tidegate.admitted/{_VERSION}", "digests": sorted(digests)}
-    aside.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
-    aside.replace(path)
+    write_atomically(path, (json.dumps(document, indent=1) + "\n").encode())

@@ -88,6 +88,7 @@ class RpcSource:
         self._store = store
         self._owners = owners
         self._lock = threading.Lock()
+        self._turns: dict[str, threading.Lock] = {}
         self._stopped = False
 
     def start(self) -> None:
@@ -115,12 +116,21 @@ class RpcSource:
     def set_aspired(self, push: Push) -> int:
         """Accepts a push and returns its revision, or raises and changes nothing."""
         check_name(push.servable)
-        with self._lock:
-            if self._stopped:
-                raise FailedPrecondition("the engine is stopping: push to it again once it is back")
+        with self._turn(push.servable):
             present = self._store.get(push.servable)
             versions = self._checked(push, present)
             _check_traffic(push)
+            return self._accept(push, versions, present)
+
+    def _turn(self, name: str) -> threading.Lock:
+        """One push of a servable at a time; reading a large version holds up no other servable."""
+        with self._lock:
+            return self._turns.setdefault(name, threading.Lock())
+
+    def _accept(self, push: Push, versions: tuple[WantedVersion, ...], present: Wish | None) -> int:
+        with self._lock:
+            if self._stopped:
+                raise FailedPrecondition("the engine is stopping: push to it again once it is back")
             self._owners.claim(push.servable, NAME)
             wish = Wish(
                 revision=present.revision + 1 if present else 1,

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import fcntl
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, TextIO
 
+from tidegate_serving.atomic_file import write_atomically
 from tidegate_serving.contract.errors import FailedPrecondition, Tampered, TidegateError
 from tidegate_serving.contract.formats import check_format
 from tidegate_serving.sources.status import Tee
@@ -124,9 +124,4 @@ def _write(path: Path, wishes: Mapping[str, Wish]) -> None:
         "format": f"tidegate.aspired/{VERSION}",
         "servables": {name: asdict(wish) for name, wish in wishes.items()},
     }
-    aside = path.with_name(f".{path.name}.{os.getpid()}")
-    with aside.open("w", encoding="utf-8") as file:
-        json.dump(document, file, indent=1, sort_keys=True)
-        file.flush()
-        os.fsync(file.fileno())
-    aside.replace(path)
+    write_atomically(path, (json.dumps(document, indent=1, sort_keys=True) + "\n").encode())

@@ -17,7 +17,7 @@ from tests.support.gate import AT_LOAD, AT_PREDICT, Gate
 from tests.support.versions import Draft, adding, digest_of, publish
 
 from tidegate_serving.contract.errors import DeadlinePassed, ModelFailed, NotFound, TidegateError
-from tidegate_serving.contract.servable import State
+from tidegate_serving.contract.servable import State, StateChange
 from tidegate_serving.control_client import Aspired, ControlClient
 
 X = np.array([1.0], dtype=np.float32)
@@ -163,8 +163,7 @@ def test_a_failed_load_is_tried_again_until_it_works(
     with pytest.raises(ModelFailed, match="FileNotFoundError"):
         control.wait_until("m", 1, State.AVAILABLE, 30)
     flag.touch()
-    states = (change.state for change in control.watch("m"))
-    assert State.AVAILABLE in states
+    eventually(lambda: control.status("m").servables[0].versions[0].state is State.AVAILABLE)
 
 
 def test_a_push_again_tries_again_at_once(tmp_path: Path, engine: EngineProcess, control: ControlClient) -> None:
@@ -179,20 +178,24 @@ def test_a_push_again_tries_again_at_once(tmp_path: Path, engine: EngineProcess,
     push_and_wait(control, directory)
 
 
+def plain(change: StateChange) -> tuple[int, str]:
+    return change.id.version, change.state.name
+
+
 def test_watching_gives_the_present_first_then_changes(
     tmp_path: Path, engine: EngineProcess, control: ControlClient
 ) -> None:
     push_and_wait(control, model(tmp_path, 1))
     two = model(tmp_path, 2)
-    changes = control.watch("m")
-    first = next(changes)
-    assert (first.id.version, first.state) == (1, State.AVAILABLE)
-    push(control, two)
     seen: list[tuple[int, str]] = []
-    for change in changes:
-        seen.append((change.id.version, change.state.name))
-        if seen[-1] == (1, "END"):
-            break
+    with ThreadPoolExecutor(1) as pool, engine.control() as watching:
+        watcher = pool.submit(lambda: seen.extend(plain(change) for change in watching.watch("m")))
+        eventually(lambda: len(seen) == 1)
+        assert seen.pop() == (1, "AVAILABLE")
+        push(control, two)
+        eventually(lambda: (1, "END") in seen)
+        watching.close()
+        watcher.result(30)
     assert [state for version, state in seen if version == 2] == ["START", "LOADING", "AVAILABLE"]
     assert [state for version, state in seen if version == 1] == ["UNLOADING", "END"]
     assert seen.index((2, "AVAILABLE")) < seen.index((1, "UNLOADING"))

@@ -177,6 +177,7 @@ def test_two_engines_never_share_a_port(tmp_path: Path) -> None:
         ({"roots": ["/tmp"]}, "no trusted_keys are set"),
         ({"roots": ["/tmp"], "trusted_keys": ["/nowhere.pub"]}, "/nowhere.pub is missing"),
         ({"grpc_address": "nonsense"}, "nonsense"),
+        ({"control_address": "0.0.0.0:0"}, "control_address 0.0.0.0:0 is not on loopback"),
     ],
 )
 def test_a_config_that_cannot_be_used_ends_with_one_sentence(

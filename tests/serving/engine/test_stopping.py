@@ -106,15 +106,25 @@ def test_no_accepted_request_fails_under_load(tmp_path: Path) -> None:
 def test_watchers_see_the_end(tmp_path: Path) -> None:
     directory = publish(tmp_path / "r", "m", 1, adding(1))
     engine = EngineProcess(tmp_path / "engine", roots=[tmp_path / "r"], allow_unverified=True)
-    with engine, engine.control() as control:
+    seen: list[State] = []
+    with ThreadPoolExecutor(1) as pool, engine, engine.control() as control:
         push_and_wait(control, directory)
-        changes = control.watch()
-        seen = [next(changes).state]
-        engine.terminate()
+        watcher = pool.submit(lambda: seen.extend(change.state for change in control.watch()))
+        eventually(lambda: len(seen) == 1)
+        assert engine.stop() == 0
         with pytest.raises(Unavailable):
-            seen.extend(change.state for change in changes)
-        assert engine.wait() == 0
+            watcher.result(30)
     assert seen == [State.AVAILABLE, State.UNLOADING, State.END]
+
+
+def test_a_stop_does_not_wait_for_a_start(tmp_path: Path) -> None:
+    gate = Gate.make(tmp_path / "gate")
+    publish(tmp_path / "r", "m", 1, Draft(files={"model.py": gate.source(AT_LOAD, 1)}))
+    engine = EngineProcess(tmp_path / "engine", repository=tmp_path / "r", allow_unverified=True).launch()
+    eventually(gate.entered.exists)
+    assert engine.stop() == 0, engine.said()
+    assert "stopped before the engine was up" in engine.said()
+    assert not engine.ready_file.exists()
 
 
 def test_a_load_that_never_ends_does_not_keep_the_process(tmp_path: Path) -> None:

@@ -54,7 +54,10 @@ def test_the_constructor_may_have_the_directory(tmp_path: Path) -> None:
     assert answer(loaded(tmp_path, source))["y"].tolist() == [3.0, 4.0]
 
 
-def test_helpers_of_two_versions_never_mix_and_no_byte_code_stays(tmp_path: Path) -> None:
+def test_helpers_of_two_versions_never_mix_and_no_byte_code_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
     source = "from . import helper\nfrom .deep.inner import add\n\nclass Model:\n    def predict(self, inputs):\n"
     source += "        from . import late\n        return {'y': add(inputs['x'], helper.N + late.N)}\n"
     versions = []

@@ -1,0 +1,25 @@
+"""Writes a file so that nobody ever sees half of it, and so that it is there after a crash once the call has returned.
+
+The RPC Source's state, the admitted digests and the ready file are written here.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+def write_atomically(path: Path, data: bytes) -> None:
+    """Writes aside, syncs, renames into place, syncs the folder, which it makes. OSError leaves the old file alone."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    aside = path.with_name(f".{path.name}.{os.getpid()}")
+    with aside.open("wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    aside.replace(path)
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)

@@ -1,0 +1,84 @@
+"""Ready means: started, not draining, and everything that was there at the start can answer."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+from tests.support.eventually import eventually
+
+from tidegate_serving.contract.servable import ServableId, State, StateChange
+from tidegate_serving.lifecycle.events import EventBus
+from tidegate_serving.lifecycle.monitor import StateMonitor
+from tidegate_serving.readiness import Readiness
+
+
+class Bench:
+    def __init__(self) -> None:
+        self.events = EventBus()
+        self.monitor = StateMonitor(self.events)
+        self.wanted = frozenset({"a", "b"})
+        self.told: list[tuple[bool, str]] = []
+        self.readiness = Readiness(self.monitor, lambda: self.wanted, lambda *answer: self.told.append(answer))
+        self.events.subscribe(self.readiness.heard)
+        self.readiness.start()
+
+    def enter(self, name: str, state: State, error: str = "") -> None:
+        self.events.publish(StateChange(ServableId(name, 1), state, "internal" if error else "", error))
+
+    def expect(self, ready: bool, reason: str) -> None:
+        eventually(lambda: bool(self.told) and self.told[-1] == (ready, reason))
+
+
+@pytest.fixture
+def bench() -> Iterator[Bench]:
+    bench = Bench()
+    yield bench
+    bench.readiness.drain()
+
+
+def test_starting_is_not_ready(bench: Bench) -> None:
+    bench.expect(False, "the engine is starting")
+    bench.enter("a", State.AVAILABLE)
+    bench.expect(False, "the engine is starting")
+
+
+def test_every_servable_of_the_start_needs_a_live_version(bench: Bench) -> None:
+    bench.enter("a", State.AVAILABLE)
+    bench.enter("b", State.LOADING)
+    assert not bench.readiness.settled()
+    bench.enter("b", State.END, "no memory")
+    assert bench.readiness.settled()
+    bench.readiness.begin()
+    bench.expect(False, "b:1 is END: no memory")
+    bench.enter("b", State.AVAILABLE)
+    bench.expect(True, "")
+
+
+def test_what_is_wanted_no_more_and_what_came_later_does_not_count(bench: Bench) -> None:
+    bench.enter("a", State.AVAILABLE)
+    bench.enter("b", State.END, "no memory")
+    bench.readiness.begin()
+    bench.wanted = frozenset({"a", "later"})
+    bench.enter("later", State.LOADING)
+    bench.readiness.wake()
+    bench.expect(True, "")
+
+
+def test_draining_is_told_before_the_drain_begins(bench: Bench) -> None:
+    bench.enter("a", State.AVAILABLE)
+    bench.enter("b", State.AVAILABLE)
+    bench.readiness.begin()
+    bench.expect(True, "")
+    bench.readiness.drain()
+    assert bench.told[-1] == (False, "the engine is draining")
+    bench.enter("a", State.AVAILABLE)
+    assert bench.told[-1] == (False, "the engine is draining")
+
+
+def test_no_thread_stays() -> None:
+    before = threading.active_count()
+    bench = Bench()
+    bench.readiness.drain()
+    assert threading.active_count() == before
