@@ -124,9 +124,7 @@ class Result:
     A request with an error in any of its rows is answered with that error; the others get their rows.
     """
 
-    def __new__(
-        cls, outputs: Mapping[str, Any], errors: Mapping[int, tuple[int, str]] | None = None
-    ) -> Result: ...
+    def __new__(cls, outputs: Mapping[str, Any], errors: Mapping[int, tuple[int, str]] | None = None) -> Result: ...
 
 @final
 class LogBlock:

@@ -27,7 +27,9 @@ impl PythonExecutor {
     fn call(&self, py: Python<'_>, work: Work) -> PyResult<Answer> {
         let endpoint = work.endpoint.clone();
         let batch = Bound::new(py, Batch::new(py, work)?)?;
-        let Some(callable) = &self.callable else { return Ok(Answer::default()) };
+        let Some(callable) = &self.callable else {
+            return Ok(Answer::default());
+        };
         let returned = callable.bind(py).call1((batch,))?;
         outputs::read(&endpoint.signature, &returned)
     }

@@ -1,12 +1,17 @@
 //! The border between Python and the data plane: the extension module `tidegate_native`.
 //! Python's calls come in through the classes here; the plane's callbacks go out through two traits of the core.
 
+#![deny(unsafe_code)]
+#![allow(clippy::needless_pass_by_value, reason = "arguments come from Python by value")]
+
 mod arrays;
 mod batch;
 mod callbacks;
 mod changes;
 mod executor;
 mod log_block;
+#[allow(unsafe_code, reason = "the buffer protocol")]
+mod memory;
 mod outputs;
 mod plane;
 mod settings;

@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString};
-use tidegate_plane::column::{Column, Lease, Strings, Words};
+use tidegate_plane::column::{Column, Strings, Words};
 use tidegate_plane::dtype::DType;
 use tidegate_plane::log_block as core;
+use tidegate_plane::pool::Lease;
 use tidegate_plane::signature::TensorSpec;
 use tidegate_plane::version::Endpoint;
 

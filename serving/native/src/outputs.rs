@@ -2,7 +2,6 @@
 //! The executor hands in Python objects under the GIL; the core checks rows and shapes of what comes out.
 
 use pyo3::exceptions::PyTypeError;
-use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyMapping, PyString};
 use tidegate_plane::batch::{Answer, Output};
@@ -13,6 +12,7 @@ use tidegate_plane::status::{Code, Status};
 
 use crate::arrays::Numpy;
 use crate::batch::Outcome;
+use crate::memory::copy_contiguous;
 
 /// Reads a mapping of outputs or a `Result`.
 pub(crate) fn read(signature: &Signature, returned: &Bound<'_, PyAny>) -> PyResult<Answer> {
@@ -59,10 +59,9 @@ fn read_numbers(spec: &TensorSpec, value: &Bound<'_, PyAny>, numpy: &Numpy) -> P
     let py = value.py();
     let wanted = numpy.dtype(spec.dtype).bind(py);
     let is_array = value.is_instance(numpy.ndarray.bind(py))?;
-    if is_array && value.getattr("dtype")?.is(wanted) {
-        if let Some(output) = copy_contiguous(value) {
-            return Ok(output);
-        }
+    let ready = is_array && value.getattr("dtype")?.is(wanted);
+    if let Some(output) = if ready { copy_contiguous(value) } else { None } {
+        return Ok(output);
     }
     let array = if is_array { value.clone() } else { numpy.asarray.bind(py).call1((value,))? };
     let cast = cast(spec, &array, wanted, numpy)?;
@@ -87,9 +86,8 @@ fn cast<'py>(
     if found.eq(wanted)? {
         return Ok(array.clone());
     }
-    let can_cast = |rule: &str| -> PyResult<bool> {
-        numpy.can_cast.bind(array.py()).call1((&found, wanted, rule))?.extract()
-    };
+    let can_cast =
+        |rule: &str| -> PyResult<bool> { numpy.can_cast.bind(array.py()).call1((&found, wanted, rule))?.extract() };
     let (name, want) = (&spec.name, spec.dtype.name());
     if !can_cast("same_kind")? {
         return Err(PyTypeError::new_err(format!(
@@ -114,37 +112,6 @@ impl EqElements for Bound<'_, PyAny> {
     fn eq_elements(&self, other: &Self) -> PyResult<bool> {
         self.rich_compare(other, pyo3::basic::CompareOp::Eq)?.call_method0("all")?.extract()
     }
-}
-
-/// Copies the memory of a C-contiguous array; none if it is not one.
-fn copy_contiguous(array: &Bound<'_, PyAny>) -> Option<Output> {
-    let py = array.py();
-    let mut view = std::mem::MaybeUninit::<ffi::Py_buffer>::uninit();
-    let flags = ffi::PyBUF_C_CONTIGUOUS;
-    // SAFETY: array is a live object and view is room for a Py_buffer, which a result of 0 says is filled.
-    if unsafe { ffi::PyObject_GetBuffer(array.as_ptr(), view.as_mut_ptr(), flags) } != 0 {
-        drop(PyErr::take(py));
-        return None;
-    }
-    // SAFETY: filled, as above. It is not moved before its release.
-    let view = unsafe { view.assume_init_mut() };
-    let rank = usize::try_from(view.ndim).unwrap_or(0);
-    let length = usize::try_from(view.len).unwrap_or(0);
-    let mut words = Words::default();
-    if length > 0 {
-        // SAFETY: a C-contiguous view has `len` readable bytes from `buf`, and the GIL is held while they are copied.
-        words.push(unsafe { std::slice::from_raw_parts(view.buf.cast::<u8>(), length) });
-    }
-    let shape = if rank == 0 || view.shape.is_null() {
-        Vec::new()
-    } else {
-        // SAFETY: PyBUF_C_CONTIGUOUS includes PyBUF_ND, so that shape has ndim entries.
-        let dims = unsafe { std::slice::from_raw_parts(view.shape, rank) };
-        dims.iter().map(|dim| usize::try_from(*dim).unwrap_or(0)).collect()
-    };
-    // SAFETY: filled by PyObject_GetBuffer and released once.
-    unsafe { ffi::PyBuffer_Release(view) };
-    Some(Output { column: Column::Raw(words), shape })
 }
 
 fn read_strings(spec: &TensorSpec, value: &Bound<'_, PyAny>, numpy: &Numpy) -> PyResult<Output> {

@@ -4,7 +4,8 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::column::{Column, Lease};
+use crate::column::Column;
+use crate::pool::Lease;
 use crate::request_id::RequestId;
 use crate::signature::TensorSpec;
 use crate::status::Status;

@@ -7,8 +7,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use crate::batch::{Answer, Batch, Entry, Output, Part, Work};
-use crate::column::{Column, Lease};
+use crate::column::Column;
 use crate::executor::Executor;
+use crate::pool::Lease;
 use crate::signature::{Signature, show_shape};
 use crate::status::Status;
 use crate::version::Endpoint;
@@ -49,7 +50,9 @@ fn halve(
 
 fn copy_rows(endpoint: &Endpoint, batch: &Batch, kept: &[Column], entries: &[Entry]) -> Vec<Lease> {
     let mut columns = endpoint.queue.lease();
-    let (Some(first), Some(last)) = (entries.first(), entries.last()) else { return columns };
+    let (Some(first), Some(last)) = (entries.first(), entries.last()) else {
+        return columns;
+    };
     for (index, spec) in endpoint.signature.inputs.iter().enumerate() {
         let row = Column::row_extent(spec.dtype, &batch.shapes[index]);
         columns[index].extend(&kept[index], first.first_row * row..(last.first_row + last.rows) * row);

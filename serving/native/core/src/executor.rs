@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use crate::batch::{Batch, Finished, Part, Work};
 use crate::batch::{Answer, Entry};
+use crate::batch::{Batch, Finished, Part, Work};
 use crate::bisect;
 use crate::column::Column;
 use crate::mailbox::Mailbox;
@@ -36,7 +36,9 @@ pub struct Station {
 impl Station {
     /// Serves until dismissed and nothing waits any more.
     pub fn run(&self) {
-        let Some(crew) = self.endpoints.first().map(|endpoint| endpoint.crew.clone()) else { return };
+        let Some(crew) = self.endpoints.first().map(|endpoint| endpoint.crew.clone()) else {
+            return;
+        };
         let mut turn = 0;
         loop {
             let mut later: Option<Instant> = None;
@@ -105,7 +107,8 @@ impl Station {
         for entry in &mut dead {
             entry.logged = false;
         }
-        let late = Status::new(Code::DeadlineExceeded, "the deadline passed while the request waited in the batch queue");
+        let late =
+            Status::new(Code::DeadlineExceeded, "the deadline passed while the request waited in the batch queue");
         let part = Part { entries: 0..dead.len(), first_row: 0, outputs: Err(late), errors: Vec::new() };
         self.mailboxes[batch.lane].put(Finished {
             version: batch.version.clone(),

@@ -65,7 +65,9 @@ pub async fn serve<S: GrpcService>(socket: TcpStream, service: Arc<S>, settings:
         .max_concurrent_streams(1024)
         .max_header_list_size(16 << 10);
     let handshake = builder.handshake::<_, Bytes>(socket);
-    let Ok(Ok(connection)) = tokio::time::timeout(settings.header_timeout, handshake).await else { return };
+    let Ok(Ok(connection)) = tokio::time::timeout(settings.header_timeout, handshake).await else {
+        return;
+    };
     GrpcConnection { connection, service, settings, drain, partial: Vec::new(), timer: None, leaving: false }.await;
 }
 
@@ -199,7 +201,9 @@ impl Partial {
 
 /// The length of the message in a frame, once its five bytes are there.
 fn frame_length(so_far: &[u8], limit: usize) -> Result<Option<usize>, Status> {
-    let Some((head, _)) = so_far.split_first_chunk::<5>() else { return Ok(None) };
+    let Some((head, _)) = so_far.split_first_chunk::<5>() else {
+        return Ok(None);
+    };
     let length = u32::from_be_bytes([head[1], head[2], head[3], head[4]]) as usize;
     if head[0] != 0 {
         return Err(Status::new(Code::Unimplemented, "compressed messages are not supported: send them as identity"));

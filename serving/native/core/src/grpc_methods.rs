@@ -3,8 +3,9 @@
 
 use std::sync::Arc;
 
+use crate::ask::{Ask, Payload};
 use crate::control;
-use crate::desk::{Ask, Desk, Payload};
+use crate::desk::Desk;
 use crate::grpc::{GrpcCall, GrpcService};
 use crate::grpc_reply::{ID_HEADER, Tags};
 use crate::inflight::Reply;

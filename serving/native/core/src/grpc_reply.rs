@@ -56,7 +56,9 @@ impl GrpcReply {
         let mut response = Response::new(());
         response.headers_mut().insert(CONTENT_TYPE, GRPC);
         tags.write(response.headers_mut());
-        let Ok(mut stream) = self.0.send_response(response, false) else { return };
+        let Ok(mut stream) = self.0.send_response(response, false) else {
+            return;
+        };
         let mut trailers = HeaderMap::with_capacity(2);
         trailers.insert(GRPC_STATUS, HeaderValue::from_static("0"));
         if stream.send_data(frame, false).is_ok() {

@@ -52,7 +52,10 @@ pub fn run(desk: &Arc<Desk>, listeners: Listeners, signals: &Signals) -> std::io
         .event_interval(1009)
         .on_thread_park(move || parking.release())
         .build()?;
-    Ok(runtime.block_on(serve(desk.clone(), listeners, signals.clone())))
+    let complete = runtime.block_on(serve(desk.clone(), listeners, signals.clone()));
+    drop(runtime);
+    desk.leave();
+    Ok(complete)
 }
 
 async fn serve(desk: Arc<Desk>, listeners: Listeners, signals: Signals) -> bool {
@@ -83,7 +86,9 @@ struct Host {
 impl Host {
     /// Accepts connections of one door until the drain begins.
     async fn accept(self, door: Door, listener: TcpListener) {
-        let Ok(listener) = tokio::net::TcpListener::from_std(listener) else { return };
+        let Ok(listener) = tokio::net::TcpListener::from_std(listener) else {
+            return;
+        };
         let mut draining = self.signals.draining.subscribe();
         let grpc = Arc::new(GrpcMethods(self.desk.clone()));
         let routes = Arc::new(RestRoutes(self.desk.clone()));

@@ -1,9 +1,9 @@
 //! The body of a REST predict request, row form or columnar, parsed straight into columns.
 //! The REST door hands in the body; a first look finds the keys, a second pass over the values fills the batch.
 
-use crate::column::Lease;
 use crate::json_scan::Scanner;
 use crate::json_value::{self, RowShape};
+use crate::pool::Lease;
 use crate::signature::Signature;
 use crate::status::Status;
 
@@ -255,7 +255,9 @@ fn read_columns(
     }
     for (spec, count) in signature.inputs.iter().zip(&rows) {
         match (count, rows[0]) {
-            (None, _) => return Err(Status::invalid(format!("Missing named input: {} in 'inputs' object.", spec.name))),
+            (None, _) => {
+                return Err(Status::invalid(format!("Missing named input: {} in 'inputs' object.", spec.name)));
+            }
             (Some(count), Some(first)) if *count != first => {
                 return Err(Status::invalid(format!(
                     "Batching Run() input tensors must have equal 0th-dimension size: input '{}' has {first} rows, \

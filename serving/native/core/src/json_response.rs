@@ -8,7 +8,7 @@ use crate::column::Column;
 use crate::dtype::DType;
 use crate::half;
 use crate::json_request::Form;
-use crate::tensor_proto::Slice;
+use crate::tensor_slice::Slice;
 
 /// One output with its name.
 pub type Named<'a> = (&'a str, Slice<'a>);

@@ -1,6 +1,7 @@
 //! A JSON scanner that hands out tokens where they stand: no tree, no recursion, an offset with every complaint.
 //! The row decoder drives it over a request body; `NaN` and infinities are numbers, as TensorFlow Serving reads them.
 
+use crate::json_number::{self, Number};
 use crate::status::Status;
 
 /// Deepest nesting that is skipped over or described.
@@ -12,34 +13,6 @@ pub struct Scanner<'a> {
     text: &'a [u8],
     at: usize,
 }
-
-/// A number as written.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Number {
-    /// Not negative, without fraction or exponent.
-    Unsigned(u64),
-    /// Negative, without fraction or exponent.
-    Signed(i64),
-    /// Everything else.
-    Float(f64),
-}
-
-impl Number {
-    /// The nearest double.
-    #[inline]
-    pub fn as_f64(self) -> f64 {
-        match self {
-            Number::Unsigned(value) => value as f64,
-            Number::Signed(value) => value as f64,
-            Number::Float(value) => value,
-        }
-    }
-}
-
-const POWERS: [f64; 23] = [
-    1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20,
-    1e21, 1e22,
-];
 
 impl<'a> Scanner<'a> {
     /// At the start of a text.
@@ -155,9 +128,8 @@ impl<'a> Scanner<'a> {
         if !self.eat(b'"') {
             return Err(self.error("Invalid value."));
         }
-        loop {
-            let Some(rest) = self.text.get(self.at..) else { break };
-            let Some(length) = memchr::memchr2(b'"', b'\\', rest) else { break };
+        while let Some(length) = self.text.get(self.at..).and_then(|rest| memchr::memchr2(b'"', b'\\', rest)) {
+            let rest = &self.text[self.at..];
             self.check_utf8(&rest[..length], self.at)?;
             out.extend_from_slice(&rest[..length]);
             self.at += length + 1;
@@ -226,91 +198,13 @@ impl<'a> Scanner<'a> {
     #[inline]
     pub fn number(&mut self) -> Result<Number, Status> {
         self.peek();
-        let start = self.at;
-        let text = &self.text[start..];
-        let negative = text.first() == Some(&b'-');
-        let mut at = usize::from(negative);
-        let digits_start = at;
-        let (mut mantissa, mut digits) = (0u64, 0usize);
-        let take = |at: &mut usize, mantissa: &mut u64, digits: &mut usize| {
-            while let Some(byte @ b'0'..=b'9') = text.get(*at) {
-                *mantissa = mantissa.wrapping_mul(10).wrapping_add(u64::from(byte - b'0'));
-                *digits += usize::from(*digits > 0 || *byte != b'0');
-                *at += 1;
+        match json_number::read(&self.text[self.at..]) {
+            Ok((number, length)) => {
+                self.at += length;
+                Ok(number)
             }
-        };
-        take(&mut at, &mut mantissa, &mut digits);
-        if at == digits_start {
-            return self.special(negative);
+            Err(what) => Err(self.error(what)),
         }
-        if at > digits_start + 1 && text[digits_start] == b'0' {
-            return Err(self.error("Invalid value."));
-        }
-        let mut exponent = 0i64;
-        let whole = !matches!(text.get(at), Some(b'.' | b'e' | b'E'));
-        if text.get(at) == Some(&b'.') {
-            at += 1;
-            let fraction_start = at;
-            take(&mut at, &mut mantissa, &mut digits);
-            if at == fraction_start {
-                return Err(self.error("Miss fraction part in number."));
-            }
-            exponent -= (at - fraction_start) as i64;
-        }
-        if let Some(b'e' | b'E') = text.get(at) {
-            at += 1;
-            let minus = text.get(at) == Some(&b'-');
-            at += usize::from(matches!(text.get(at), Some(b'-' | b'+')));
-            let exponent_start = at;
-            let mut written = 0i64;
-            while let Some(byte @ b'0'..=b'9') = text.get(at) {
-                written = (written * 10 + i64::from(byte - b'0')).min(1_000_000);
-                at += 1;
-            }
-            if at == exponent_start {
-                return Err(self.error("Miss exponent in number."));
-            }
-            exponent += if minus { -written } else { written };
-        }
-        self.at = start + at;
-        if digits <= 19 && whole {
-            if !negative {
-                return Ok(Number::Unsigned(mantissa));
-            }
-            if mantissa <= 1 << 63 {
-                return Ok(Number::Signed((mantissa as i64).wrapping_neg()));
-            }
-        }
-        Ok(self.float(&text[..at], negative, mantissa, digits, exponent, whole))
-    }
-
-    #[inline]
-    fn float(&self, text: &[u8], negative: bool, mantissa: u64, digits: usize, exponent: i64, whole: bool) -> Number {
-        if digits <= 19 && mantissa <= 1 << 53 && (-22..=22).contains(&exponent) {
-            // Both factors are exact doubles, so one rounding gives the nearest value.
-            let scale = POWERS[exponent.unsigned_abs() as usize];
-            let value = if exponent < 0 { mantissa as f64 / scale } else { mantissa as f64 * scale };
-            return Number::Float(if negative { -value } else { value });
-        }
-        let text = std::str::from_utf8(text).unwrap_or("0");
-        if whole && !negative {
-            if let Ok(value) = text.parse::<u64>() {
-                return Number::Unsigned(value);
-            }
-        }
-        Number::Float(text.parse().unwrap_or(f64::NAN))
-    }
-
-    #[cold]
-    fn special(&mut self, negative: bool) -> Result<Number, Status> {
-        let after_sign = Scanner { at: self.at + usize::from(negative), ..*self };
-        for (word, value) in [(&b"NaN"[..], f64::NAN), (b"Infinity", f64::INFINITY), (b"Inf", f64::INFINITY)] {
-            if after_sign.text[after_sign.at..].starts_with(word) {
-                self.at = after_sign.at + word.len();
-                return Ok(Number::Float(if negative { -value } else { value }));
-            }
-        }
-        Err(self.error("Invalid value."))
     }
 
     /// Reads any value and forgets it, but checks its form.

@@ -8,7 +8,8 @@ use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use crate::column::{Column, Words};
 use crate::dtype::DType;
 use crate::half;
-use crate::json_scan::{Number, Scanner};
+use crate::json_number::Number;
+use crate::json_scan::Scanner;
 use crate::signature::TensorSpec;
 use crate::status::Status;
 
@@ -97,12 +98,7 @@ fn read_level(
 }
 
 #[inline]
-fn read_scalar(
-    scanner: &mut Scanner<'_>,
-    spec: &TensorSpec,
-    column: &mut Column,
-    level: usize,
-) -> Result<(), Status> {
+fn read_scalar(scanner: &mut Scanner<'_>, spec: &TensorSpec, column: &mut Column, level: usize) -> Result<(), Status> {
     let words = match column {
         Column::Raw(words) => words,
         Column::Strings(strings) => return strings.push_with(|out| read_string(scanner, level, out)),

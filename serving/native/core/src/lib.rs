@@ -3,6 +3,8 @@
 
 #![forbid(unsafe_code)]
 
+pub mod answers;
+pub mod ask;
 pub mod batch;
 pub mod bisect;
 pub mod change;
@@ -21,6 +23,7 @@ pub mod histogram;
 pub mod hooks;
 pub mod inflight;
 pub mod io_thread;
+pub mod json_number;
 pub mod json_request;
 pub mod json_response;
 pub mod json_scan;
@@ -33,6 +36,7 @@ pub mod metadata;
 pub mod metrics;
 pub mod model_status;
 pub mod plane;
+pub mod pool;
 pub mod predict_request;
 pub mod predict_response;
 pub mod queue;
@@ -45,7 +49,9 @@ pub mod settings;
 pub mod shared;
 pub mod signature;
 pub mod status;
+pub mod sweep;
 pub mod tensor_proto;
+pub mod tensor_slice;
 pub mod version;
 pub mod wire;
 

@@ -95,7 +95,7 @@ impl Log {
             let (records, closing) = self.gather(blocks.iter().map(|block| block.started + self.interval).min());
             let clock = ClockPair::now();
             for record in records {
-                self.place(record, &mut blocks, &clock, hooks);
+                self.place(&record, &mut blocks, &clock, hooks);
             }
             let now = Instant::now();
             let (due, young): (Vec<LogBlock>, Vec<LogBlock>) =
@@ -135,7 +135,7 @@ impl Log {
     }
 
     /// Copies the sampled rows of a record into the blocks that they fit.
-    fn place(&self, record: Record, blocks: &mut Vec<LogBlock>, clock: &ClockPair, hooks: &dyn Hooks) {
+    fn place(&self, record: &Record, blocks: &mut Vec<LogBlock>, clock: &ClockPair, hooks: &dyn Hooks) {
         let size = record.byte_size() as u64;
         for part in &record.parts {
             let mut at = part.entries.start;
@@ -151,15 +151,15 @@ impl Log {
                     continue;
                 }
                 let outputs = if failed { None } else { part.outputs.as_ref().ok() };
-                let layout = layout(&record, outputs);
-                let found = blocks.iter().position(|block| same_block(block, &record, &layout));
+                let layout = layout(record, outputs);
+                let found = blocks.iter().position(|block| same_block(block, record, &layout));
                 let index = found.unwrap_or_else(|| {
                     blocks.push(LogBlock::new(record.endpoint.clone(), layout));
                     blocks.len() - 1
                 });
                 // An empty block has bytes of its own (first offsets of strings), which `hand_over` takes off again.
                 let before = found.map_or(0, |known| blocks[known].byte_size());
-                blocks[index].append(&record, at..end, outputs.map(|_| part), clock);
+                blocks[index].append(record, at..end, outputs.map(|_| part), clock);
                 let grown = (blocks[index].byte_size() - before) as u64;
                 self.metrics.log_waiting_bytes.fetch_add(grown, Ordering::Relaxed);
                 if blocks[index].rows >= self.block_rows {

@@ -151,7 +151,9 @@ impl LogBlock {
     /// Appends the rows of consecutive entries; `part` is where their outputs are, if they have any.
     pub fn append(&mut self, record: &Record, entries: std::ops::Range<usize>, part: Option<&Part>, clock: &ClockPair) {
         let chosen = &record.entries[entries.clone()];
-        let (Some(first), Some(last)) = (chosen.first(), chosen.last()) else { return };
+        let (Some(first), Some(last)) = (chosen.first(), chosen.last()) else {
+            return;
+        };
         let (start, end) = (first.first_row, last.first_row + last.rows);
         let signature = &self.endpoint.signature;
         for (index, spec) in signature.inputs.iter().enumerate() {

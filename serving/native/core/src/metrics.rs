@@ -53,6 +53,8 @@ pub struct VersionMetrics {
     pub batch_rows: Histogram,
     /// Batches that raised and were run again in halves.
     pub bisections: AtomicU64,
+    /// Rows that wait in its queues.
+    pub queued_rows: AtomicU64,
     /// Requests refused because the queue was full.
     pub rejections: AtomicU64,
     /// Requests whose deadline passed in the queue.
@@ -232,6 +234,7 @@ fn version_samples(list: &mut Vec<(String, f64)>, labels: &str, metrics: &Versio
     for (name, counter) in counters {
         push(list, name, labels, counter);
     }
+    push(list, "tidegate_queued_rows", labels, &metrics.queued_rows);
     list.push((format!("tidegate_python_entries_total{{{labels}}}"), metrics.entries() as f64));
     metrics.batch_rows.samples(list, "tidegate_batch_rows", labels, 1.0);
 }

@@ -103,7 +103,9 @@ impl Plane {
     /// Swaps the serving map once for all changes, or says why none was made.
     pub fn apply(&self, changes: Vec<Change>) -> Result<(), String> {
         let wiring = lock(&self.wiring);
-        let Some(wiring) = wiring.as_ref() else { return Err("the data plane is stopped".to_owned()) };
+        let Some(wiring) = wiring.as_ref() else {
+            return Err("the data plane is stopped".to_owned());
+        };
         let current = self.shared.map.load_full();
         let steps = changes.into_iter().map(|change| change.into_step(wiring)).collect::<Result<Vec<_>, _>>()?;
         let next = Arc::new(current.after(steps)?);

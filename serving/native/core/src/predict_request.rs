@@ -1,7 +1,7 @@
 //! TensorFlow Serving's `PredictRequest` and `ModelSpec`, read without copying.
 //! The gRPC door hands in a message; the predict path resolves the spec and appends the inputs to a batch.
 
-use crate::column::Lease;
+use crate::pool::Lease;
 use crate::signature::Signature;
 use crate::status::Status;
 use crate::tensor_proto;
@@ -142,7 +142,9 @@ impl<'a> PredictRequest<'a> {
         }
         let mut rows = None;
         for (position, (name, tensor)) in self.inputs.iter().enumerate() {
-            let Some(index) = signature.input_index(name, position) else { return Err(self.wrong_names(signature)) };
+            let Some(index) = signature.input_index(name, position) else {
+                return Err(self.wrong_names(signature));
+            };
             let spec = &signature.inputs[index];
             let decoded = tensor_proto::read(tensor, spec, &mut columns[index], max_bytes)?;
             match rows {

@@ -4,7 +4,7 @@
 use bytes::Bytes;
 
 use crate::predict_request::{Choice, ModelSpec};
-use crate::tensor_proto::{self, Slice};
+use crate::tensor_slice::{self, Slice};
 use crate::wire;
 
 /// The `model_spec` field of every answer of one version and signature, encoded once.
@@ -43,7 +43,7 @@ pub fn encode<'a>(outputs: impl Iterator<Item = (&'a str, Slice<'a>)>, model_spe
     let mut tensor = Vec::with_capacity(64);
     for (name, slice) in outputs {
         tensor.clear();
-        tensor_proto::write(&mut tensor, &slice);
+        tensor_slice::write(&mut tensor, &slice);
         let length = wire::bytes_field_len(1, name.len()) + wire::bytes_field_len(2, tensor.len());
         wire::put_key(&mut out, 1, wire::BYTES);
         wire::put_varint(&mut out, length as u64);

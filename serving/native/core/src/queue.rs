@@ -7,9 +7,10 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use crate::batch::{Batch, Entry};
-use crate::column::{Column, Lease, Pool};
+use crate::column::Column;
 use crate::lock;
 use crate::metrics::VersionMetrics;
+use crate::pool::{Lease, Pool};
 use crate::signature::Signature;
 use crate::status::Status;
 use crate::version::{Batching, Version};
@@ -108,7 +109,7 @@ impl Queue {
         version: &Arc<Version>,
         lane_index: usize,
         mut entry: Entry,
-        decode: impl FnOnce(Page<'_>) -> Result<usize, Status>,
+        decode: impl FnOnce(&mut Page<'_>) -> Result<usize, Status>,
     ) -> Result<Urgency, Status> {
         if self.queued_rows() >= self.batching.max_queued_rows {
             return Err(self.full(1));
@@ -118,7 +119,7 @@ impl Queue {
         lane.marks.clear();
         lane.marks.extend(open.columns.iter().map(|column| column.extent()));
         let decoded = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-            decode(Page { columns: &mut open.columns, shapes: &mut lane.shapes })
+            decode(&mut Page { columns: &mut open.columns, shapes: &mut lane.shapes })
         }));
         let decoded = decoded.unwrap_or_else(|_| Err(Status::internal("the request could not be decoded")));
         let admitted = decoded.and_then(|rows| {
@@ -129,12 +130,15 @@ impl Queue {
                 self.queued_rows.fetch_sub(rows, Ordering::Relaxed);
                 return Err(self.full(rows));
             }
+            self.metrics.queued_rows.fetch_add(rows as u64, Ordering::Relaxed);
             Ok(rows)
         });
         match admitted {
             Ok(rows) => entry.rows = rows,
             Err(why) => {
                 open.columns.iter_mut().zip(&lane.marks).for_each(|(column, mark)| column.truncate(*mark));
+                // An empty batch must not stay: it would hold the version for ever.
+                lane.open.take_if(|open| open.rows == 0);
                 return Err(why);
             }
         }
@@ -155,7 +159,9 @@ impl Queue {
 
     /// Enters a request whose rows stand behind the marks; closes the open batch where it must not join it.
     fn enter(&self, lane: &mut Lane, mut entry: Entry) -> Urgency {
-        let Some(open) = lane.open.as_mut() else { return Urgency::Now };
+        let Some(open) = lane.open.as_mut() else {
+            return Urgency::Now;
+        };
         let fits = open.rows == 0
             || (open.rows + entry.rows <= self.batching.max_batch_rows
                 && (self.fixed_shapes.is_some() || *open.shapes == *lane.shapes));
@@ -203,7 +209,9 @@ impl Queue {
             if let Some(batch) = lane.closed.pop_front() {
                 return self.taken(batch);
             }
-            let Some(open) = lane.open.as_ref().filter(|open| open.rows > 0) else { continue };
+            let Some(open) = lane.open.as_ref().filter(|open| open.rows > 0) else {
+                continue;
+            };
             if self.batching.timeout_us > 0 {
                 let due = open.opened + Duration::from_micros(self.batching.timeout_us);
                 if due > now {
@@ -222,6 +230,7 @@ impl Queue {
 
     fn taken(&self, batch: Batch) -> Taken {
         self.queued_rows.fetch_sub(batch.rows, Ordering::Relaxed);
+        self.metrics.queued_rows.fetch_sub(batch.rows as u64, Ordering::Relaxed);
         Taken::Batch(Box::new(batch))
     }
 

@@ -82,26 +82,27 @@ async fn answer<S: RestService>(
     let (head, body) = request.into_parts();
     let body = match read_body(body, &settings, deadline).await {
         Ok(body) => body,
-        Err(refused) => return Ok(refused),
+        Err(refused) => return Ok(*refused),
     };
     let answer = service.call(RestCall { head, body, received: Instant::now(), deadline });
     Ok(match answer {
         RestAnswer::Ready(response) => response,
         RestAnswer::Later(later) => later.await.unwrap_or_else(|_| {
-            failure(&Status::new(Code::Unavailable, "the server stopped before the request was answered"), Tags::default())
+            failure(
+                &Status::new(Code::Unavailable, "the server stopped before the request was answered"),
+                Tags::default(),
+            )
         }),
     })
 }
 
-async fn read_body(body: Incoming, settings: &Settings, deadline: Instant) -> Result<Bytes, RestResponse> {
+async fn read_body(body: Incoming, settings: &Settings, deadline: Instant) -> Result<Bytes, Box<RestResponse>> {
     let limit = settings.max_message_bytes;
     if body.is_end_stream() {
         return Ok(Bytes::new());
     }
-    if let Some(declared) = body.size_hint().exact() {
-        if declared > limit as u64 {
-            return Err(too_large(&declared.to_string(), limit));
-        }
+    if let Some(declared) = body.size_hint().exact().filter(|declared| *declared > limit as u64) {
+        return Err(too_large(&declared.to_string(), limit));
     }
     let mut body = pin!(body);
     let gathered = async {
@@ -131,18 +132,18 @@ async fn read_body(body: Incoming, settings: &Settings, deadline: Instant) -> Re
         Poll::Ready(done) => done,
         Poll::Pending => tokio::time::timeout_at(deadline.into(), gathered).await.unwrap_or_else(|_| {
             let late = Status::new(Code::DeadlineExceeded, "the deadline passed before the whole body came");
-            Err(failure(&late, Tags::default()))
+            Err(Box::new(failure(&late, Tags::default())))
         }),
     }
 }
 
-fn bad_body(why: &hyper::Error) -> RestResponse {
-    failure(&Status::invalid(format!("the request's body cannot be read: {why}")), Tags::default())
+fn bad_body(why: &hyper::Error) -> Box<RestResponse> {
+    Box::new(failure(&Status::invalid(format!("the request's body cannot be read: {why}")), Tags::default()))
 }
 
-fn too_large(size: &str, limit: usize) -> RestResponse {
+fn too_large(size: &str, limit: usize) -> Box<RestResponse> {
     let message = format!("the request's body of {size} bytes is larger than the limit of {limit} bytes");
-    with_body(StatusCode::PAYLOAD_TOO_LARGE, error_body(&message), Tags::default())
+    Box::new(with_body(StatusCode::PAYLOAD_TOO_LARGE, error_body(&message), Tags::default()))
 }
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");

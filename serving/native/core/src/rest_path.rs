@@ -56,7 +56,9 @@ pub fn parse(method: &str, path: &str) -> Result<Route, Status> {
         "/v2/health/ready" if get => return Ok(Route::Ready),
         _ => {}
     }
-    let Some(rest) = strip_prefix(path, "/v1/models") else { return Ok(Route::Unknown) };
+    let Some(rest) = strip_prefix(path, "/v1/models") else {
+        return Ok(Route::Unknown);
+    };
     let rest = percent_decode(rest).ok_or_else(malformed)?;
     let (rest, verb) = match rest.rsplit_once(':') {
         Some((rest, verb)) => (rest, Some(verb.to_ascii_lowercase())),
@@ -157,7 +159,10 @@ mod tests {
         assert_eq!(predict("/v1/models/m/labels/stable:predict"), Route::Predict(target_of("m", None, Some("stable"))));
         assert_eq!(predict("/v1/models/a%20b:predict"), Route::Predict(target_of("a b", None, None)));
         assert_eq!(parse("GET", "/v1/models/m").unwrap(), Route::Status(target_of("m", None, None)));
-        assert_eq!(parse("GET", "/v1/models/m/versions/1/metadata").unwrap(), Route::Metadata(target_of("m", Some(1), None)));
+        assert_eq!(
+            parse("GET", "/v1/models/m/versions/1/metadata").unwrap(),
+            Route::Metadata(target_of("m", Some(1), None))
+        );
         assert_eq!(parse("GET", "/v2/health/live").unwrap(), Route::Live);
         assert_eq!(parse("GET", "/other").unwrap(), Route::Unknown);
     }
@@ -166,7 +171,10 @@ mod tests {
     fn says_what_is_wrong_with_a_path() {
         let message = |method, path| parse(method, path).unwrap_err().message;
         assert_eq!(message("GET", "/v1/models/m:predict"), "Malformed request: GET /v1/models/m:predict");
-        assert_eq!(message("POST", "/v1/models/m/versions/x:predict"), "Malformed request: POST /v1/models/m/versions/x:predict");
+        assert_eq!(
+            message("POST", "/v1/models/m/versions/x:predict"),
+            "Malformed request: POST /v1/models/m/versions/x:predict"
+        );
         assert_eq!(
             message("POST", "/v1/models/m/versions/1/labels/a:predict"),
             "Malformed request: POST /v1/models/m/versions/1/labels/a:predict"

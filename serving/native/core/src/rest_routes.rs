@@ -6,8 +6,9 @@ use std::sync::Arc;
 use http::StatusCode;
 use tokio::sync::oneshot;
 
+use crate::ask::{Ask, Payload};
 use crate::control;
-use crate::desk::{Ask, Desk, Payload};
+use crate::desk::Desk;
 use crate::grpc_reply::{ID_HEADER, Tags};
 use crate::inflight::Reply;
 use crate::json_request::JsonRequest;

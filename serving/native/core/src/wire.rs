@@ -175,7 +175,7 @@ impl<'a> Reader<'a> {
 /// Bytes that a varint takes.
 #[inline]
 pub fn varint_len(value: u64) -> usize {
-    ((64 - (value | 1).leading_zeros() as usize) + 6) / 7
+    (64 - (value | 1).leading_zeros() as usize).div_ceil(7)
 }
 
 /// Writes a varint.

@@ -1,1 +1,154 @@
-fn main() {}
+//! The limit that the data plane is measured against: the same doors, decoders and encoders, and nothing between.
+//! Answers predict requests for any model with y = 0.5 x + 2 on rows of 4 floats; no queue, no Python, no log.
+
+use std::future::Future;
+use std::net::TcpListener;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::StatusCode;
+use tidegate_plane::column::{Column, Words};
+use tidegate_plane::drain::DrainWatch;
+use tidegate_plane::dtype::DType;
+use tidegate_plane::grpc::{self, GrpcCall, GrpcService};
+use tidegate_plane::grpc_reply::Tags;
+use tidegate_plane::json_request::JsonRequest;
+use tidegate_plane::pool::{Lease, Pool};
+use tidegate_plane::predict_request::PredictRequest;
+use tidegate_plane::rest::{self, RestAnswer, RestCall, RestService};
+use tidegate_plane::settings::Settings;
+use tidegate_plane::signature::{Signature, TensorSpec};
+use tidegate_plane::status::Status;
+use tidegate_plane::tensor_slice::Slice;
+use tidegate_plane::version;
+use tidegate_plane::{json_response, listen, predict_response};
+use tokio::net::TcpStream;
+use tokio::sync::watch;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+struct Echo {
+    signature: Signature,
+    columns: Mutex<Vec<Lease>>,
+    model_spec: Bytes,
+    settings: Arc<Settings>,
+}
+
+impl Echo {
+    fn new(settings: Arc<Settings>) -> Result<Echo, String> {
+        let spec = |name: &str| TensorSpec { name: name.to_owned(), dtype: DType::Float32, shape: vec![-1, 4] };
+        let name = "serving_default".to_owned();
+        let signature =
+            Signature::new(name, "tensorflow/serving/predict".to_owned(), vec![spec("x")], vec![spec("y")])?;
+        Ok(Echo {
+            model_spec: version::encode_model_spec("echo", 1, &signature.name),
+            signature,
+            columns: Mutex::new(Pool::new(vec![DType::Float32]).lease()),
+            settings,
+        })
+    }
+
+    /// Decodes, computes and hands the rows to `encode`.
+    fn answer<T>(
+        &self,
+        read: impl FnOnce(&mut [Lease], &mut Vec<Vec<usize>>) -> Result<usize, Status>,
+        encode: impl FnOnce(&str, Slice<'_>) -> T,
+    ) -> Result<T, Status> {
+        let mut columns = self.columns.lock().unwrap_or_else(PoisonError::into_inner);
+        columns[0].truncate(0);
+        let rows = read(&mut columns, &mut Vec::new())?;
+        let mut outputs = Words::default();
+        if let Column::Raw(inputs) = &*columns[0] {
+            for value in inputs.as_bytes().chunks_exact(4) {
+                let value = f32::from_le_bytes([value[0], value[1], value[2], value[3]]);
+                outputs.push(&(value * 0.5 + 2.0).to_le_bytes());
+            }
+        }
+        let column = Column::Raw(outputs);
+        let slice = Slice { dtype: DType::Float32, column: &column, inner: &[4], first: 0, rows };
+        Ok(encode("y", slice))
+    }
+}
+
+impl GrpcService for Echo {
+    fn call(&self, call: GrpcCall) {
+        let limit = self.settings.max_message_bytes;
+        let answer = PredictRequest::parse(&call.message).and_then(|request| {
+            self.answer(
+                |columns, shapes| request.read_inputs(&self.signature, columns, shapes, limit),
+                |name, slice| predict_response::encode(std::iter::once((name, slice)), &self.model_spec),
+            )
+        });
+        match answer {
+            Ok(frame) => call.reply.succeed(frame, Tags::default()),
+            Err(status) => call.reply.fail(&status, Tags::default()),
+        }
+    }
+}
+
+impl RestService for Echo {
+    fn call(&self, call: RestCall) -> RestAnswer {
+        let answer = JsonRequest::parse(&call.body).and_then(|request| {
+            self.answer(
+                |columns, shapes| request.read_inputs(&self.signature, columns, shapes),
+                |name, slice| json_response::encode(&[(name, slice)], request.form),
+            )
+        });
+        RestAnswer::Ready(match answer {
+            Ok(body) => rest::with_body(StatusCode::OK, body, Tags::default()),
+            Err(status) => rest::failure(&status, Tags::default()),
+        })
+    }
+}
+
+async fn accept<F: Future<Output = ()> + Send + 'static>(listener: TcpListener, serve: impl Fn(TcpStream) -> F) {
+    let Ok(listener) = tokio::net::TcpListener::from_std(listener) else {
+        return;
+    };
+    while let Ok((socket, _)) = listener.accept().await {
+        let _ = socket.set_nodelay(true);
+        tokio::spawn(serve(socket));
+    }
+}
+
+fn argument(name: &str) -> String {
+    let arguments: Vec<String> = std::env::args().collect();
+    let found = arguments.windows(2).find(|pair| pair[0] == name).map(|pair| pair[1].clone());
+    found.unwrap_or_else(|| "127.0.0.1:0".to_owned())
+}
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let (mut grpc, grpc_address) = listen::listeners(&argument("--grpc"), 1)?;
+    let (mut rest, rest_address) = listen::listeners(&argument("--rest"), 1)?;
+    let (Some(grpc), Some(rest)) = (grpc.pop(), rest.pop()) else {
+        return Err("no listener".into());
+    };
+    let settings = Arc::new(Settings {
+        grpc_address: grpc_address.to_string(),
+        rest_address: Some(rest_address.to_string()),
+        io_threads: 1,
+        max_message_bytes: 64 << 20,
+        max_connections: 4096,
+        header_timeout: Duration::from_secs(10),
+        request_timeout: Duration::from_secs(30),
+        log_block_rows: 1,
+        log_block_interval: Duration::from_secs(1),
+        log_buffer_bytes: 0,
+    });
+    let echo = Arc::new(Echo::new(settings.clone())?);
+    let (_sender, draining) = watch::channel(false);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().event_interval(1009).build()?;
+    println!("{{\"grpc\": \"{grpc_address}\", \"rest\": \"{rest_address}\"}}");
+    runtime.block_on(async {
+        let over_grpc = accept(grpc, |socket| {
+            grpc::serve(socket, echo.clone(), settings.clone(), DrainWatch::new(draining.clone()))
+        });
+        let over_rest = accept(rest, |socket| {
+            rest::serve(socket, echo.clone(), settings.clone(), DrainWatch::new(draining.clone()))
+        });
+        tokio::join!(over_grpc, over_rest);
+    });
+    Ok(())
+}

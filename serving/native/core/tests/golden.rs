@@ -1,0 +1,191 @@
+//! The tensor layout that crosses to Python and to other processes, against the bytes that pytest reads too.
+//! And our field numbers against the checked-in descriptor set, the one source of the protocol.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod support;
+
+use support::messages::{bytes_of, varint_of};
+use support::{signature, spec};
+use tidegate_plane::column::Column;
+use tidegate_plane::dtype::{ALL, DType};
+use tidegate_plane::json_number::Number;
+use tidegate_plane::json_request::JsonRequest;
+use tidegate_plane::json_scan::Scanner;
+use tidegate_plane::pool::Pool;
+use tidegate_plane::{control, grpc_methods, tensor_proto};
+
+const LAYOUT: &[u8] = include_bytes!("../../../../tests/golden/tensor_layout.json");
+const DESCRIPTORS: &[u8] = include_bytes!("../../../tidegate_serving/contract/protos/descriptors.binpb");
+
+#[derive(Default, Debug)]
+struct Case {
+    dtype: String,
+    inner: Vec<i64>,
+    rows: u64,
+    request: String,
+    offsets: String,
+    bytes: String,
+}
+
+fn text(scanner: &mut Scanner<'_>) -> String {
+    let mut out = Vec::new();
+    scanner.string_into(&mut out).unwrap();
+    String::from_utf8(out).unwrap()
+}
+
+fn number(scanner: &mut Scanner<'_>) -> u64 {
+    match scanner.number().unwrap() {
+        Number::Unsigned(value) => value,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn case(scanner: &mut Scanner<'_>) -> Case {
+    let (mut case, mut first) = (Case::default(), true);
+    assert!(scanner.eat(b'{'));
+    while scanner.more(b'}', first).unwrap() {
+        first = false;
+        match scanner.key(&mut Vec::new()).unwrap() {
+            b"dtype" => case.dtype = text(scanner),
+            b"rows" => case.rows = number(scanner),
+            b"request" => case.request = text(scanner),
+            b"offsets" => case.offsets = text(scanner),
+            b"bytes" => case.bytes = text(scanner),
+            b"inner" => {
+                assert!(scanner.eat(b'['));
+                while scanner.more(b']', case.inner.is_empty()).unwrap() {
+                    case.inner.push(number(scanner) as i64);
+                }
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    case
+}
+
+fn cases() -> Vec<Case> {
+    let (mut scanner, mut found, mut first) = (Scanner::new(LAYOUT), Vec::new(), true);
+    assert!(scanner.eat(b'{'));
+    while scanner.more(b'}', first).unwrap() {
+        first = false;
+        match scanner.key(&mut Vec::new()).unwrap() {
+            b"cases" => {
+                assert!(scanner.eat(b'['));
+                while scanner.more(b']', found.is_empty()).unwrap() {
+                    found.push(case(&mut scanner));
+                }
+            }
+            b"format" => assert_eq!(text(&mut scanner), "tidegate.tensors/1"),
+            _ => scanner.skip().unwrap(),
+        }
+    }
+    found
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[test]
+fn columns_have_the_golden_layout() {
+    let cases = cases();
+    let mut seen: Vec<DType> = Vec::new();
+    for case in &cases {
+        let dtype = DType::from_name(&case.dtype).unwrap();
+        let shape: Vec<i64> = std::iter::once(-1).chain(case.inner.iter().copied()).collect();
+        let signature = signature(vec![spec("x", dtype, &shape)], vec![spec("y", dtype, &shape)]);
+        let mut columns = Pool::new(vec![dtype]).lease();
+        let request = JsonRequest::parse(case.request.as_bytes()).unwrap();
+        let rows = request.read_inputs(&signature, &mut columns, &mut Vec::new()).unwrap();
+        assert_eq!(rows as u64, case.rows);
+        match &*columns[0] {
+            Column::Raw(words) => assert_eq!(hex(words.as_bytes()), case.bytes, "{}", case.dtype),
+            Column::Strings(strings) => {
+                let offsets: Vec<u8> = strings.offsets().iter().flat_map(|offset| offset.to_le_bytes()).collect();
+                assert_eq!((hex(&offsets), hex(strings.bytes())), (case.offsets.clone(), case.bytes.clone()));
+            }
+        }
+        seen.push(dtype);
+    }
+    assert!(ALL.iter().all(|dtype| seen.contains(dtype)), "every dtype has a case: {seen:?}");
+}
+
+/// Field name to number of a message type, from the descriptor set.
+fn fields_of(package: &str, message: &str) -> Vec<(String, u32)> {
+    let name = |descriptor: &[u8]| String::from_utf8(bytes_of(descriptor, 1).concat()).unwrap();
+    for file in bytes_of(DESCRIPTORS, 1) {
+        if bytes_of(file, 2).concat() != package.as_bytes() {
+            continue;
+        }
+        for descriptor in bytes_of(file, 4) {
+            if name(descriptor) == message {
+                let fields = bytes_of(descriptor, 2).into_iter();
+                return fields.map(|field| (name(field), varint_of(field, 3) as u32)).collect();
+            }
+        }
+    }
+    panic!("{package}.{message} is not in the descriptor set");
+}
+
+#[test]
+fn our_field_numbers_are_those_of_the_descriptor_set() {
+    let check = |package: &str, message: &str, ours: &[(&str, u32)]| {
+        let fields = fields_of(package, message);
+        for (name, number) in ours {
+            let found = fields.iter().find(|(field, _)| field == name).unwrap_or_else(|| panic!("{message}.{name}"));
+            assert_eq!(found.1, *number, "{message}.{name}");
+        }
+    };
+    let field = tensor_proto::value_field;
+    check(
+        "tensorflow",
+        "TensorProto",
+        &[
+            ("dtype", tensor_proto::field::DTYPE),
+            ("tensor_shape", tensor_proto::field::TENSOR_SHAPE),
+            ("tensor_content", tensor_proto::field::TENSOR_CONTENT),
+            ("float_val", field(DType::Float32)),
+            ("double_val", field(DType::Float64)),
+            ("int_val", field(DType::Int8)),
+            ("string_val", field(DType::String)),
+            ("int64_val", field(DType::Int64)),
+            ("bool_val", field(DType::Bool)),
+            ("half_val", field(DType::Float16)),
+            ("uint32_val", field(DType::UInt32)),
+            ("uint64_val", field(DType::UInt64)),
+        ],
+    );
+    check("tensorflow", "TensorShapeProto", &[("dim", 2), ("unknown_rank", 3)]);
+    check("tensorflow", "TensorInfo", &[("name", 1), ("dtype", 2), ("tensor_shape", 3)]);
+    check("tensorflow", "SignatureDef", &[("inputs", 1), ("outputs", 2), ("method_name", 3)]);
+    let serving = "tensorflow.serving";
+    check(serving, "ModelSpec", &[("name", 1), ("version", 2), ("signature_name", 3), ("version_label", 4)]);
+    check(serving, "PredictRequest", &[("model_spec", 1), ("inputs", 2), ("output_filter", 3)]);
+    check(serving, "PredictResponse", &[("outputs", 1), ("model_spec", 2)]);
+    check(serving, "GetModelMetadataRequest", &[("model_spec", 1), ("metadata_field", 2)]);
+    check(serving, "GetModelMetadataResponse", &[("model_spec", 1), ("metadata", 2)]);
+    check(serving, "GetModelStatusRequest", &[("model_spec", 1)]);
+    check(serving, "GetModelStatusResponse", &[("model_version_status", 1)]);
+    check(serving, "ModelVersionStatus", &[("version", 1), ("state", 2), ("status", 3)]);
+    check(serving, "StatusProto", &[("error_code", 1), ("error_message", 2)]);
+}
+
+#[test]
+fn every_method_of_the_descriptor_set_is_known() {
+    let mut methods = Vec::new();
+    let name = |descriptor: &[u8]| String::from_utf8(bytes_of(descriptor, 1).concat()).unwrap();
+    for file in bytes_of(DESCRIPTORS, 1) {
+        if bytes_of(file, 2).concat() == b"tensorflow.serving" {
+            for service in bytes_of(file, 6) {
+                let path = |method| format!("/tensorflow.serving.{}/{}", name(service), name(method));
+                methods.extend(bytes_of(service, 2).into_iter().map(path));
+            }
+        }
+    }
+    methods.sort();
+    let ours = control::METHODS.iter().chain(&[grpc_methods::PREDICT, grpc_methods::METADATA]);
+    let mut ours: Vec<String> = ours.map(|method| (*method).to_owned()).collect();
+    ours.sort();
+    assert_eq!(methods, ours);
+}

@@ -1,0 +1,114 @@
+//! A small gRPC client on h2: unary calls that block, and calls that are started, awaited or given up on.
+//! Tests of the gRPC door connect it; answers come back with status, headers and message.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use bytes::Bytes;
+use h2::client::{ResponseFuture, SendRequest};
+use http::{HeaderMap, Request};
+use tokio::runtime::Runtime;
+
+pub const PREDICT: &str = "/tensorflow.serving.PredictionService/Predict";
+
+pub struct Client {
+    pub runtime: Runtime,
+    sender: SendRequest<Bytes>,
+}
+
+#[derive(Debug)]
+pub struct Answer {
+    pub code: i32,
+    pub message: String,
+    pub headers: HeaderMap,
+    pub body: Vec<u8>,
+}
+
+/// A call under way; dropping it resets the stream.
+pub struct Call {
+    response: ResponseFuture,
+}
+
+pub fn frame(message: &[u8]) -> Vec<u8> {
+    let mut out = vec![0];
+    out.extend_from_slice(&(message.len() as u32).to_be_bytes());
+    out.extend_from_slice(message);
+    out
+}
+
+impl Client {
+    pub fn connect(address: SocketAddr) -> Client {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let sender = runtime.block_on(async {
+            let socket = tokio::net::TcpStream::connect(address).await.unwrap();
+            socket.set_nodelay(true).unwrap();
+            let (sender, connection) = h2::client::handshake(socket).await.unwrap();
+            tokio::spawn(connection);
+            sender
+        });
+        Client { runtime, sender }
+    }
+
+    pub fn start(&mut self, path: &str, headers: &[(&str, &str)], framed: Vec<u8>) -> Call {
+        let mut request = Request::post(format!("http://t{path}")).header("te", "trailers");
+        request = request.header("content-type", "application/grpc");
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let sender = self.sender.clone();
+        let request = request.body(()).unwrap();
+        self.runtime.block_on(async move {
+            let mut sender = sender.ready().await.unwrap();
+            let (response, mut body) = sender.send_request(request, false).unwrap();
+            body.send_data(framed.into(), true).unwrap();
+            Call { response }
+        })
+    }
+
+    pub fn finish(&self, call: Call) -> Answer {
+        self.runtime.block_on(async {
+            let response = tokio::time::timeout(Duration::from_secs(15), call.response).await.unwrap().unwrap();
+            let (head, mut body) = response.into_parts();
+            let mut framed = Vec::new();
+            while let Some(data) = body.data().await {
+                let data = data.unwrap();
+                body.flow_control().release_capacity(data.len()).unwrap();
+                framed.extend_from_slice(&data);
+            }
+            let trailers = body.trailers().await.unwrap_or(None).unwrap_or_default();
+            let field = |name: &str| {
+                let value = trailers.get(name).or_else(|| head.headers.get(name));
+                value.map(|value| value.to_str().unwrap().to_owned())
+            };
+            Answer {
+                code: field("grpc-status").unwrap_or_else(|| panic!("no status: {head:?}")).parse().unwrap(),
+                message: percent_decode(&field("grpc-message").unwrap_or_default()),
+                headers: head.headers.clone(),
+                body: framed.get(5..).unwrap_or_default().to_vec(),
+            }
+        })
+    }
+
+    pub fn call(&mut self, path: &str, headers: &[(&str, &str)], message: &[u8]) -> Answer {
+        let call = self.start(path, headers, frame(message));
+        self.finish(call)
+    }
+
+    pub fn predict(&mut self, message: &[u8]) -> Answer {
+        self.call(PREDICT, &[], message)
+    }
+}
+
+fn percent_decode(text: &str) -> String {
+    let mut out = Vec::new();
+    let mut bytes = text.bytes();
+    while let Some(byte) = bytes.next() {
+        if byte == b'%' {
+            let digits = [bytes.next().unwrap(), bytes.next().unwrap()];
+            out.push(u8::from_str_radix(std::str::from_utf8(&digits).unwrap(), 16).unwrap());
+        } else {
+            out.push(byte);
+        }
+    }
+    String::from_utf8(out).unwrap()
+}
