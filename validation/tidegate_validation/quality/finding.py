@@ -74,13 +74,15 @@ def compared(gain: Gain, margin: float, outcome: Outcome, groups: str, alpha: fl
     relative = gain.metric != "AUC"
     unit, scale = (" %", 100.0) if relative else ("", 1.0)
     digits = 1 if relative else 3
-    values = f"{gain.metric} {gain.candidate:.3f} against {gain.baseline:.3f}"
-    change = f"{scale * gain.gain.value:+.{digits}f}{unit}, {scale * low:+.{digits}f} to {scale * high:+.{digits}f}"
+    change = (
+        f"{scale * gain.gain.value:+.{digits}f}{unit}, between {scale * low:+.{digits}f} and {scale * high:+.{digits}f}"
+    )
     said = {
         Outcome.PASS: "no worse than the version that serves now",
         Outcome.FAIL: "worse than the version that serves now",
     }.get(outcome, "not surely as good as the version that serves now")
-    sentence = f"{said}: {values} (better by {change}; {scale * margin:g}{unit} may be lost; {groups})"
+    values = f"{gain.metric} {gain.candidate:.3f} against {gain.baseline:.3f}"
+    sentence = f"{said}: {values} (gain {change}; a loss of {scale * margin:g}{unit} is allowed; {groups})"
     detectable = (high - low) / 2
     return Finding(
         gain.metric,

@@ -20,6 +20,7 @@ from tidegate_validation.robustness.examples import Examples
 _TRIED = 6
 _MOST = 0.5
 _NEAR = 0.01
+_ROWS = 6000
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,16 +71,44 @@ def investigate(
     if ceiling is not None and power <= ceiling + _NEAR:
         return Suspicion(None, ceiling)
     alone = lone_powers(evaluation, examples, frozenset(examples.arrays.keys() - known.keys()))
-    order = sorted(alone, key=lambda name: (bool(known.get(name)), -alone[name]))
-    strongest = sorted(alone, key=lambda name: -alone[name])[:_TRIED]
-    suspects = []
-    for name in dict.fromkeys([*order[:_TRIED], *strongest]):
-        scores = score(examples.replaced(name, _shuffled(examples.arrays[name])))
-        if scores is not None:
-            without = evaluation.power(scores).value
-            suspects.append(Suspect(name, alone[name], without, not known.get(name)))
-    guilty = [one for one in suspects if power - one.without >= _MOST * (power - reference)]
-    return Suspicion(min(guilty, key=lambda one: one.without, default=None), ceiling)
+    return Suspicion(_most_guilty(evaluation, examples, reference, known, alone, score), ceiling)
+
+
+def _most_guilty(
+    evaluation: Evaluation,
+    examples: Examples,
+    reference: float,
+    known: Mapping[str, bool],
+    alone: Mapping[str, float],
+    score: Callable[[Examples], Floats | None],
+) -> Suspect | None:
+    """The input whose shuffling costs the candidate most of what it has above the reference; new inputs come first."""
+    evaluation, examples = _bounded(evaluation, examples)
+    whole = score(examples)
+    if whole is None:
+        return None
+    power = evaluation.power(whole).value
+    order = sorted(alone, key=lambda name: -alone[name])
+    guilty: list[Suspect] = []
+    for group in ([name for name in order if not known.get(name)], [name for name in order if known.get(name)]):
+        for name in group[:_TRIED]:
+            scores = score(examples.replaced(name, _shuffled(examples.arrays[name])))
+            without = power if scores is None else evaluation.power(scores).value
+            if power - without >= _MOST * (power - reference):
+                guilty.append(Suspect(name, alone[name], without, not known.get(name)))
+        if guilty:
+            break
+    return min(guilty, key=lambda one: one.without, default=None)
+
+
+def _bounded(evaluation: Evaluation, examples: Examples) -> tuple[Evaluation, Examples]:
+    if len(examples) <= _ROWS:
+        return evaluation, examples
+    chosen = np.sort(np.random.default_rng(6).choice(len(examples), _ROWS, replace=False))
+    return (
+        Evaluation(evaluation.task, evaluation.labels[chosen], evaluation.groups[chosen]),
+        examples.take(chosen),
+    )
 
 
 def _shuffled(array: Floats) -> Floats:

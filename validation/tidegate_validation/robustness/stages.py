@@ -134,15 +134,21 @@ def _memory(examination: Examination, resident: list[int]) -> None:
 
 def _probe_all(examination: Examination, check: str, probes: Iterable[Probe]) -> None:
     done: dict[str, int] = {}
+    deadly: set[str] = set()
     for probe in probes:
+        if probe.subject in deadly:
+            continue
         if examination.exhausted:
             sentence = (
                 f"stopped after {examination.session.deaths} crashes; `{probe.subject}` and what follows is untried"
             )
             examination.report(check, "all inputs", Outcome.INCONCLUSIVE, sentence)
             return
+        deaths = examination.session.deaths
         if _one_probe(examination, probe):
             done[probe.subject] = done.get(probe.subject, 0) + 1
+        if examination.session.deaths > deaths:
+            deadly.add(probe.subject)
     for subject, count in done.items():
         examination.report(check, subject, Outcome.PASS, f"`{subject}`: {count} odd inputs are dealt with")
 

@@ -18,7 +18,7 @@ from tidegate_validation.skew.numbers import ordinary_bins
 from tidegate_validation.skew.sample import ValueSample
 from tidegate_validation.skew.scale import fit_factor
 from tidegate_validation.skew.support import EXACT, chance, find_factor, find_offset, landing
-from tidegate_validation.skew.units import affine, nearest_factor
+from tidegate_validation.skew.units import affine, nearest_factor, only_common
 from tidegate_validation.statistics.bins import CategoryBins, DiscreteBins, NumericBins
 from tidegate_validation.statistics.counts import FeatureCounts
 from tidegate_validation.statistics.profile import FeatureProfile
@@ -27,15 +27,20 @@ Floats = npt.NDArray[np.float64]
 FACTOR = "constant factor"
 OFFSET = "constant offset"
 AFFINE = "factor and offset"
-_EXACT_NAME = 2e-4
+_EXACT_NAME = 1e-3
 _LANDS = 0.55
 _COVERS = 0.75
 _FAMILIAR = 0.9
-_CLEARLY = 0.4
+_CLEARLY = 0.3
+_HALF = 0.5
 _DENSE = 0.7
 _PART = 0.05
+_PART_VALUES = 8
+_PART_FACTOR = 0.02
 _NOTHING = 0.004
-_VAGUE = 0.05
+_VAGUE = 0.06
+_SNAP = 0.004
+_WIDEST_SNAP = 0.08
 _TELLING = 0.5
 
 
@@ -109,7 +114,9 @@ def find_cause(
     for cause in _by_values(evidence, familiar=home >= _FAMILIAR):
         if _is_nothing(evidence, cause):
             continue
-        if cause.share > home + _CLEARLY or _explains(evidence, cause, enough=0.5 if home >= _FAMILIAR else 0.9):
+        if cause.share > max(home, _HALF) + _CLEARLY or _explains(
+            evidence, cause, enough=0.5 if home >= _FAMILIAR else 0.9
+        ):
             return cause
     if home >= _FAMILIAR:
         return None
@@ -136,9 +143,7 @@ def _by_values(evidence: _Evidence, *, familiar: bool) -> Iterator[Cause]:
     least = _COVERS if familiar else 0.0
     match = find_factor(values, weights, known, known_weights)
     if match is not None and match.share >= _LANDS and match.covered >= least:
-        yield replace(
-            _factor(match.factor, match.share, match.precision, max(_EXACT_NAME, match.precision)), by_values=True
-        )
+        yield _exact(match.factor, match.share, match.precision)
     for one in affine():
         share = landing(values, weights, known, one.factor, one.offset, 0.0)
         if share >= _LANDS and chance(values, weights, known, one.factor, one.offset, 0.0) < _DENSE:
@@ -153,10 +158,11 @@ def _by_values(evidence: _Evidence, *, familiar: bool) -> Iterator[Cause]:
 def _by_shape(evidence: _Evidence) -> Iterator[Cause]:
     """Changes that bring the distributions together, for values too many or too dense to be told one from another."""
     levels, quantiles = np.array(evidence.feature.levels), np.array(evidence.feature.quantiles)
-    fit = fit_factor(evidence.values, evidence.weights, levels, quantiles)
+    present = evidence.feature.rows - evidence.feature.missing - evidence.feature.infinite
+    fit = fit_factor(evidence.values, evidence.weights, levels, quantiles, present)
     if fit is not None:
         error = fit.log_error * evidence.distance(fit.factor, 0.0).design_effect ** 0.5
-        yield _factor(fit.factor, 1.0, error, min(max(0.004, 2.5 * error), 0.02))
+        yield _estimated(fit.factor, error)
     for one in affine():
         yield Cause(OFFSET if one.factor == 1.0 else AFFINE, one.factor, one.offset, name=one.words)
     inner = (levels >= 0.1) & (levels <= 0.9)
@@ -198,16 +204,26 @@ def _part_of_rows(evidence: _Evidence) -> Cause | None:
     if not _PART < share < 1 - _PART or not strange.any():
         return None
     match = find_factor(values[strange], weights[strange], known, evidence.known_weights)
-    if match is None or match.share < 0.9 or match.precision > EXACT:
+    if match is None or match.share < 0.9 or match.precision > EXACT or strange.sum() < _PART_VALUES:
         return None
-    return replace(_factor(match.factor, share, match.precision, _EXACT_NAME), by_values=True)
+    if abs(np.log(abs(match.factor))) < _PART_FACTOR:
+        return None
+    return replace(_exact(match.factor, share, match.precision), by_values=False)
 
 
-def _factor(factor: float, share: float, precision: float, room: float) -> Cause:
-    named = nearest_factor(factor, room)
-    if named is not None:
-        return Cause(FACTOR, named.factor, share=share, precision=precision, name=named.words)
-    return Cause(FACTOR, factor, share=share, precision=precision)
+def _exact(factor: float, share: float, precision: float) -> Cause:
+    """A factor found by the values, with its name if it has one."""
+    named = nearest_factor(factor, max(_EXACT_NAME, precision))
+    name = named.words if named else None
+    return Cause(FACTOR, factor, share=share, precision=precision, name=name, by_values=True)
+
+
+def _estimated(factor: float, error: float) -> Cause:
+    """A factor found by the shape: the common one that its error allows, if it is one, else as estimated."""
+    common = only_common(factor, min(max(_SNAP, 3 * error), _WIDEST_SNAP))
+    if common is not None:
+        return Cause(FACTOR, common.factor, precision=error, name=common.words or None)
+    return Cause(FACTOR, factor, precision=error)
 
 
 def _quantiles(values: Floats, weights: Floats, levels: Floats) -> Floats:

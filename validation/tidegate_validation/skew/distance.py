@@ -9,11 +9,12 @@ Rao's (1987) F reference, and a minimum effect after Murphy and Myors (1999).
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 
+from tidegate_validation.skew.runs import Runs, runs_of
 from tidegate_validation.statistics.counts import FeatureCounts
 
 Floats = npt.NDArray[np.float64]
@@ -33,7 +34,7 @@ class BlockDistance:
     `spread`, `freedom` and `denominator` shape the F reference.
     `block_robust` is false where the reference has fewer than ENOUGH_BLOCKS blocks: rows then count as independent.
     `design_effect` is how much larger than among independent rows the noise is. `too_few` says that there were too
-    few rows to tell any bins apart; nothing can be said then.
+    few rows to tell any bins apart; nothing can be said then. `runs` says how far the reference's own runs of days go.
     """
 
     delta: float
@@ -46,12 +47,14 @@ class BlockDistance:
     block_robust: bool
     design_effect: float = 1.0
     too_few: bool = False
+    runs: Runs = field(default_factory=Runs)
 
     def p_value(self, margin: float = 0.0) -> float:
         """Probability of a Δ at least this large if the true one were `margin`."""
         if self.freedom <= 0:
             return 1.0
-        return _tail(self.delta**2 / self.noise, self.freedom, self.denominator, margin**2 / self.spread)
+        formula = _tail(self.delta**2 / self.noise, self.freedom, self.denominator, margin**2 / self.spread)
+        return max(formula, self.runs.p_value)
 
     def upper(self, alpha: float) -> float:
         """Upper confidence bound of the true Δ at level 1 - alpha."""
@@ -68,7 +71,8 @@ class BlockDistance:
         if self.freedom <= 0:
             return float("inf")
         critical = self._critical(margin, alpha)
-        return self._solve(lambda size: power - _tail(critical, self.freedom, self.denominator, size**2 / self.spread))
+        size = self._solve(lambda size: power - _tail(critical, self.freedom, self.denominator, size**2 / self.spread))
+        return max(size, self.runs.usual)
 
     def _critical(self, margin: float, alpha: float) -> float:
         from scipy.optimize import brentq
@@ -76,7 +80,7 @@ class BlockDistance:
         def excess(log_ratio: float) -> float:
             return _tail(float(np.exp(log_ratio)), self.freedom, self.denominator, margin**2 / self.spread) - alpha
 
-        return float(np.exp(brentq(excess, -8.0, 16.0, xtol=1e-4)))
+        return float(np.exp(brentq(excess, -20.0, 60.0, xtol=1e-4)))
 
     def _solve(self, falling: Callable[[float], float]) -> float:
         """The Δ at which a function that falls from plus to minus passes zero; 0 or the ceiling where it does not."""
@@ -134,6 +138,7 @@ def block_distance(reference: FeatureCounts, current: FeatureCounts, codes: list
         blocks=len(cur),
         block_robust=robust,
         design_effect=max(1.0, t1 / float(np.trace(_independent(pi, n, m)))),
+        runs=runs_of(ref, len(cur), float(m), delta) if robust else Runs(),
     )
 
 

@@ -114,10 +114,11 @@ def _distribution(numbers: FeatureNumbers, judgement: Judgement, rule: SkewRule)
             f"cannot tell: {_days(distance.blocks)} and {distance.rows} rows show shifts from Δ "
             f"{judgement.detectable:.2f} on only"
         )
-    low, high = distance.lower(rule.alpha), distance.upper(rule.alpha)
-    margin = "beyond" if judgement.outcome is Outcome.FAIL else "not surely beyond"
+    margin = (
+        f"more than {rule.margin:g}" if judgement.outcome is Outcome.FAIL else f"not surely more than {rule.margin:g}"
+    )
     few = "" if distance.block_robust else "; training has too few days to know how days differ"
-    return f"values are distributed unlike training's ({size}, {low:.2f} to {high:.2f}, {margin} {rule.margin:g}{few})"
+    return f"values are distributed unlike training's ({size}, {margin}{few})"
 
 
 def _missing(numbers: FeatureNumbers, judgement: Judgement, rule: SkewRule) -> str:

@@ -95,6 +95,7 @@ def _unseen(feature: FeatureProfile, current: FeatureCounts, ordinary: tuple[int
         unseen=int(current.of(codes).sum()),
         expected=max(feature.new_rate, 1.0 / max(present, 1)),
         cluster=max(1.0, feature.new_rate * present / max(feature.new_values, 1)),
+        number=isinstance(bins, NumericBins),
     )
 
 

@@ -21,6 +21,7 @@ from tidegate_validation.skew.window import Window
 from tidegate_validation.statistics.profile import FeatureProfile, Profile
 
 _SAME_FACTOR = 0.02
+_NO_BETTER = "no more so than for the version that serves now"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +75,8 @@ def _judge(case: _Case, finding: Finding) -> Finding:
         return _failing(case, finding)
     if finding.outcome is Outcome.INCONCLUSIVE:
         return _unclear(case, finding)
+    if finding.outcome is Outcome.WARN and case.before is not None and not _worse(case, finding, None):
+        return replace(finding, outcome=Outcome.PASS, sentence=f"{finding.sentence}; {_NO_BETTER}")
     return finding
 
 
@@ -101,8 +104,7 @@ def _failing(case: _Case, finding: Finding) -> Finding:
         return finding if believed else replace(finding, outcome=Outcome.WARN)
     if _worse(case, finding, cause):
         return finding
-    sentence = f"{finding.sentence}; for the version that serves now it is no better"
-    return replace(finding, outcome=Outcome.WARN, sentence=sentence)
+    return replace(finding, outcome=Outcome.WARN, sentence=f"{finding.sentence}; {_NO_BETTER}")
 
 
 def _worse(case: _Case, finding: Finding, cause: Cause | None) -> bool:
@@ -130,11 +132,15 @@ def _worse(case: _Case, finding: Finding, cause: Cause | None) -> bool:
 def _unclear(case: _Case, finding: Finding) -> Finding:
     """The window cannot tell; then it matters whether the candidate's training differs from the baseline's at all."""
     known = case.known
-    if known is None or not known.quantiles or not case.feature.quantiles:
+    if known is None:
         return replace(finding, outcome=Outcome.WARN)
-    cause = find_cause(case.feature, case.candidate.counts[case.name], _sketch(known), margin=case.rule.margin)
+    numbers = bool(known.quantiles and case.feature.quantiles)
+    counts = case.candidate.counts[case.name]
+    cause = find_cause(case.feature, counts, _sketch(known), margin=case.rule.margin) if numbers else None
     if cause is None or not cause.by_values:
-        return replace(finding, outcome=Outcome.WARN)
+        if _worse(case, finding, None):
+            return replace(finding, outcome=Outcome.WARN)
+        return replace(finding, outcome=Outcome.PASS, sentence=f"{finding.sentence}; {_NO_BETTER}")
     told = cause.inverse()
     words = explain(told, who="the candidate was trained on values", of="those of the version that serves now")
     sentence = f"`{case.name}`: {words}, and too little was served to say which is right"

@@ -26,6 +26,12 @@ class Aspect(enum.StrEnum):
     INFINITE = "infinite"
 
 
+_NUMBERS = 4.0
+"""Numbers that training never held are more ordinary than categories: the floor is this many times higher."""
+_NOTED = 4.0
+"""Unseen values are worth a WARN from the limit divided by this."""
+
+
 @dataclass(frozen=True, slots=True)
 class SkewRule:
     """Thresholds of the skew tests.
@@ -92,9 +98,8 @@ def _tests(numbers: FeatureNumbers, rule: SkewRule) -> list[_Tested]:
     ]
     for test, unseen in ((Aspect.UNSEEN, numbers.unseen), (Aspect.RANGE, numbers.far)):
         if unseen is not None:
-            nature = rule.unseen_factor * unseen.expected
-            limit = max(nature, rule.unseen_floor)
-            found.append(_Tested(numbers, test, unseen.p_value(limit), unseen.p_value(nature), limit))
+            limit = max(rule.unseen_factor * unseen.expected, rule.unseen_floor * (_NUMBERS if unseen.number else 1.0))
+            found.append(_Tested(numbers, test, unseen.p_value(limit), unseen.p_value(limit / _NOTED), limit))
     if numbers.infinite_shares.current > 0:
         new = numbers.infinite_shares.reference == 0
         p_margin = 0.0 if new and numbers.infinite_shares.current > rule.unseen_floor else 1.0

@@ -1,22 +1,22 @@
-"""Estimates a factor for continuous columns: the one under which served values are most likely under training's shape.
+"""Estimates a factor for continuous columns, where values are too many to be told one from another.
 
-`cause` asks this where values are too many to be listed. The likelihood of a histogram between training's quantiles is
-close to the best that the data allow, and it uses sharp ends where a column has them.
+`cause` asks this with the served values and training's quantiles. The logarithms of both quantile functions differ by
+the factor's; the best linear unbiased estimate from a few quantiles (Ogawa 1951) weighs them by how surely each is
+known, so that smooth middles and sharp ends are both used for what they are worth.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 Floats = npt.NDArray[np.float64]
-_GRID = 0.004
-_REACH = 0.6
-_MOST = 4000
-_FLOOR = 1e-3
+_LEVELS = np.array([0.01, 0.02, *(step / 20 for step in range(1, 20)), 0.98, 0.99])
+_NEAR = 0.02
+_SIGNS = 0.1
+_LEAST = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,76 +27,42 @@ class ScaleFit:
     log_error: float
 
 
-def fit_factor(values: Floats, weights: Floats, levels: Floats, quantiles: Floats) -> ScaleFit | None:
-    """The most likely positive factor between served `values` (with row counts) and training's quantiles.
+def fit_factor(values: Floats, weights: Floats, levels: Floats, quantiles: Floats, rows: int) -> ScaleFit | None:
+    """The positive factor between served `values` (with row counts) and training's quantiles, made of `rows` rows.
 
-    None where signs do not match or too little is left without zeros and atoms.
+    None where the signs of both do not match or too few values are left without zeros.
     """
-    density = _density(levels, quantiles)
+    known = np.interp(np.linspace(0.001, 0.999, 999), levels, quantiles)
+    known = known[known != 0]
     keep = values != 0
     values, weights = values[keep], weights[keep]
-    if density is None or len(values) < 5:
+    if len(values) < 5 or len(np.unique(known)) < 5:
         return None
-    start = _ratio_of_middles(values, weights, levels, quantiles)
-    if start is None:
+    negative = float(np.average(values < 0, weights=weights)), float(np.mean(known < 0))
+    if abs(negative[0] - negative[1]) > _SIGNS:
         return None
-    rows = float(weights.sum())
-    values, weights = _thin(values, weights)
-
-    def likelihood(log_factor: float) -> float:
-        undone = values * np.exp(-log_factor)
-        return float((weights * density(undone)).sum() / weights.sum() - log_factor) * rows
-
-    grid = np.arange(start - _REACH, start + _REACH, _GRID)
-    heights = np.array([likelihood(float(place)) for place in grid])
-    best = int(np.argmax(heights))
-    fine = np.linspace(grid[best] - 2 * _GRID, grid[best] + 2 * _GRID, 81)
-    fine_heights = np.array([likelihood(float(place)) for place in fine])
-    top = fine_heights.max()
-    plausible = np.concatenate([grid[heights > top - 2], fine[fine_heights > top - 2]])
-    share = np.exp(fine_heights - top)
-    log_factor = float((fine * share).sum() / share.sum())
-    return ScaleFit(float(np.exp(log_factor)), max(float(np.ptp(plausible)) / 4, 1e-4))
-
-
-def _density(levels: Floats, quantiles: Floats) -> Callable[[Floats], Floats] | None:
-    """Log density as a function, piecewise constant between distinct quantiles; None for fewer than four of them."""
-    distinct, first = np.unique(quantiles, return_index=True)
-    last = len(quantiles) - 1 - np.unique(quantiles[::-1], return_index=True)[1]
-    if len(distinct) < 4:
-        return None
-    mass = levels[first[1:]] - levels[last[:-1]]
-    widths = np.diff(distinct)
-    outside = np.log(_FLOOR / (distinct[-1] - distinct[0]))
-    log_density = np.maximum(np.log(np.maximum(mass, 1e-12) / widths), outside)
-
-    def log_at(values: Floats) -> Floats:
-        place = np.searchsorted(distinct, values, side="right") - 1
-        inside = (place >= 0) & (place < len(widths))
-        return np.asarray(np.where(inside, log_density[np.clip(place, 0, len(widths) - 1)], outside))
-
-    return log_at
-
-
-def _ratio_of_middles(values: Floats, weights: Floats, levels: Floats, quantiles: Floats) -> float | None:
-    """Logarithm of the ratio of both medians of absolute values, zeros left out."""
     order = np.argsort(np.abs(values))
-    total = np.cumsum(weights[order])
-    current = float(np.abs(values)[order][np.searchsorted(total, total[-1] / 2)])
-    inside = (levels > 0) & (levels < 1) & (quantiles != 0)
-    if not inside.any():
-        return None
-    reference = float(np.median(np.abs(quantiles[inside])))
-    if np.sign(np.average(np.sign(values), weights=weights)) * np.sign(np.mean(np.sign(quantiles[inside]))) < 0:
-        return None
-    return float(np.log(current / reference))
+    served = np.log(np.abs(values[order]))
+    middle = (np.cumsum(weights[order]) - weights[order] / 2) / weights.sum()
+    reference = np.sort(np.log(np.abs(known)))
+    places = (np.arange(len(reference)) + 0.5) / len(reference)
+    gaps = np.interp(_LEVELS, middle, served) - np.interp(_LEVELS, places, reference)
+    return _best_linear(gaps, _slopes(places, reference), float(weights.sum()), len(known) / 999 * rows)
 
 
-def _thin(values: Floats, weights: Floats) -> tuple[Floats, Floats]:
-    """At most `_MOST` points that stand for all rows, evenly by rank."""
-    if len(values) <= _MOST:
-        return values, weights
-    order = np.argsort(values)
-    total = np.cumsum(weights[order])
-    places = np.searchsorted(total, (np.arange(_MOST) + 0.5) / _MOST * total[-1])
-    return values[order][places], np.ones(_MOST)
+def _slopes(places: Floats, reference: Floats) -> Floats:
+    """How fast the logarithm of the quantile grows with its level, at each of the levels."""
+    reach = np.minimum(_NEAR, np.minimum(_LEVELS, 1 - _LEVELS) * 0.9)
+    above, below = (np.interp(_LEVELS + sign * reach, places, reference) for sign in (1, -1))
+    return np.asarray(np.maximum((above - below) / (2 * reach), _LEAST))
+
+
+def _best_linear(gaps: Floats, slopes: Floats, served_rows: float, known_rows: float) -> ScaleFit:
+    """Generalised least squares of one constant through the gaps, whose covariance is a Brownian bridge's."""
+    bridge = np.minimum.outer(_LEVELS, _LEVELS) - np.outer(_LEVELS, _LEVELS)
+    covariance = np.outer(slopes, slopes) * bridge
+    covariance += np.eye(len(gaps)) * _LEAST * float(np.mean(np.diag(covariance)))
+    weighed = np.linalg.solve(covariance, np.column_stack([np.ones(len(gaps)), gaps]))
+    information = float(weighed[:, 0].sum())
+    error = float(np.sqrt((1 / served_rows + 1 / known_rows) / information))
+    return ScaleFit(float(np.exp(weighed[:, 1].sum() / information)), error)

@@ -20,6 +20,7 @@ _KNOWN = 500
 _TRIED = 24
 _DENSE = 0.7
 _TELLING_VALUES = 4
+_APART = 0.2
 _QUANTA = (1.0, 0.1, 0.01)
 
 
@@ -56,7 +57,10 @@ def find_factor(values: Floats, weights: Floats, known: Floats, known_weights: F
 
 
 def find_offset(values: Floats, weights: Floats, known: Floats, known_weights: Floats) -> Match | None:
-    """The offset under which the most served rows land on known values; None when none beats chance."""
+    """The offset under which the most served rows land on known values.
+
+    None when none beats chance, or when another does nearly as well: on an even grid every multiple of its step does.
+    """
     if not len(values) or not len(known):
         return None
     frequent, common = _top(values, weights, _FREQUENT), _top(known, known_weights, _KNOWN)
@@ -65,7 +69,11 @@ def find_offset(values: Floats, weights: Floats, known: Floats, known_weights: F
     votes = np.repeat(frequent[1], len(common[0]))
     candidates = _peaks(gaps / scale, votes, _FINE)
     offsets = [(1.0, gap * scale) for gap in candidates if abs(gap) > 10 * _FINE]
-    return _best(values, weights, known, known_weights, offsets, 0.0)
+    found = _best(values, weights, known, known_weights, offsets, 0.0)
+    shares = [landing(values, weights, known, 1.0, offset, 0.0) for _, offset in offsets]
+    if found is None or sum(share > found.share - _APART for share in shares) > 1:
+        return None
+    return found
 
 
 def landing(values: Floats, weights: Floats, known: Floats, factor: float, offset: float, slack: float) -> float:

@@ -13,12 +13,14 @@ class Unseen:
     """`unseen` of `rows` rows held a value that training never held, where `expected` (a rate) do by nature.
 
     `cluster` is how many rows share one such value in training: they count as one, because they came together.
+    `number` says that the values are numbers, not categories.
     """
 
     rows: int
     unseen: int
     expected: float
     cluster: float
+    number: bool = False
 
     @property
     def share(self) -> float:
