@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from tidegate_pipelines.flights.conversion import largest_difference, to_onnx
 from tidegate_pipelines.flights.features import CATEGORIES, FEATURES, LABEL, NUMBERS, PROBABILITY, signature
-from tidegate_pipelines.flights.models import gradient_boosting, logistic_regression
+from tidegate_pipelines.flights.models import fit, gradient_boosting, logistic_regression
 from tidegate_serving.contract.signature import Signature
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def train_logistic(training: pd.DataFrame, files: Path) -> Candidate:
     """Logistic regression as a skops file, platform sklearn."""
     import skops.io
 
-    model = logistic_regression().fit(training[list(FEATURES)], training[LABEL])
+    model = fit(logistic_regression(), training[list(FEATURES)], training[LABEL])
     files.mkdir(parents=True)
     skops.io.dump(model, files / SKOPS_FILE)
     outputs = json.dumps({PROBABILITY: "predict_proba[:,1]"})
@@ -57,7 +57,7 @@ def train_boosting(
 ) -> Candidate:
     """Gradient boosting as an ONNX file; its metadata says how far the conversion moved a probability at most."""
     numbers = (*NUMBERS, *extra_numbers)
-    model = gradient_boosting(numbers, seed=seed).fit(training, training[LABEL])
+    model = fit(gradient_boosting(numbers, seed=seed), training, training[LABEL])
     content = to_onnx(model, numbers, CATEGORIES)
     files.mkdir(parents=True)
     (files / ONNX_FILE).write_bytes(content)

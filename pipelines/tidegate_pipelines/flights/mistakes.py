@@ -15,7 +15,7 @@ import numpy as np
 from tidegate_pipelines.flights.candidates import ONNX_FILE, Candidate, train_boosting
 from tidegate_pipelines.flights.conversion import to_onnx
 from tidegate_pipelines.flights.features import CATEGORIES, LABEL, NUMBERS, signature
-from tidegate_pipelines.flights.models import gradient_boosting
+from tidegate_pipelines.flights.models import fit, gradient_boosting
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -55,7 +55,7 @@ def _unchecked_lookup(training: pd.DataFrame, files: Path) -> Candidate:
     rates = training.groupby("carrier")[LABEL].mean()
     frame = training.assign(**{_CARRIER_RATE: training["carrier"].map(rates).astype("float32")})
     numbers = (*NUMBERS, _CARRIER_RATE)
-    model = gradient_boosting(numbers).fit(frame, frame[LABEL])
+    model = fit(gradient_boosting(numbers), frame, frame[LABEL])
     files.mkdir(parents=True)
     (files / ONNX_FILE).write_bytes(to_onnx(model, numbers, CATEGORIES))
     np.save(files / "carriers.npy", rates.index.to_numpy(dtype="S2"))

@@ -108,13 +108,19 @@ def refusal_of(verdict: Verdict) -> Refusal:
         sentence=gate.sentence,
         feature=str(cause.get("feature", finding.subject)) if finding and gate.gate != "robustness" else None,
         factor=_number(cause.get("factor")),
-        example=finding.example if finding and gate.gate == "robustness" else None,
+        example=_input(finding.example) if finding and finding.example and gate.gate == "robustness" else None,
     )
 
 
 def _worst(gate: GateResult) -> Finding | None:
     denying = [finding for finding in gate.findings if finding.outcome not in _ALLOWING]
     return max(denying, key=lambda finding: finding.cause is not None, default=None)
+
+
+def _input(example: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What was changed in a row that the model survives, where the gate found that out; else the whole row."""
+    changed: Mapping[str, Any] = example.get("changed") or example
+    return changed
 
 
 def _number(value: Any) -> float | None:

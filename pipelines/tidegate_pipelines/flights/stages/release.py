@@ -17,6 +17,7 @@ STABLE = "stable"
 
 def release(version: int, releases: Releases, control: str, story: Story) -> None:
     """Runs the DAG for a version that must come through. Refused, with the DAG's sentence, where it does not."""
+    story.note("Airflow runs validate, serve, canary, promote")
     result = releases.run(version)
     if not result.ok:
         raise Refused(f"version {version} was to be released, but task {result.failed_task} failed: {result.reason}")
@@ -33,7 +34,8 @@ def version_states(control: str) -> dict[str, str]:
     """State of every version that the engine knows, by number as text."""
     with ControlClient(control) as client:
         servables = client.status(SERVABLE).servables
-    return {str(entry.version): entry.state.name for servable in servables for entry in servable.versions}
+    found = {entry.version: entry.state.name for servable in servables for entry in servable.versions}
+    return {str(version): found[version] for version in sorted(found)}
 
 
 def serving_version(control: str) -> int | None:
