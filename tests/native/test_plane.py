@@ -1,0 +1,271 @@
+"""The plane's life through the border: settings, changes, releases, control calls, drain, and the interpreter's end."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+import textwrap
+import threading
+import weakref
+from typing import Any
+
+import grpc
+import pytest
+from tests.native.running import MODEL, grpc_call, half_plus_two, log_all, publish, running, signature
+from tests.support.eventually import eventually
+from tests.support.rest import call
+from tidegate_native import (
+    Batch,
+    Batching,
+    DataPlane,
+    Retire,
+    SetLabels,
+    SetTee,
+    Settings,
+    Signature,
+    TensorSpec,
+)
+
+from tidegate_serving.contract.messages import message
+
+
+def test_values_that_cannot_be_are_refused_where_they_are_made() -> None:
+    with pytest.raises(ValueError, match="dtype 'bfloat16': use one of bool, int8"):
+        TensorSpec(name="x", dtype="bfloat16", shape=[-1])
+    with pytest.raises(ValueError, match="first axis is the batch and must be -1, not 3"):
+        signature([("x", "float32", (3, 2))])
+    with pytest.raises(ValueError, match="two inputs named 'x'"):
+        signature([("x", "float32", (-1,)), ("x", "float32", (-1,))])
+    with pytest.raises(ValueError, match="has no output"):
+        Signature(name="s", method_name="", inputs=[TensorSpec(name="x", dtype="bool", shape=[-1])], outputs=[])
+    with pytest.raises(ValueError, match="max_batch_rows is 0"):
+        Batching(max_batch_rows=0)
+    with pytest.raises(ValueError, match="io_threads is 0"):
+        Settings(grpc_address="127.0.0.1:0", rest_address=None, io_threads=0)
+    with pytest.raises(TypeError, match="must be callable"):
+        publish("no model")  # type: ignore[arg-type]
+
+
+def test_an_address_in_use_is_an_os_error_that_names_it() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        with pytest.raises(OSError, match=f"cannot listen on {address}"), running(grpc_address=address):
+            pass
+
+
+def test_without_a_rest_address_there_is_no_rest_door() -> None:
+    with running(rest_address=None) as plane:
+        assert plane.plane.rest_address is None
+
+
+def test_changes_that_cannot_be_change_nothing() -> None:
+    with running(publish(half_plus_two)) as plane:
+        label = SetLabels(model=MODEL, labels={"stable": 3})
+        with pytest.raises(ValueError, match="label 'stable' of model 'm' names version 3"):
+            plane.plane.apply([publish(half_plus_two, 2), label])
+        with pytest.raises(ValueError, match="version 1 is published already"):
+            plane.plane.apply([publish(half_plus_two)])
+        with pytest.raises(TypeError, match="is not a change"):
+            plane.plane.apply([publish(half_plus_two, 2), "label"])  # type: ignore[list-item]
+        assert plane.predict([1.0]).headers["x-tidegate-version"] == "1"
+        plane.plane.apply([publish(half_plus_two, 3), label])
+        assert plane.predict([1.0]).headers["x-tidegate-version"] == "3"
+
+
+def test_a_retired_version_is_released_once_its_requests_are_answered() -> None:
+    class Model:
+        """Holds its batch until told."""
+
+        def __init__(self) -> None:
+            self.entered, self.go = threading.Event(), threading.Event()
+
+        def __call__(self, batch: Batch) -> dict[str, Any]:
+            self.entered.set()
+            assert self.go.wait(20)
+            return half_plus_two(batch)
+
+    model = Model()
+    entered, go, life = model.entered, model.go, weakref.ref(model)
+    with running() as plane:
+        plane.plane.apply([publish(model)])
+        del model
+        answers: list[Any] = []
+        client = threading.Thread(target=lambda: answers.append(plane.predictions([1.0])))
+        client.start()
+        assert entered.wait(20)
+        plane.plane.apply([Retire(model=MODEL, version=1)])
+        assert plane.predict([1.0]).status == 404
+        assert plane.released == []
+        assert life() is not None
+        go.set()
+        client.join(20)
+        assert answers == [[2.5]]
+        eventually(lambda: plane.released != [])
+        assert plane.released[0][:2] == (MODEL, 1)
+        assert life() is None, "the model is gone before its release is told"
+
+
+def test_control_calls_reach_python_with_their_path_and_come_back_with_their_status() -> None:
+    class NoSuchModel(Exception):
+        grpc_code = 5
+
+    def control(method: str, request: bytes) -> bytes:
+        asked = message("tensorflow.serving.GetModelStatusRequest").FromString(request)
+        if asked.model_spec.name != MODEL:
+            raise NoSuchModel(f"Could not find any versions of model {asked.model_spec.name}")
+        answer = message("tensorflow.serving.GetModelStatusResponse")()
+        answer.model_version_status.add(version=7, state=30)
+        return bytes(answer.SerializeToString())
+
+    with running(control=control) as plane:
+        reply = call(plane.rest, "GET", "/v1/models/m")
+        status = {"version": "7", "state": "AVAILABLE", "status": {"error_code": "OK", "error_message": ""}}
+        assert reply.json() == {"model_version_status": [status]}
+        missing = call(plane.rest, "GET", "/v1/models/n")
+        assert (missing.status, missing.json()) == (404, {"error": "Could not find any versions of model n"})
+        path = "/tensorflow.serving.ModelService/GetModelStatus"
+        request = message("tensorflow.serving.GetModelStatusRequest")()
+        request.model_spec.name = MODEL
+        over_grpc = grpc_call(plane.plane.grpc_address, path, request, "tensorflow.serving.GetModelStatusResponse")
+        assert over_grpc.model_version_status[0].version == 7
+        assert [method for method, _ in plane.asked] == [path] * 3
+
+
+def test_metadata_is_the_signature_as_tensorflow_serving_packs_it() -> None:
+    made = signature([("x", "float32", (-1, 4)), ("s", "string", (-1,))])
+    request = message("tensorflow.serving.GetModelMetadataRequest")(metadata_field=["signature_def"])
+    request.model_spec.name = MODEL
+    path = "/tensorflow.serving.PredictionService/GetModelMetadata"
+    with running(publish(half_plus_two, made=made)) as plane:
+        answer = grpc_call(plane.plane.grpc_address, path, request, "tensorflow.serving.GetModelMetadataResponse")
+        over_rest = call(plane.rest, "GET", "/v1/models/m/metadata").json()
+    packed = answer.metadata["signature_def"]
+    assert packed.type_url == "type.googleapis.com/tensorflow.serving.SignatureDefMap"
+    signatures = message("tensorflow.serving.SignatureDefMap").FromString(packed.value).signature_def
+    x = signatures["serving_default"].inputs["x"]
+    assert (answer.model_spec.version.value, x.name, x.dtype) == (1, "x", 1)
+    assert [dim.size for dim in x.tensor_shape.dim] == [-1, 4]
+    inputs = over_rest["metadata"]["signature_def"]["signature_def"]["serving_default"]["inputs"]
+    assert (inputs["x"]["dtype"], inputs["s"]["dtype"]) == ("DT_FLOAT", "DT_STRING")
+
+
+def test_log_blocks_hold_the_answers_and_a_failing_writer_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    with running(publish(half_plus_two), log_all()) as plane:
+        plane.predict([1.0, 2.0], x_request_id="mine")
+        (block,) = plane.logged(2)
+        assert (block.model, block.version, block.signature, block.rows) == (MODEL, 1, "serving_default", 2)
+        assert (block.request_id, block.row.tolist()) == (["mine", "mine"], [0, 1])
+        assert (block.role.tolist(), block.status.tolist()) == ([0, 0], [0, 0])
+        assert (block.inputs["x"].tolist(), block.outputs["y"].tolist()) == ([1.0, 2.0], [2.5, 3.0])
+        assert (block.received_at_us > 1_700_000_000_000_000).all()
+        assert (block.latency_us >= 0).all()
+
+    unraisable: list[str] = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda raised: unraisable.append(str(raised.exc_value)))
+
+    def full(_: Any) -> None:
+        raise OSError("no space left")
+
+    settings = Settings(grpc_address="127.0.0.1:0", rest_address="127.0.0.1:0", log_block_interval_ms=20)
+    failing = DataPlane.start(settings, released=print, control=lambda _, __: b"", log_block=full)
+    failing.apply([publish(half_plus_two), log_all()])
+    assert failing.rest_address is not None
+    call(failing.rest_address, "POST", "/v1/models/m:predict", {"instances": [1.0]})
+    assert failing.drain(5000)
+    stats = failing.stats()
+    counts = [stats[f'tidegate_log_{what}_rows_total{{role="primary"}}'] for what in ("eligible", "written", "dropped")]
+    assert counts == [1, 0, 1]
+    assert unraisable == ["no space left"]
+
+
+def test_a_tee_is_logged_with_the_primary_s_id() -> None:
+    both = [publish(half_plus_two), publish(lambda batch: {"y": -batch.inputs["x"]}, 2)]
+    with running(*both, SetLabels(model=MODEL, labels={"stable": 1}), log_all()) as plane:
+        plane.plane.apply([SetTee(model=MODEL, version=2, fraction=1.0)])
+        assert plane.predict([4.0], x_request_id="a").json() == {"predictions": [4.0]}
+        blocks = sorted(plane.logged(2), key=lambda block: block.version)
+        found = [
+            (block.version, block.request_id, block.role.tolist(), block.outputs["y"].tolist()) for block in blocks
+        ]
+    assert found == [(1, ["a"], [0], [4.0]), (2, ["a"], [1], [-4.0])]
+
+
+def test_a_drain_answers_what_was_accepted() -> None:
+    entered, go = threading.Event(), threading.Event()
+
+    def wait(batch: Batch) -> dict[str, Any]:
+        entered.set()
+        assert go.wait(20)
+        return half_plus_two(batch)
+
+    with running(publish(wait), log_all()) as plane:
+        answers: list[Any] = []
+        client = threading.Thread(target=lambda: answers.append(plane.predictions([1.0])))
+        client.start()
+        assert entered.wait(20)
+        threading.Timer(0.05, go.set).start()
+        assert plane.plane.drain(10_000)
+        client.join(20)
+        assert answers == [[2.5]]
+        assert [block.rows for block in plane.blocks] == [1]
+        with pytest.raises(ConnectionRefusedError):
+            plane.predict([1.0])
+
+
+def test_a_client_s_deadline_is_kept() -> None:
+    go = threading.Event()
+
+    def wait(batch: Batch) -> dict[str, Any]:
+        assert go.wait(20)
+        return half_plus_two(batch)
+
+    request = message("tensorflow.serving.PredictRequest")()
+    request.model_spec.name = MODEL
+    request.inputs["x"].dtype = 1
+    request.inputs["x"].tensor_shape.dim.add(size=1)
+    request.inputs["x"].float_val.append(1.0)
+    path, reply = "/tensorflow.serving.PredictionService/Predict", "tensorflow.serving.PredictResponse"
+    with running(publish(wait)) as plane:
+        with pytest.raises(grpc.RpcError) as late:
+            grpc_call(plane.plane.grpc_address, path, request, reply, timeout=0.1)
+        assert late.value.code() == grpc.StatusCode.DEADLINE_EXCEEDED
+        go.set()
+        answer = grpc_call(plane.plane.grpc_address, path, request, reply)
+        assert list(answer.outputs["y"].float_val) == [2.5]
+
+
+EXIT = """
+import contextlib, http.client, sys, threading, time
+import tidegate_native as native
+
+entered = threading.Event()
+def model(batch):
+    entered.set()
+    {work}
+    return {{"y": batch.inputs["x"]}}
+
+spec = lambda name: native.TensorSpec(name=name, dtype="float32", shape=[-1])
+signature = native.Signature(name="serving_default", method_name="", inputs=[spec("x")], outputs=[spec("y")])
+settings = native.Settings(grpc_address="127.0.0.1:0", rest_address="127.0.0.1:0")
+plane = native.DataPlane.start(settings, released=print, control=print, log_block=print)
+batching = native.Batching()
+plane.apply([native.Publish(model="m", version=1, signatures=[signature], executor=model, batching=batching),
+             native.SetLog(model="m", sampling_rate=1.0)])
+def ask():
+    connection = http.client.HTTPConnection(plane.rest_address)
+    connection.request("POST", "/v1/models/m:predict", b'{{"instances": [1]}}')
+    with contextlib.suppress(OSError, http.client.HTTPException):
+        connection.getresponse()
+threading.Thread(target=ask, daemon=True).start()
+assert entered.wait(20)
+{end}
+"""
+
+
+@pytest.mark.parametrize("work", ["pass", "time.sleep(0.3)", "sum(range(10_000_000))"])
+@pytest.mark.parametrize("end", ["pass", "del plane", "sys.exit(0)"])
+def test_the_interpreter_ends_without_a_drain(work: str, end: str) -> None:
+    program = textwrap.dedent(EXIT).format(work=work, end=end)
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    assert (ended.returncode, ended.stderr) == (0, "")
