@@ -119,7 +119,7 @@ def _skew(report: SkewReport) -> View:
             ("Made", report.made_at),
         ),
         tiles=(),
-        top=_top(shown),
+        top=_top([one for one in shown if one.finding.outcome is not Outcome.INCONCLUSIVE]),
         features=tuple(shown),
         checks=(),
         unseen=_unseen(shown),

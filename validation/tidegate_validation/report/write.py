@@ -47,7 +47,14 @@ def _template() -> jinja2.Template:
         lstrip_blocks=True,
     )
     environment.filters["words"] = lambda text: Markup(_CODE.sub(r"<code>\1</code>", str(escape(text))))
+    environment.filters["sentence"] = _sentence
     return environment.get_template("report.html.jinja")
+
+
+def _sentence(text: str) -> str:
+    """With a capital letter and a full stop."""
+    ended = text if text.endswith((".", "?", "!")) else f"{text}."
+    return ended[:1].upper() + ended[1:]
 
 
 def _replace(path: Path, text: str) -> None:

@@ -21,6 +21,8 @@ Floats = npt.NDArray[np.float64]
 ENOUGH_BLOCKS = 20
 MIN_EXPECTED = 5.0
 MIN_ROWS = 20
+LARGEST = 2.0
+"""Δ of two distributions with nothing in common."""
 _EXACT_SHIFT = 300.0
 _EXACT_RATIO = 300.0
 
@@ -58,7 +60,7 @@ class BlockDistance:
 
     def upper(self, alpha: float) -> float:
         """Upper confidence bound of the true Δ at level 1 - alpha."""
-        return self._solve(lambda margin: 1.0 - self.p_value(margin) - alpha)
+        return min(LARGEST, self._solve(lambda margin: 1.0 - self.p_value(margin) - alpha))
 
     def lower(self, alpha: float) -> float:
         """Lower confidence bound of the true Δ at level 1 - alpha; 0 where no shift is plausible."""
@@ -67,12 +69,13 @@ class BlockDistance:
         return self._solve(lambda margin: alpha - self.p_value(margin))
 
     def detectable(self, margin: float, alpha: float, power: float = 0.8) -> float:
-        """The smallest true Δ that the test against `margin` finds with this power."""
+        """The smallest true Δ that the test against `margin` finds with this power; infinite if there is none."""
         if self.freedom <= 0:
             return float("inf")
         critical = self._critical(margin, alpha)
         size = self._solve(lambda size: power - _tail(critical, self.freedom, self.denominator, size**2 / self.spread))
-        return max(size, self.runs.usual)
+        found = max(size, self.runs.usual)
+        return found if found < LARGEST else float("inf")
 
     def _critical(self, margin: float, alpha: float) -> float:
         from scipy.optimize import brentq
