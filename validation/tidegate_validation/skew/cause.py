@@ -42,6 +42,7 @@ _VAGUE = 0.06
 _SNAP = 0.004
 _WIDEST_SNAP = 0.08
 _TELLING = 0.5
+_AS_WELL = 0.03
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,10 +121,7 @@ def find_cause(
             return cause
     if home >= _FAMILIAR:
         return None
-    for cause in _by_shape(evidence):
-        if _explains_shape(evidence, cause):
-            return cause
-    return _part_of_rows(evidence)
+    return _best_shape(evidence) or _part_of_rows(evidence)
 
 
 def _at_home(evidence: _Evidence) -> float:
@@ -153,6 +151,13 @@ def _by_values(evidence: _Evidence, *, familiar: bool) -> Iterator[Cause]:
     match = find_offset(values, weights, known, known_weights)
     if match is not None and match.share >= _LANDS and match.covered >= least:
         yield Cause(OFFSET, 1.0, match.offset, match.share, by_values=True)
+
+
+def _best_shape(evidence: _Evidence) -> Cause | None:
+    """The plainest of the changes that make the shift go away about as well as the best of them does."""
+    good = [cause for cause in _by_shape(evidence) if _explains_shape(evidence, cause)]
+    left = [evidence.distance(cause.factor, cause.offset).delta for cause in good]
+    return next((cause for cause, delta in zip(good, left, strict=True) if delta <= min(left) + _AS_WELL), None)
 
 
 def _by_shape(evidence: _Evidence) -> Iterator[Cause]:

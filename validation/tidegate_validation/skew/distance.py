@@ -8,7 +8,7 @@ Rao's (1987) F reference, and a minimum effect after Murphy and Myors (1999).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -109,7 +109,7 @@ def _tail(ratio: float, freedom: float, denominator: float, shift: float) -> flo
     return float(stats.f.sf(ratio * freedom / (freedom + shift), matched, denominator))
 
 
-def block_distance(reference: FeatureCounts, current: FeatureCounts, codes: list[tuple[int, ...]]) -> BlockDistance:
+def block_distance(reference: FeatureCounts, current: FeatureCounts, codes: Sequence[tuple[int, ...]]) -> BlockDistance:
     """Distance between two counts over bins; each tuple in `codes` is one bin, rare neighbours are pooled.
 
     Rows in none of the codes (missing values, say) are left out of both.

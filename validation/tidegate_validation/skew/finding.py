@@ -108,12 +108,11 @@ def _distribution(numbers: FeatureNumbers, judgement: Judgement, rule: SkewRule)
             return "as in training"
         return f"as in training ({size}; a shift of {judgement.detectable:.2f} would have shown)"
     if judgement.outcome is Outcome.INCONCLUSIVE:
-        if judgement.detectable is None or distance.too_few:
+        if distance.too_few:
             return f"cannot tell, {distance.rows} rows are too few"
-        return (
-            f"cannot tell: {_days(distance.blocks)} and {distance.rows} rows show shifts from Δ "
-            f"{judgement.detectable:.2f} on only"
-        )
+        enough = judgement.detectable is not None and math.isfinite(judgement.detectable)
+        shown = f"shifts from Δ {judgement.detectable:.2f} on only" if enough else "no shift, days differ that much"
+        return f"cannot tell: {_days(distance.blocks)} and {distance.rows} rows show {shown}"
     margin = (
         f"more than {rule.margin:g}" if judgement.outcome is Outcome.FAIL else f"not surely more than {rule.margin:g}"
     )
