@@ -16,8 +16,6 @@ from tidegate_serving.contract.errors import NotFound
 from tidegate_serving.contract.log_record import OUTPUT_PREFIX, RECEIVED_AT, ROLE, STATUS, Role
 from tidegate_serving.contract.servable import ServableId
 
-_REAL = ("FLOAT", "DOUBLE")
-
 
 def read_numbers(log_root: Path, identity: ServableId, primary: int, since: datetime) -> CanaryNumbers:
     """What the log says by now of requests received since `since`; zeros where nothing is logged yet."""
@@ -36,7 +34,7 @@ def read_numbers(log_root: Path, identity: ServableId, primary: int, since: date
 
 
 def _count_not_finite(log_root: Path, identity: ServableId, since: datetime) -> int:
-    """Teed examples that were answered with a NaN or an infinity in any output, scalar or list."""
+    """Teed examples that were answered with a NaN or an infinity in any output, of whatever shape."""
     from tidegate_serving.inference_log.reader import connect, scan
 
     try:
@@ -57,14 +55,13 @@ def _count_not_finite(log_root: Path, identity: ServableId, since: datetime) -> 
 
 
 def _not_finite_tests(columns: Sequence[tuple[Any, ...]]) -> list[str]:
+    from tidegate_serving.inference_log.compare import elements, is_real
+
     tests = []
     for name, kind in columns:
-        if not name.startswith(OUTPUT_PREFIX):
-            continue
-        if kind in _REAL:
-            tests.append(f'NOT isfinite("{name}")')
-        elif kind.removesuffix("[]") in _REAL:
-            tests.append(f'len(list_filter("{name}", x -> NOT isfinite(x))) > 0')
+        if name.startswith(OUTPUT_PREFIX) and is_real(kind):
+            column = '"' + name + '"'
+            tests.append(f"len([x FOR x IN {elements(column, kind)} IF NOT isfinite(x)]) > 0")
     return tests
 
 

@@ -49,8 +49,9 @@ def compare(
     outputs: Sequence[str] | None = None,
     since: datetime,
 ) -> Comparison:
-    """Compares `outputs` of rows received since a moment, or for None all scalar outputs that both versions give.
+    """Compares `outputs` of rows received since a moment, or for None all outputs that both versions give.
 
+    An output with several elements per row is compared element by element; another number of them counts as infinite.
     Nothing logged yet is a comparison of zero. Raises InvalidInput where an output is not in the log of both versions.
     """
     try:
@@ -68,8 +69,8 @@ def compare(
         connection.close()
 
 
-def _kinds(connection: Any, primary: str, tee: str, outputs: Sequence[str] | None) -> dict[str, bool]:
-    """For each column whether it is a real number, whose difference counts, or something that is equal or not."""
+def _kinds(connection: Any, primary: str, tee: str, outputs: Sequence[str] | None) -> dict[str, tuple[str, str]]:
+    """The DuckDB types of each column in the two logs."""
     left, right = _columns(connection, primary), _columns(connection, tee)
     if outputs is None:
         wanted = [name for name in left if name in right and name.startswith(log_record.OUTPUT_PREFIX)]
@@ -78,8 +79,18 @@ def _kinds(connection: Any, primary: str, tee: str, outputs: Sequence[str] | Non
     for column in wanted:
         if column not in left or column not in right:
             raise InvalidInput(f"column {column!r} is not in the log of both versions: name an output that both give")
-    scalars = [column for column in wanted if not left[column].endswith("]")]
-    return {column: left[column] in _REAL or right[column] in _REAL for column in scalars}
+    return {column: (left[column], right[column]) for column in wanted}
+
+
+def is_real(kind: str) -> bool:
+    """Whether a column of this DuckDB type holds real numbers, one per row or in lists of any depth."""
+    return kind.replace("[]", "") in _REAL
+
+
+def elements(column: str, kind: str) -> str:
+    """SQL for all elements of one row of `column`, as a list, whatever the depth of its DuckDB type."""
+    depth = kind.count("[]")
+    return f"[{column}]" if depth == 0 else "flatten(" * (depth - 1) + column + ")" * (depth - 1)
 
 
 def _columns(connection: Any, source: str) -> dict[str, str]:
@@ -96,17 +107,17 @@ def _pairs(primary: str, tee: str) -> str:
     )
 
 
-def _measured(connection: Any, kinds: Mapping[str, bool]) -> Comparison:
+def _measured(connection: Any, kinds: Mapping[str, tuple[str, str]]) -> Comparison:
     both = "p.status = 0 AND t.status = 0"
     teed, compared, failed, primary_p50, tee_p50 = connection.execute(
         f"SELECT count(*), count(*) FILTER ({both}), count(*) FILTER (p.status = 0 AND t.status <> 0), "
         f"median(p.latency_us) FILTER ({both}), median(t.latency_us) FILTER ({both}) FROM pairs"
     ).fetchone()
     largest, means, unequal = 0.0, {}, {}
-    for column, is_real in kinds.items():
+    for column, (primary_kind, tee_kind) in kinds.items():
         name = column.removeprefix(log_record.OUTPUT_PREFIX)
-        if is_real:
-            most, mean = connection.execute(_difference(column, both)).fetchone()
+        if is_real(primary_kind) or is_real(tee_kind):
+            most, mean = connection.execute(_difference(column, primary_kind, tee_kind, both)).fetchone()
             largest, means[name] = max(largest, most or 0.0), mean or 0.0
         else:
             differs = f'p."{column}" IS DISTINCT FROM t."{column}"'
@@ -123,10 +134,12 @@ def _measured(connection: Any, kinds: Mapping[str, bool]) -> Comparison:
     )
 
 
-def _difference(column: str, both: str) -> str:
-    left, right = f'p."{column}"::DOUBLE', f't."{column}"::DOUBLE'
+def _difference(column: str, primary_kind: str, tee_kind: str, both: str) -> str:
+    left, right = "l::DOUBLE", "r::DOUBLE"
     gap = (
-        f"CASE WHEN {left} = {right} THEN 0 WHEN isnan({left}) <> isnan({right}) THEN 'Infinity'::DOUBLE "
-        f"ELSE abs({left} - {right}) END"
+        f"CASE WHEN (l IS NULL) <> (r IS NULL) THEN 'Infinity'::DOUBLE WHEN {left} = {right} THEN 0 "
+        f"WHEN isnan({left}) <> isnan({right}) THEN 'Infinity'::DOUBLE ELSE abs({left} - {right}) END"
     )
-    return f"SELECT max({gap}), avg({gap}) FROM pairs WHERE {both}"
+    primary, tee = elements(f'p."{column}"', primary_kind), elements(f't."{column}"', tee_kind)
+    pairs = f"SELECT unnest({primary}) AS l, unnest({tee}) AS r FROM pairs WHERE {both}"
+    return f"SELECT max({gap}), avg({gap}) FROM ({pairs})"

@@ -91,3 +91,20 @@ def test_nothing_logged_is_nothing_compared(tmp_path: Path) -> None:
     assert compare(tmp_path, "m", 1, 2, since=SINCE) == Comparison()
     logged(tmp_path, 1, [1.0])
     assert compare(tmp_path, "m", 1, 2, since=SINCE).compared == 0
+
+
+def test_outputs_of_several_elements_are_compared_element_by_element(tmp_path: Path) -> None:
+    many = np.arange(8, dtype="f4").reshape(2, 2, 2)
+    LogWriter(tmp_path).write(FakeBlock({"x": np.zeros(2)}, {"many": many}))
+    moved = many.copy()
+    moved[1, 0, 1] += 0.5
+    LogWriter(tmp_path).write(FakeBlock({"x": np.zeros(2)}, {"many": moved}, version=2, role=[1, 1]))
+    found = compare(tmp_path, "m", 1, 2, since=SINCE)
+    assert found.max_difference == 0.5
+    assert found.mean_difference == {"many": pytest.approx(0.5 / 8)}
+
+
+def test_another_number_of_elements_differs_infinitely(tmp_path: Path) -> None:
+    LogWriter(tmp_path).write(FakeBlock({"x": np.zeros(1)}, {"many": np.zeros((1, 2))}))
+    LogWriter(tmp_path).write(FakeBlock({"x": np.zeros(1)}, {"many": np.zeros((1, 3))}, version=2, role=[1]))
+    assert compare(tmp_path, "m", 1, 2, since=SINCE).max_difference == math.inf
