@@ -14,7 +14,7 @@ from tidegate_validation.skew.numbers import FeatureNumbers
 from tidegate_validation.skew.rule import Aspect, Judgement, SkewRule
 
 SEVERITY = (Outcome.FAIL, Outcome.ERROR, Outcome.WARN, Outcome.INCONCLUSIVE, Outcome.PASS)
-_ORDER = (Aspect.DISTRIBUTION, Aspect.RANGE, Aspect.UNSEEN, Aspect.MISSING, Aspect.INFINITE)
+_ORDER = (Aspect.UNSEEN, Aspect.RANGE, Aspect.DISTRIBUTION, Aspect.MISSING, Aspect.INFINITE)
 
 
 def findings_of(
@@ -29,11 +29,13 @@ def findings_of(
         about_values = [one for one in ordered if one.test not in (Aspect.MISSING, Aspect.INFINITE)]
         rest = [one for one in ordered if one not in about_values and one.outcome is not Outcome.PASS]
         outcome = _with_cause(about_values[0].outcome, cause)
-        first = _finding(numbers, about_values[0], rule, f"`{numbers.feature}`: {explain(cause)}", outcome, cause)
+        shape = next(one for one in about_values if one.test is Aspect.DISTRIBUTION)
+        first = _finding(numbers, shape, rule, f"`{numbers.feature}`: {explain(cause)}", outcome, cause)
         return sorted(
             [first, *(_plain(numbers, one, rule) for one in rest)], key=lambda one: SEVERITY.index(one.outcome)
         )
-    kept = [one for one in ordered if one.outcome is not Outcome.PASS] or ordered[:1]
+    kept = [one for one in ordered if one.outcome is not Outcome.PASS]
+    kept = kept or [one for one in ordered if one.test is Aspect.DISTRIBUTION]
     return [_plain(numbers, one, rule) for one in kept]
 
 

@@ -50,9 +50,17 @@ class FeatureNumbers:
 
 
 def ordinary_bins(feature: FeatureProfile) -> list[tuple[int, ...]]:
-    """Codes of each bin for ordinary values, on and off the grid of known values together."""
+    """Codes of each bin for ordinary values, on and off the grid of known values together, in the order of labels."""
     size = feature.bins.size if feature.bins else 1
     return [(code, OFF_SUPPORT + code) for code in range(size)]
+
+
+def compared_bins(feature: FeatureProfile) -> list[tuple[int, ...]]:
+    """The bins of the distribution test: unseen categories count as other ones there, and have a test of their own."""
+    bins = feature.bins
+    if isinstance(bins, CategoryBins):
+        return [*((code,) for code in range(len(bins.top))), (bins.other, bins.unseen)]
+    return ordinary_bins(feature)
 
 
 def measure_feature(feature: FeatureProfile, reference: FeatureCounts, current: FeatureCounts) -> FeatureNumbers:
@@ -62,7 +70,7 @@ def measure_feature(feature: FeatureProfile, reference: FeatureCounts, current: 
     return FeatureNumbers(
         feature=feature.name,
         rows=current.rows,
-        distribution=block_distance(reference, current, ordinary),
+        distribution=block_distance(reference, current, compared_bins(feature)),
         missing=block_distance(reference, current, [MISSING, (*everything, *INFINITIES)]),
         missing_shares=_shares(reference, current, MISSING),
         infinite_shares=_shares(reference, current, INFINITIES),

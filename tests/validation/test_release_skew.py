@@ -1,0 +1,122 @@
+"""The skew gate of a release: the candidate's training against what is served, no worse than what serves now."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from tests.validation import world
+from tests.validation.world import Served
+
+from tidegate_serving.contract.verdict import Finding, Outcome
+from tidegate_validation.decision import worst
+from tidegate_validation.skew.release import Evidence, release_findings
+from tidegate_validation.skew.rule import SkewRule
+from tidegate_validation.skew.window import log_window, table_window
+from tidegate_validation.statistics import Profile, make_profile
+
+FEATURES = ("weight", "size", "depot")
+RULE = SkewRule()
+LATER = world.FIRST_DAY + 60
+
+
+def profile_of(table: pa.Table, features: tuple[str, ...] = FEATURES) -> Profile:
+    return make_profile(table, features=features, label=world.LABEL, event_time=world.TIME)
+
+
+def spring(seed: int) -> pa.Table:
+    return world.parcels(30_000, seed=seed, days=60)
+
+
+def summer(seed: int, rows: int = 6000) -> pa.Table:
+    """Heavier parcels, from other depots: the season has moved."""
+    table = world.parcels(rows, seed=seed, days=6, first_day=LATER)
+    depots = np.random.default_rng(seed).choice(["north", "east"], rows, p=[0.8, 0.2])
+    return world.with_column(world.scaled(table, "weight", 1.0, 2.5), "depot", depots)
+
+
+def against_log(tmp_path: Path, served: pa.Table, candidate: Profile, baseline: Profile | None) -> list[Finding]:
+    world.write_log(tmp_path, Served(served))
+    with log_window(tmp_path, model=world.NAME, version=1) as window:
+        return release_findings(candidate, baseline, Evidence(window, served=True), RULE)
+
+
+def of(findings: list[Finding], feature: str) -> Finding:
+    return next(one for one in findings if one.subject == feature)
+
+
+@pytest.mark.parametrize("factor", [1.609344, 1 / 1.609344, 0.3048, 1000.0])
+def test_a_candidate_trained_in_another_unit_is_refused(tmp_path: Path, factor: float) -> None:
+    candidate = profile_of(world.scaled(spring(2), "size", factor))
+    served = world.parcels(3000, seed=3, days=3, first_day=LATER)
+    found = of(against_log(tmp_path, served, candidate, profile_of(spring(1))), "size")
+    assert found.outcome is Outcome.FAIL
+    assert found.cause is not None
+    assert found.cause["factor"] == pytest.approx(factor, rel=1e-3)
+    assert f"the candidate was trained on values {factor:.4g} times those that are served" in found.sentence
+
+
+def test_the_sentence_names_the_units(tmp_path: Path) -> None:
+    candidate = profile_of(world.scaled(spring(2), "size", 1.609344))
+    served = world.parcels(900, seed=3, days=1, first_day=LATER)
+    found = of(against_log(tmp_path, served, candidate, profile_of(spring(1))), "size")
+    assert found.sentence == (
+        "`size`: the candidate was trained on values 1.609 times those that are served (kilometres against miles?)"
+    )
+
+
+def test_a_candidate_that_mends_the_unit_is_let_through(tmp_path: Path) -> None:
+    baseline = profile_of(world.scaled(spring(1), "size", 1.609344))
+    served = world.parcels(3000, seed=3, days=3, first_day=LATER)
+    assert of(against_log(tmp_path, served, profile_of(spring(2)), baseline), "size").outcome is Outcome.PASS
+
+
+def test_a_season_that_moves_both_refuses_nobody(tmp_path: Path) -> None:
+    found = against_log(tmp_path, summer(4), profile_of(spring(2)), profile_of(spring(1)))
+    assert worst([one.outcome for one in found]) is Outcome.WARN
+    assert "no more so than for the version that serves now" in of(found, "weight").sentence
+
+
+def test_a_candidate_further_from_the_season_than_the_baseline_is_refused(tmp_path: Path) -> None:
+    """The same winter data, kept by a candidate after the baseline had learnt the summer."""
+    baseline = profile_of(pa.concat_tables([summer(seed, 1000) for seed in range(30)]))
+    found = against_log(tmp_path, summer(4), profile_of(spring(2)), baseline)
+    assert of(found, "weight").outcome is Outcome.FAIL
+    assert of(found, "size").outcome is Outcome.PASS
+
+
+def test_a_new_input_is_noted_for_nobody_knows_what_will_be_served(tmp_path: Path) -> None:
+    table = world.with_column(spring(2), "height", np.random.default_rng(0).random(30_000))
+    served = world.parcels(3000, seed=3, days=3, first_day=LATER)
+    found = against_log(tmp_path, served, profile_of(table, (*FEATURES, "height")), profile_of(spring(1)))
+    assert of(found, "height").outcome is Outcome.WARN
+    assert "new input" in of(found, "height").sentence
+
+
+def test_a_thin_log_cannot_excuse_another_unit(tmp_path: Path) -> None:
+    candidate = profile_of(world.scaled(spring(2), "weight", 2.20462))
+    baseline = profile_of(spring(1))
+    served = world.parcels(9, seed=3, days=1, first_day=LATER)
+    weights = [of(against_log(tmp_path, served, one, baseline), "weight").outcome for one in (candidate, baseline)]
+    assert weights[1] is Outcome.PASS
+    assert weights[0] is not Outcome.FAIL
+
+
+def first_version(held_out: pa.Table, candidate: Profile) -> list[Finding]:
+    with table_window(held_out, event_time=world.TIME) as window:
+        return release_findings(candidate, None, Evidence(window, served=False), RULE)
+
+
+def test_a_first_version_is_not_refused_for_the_season() -> None:
+    found = first_version(summer(5), profile_of(spring(2)))
+    assert worst([one.outcome for one in found]) is Outcome.WARN
+
+
+def test_a_first_version_is_refused_for_a_unit_and_for_a_missing_column() -> None:
+    candidate = profile_of(world.scaled(spring(2), "size", 0.3048))
+    found = of(first_version(summer(6), candidate), "size")
+    assert found.outcome is Outcome.FAIL
+    assert "0.3048 times those held out (metres against feet?)" in found.sentence
+    assert of(first_version(summer(6).drop_columns(["size"]), candidate), "size").outcome is Outcome.FAIL
