@@ -73,7 +73,7 @@ clean: ## remove what was built, but not .venv
 
 .venv/.packages: requirements.lock .tools/uv
 	test -x $(BIN)/python || $$(cat .tools/uv) venv -q --python $(PYTHON) .venv
-	$$(cat .tools/uv) pip sync -q --python .venv requirements.lock
+	$$(cat .tools/uv) pip sync -q --compile-bytecode --python .venv requirements.lock
 	rm -f .venv/.ready
 	touch $@
 
