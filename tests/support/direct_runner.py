@@ -16,6 +16,9 @@ from tidegate_serving.contract.errors import TidegateError
 class DirectRunner:
     """In place of an AirflowRunner; a refusal becomes a failed run with the same sentence."""
 
+    def __init__(self, policy: Path | None = None) -> None:
+        self._policy = policy
+
     def run(
         self, dag_file: Path, conf: Mapping[str, Any], connections: Mapping[str, Mapping[str, Any]] | None = None
     ) -> DagResult:
@@ -28,6 +31,7 @@ class DirectRunner:
             private_key=Path(conf["private_key"]),
             training=Path(conf["training"]),
             control=f"{engine['host']}:{engine['port']}",
+            policy=self._policy,
             rule=CanaryRule(pairs=100, within_seconds=60),
         )
         begun: list[str] = []
