@@ -22,7 +22,10 @@ def demo(
         typer.Option("--mistake", metavar="KIND", help="Try only this as version 3: unit, crash, leak or none."),
     ] = None,
     skew_column: Annotated[
-        str, typer.Option("--skew-column", metavar="NAME", help="Column that one day sends wrongly.")
+        str,
+        typer.Option(
+            "--skew-column", metavar="NAME", help="Column that one day sends wrongly: distance, hour or seats."
+        ),
     ] = "distance",
     skew_factor: Annotated[
         float, typer.Option("--skew-factor", metavar="X", help="What that day multiplies it by.")

@@ -5,9 +5,10 @@ The command line parses; `demo` does.
 
 from __future__ import annotations
 
-import typer
+import sys
 
-from tidegate_pipelines.cli.demo import demo
+from tidegate_pipelines.cli import main
 
 if __name__ == "__main__":
-    typer.run(demo)
+    sys.argv.insert(1, "demo")
+    main()
