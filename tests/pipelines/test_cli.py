@@ -179,3 +179,16 @@ def test_a_fault_of_our_own_is_called_that_and_has_its_own_status(
     assert done.returncode == 70
     assert "ZeroDivisionError" in done.stderr
     assert TRACEBACK not in done.stderr
+
+
+def test_a_gate_that_cannot_finish_is_a_no_without_a_traceback(folder: Path, tidegate: Command) -> None:
+    tidegate(*PUBLISH)
+    tidegate("keys", "keys")
+    pq.write_table(rows(500, seed=2).drop(["late"]), folder / "unlabelled.parquet")
+    (folder / "policy.toml").write_text('run = ["quality"]\nrequired = ["quality"]\n')
+    evidence = ("--held-out", "unlabelled.parquet", "--key", "keys/validator.key", "--policy", "policy.toml")
+    done = process("validate", "models/m/1", *evidence)
+    assert done.returncode == 1
+    assert "lacks the label 'late'" in done.stderr
+    assert TRACEBACK not in done.stdout + done.stderr
+    assert TRACEBACK in process("--debug", "validate", "models/m/1", *evidence).stderr

@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from tidegate_pipelines.cli import demo, gate, keys, predict, publish, releases, serve, skew, status
+from tidegate_pipelines.cli.log_lines import show_log_lines
 from tidegate_serving.contract.errors import (
     DeadlinePassed,
     ModelFailed,
@@ -63,6 +64,8 @@ def _options(
     debug: Annotated[bool, typer.Option("--debug", help="Show a traceback where something goes wrong.")] = False,
 ) -> None:
     context.obj = {"debug": debug}
+    if context.invoked_subcommand != "serve":
+        show_log_lines(tracebacks=debug)
 
 
 for module in (keys, publish, gate, serve, releases, status, predict, skew, demo):
