@@ -301,7 +301,9 @@ class AspiredVersionsManager:
             managed.retry_at = self._options.clock() + pause if managed.aspired else None
             managed.harness.move(Stage.ERROR, _as_ours(managed.id, error))
         if managed.aspired:
-            _log.error("%s did not load, next try in %.1f s: %s", managed.id, pause, error, exc_info=error)
+            said_all = isinstance(error, TidegateError) and error.__cause__ is None
+            trace = None if said_all else error
+            _log.error("%s did not load, next try in %.1f s: %s", managed.id, pause, error, exc_info=trace)
         self._wake()
 
     def _begin_unload(self, managed: Managed) -> None:

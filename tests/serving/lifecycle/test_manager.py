@@ -14,6 +14,7 @@ from tidegate_serving.lifecycle.manager import AspiredVersionsManager, ManagerOp
 from tidegate_serving.lifecycle.monitor import StateMonitor
 from tidegate_serving.lifecycle.policy import resource_preserving
 from tidegate_serving.lifecycle.retry import RetryPauses
+from tidegate_serving.platforms.loader import Loaded
 from tidegate_serving.sources.target import AspiredVersion
 
 STEADY = RetryPauses(first=1.0, most=8.0, chance=lambda: 0.0)
@@ -416,3 +417,29 @@ def test_an_estimate_that_fails_is_a_failed_load() -> None:
     bench.settle()
     assert bench.error(1) == "internal"
     assert bench.loaders[1].loads == 0
+
+
+class Refusing(FakeLoader):
+    """Raises what it is given."""
+
+    def __init__(self, id: ServableId, error: TidegateError) -> None:
+        super().__init__(id)
+        self.error = error
+
+    def load(self) -> Loaded:
+        raise self.error
+
+
+def test_a_refused_load_is_logged_in_a_line_and_a_models_exception_with_its_traceback(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    bench = Bench()
+    failed = ModelFailed("m:2 cannot be loaded: inside the model")
+    failed.__cause__ = ZeroDivisionError("inside the model")
+    bench.loaders[1] = Refusing(ServableId("m", 1), InvalidInput("m:1 has no class"))
+    bench.loaders[2] = Refusing(ServableId("m", 2), failed)
+    bench.want(1, 2)
+    bench.settle()
+    traces = {record.getMessage()[:3]: record.exc_info for record in caplog.records}
+    assert traces["m:1"] is None
+    assert traces["m:2"] is not None
