@@ -45,10 +45,10 @@ def not_finite(count: int, rows: int, example: Mapping[str, Any]) -> Finding:
 
 
 def baseline_unusable(answer: Answer | None) -> Finding:
-    """The baseline failed, so that there is nothing to compare with."""
+    """The baseline failed, so that there is nothing to compare with; that must not hold its successor back."""
     why = answer.words if answer is not None else "it answers NaN or infinity"
-    sentence = f"the version that serves now cannot be compared with on the held-out data: {why}"
-    return Finding("predictions", "baseline", Outcome.INCONCLUSIVE, sentence)
+    sentence = f"the version that serves now cannot answer the held-out examples, so nothing is compared with it: {why}"
+    return Finding("predictions", "baseline", Outcome.WARN, sentence)
 
 
 def first_version(

@@ -189,13 +189,19 @@ def _compare(scored: _Scored, rule: QualityRule) -> list[Finding]:
 
 
 def _slices(scored: _Scored, rule: QualityRule) -> list[Finding]:
-    if scored.baseline is None:
+    if scored.baseline is None or not _comparable(scored):
         return []
     labels = scored.evaluation.labels
     losses = [(labels - scores) ** 2 for scores in (scored.candidate, scored.baseline)]
     slices = worse_slices(scored.examples, losses[0], losses[1], scored.evaluation.groups, rule.slice_margin)
     worse = [words.worse_slice(one, rule) for one in slices if one.p_value < rule.alpha]
     return worse or ([words.no_worse_slice(len(slices), rule)] if slices else [])
+
+
+def _comparable(scored: _Scored) -> bool:
+    """Whether squared errors of both models mean the same: for labels of 0 and 1 both must answer probabilities."""
+    both = [scores for scores in (scored.candidate, scored.baseline) if scores is not None]
+    return scored.evaluation.task == "regression" or all(is_probability(scores) for scores in both)
 
 
 def _collapse(scored: _Scored, rule: QualityRule) -> list[Finding]:

@@ -23,7 +23,10 @@ from tidegate_validation.robustness.world import InputFacts
 
 @dataclass(slots=True)
 class Examination:
-    """What stages share. `good` is one row that the version answered with `expected`; `baseline` can be asked too."""
+    """What stages share. `good` is one row that the version answered with `expected`; `baseline` can be asked too.
+
+    `real_rows` says that no row of real data has failed so far.
+    """
 
     session: Session
     baseline: Session | None
@@ -36,6 +39,7 @@ class Examination:
     good: Examples | None = None
     expected: Mapping[str, Array] = field(default_factory=dict)
     seconds: list[float] = field(default_factory=list)
+    real_rows: bool = True
 
     def ask(self, examples: Examples) -> Answer:
         """The version's answer to whole examples; an answer with another number of rows counts as garbled."""

@@ -147,8 +147,13 @@ def _shares(profile: Profile, comparison: Comparison) -> dict[str, BinShares]:
 
 
 def _ordered(comparison: Comparison) -> list[Finding]:
-    found = [finding for findings in comparison.findings.values() for finding in findings]
-    return sorted(found, key=lambda one: (SEVERITY.index(one.outcome), -(one.number or 0.0)))
+    """The gravest first, among equals the feature that moved most; a feature's own findings keep their order."""
+    moved = {
+        name: max((abs(one.number or 0.0) for one in findings), default=0.0)
+        for name, findings in comparison.findings.items()
+    }
+    everything = [finding for findings in comparison.findings.values() for finding in findings]
+    return sorted(everything, key=lambda one: (SEVERITY.index(one.outcome), -moved[one.subject], one.subject))
 
 
 def _summary(findings: Sequence[Finding], rows: int) -> tuple[Outcome, str]:
