@@ -1,0 +1,121 @@
+"""The decision: which outcomes allow, what a policy may change, and that nothing unknown gets in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tidegate_serving.contract.errors import InvalidInput, NotFound
+from tidegate_serving.contract.servable import ServableId
+from tidegate_serving.contract.verdict import Finding, GateResult, Outcome, Verdict
+from tidegate_validation.decision import Subject, decide, gate_result, worst
+from tidegate_validation.policy import GATES, Policy
+
+SUBJECT = Subject(ServableId("m", 3), "a" * 64, "b" * 64, "c" * 64)
+
+
+def results(**outcomes: Outcome) -> list[GateResult]:
+    return [GateResult(gate, outcomes.get(gate, Outcome.PASS), f"{gate} says so") for gate in GATES]
+
+
+@pytest.mark.parametrize("gate", GATES)
+@pytest.mark.parametrize("outcome", list(Outcome))
+def test_pass_and_warn_allow_and_everything_else_denies(gate: str, outcome: Outcome) -> None:
+    verdict = decide(SUBJECT, results(**{gate: outcome}), Policy())
+    assert verdict.allowed is (outcome in (Outcome.PASS, Outcome.WARN))
+    assert verdict.outcome is outcome
+    if not verdict.allowed:
+        assert verdict.sentence == f"m:3 is refused by the {gate} gate: {gate} says so"
+
+
+@pytest.mark.parametrize("gate", GATES)
+def test_a_required_gate_that_did_not_run_denies(gate: str) -> None:
+    verdict = decide(SUBJECT, [one for one in results() if one.gate != gate], Policy())
+    assert not verdict.allowed
+    assert verdict.outcome is Outcome.ERROR
+    assert f"the {gate} gate is required and did not run" in verdict.sentence
+    lenient = Policy(required=tuple(one for one in GATES if one != gate))
+    assert decide(SUBJECT, [one for one in results() if one.gate != gate], lenient).allowed
+
+
+def test_a_policy_may_let_an_outcome_of_one_gate_pass_by_name() -> None:
+    policy = Policy(allow={"quality": (Outcome.INCONCLUSIVE,)})
+    assert decide(SUBJECT, results(quality=Outcome.INCONCLUSIVE), policy).allowed
+    assert not decide(SUBJECT, results(skew=Outcome.INCONCLUSIVE), policy).allowed
+    assert not decide(SUBJECT, results(quality=Outcome.FAIL), policy).allowed
+
+
+def test_nothing_at_all_denies() -> None:
+    assert not decide(SUBJECT, [], Policy()).allowed
+
+
+def test_the_gate_that_explains_best_gives_the_reason() -> None:
+    every = decide(SUBJECT, results(**dict.fromkeys(GATES, Outcome.FAIL)), Policy())
+    assert "refused by the robustness gate" in every.sentence
+    two = decide(SUBJECT, results(quality=Outcome.FAIL, skew=Outcome.FAIL), Policy())
+    assert "refused by the skew gate" in two.sentence
+    graver = decide(SUBJECT, results(quality=Outcome.FAIL, robustness=Outcome.INCONCLUSIVE), Policy())
+    assert "refused by the quality gate" in graver.sentence
+
+
+def test_a_first_version_is_marked() -> None:
+    first = decide(Subject(SUBJECT.id, "a", None, "c"), results(), Policy())
+    assert first.first
+    assert first.baseline is None
+    assert "as a first version" in first.sentence
+    assert not decide(SUBJECT, results(), Policy()).first
+
+
+def test_verdicts_survive_the_way_through_json() -> None:
+    verdict = decide(SUBJECT, results(skew=Outcome.WARN), Policy())
+    assert Verdict.from_dict(verdict.to_dict(), "here") == verdict
+    assert verdict.expires_at > verdict.issued_at
+
+
+def test_the_gravest_finding_speaks_for_its_gate() -> None:
+    findings = [Finding("c", "s", outcome, outcome.value.lower()) for outcome in (Outcome.WARN, Outcome.FAIL)]
+    result = gate_result("skew", findings, "all is well")
+    assert (result.outcome, result.sentence) == (Outcome.FAIL, "fail")
+    assert gate_result("skew", [], "all is well").sentence == "all is well"
+    assert worst([Outcome.PASS, Outcome.INCONCLUSIVE, Outcome.ERROR]) is Outcome.ERROR
+
+
+def test_a_policy_is_read_from_toml(tmp_path: Path) -> None:
+    path = tmp_path / "policy.toml"
+    path.write_text(
+        'run = ["quality", "robustness"]\nrequired = ["quality"]\nvalid_days = 7\n'
+        '[allow]\nquality = ["INCONCLUSIVE"]\n'
+        '[quality]\nmargin = 0.02\ntrusted = ["age"]\n[robustness]\ncall_seconds = 5\n[skew]\nalpha = 0.01\n'
+    )
+    policy = Policy.load(path)
+    assert policy.run == ("quality", "robustness")
+    assert policy.quality.margin == 0.02
+    assert policy.quality.trusted == ("age",)
+    assert policy.robustness.call_seconds == 5.0
+    assert policy.allow == {"quality": (Outcome.INCONCLUSIVE,)}
+    assert policy.digest() != Policy().digest()
+    assert Policy.load(None) == Policy()
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("strict = true", "key 'strict'"),
+        ("[quality]\nmargins = 1", "key 'margins' in \\[quality\\]"),
+        ("[quality]\nmargin = 'much'", "'margin' .* is 'much': it must be float"),
+        ("[robustness]\nmax_batch = 1.5", "'max_batch'"),
+        ("run = ['beauty']", "gate 'beauty'"),
+        ("[allow]\nbeauty = ['WARN']", "gate 'beauty'"),
+        ("[allow]\nskew = ['MAYBE']", "MAYBE"),
+        ("skew = 3", "\\[skew\\]"),
+        ("run = [", "is not TOML"),
+    ],
+)
+def test_a_policy_with_a_mistake_is_refused_naming_it(tmp_path: Path, text: str, words: str) -> None:
+    path = tmp_path / "policy.toml"
+    path.write_text(text)
+    with pytest.raises(InvalidInput, match=words):
+        Policy.load(path)
+    with pytest.raises(NotFound, match="check the path"):
+        Policy.load(tmp_path / "none.toml")
