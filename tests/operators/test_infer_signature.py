@@ -100,6 +100,9 @@ def test_what_cannot_be_told_says_what_to_give(tmp_path: Path) -> None:
         infer_signature([tmp_path], "python", None, None, None)
     with pytest.raises(InvalidInput, match=r"0 files ending in \.onnx"):
         infer_signature([tmp_path], "onnx", None, None, None)
+    (tmp_path / "model.pkl").write_bytes(b"")
+    with pytest.raises(InvalidInput, match=r"model\.pkl is a pickle.*save the model with skops"):
+        infer_signature([tmp_path / "model.pkl"], "sklearn", TABLE, None, None)
     with pytest.raises(InvalidInput, match="give --training"):
         infer_signature([tmp_path], "sklearn", None, None, None)
     (tmp_path / "broken.onnx").write_bytes(b"no graph")

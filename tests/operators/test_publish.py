@@ -184,13 +184,22 @@ def test_publishing_from_paths_takes_the_example_from_the_first_complete_row(mod
     [
         ({"training": Path("no.parquet")}, NotFound, r"training data no\.parquet is missing"),
         ({"signature": None}, Unsupported, "platform 'python'"),
+        ({"signature": None, "platform": "onx"}, Unsupported, "'onx' is unknown here: use one of"),
+        ({"training": Path("other.parquet")}, InvalidInput, "the training data lacks x, kind"),
         ({"example": Path("no.json")}, NotFound, r"no\.json is missing"),
         ({"files": [Path("no-model")]}, NotFound, "no-model is missing"),
     ],
 )
 def test_paths_that_do_not_lead_anywhere_are_named(
-    changed: dict[str, Any], error: type[TidegateError], words: str, model: Path, tmp_path: Path
+    changed: dict[str, Any],
+    error: type[TidegateError],
+    words: str,
+    model: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.chdir(tmp_path)
+    pq.write_table(pa.table({"at": [1], "late": [1]}), "other.parquet")
     (tmp_path / "signature.json").write_text(json.dumps(SIGNATURE.to_dict()))
     given = {
         "files": [model],

@@ -18,6 +18,7 @@ from tidegate_serving.contract.signature import DTYPES, SERVING_DEFAULT, Signatu
 if TYPE_CHECKING:
     import pyarrow as pa
 
+PICKLES = (".pkl", ".pickle", ".joblib")
 _ONNX_NAMES = {"float": "float32", "double": "float64"}
 _ARROW_NAMES = {
     "halffloat": "float16",
@@ -75,12 +76,15 @@ def read_signatures(path: Path) -> dict[str, Signature]:
 def _only(files: Sequence[Path], suffixes: tuple[str, ...]) -> Path:
     candidates = [path for file in files for path in ([file] if file.is_file() else sorted(file.rglob("*")))]
     found = [path for path in candidates if path.suffix in suffixes]
-    if len(found) != 1:
-        names = ", ".join(str(file) for file in files)
+    if len(found) == 1:
+        return found[0]
+    if not found and (pickles := [path for path in candidates if path.suffix in PICKLES]):
         raise InvalidInput(
-            f"{names} holds {len(found)} files ending in {' or '.join(suffixes)}: write a signature as JSON"
+            f"{pickles[0]} is a pickle, which can run any code, so no signature is read off it: save the model with "
+            "skops, or write a signature as JSON"
         )
-    return found[0]
+    names = ", ".join(str(file) for file in files)
+    raise InvalidInput(f"{names} holds {len(found)} files ending in {' or '.join(suffixes)}: write a signature as JSON")
 
 
 def _with_event_time(inferred: Inferred, event_time: str | None) -> Inferred:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tidegate_operators.steps.infer_signature import Inferred, infer_signature, read_signatures
-from tidegate_operators.steps.publication_checks import inputs_by_name
+from tidegate_operators.steps.publication_checks import check_training, inputs_by_name
 from tidegate_operators.steps.publish import Published, publish
 from tidegate_operators.steps.tables import read_table
 from tidegate_serving.contract.errors import InvalidInput, NotFound
@@ -46,11 +46,17 @@ class Publication:
 
 def publish_files(publication: Publication) -> Published:
     """Publishes; errors as `publish` and `infer_signature` raise them, and NotFound for a missing file."""
+    from tidegate_serving.platforms.platform import PlatformOptions
+    from tidegate_serving.platforms.registry import installed_platforms
+
+    installed_platforms(PlatformOptions()).check(publication.platform)
     for file in publication.files:
         if not file.exists():
             raise NotFound(f"{file} is missing: name the model's directory or files")
     training = None if publication.training is None else read_table(publication.training, "training data")
     inferred = _signatures(publication, training)
+    if training is not None:
+        check_training(training, inferred.signatures, publication.label, publication.event_time)
     return publish(
         files=publication.files,
         servable=publication.servable,
