@@ -230,7 +230,20 @@ class DataPlane:
         """What `/v2/health/ready` answers; not ready until first called."""
 
     def stats(self) -> dict[str, float]:
-        """Counters by Prometheus sample name with labels, the same numbers as `/metrics`."""
+        """Counters by Prometheus sample name with labels, the same numbers as `/metrics`.
+
+        By door, model, version and status: `tidegate_requests_total` (model and version are empty where none was
+        found, and for calls that need none). By door: `tidegate_request_seconds` (histogram, from a request's last
+        byte to its answer), `tidegate_connections`, `tidegate_refused_connections_total`. By model and version:
+        `tidegate_batches_total` and `tidegate_python_entries_total` (always equal), `tidegate_rows_total`,
+        `tidegate_batch_rows` (histogram), `tidegate_bisections_total` (batches run again in halves),
+        `tidegate_queued_rows`, `tidegate_queue_rejections_total`, `tidegate_deadline_drops_total` and
+        `tidegate_cancelled_total` (requests not computed, tees included), `tidegate_tee_copied_total`,
+        `tidegate_tee_dropped_total` (queue full), `tidegate_tee_failed_total` (does not fit the signature), the
+        three of the version that gets the copies. By role (primary, tee): `tidegate_log_eligible_rows_total`,
+        `tidegate_log_written_rows_total`, `tidegate_log_dropped_rows_total`; after a drain eligible is the sum of
+        the other two. `tidegate_log_waiting_bytes` has no label.
+        """
 
     def drain(self, deadline_ms: int) -> bool:
         """Not ready, refuse new connections, answer what was accepted, flush the log, stop. True if all was answered."""

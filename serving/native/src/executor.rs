@@ -51,6 +51,13 @@ impl Executor for PythonExecutor {
     fn entries(&self) -> u64 {
         self.entries.load(Ordering::Relaxed)
     }
+
+    /// Keeps the thread's Python state from batch to batch: making one maps and unmaps memory each time.
+    fn host(&self, thread: &mut (dyn FnMut() + Send)) {
+        if self.closing.load(Ordering::Acquire) || Python::try_attach(|py| py.detach(&mut *thread)).is_none() {
+            thread();
+        }
+    }
 }
 
 impl Drop for PythonExecutor {

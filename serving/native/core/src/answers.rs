@@ -1,6 +1,7 @@
 //! Finished batches on their way out: each request gets its rows or its error, and the log what became of it.
 //! Batches come through the I/O thread's mailbox; answers go through the replies that wait at the desk.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Instant;
 
 use crate::batch::{Entry, Finished, Output, Part};
@@ -23,7 +24,8 @@ impl Desk {
         loop {
             self.mailbox.take(&mut finished).await;
             for batch in finished.drain(..) {
-                self.answer_batch(batch);
+                // A fault in one batch must not silence all later ones; who was left out is answered by the sweep.
+                let _ = catch_unwind(AssertUnwindSafe(|| self.answer_batch(batch)));
             }
         }
     }

@@ -6,10 +6,17 @@ use std::ops::Range;
 use crate::dtype::DType;
 
 /// Bytes in memory that is aligned for every element type.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub struct Words {
     words: Vec<u64>,
     len: usize,
+}
+
+impl Clone for Words {
+    /// Copies what is in use, not all that a recycled buffer once held.
+    fn clone(&self) -> Words {
+        Words { words: self.words[..self.len.div_ceil(8)].to_vec(), len: self.len }
+    }
 }
 
 impl Words {

@@ -1,5 +1,5 @@
 //! The executor threads of one version: how they sleep, are woken and are told to go.
-//! I/O threads call `wake` when they are about to park or a batch is full; executor threads wait here.
+//! I/O threads call `wake` when their sockets run dry or a batch is full; executor threads wait here.
 
 use std::sync::{Condvar, Mutex};
 use std::time::Instant;

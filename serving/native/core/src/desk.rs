@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use crate::ask::{Ask, Payload};
 use crate::batch::{Entry, Role};
+use crate::dry::Touched;
 use crate::grpc_reply::Tags;
 use crate::inflight::{Inflight, Pending};
 use crate::lock;
@@ -28,7 +29,7 @@ pub struct Desk {
     pub mailbox: Arc<Mailbox>,
     pub(crate) inflight: Mutex<Inflight>,
     pub(crate) sweep_clock: SweepClock,
-    touched: Mutex<Vec<Arc<Endpoint>>>,
+    pub(crate) touched: Touched,
 }
 
 /// Where a request goes.
@@ -59,7 +60,7 @@ impl Desk {
             mailbox,
             inflight: Mutex::default(),
             sweep_clock: SweepClock::default(),
-            touched: Mutex::default(),
+            touched: Touched::default(),
         }
     }
 
@@ -119,12 +120,7 @@ impl Desk {
         let decode = |page: &mut Page<'_>| payload.read_inputs(signature, page, limit);
         match endpoint.queue.append(signature, version, self.index, entry, decode)? {
             Urgency::Now => endpoint.crew.wake(),
-            Urgency::WhenDry => {
-                let mut touched = lock(&self.touched);
-                if !touched.iter().any(|other| Arc::ptr_eq(other, endpoint)) {
-                    touched.push(endpoint.clone());
-                }
-            }
+            Urgency::WhenDry => self.touched.add(endpoint),
         }
         Ok(())
     }
@@ -158,18 +154,10 @@ impl Desk {
         ask.reply.fail(status, Tags { version: version.map(|version| &version.header), id: Some(&ask.id) });
     }
 
-    /// The sockets ran dry: what waits in this thread's open batches may go.
-    pub fn release(&self) {
-        for endpoint in lock(&self.touched).drain(..) {
-            endpoint.queue.ripen(self.index);
-            endpoint.crew.wake();
-        }
-    }
-
     /// The I/O thread ends: nobody can be answered any more, and nothing of it may hold a version.
     pub fn leave(&self) {
         self.mailbox.close();
-        self.release();
+        self.touched.close(self.index);
     }
 
     /// The version that a request means, for answers that need no batch.

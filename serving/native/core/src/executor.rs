@@ -21,6 +21,11 @@ pub trait Executor: Send + Sync {
 
     /// How often the model was entered so far.
     fn entries(&self) -> u64;
+
+    /// Runs an executor thread, inside of whatever that thread should keep between batches.
+    fn host(&self, thread: &mut (dyn FnMut() + Send)) {
+        thread();
+    }
 }
 
 /// Everything that an executor thread needs.
@@ -34,8 +39,13 @@ pub struct Station {
 }
 
 impl Station {
-    /// Serves until dismissed and nothing waits any more.
+    /// An executor thread.
     pub fn run(&self) {
+        self.executor.host(&mut || self.serve_until_dismissed());
+    }
+
+    /// Serves until dismissed and nothing waits any more.
+    fn serve_until_dismissed(&self) {
         let Some(crew) = self.endpoints.first().map(|endpoint| endpoint.crew.clone()) else {
             return;
         };

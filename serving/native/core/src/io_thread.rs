@@ -1,4 +1,4 @@
-//! One I/O thread: a current-thread runtime that accepts connections for both doors and parks when all is read.
+//! One I/O thread: a current-thread runtime that accepts connections for both doors and answers on them.
 //! The plane starts it with listeners and a desk; it ends when the drain is over or its time is up.
 
 use std::future::Future;
@@ -46,12 +46,8 @@ pub struct Listeners {
 
 /// Runs until the drain is over. True if all connections were closed in time.
 pub fn run(desk: &Arc<Desk>, listeners: Listeners, signals: &Signals) -> std::io::Result<bool> {
-    let parking = desk.clone();
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .event_interval(1009)
-        .on_thread_park(move || parking.release())
-        .build()?;
+    // Sockets are looked at when the tasks are done, not in between: batches grow, and calls to the poller are few.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().event_interval(1009).build()?;
     let complete = runtime.block_on(serve(desk.clone(), listeners, signals.clone()));
     drop(runtime);
     desk.leave();
@@ -62,6 +58,8 @@ async fn serve(desk: Arc<Desk>, listeners: Listeners, signals: Signals) -> bool 
     let presence = Arc::new(Presence::default());
     let answering = desk.clone();
     tokio::spawn(async move { answering.answer_batches().await });
+    let closing = desk.clone();
+    tokio::spawn(async move { closing.touched.close_when_dry(closing.index).await });
     let sweeping = desk.clone();
     tokio::spawn(async move { sweeping.sweep().await });
     let host = Host { desk, presence: presence.clone(), signals: signals.clone() };
@@ -84,7 +82,7 @@ struct Host {
 }
 
 impl Host {
-    /// Accepts connections of one door until the drain begins.
+    /// Accepts connections of one door until the drain begins, and those that were made before it.
     async fn accept(self, door: Door, listener: TcpListener) {
         let Ok(listener) = tokio::net::TcpListener::from_std(listener) else {
             return;
@@ -94,6 +92,7 @@ impl Host {
         let routes = Arc::new(RestRoutes(self.desk.clone()));
         loop {
             let accepted = tokio::select! {
+                biased;
                 accepted = listener.accept() => accepted,
                 _ = draining.wait_for(|draining| *draining) => return,
             };

@@ -13,6 +13,7 @@ pub mod control;
 pub mod crew;
 pub mod desk;
 pub mod drain;
+pub(crate) mod dry;
 pub mod dtype;
 pub mod executor;
 pub mod grpc;

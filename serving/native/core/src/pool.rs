@@ -53,7 +53,7 @@ pub struct Pool {
 
 /// Free columns kept per input, and the largest that is worth keeping.
 const KEPT: usize = 8;
-const KEPT_BYTES: usize = 8 << 20;
+const KEPT_BYTES: usize = 1 << 20;
 
 impl Pool {
     /// A pool for inputs of these types.

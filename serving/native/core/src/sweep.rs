@@ -38,13 +38,12 @@ impl SweepClock {
     }
 
     async fn wait(&self, pause: Duration) {
-        let next = Instant::now() + pause;
-        *lock(&self.next) = next;
-        tokio::select! {
-            () = tokio::time::sleep_until(next.into()) => {}
-            () = self.sooner.notified() => {
-                let sooner = *lock(&self.next);
-                tokio::time::sleep_until(sooner.into()).await;
+        *lock(&self.next) = Instant::now() + pause;
+        loop {
+            let next = *lock(&self.next);
+            tokio::select! {
+                () = tokio::time::sleep_until(next.into()) => return,
+                () = self.sooner.notified() => {}
             }
         }
     }

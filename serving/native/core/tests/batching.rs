@@ -238,6 +238,22 @@ fn a_deadline_that_passes_in_the_queue_is_answered_in_time_and_not_computed() {
 }
 
 #[test]
+fn a_short_deadline_behind_a_long_one_is_kept_too() {
+    let gate = Arc::new(Gate::default());
+    let model = Model::gated(&gate);
+    let (running, _first) = held(&model, &gate, support::batching());
+    let mut grpc = running.grpc();
+    let mut start = |timeout| {
+        grpc.start(support::grpc::PREDICT, &[("grpc-timeout", timeout)], support::grpc::frame(&predict_x(&[9.0])))
+    };
+    let (long, short, started) = (start("2000m"), start("30m"), Instant::now());
+    assert_eq!(grpc.finish(short).code, Code::DeadlineExceeded as i32);
+    assert!(started.elapsed() < Duration::from_millis(500), "{:?}", started.elapsed());
+    gate.open();
+    assert_eq!(grpc.finish(long).code, 0);
+}
+
+#[test]
 fn a_rest_request_has_the_deadline_of_the_settings() {
     let gate = Arc::new(Gate::default());
     let model = Model::gated(&gate);
@@ -258,21 +274,24 @@ fn a_client_that_went_away_is_not_computed_for() {
     gone_rest.send_predict(r#"{"instances":[7,7]}"#);
     let mut grpc = running.grpc();
     let gone_grpc = grpc.start(support::grpc::PREDICT, &[], support::grpc::frame(&predict_x(&[8.0])));
+    let mut leaving = running.grpc();
+    let _unheard = leaving.start(support::grpc::PREDICT, &[], support::grpc::frame(&predict_x(&[9.0])));
     let mut stays = running.rest();
     stays.send_predict(r#"{"instances":[1]}"#);
-    queued(&running, 4.0);
+    queued(&running, 5.0);
     drop(gone_rest);
     drop(gone_grpc);
+    drop(leaving);
     let cancelled = |door| {
         running.sample(&format!(
             "tidegate_requests_total{{door=\"{door}\",model=\"m\",version=\"1\",status=\"CANCELLED\"}}"
         ))
     };
-    eventually("both are seen to be gone", || cancelled("rest") + cancelled("grpc") == 2.0);
+    eventually("all are seen to be gone", || cancelled("rest") + cancelled("grpc") == 3.0);
     gate.open();
     assert_eq!(stays.receive().body, r#"{"predictions":[2.5]}"#);
     assert_eq!(model.seen(), [[0, 1], [0, 1]]);
-    assert_eq!(running.m1("tidegate_cancelled_total"), 2.0);
+    assert_eq!(running.m1("tidegate_cancelled_total"), 3.0);
 }
 
 #[test]
