@@ -182,7 +182,8 @@ def tell(summary: Summary, path: Path, addresses: Addresses, story: Story) -> in
     story.good(f"{log['written']:,} of {log['eligible']:,} rows logged under {log['path']}")
     story.good(f"skew report: {found['report']}")
     if summary.options.keep:
-        story.note(f"the engine stays up: gRPC {addresses.grpc}, REST {addresses.rest}, control {addresses.control}")
+        doors = f"gRPC {addresses.grpc}, REST {addresses.rest}, control {addresses.control}"
+        story.note(f"the engine stays up: {doors}; end it with `kill {addresses.pid}`")
     for problem in summary.problems():
         story.bad(problem)
     (story.good if found["ok"] else story.bad)(f"{'all of it holds' if found['ok'] else 'not all of it holds'}: {path}")

@@ -21,11 +21,12 @@ _STOP_SECONDS = 60.0
 
 @dataclass(frozen=True)
 class Addresses:
-    """Where the engine answers, each as `host:port`."""
+    """Where the engine answers, each as `host:port`, and the id of its process."""
 
     grpc: str
     rest: str
     control: str
+    pid: int
 
 
 class EngineProcess:
@@ -59,7 +60,7 @@ class EngineProcess:
             )
         self._wait_for(ready)
         found = json.loads(ready.read_text())
-        return Addresses(found["grpc"], found["rest"], found["control"])
+        return Addresses(found["grpc"], found["rest"], found["control"], found["pid"])
 
     def stop(self) -> int:
         """Asks the engine to drain and end; its exit status. DeadlinePassed, and it is killed, when it does not."""
