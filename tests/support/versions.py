@@ -87,14 +87,21 @@ class Validator:
     private: Path
     public: Path
 
-    def sign(self, directory: Path, *, allowed: bool = True, valid_for: timedelta = timedelta(days=30)) -> Path:
+    def sign(
+        self,
+        directory: Path,
+        *,
+        allowed: bool = True,
+        valid_for: timedelta = timedelta(days=30),
+        denied_by: Outcome = Outcome.FAIL,
+    ) -> Path:
         """A verdict beside the directory, for its manifest as it is now."""
         manifest, digest = read_manifest(directory)
         now = datetime.now(UTC)
         verdict = Verdict(
             id=manifest.id,
             manifest_digest=digest,
-            outcome=Outcome.PASS if allowed else Outcome.FAIL,
+            outcome=Outcome.PASS if allowed else denied_by,
             allowed=allowed,
             sentence="It is as good as the one before." if allowed else "It is worse than the one before.",
             gates=(),

@@ -8,13 +8,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from tidegate_operators.steps.publication_checks import inputs_by_name
 from tidegate_operators.steps.tables import read_table
 from tidegate_serving.contract.errors import InvalidInput, Refused
 from tidegate_serving.contract.manifest import Manifest, read_manifest
 from tidegate_serving.contract.repository import report_directory, verdict_path
 from tidegate_serving.contract.signing import load_private_key, write_verdict
 from tidegate_serving.contract.verdict import Verdict
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +60,12 @@ def validate(
     directory = directory.absolute()
     manifest, _ = read_manifest(directory)
     truth = _label(manifest, label)
+    examples = read_table(held_out, "held-out data")
+    _check_examples(manifest, examples, truth, held_out)
     request = ValidationRequest(
         candidate=directory,
         baseline=baseline,
-        held_out=read_table(held_out, "held-out data"),
+        held_out=examples,
         training=None if training is None else read_table(training, "training data"),
         label=truth,
         log_root=log_root,
@@ -78,6 +85,19 @@ def require_allowed(validated: Validated) -> Validated:
     if not validated.verdict.allowed:
         raise Refused(validated.verdict.sentence)
     return validated
+
+
+def _check_examples(manifest: Manifest, examples: pa.Table, truth: str, where: Path) -> None:
+    """InvalidInput unless the held-out examples can be judged at all: nothing is signed for a wrong file."""
+    needed = dict.fromkeys([*inputs_by_name(manifest.signatures), truth])
+    missing = [name for name in needed if name not in examples.column_names]
+    if missing:
+        raise InvalidInput(
+            f"{where} lacks {', '.join(missing)} (it has {', '.join(examples.column_names)}): "
+            f"held-out data for {manifest.id} needs each input and the label"
+        )
+    if examples.num_rows == 0:
+        raise InvalidInput(f"{where} has no rows: give held-out examples to judge {manifest.id} by")
 
 
 def _label(manifest: Manifest, given: str | None) -> str:

@@ -20,10 +20,11 @@ from tidegate_serving.contract.formats import check_format
 from tidegate_serving.contract.manifest import Manifest
 from tidegate_serving.contract.repository import verdict_path
 from tidegate_serving.contract.signing import load_public_key, read_verdict
-from tidegate_serving.contract.verdict import Verdict
+from tidegate_serving.contract.verdict import Outcome, Verdict
 
 _log = logging.getLogger(__name__)
 _VERSION = "1"
+_NO_JUDGEMENT = (Outcome.ERROR, Outcome.INCONCLUSIVE)
 
 
 class Admission(Protocol):
@@ -62,7 +63,10 @@ class VerdictAdmission:
         self._admitted = admitted
 
     def check(self, directory: Path, manifest: Manifest, digest: str) -> None:
-        """Signature, digest and decision are checked each time, the date only before the first admission."""
+        """Signature, digest and decision are checked each time, the date only before the first admission.
+
+        A later FAIL takes the leave of an admitted digest back; a judgement that could not be made does not.
+        """
         path = verdict_path(directory)
         verdict = read_verdict(path, self._keys)
         if verdict.id != manifest.id or verdict.manifest_digest != digest:
@@ -70,6 +74,11 @@ class VerdictAdmission:
                 f"{directory / 'manifest.json'} is not what {path} was signed for "
                 f"({verdict.id}, SHA-256 {verdict.manifest_digest[:12]}): validate this version again"
             )
+        if digest in self._admitted and not verdict.allowed and verdict.outcome in _NO_JUDGEMENT:
+            _log.warning(
+                "%s could not judge %s again, which was admitted before: %s", path, manifest.id, verdict.sentence
+            )
+            return
         if not verdict.allowed:
             raise Refused(f"{path} refuses {manifest.id}: {verdict.sentence}")
         if digest not in self._admitted:

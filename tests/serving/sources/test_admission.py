@@ -15,6 +15,7 @@ from tests.support.versions import Validator, adding, edit_manifest, flip, make_
 from tidegate_serving.contract.errors import NotAdmitted, NotFound, Refused, Tampered, TidegateError, Unsupported
 from tidegate_serving.contract.manifest import read_manifest
 from tidegate_serving.contract.repository import verdict_path
+from tidegate_serving.contract.verdict import Outcome
 from tidegate_serving.sources.admission import AdmittedDigests, AdmitUnverified, VerdictAdmission
 
 
@@ -135,6 +136,20 @@ def test_what_was_admitted_is_still_refused_once_its_verdict_says_no(
     validator.sign(directory, allowed=False)
     with pytest.raises(Refused):
         check(admission(validator, memory), directory)
+
+
+@pytest.mark.parametrize("outcome", [Outcome.ERROR, Outcome.INCONCLUSIVE])
+def test_a_judgement_that_could_not_be_made_takes_nothing_back(
+    tmp_path: Path, validator: Validator, directory: Path, outcome: Outcome
+) -> None:
+    memory = tmp_path / "admitted.json"
+    validator.sign(directory, allowed=False, denied_by=outcome)
+    with pytest.raises(Refused):
+        check(admission(validator, memory), directory)
+    validator.sign(directory)
+    check(admission(validator, memory), directory)
+    validator.sign(directory, allowed=False, denied_by=outcome)
+    check(admission(validator, memory), directory)
 
 
 def test_a_memory_of_a_later_format_is_refused(tmp_path: Path) -> None:

@@ -1,0 +1,33 @@
+"""Evidence that cannot judge a version is the user's mistake: nothing is signed, and an earlier verdict stays."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from tests.support.versions import make_validator, publish
+
+from tidegate_operators.steps.validate import validate
+from tidegate_serving.contract.errors import InvalidInput
+from tidegate_serving.contract.repository import verdict_path
+
+
+@pytest.mark.parametrize(
+    ("columns", "words"),
+    [
+        ({"x": [1.0]}, r"lacks late \(it has x\)"),
+        ({"late": [1]}, r"lacks x \(it has late\)"),
+        ({"x": pa.array([], pa.float32()), "late": pa.array([], pa.int64())}, "has no rows"),
+    ],
+)
+def test_nothing_is_signed_for_a_wrong_file(tmp_path: Path, columns: dict[str, object], words: str) -> None:
+    validator = make_validator(tmp_path / "keys")
+    directory = publish(tmp_path / "models", "m", 1)
+    before = validator.sign(directory).read_bytes()
+    held_out = tmp_path / "held_out.parquet"
+    pq.write_table(pa.table(columns), held_out)
+    with pytest.raises(InvalidInput, match=words):
+        validate(directory=directory, held_out=held_out, private_key=validator.private, label="late")
+    assert verdict_path(directory).read_bytes() == before
