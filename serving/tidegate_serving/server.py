@@ -43,6 +43,7 @@ def run(config: EngineConfig) -> int:
         print(f"tidegate: {error}", file=sys.stderr)
         return USER_MISTAKE
     except _StoppedWhileStarting:
+        engine.stop(0.0)
         _log.info("stopped before the engine was up")
         return 0
     _log.info("serving: gRPC %s, REST %s, control %s", addresses.grpc, addresses.rest, addresses.control)

@@ -63,6 +63,7 @@ class EngineProcess:
         command = [sys.executable, "-m", "tidegate_serving.server", "--config", str(self.config)]
         command += ["--ready-file", str(self.ready_file)]
         env = {key: value for key, value in os.environ.items() if not key.startswith("TIDEGATE_")}
+        env["PYTHONFAULTHANDLER"] = "1"
         with self.errors.open("ab") as errors:
             self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=errors, env=env)
         return self
@@ -87,9 +88,14 @@ class EngineProcess:
         os.kill(self.process.pid, signal.SIGTERM)
 
     def wait(self, seconds: float = 60) -> int:
-        """Its exit status once it has ended."""
+        """Its exit status once it has ended. One that does not is aborted and shows where its threads stand."""
         assert self.process is not None
-        return self.process.wait(seconds)
+        try:
+            return self.process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            self.process.send_signal(signal.SIGABRT)
+            self.process.wait(30)
+            raise AssertionError(f"the engine did not end within {seconds} s:\n{self.said()}") from None
 
     def stop(self) -> int:
         """Ends it as a user would; its exit status."""
@@ -112,12 +118,6 @@ class EngineProcess:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if not self._ended():
-            assert self.process is not None
-            self.terminate()
-            try:
-                self.wait(30)
-            except subprocess.TimeoutExpired:
-                self.process.kill()
-                self.wait(30)
+            self.stop()
         if kind is not None:
             print(self.said()[-8000:])

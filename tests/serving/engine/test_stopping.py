@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import grpc
 import numpy as np
@@ -14,37 +13,15 @@ from tests.support.control import push, push_and_wait
 from tests.support.engine_process import EngineProcess
 from tests.support.eventually import eventually
 from tests.support.gate import AT_LOAD, AT_PREDICT, Gate
+from tests.support.raw_calls import predict_later, wait_until_read
 from tests.support.versions import Draft, adding, publish
 
 from tidegate_serving.contract.errors import TidegateError, Unavailable
-from tidegate_serving.contract.messages import message
 from tidegate_serving.contract.servable import State
 from tidegate_serving.inference_log.reader import connect
-from tidegate_serving.tensor_proto import fill, to_array
+from tidegate_serving.tensor_proto import to_array
 
 SLOW = np.array([666.0], dtype=np.float32)
-
-
-def predict_later(channel: grpc.Channel, value: float) -> Any:
-    """Sends a request now; its `result()` is the answer."""
-    request = message("tensorflow.serving.PredictRequest")()
-    request.model_spec.name = "m"
-    fill(request.inputs["x"], np.array([value], dtype=np.float32))
-    call = channel.unary_unary(
-        "/tensorflow.serving.PredictionService/Predict",
-        request_serializer=type(request).SerializeToString,
-        response_deserializer=message("tensorflow.serving.PredictResponse").FromString,
-    )
-    return call.future(request, timeout=60)
-
-
-def wait_until_read(channel: grpc.Channel) -> None:
-    """Returns once the engine has read everything that was sent on this connection before."""
-    call = channel.unary_unary(
-        "/tensorflow.serving.ModelService/GetModelStatus", request_serializer=bytes, response_deserializer=bytes
-    )
-    with pytest.raises(grpc.RpcError, match="model_spec"):
-        call(b"", timeout=30)
 
 
 def test_accepted_requests_are_answered_before_it_stops(tmp_path: Path) -> None:
