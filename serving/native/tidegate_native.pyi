@@ -186,9 +186,13 @@ class Retire:
 
 @final
 class SetLabels:
-    """Change: the whole label set of a model. A label may only name a version in the map after this `apply`."""
+    """Change: the whole label set of a model. A label may only name a version in the map after this `apply`.
 
-    def __new__(cls, *, model: str, labels: Mapping[str, int]) -> SetLabels: ...
+    `waiting` names labels that are wanted but whose version is not in the map yet: while `stable` is among them, a
+    request without version or label is answered with UNAVAILABLE instead of landing on another version.
+    """
+
+    def __new__(cls, *, model: str, labels: Mapping[str, int], waiting: Sequence[str] = ...) -> SetLabels: ...
 
 @final
 class SetTee:

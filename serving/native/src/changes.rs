@@ -1,7 +1,7 @@
 //! The changes that `DataPlane.apply` takes, as Python values.
 //! Each is checked for form where it is made, and for sense when it is applied.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -65,15 +65,17 @@ impl Retire {
 pub(crate) struct SetLabels {
     model: String,
     labels: HashMap<String, i64>,
+    waiting: HashSet<String>,
 }
 
 #[pymethods]
 impl SetLabels {
     #[new]
-    #[pyo3(signature = (*, model, labels))]
-    fn new(model: String, labels: Bound<'_, PyAny>) -> PyResult<SetLabels> {
+    #[pyo3(signature = (*, model, labels, waiting=Vec::new()))]
+    fn new(model: String, labels: Bound<'_, PyAny>, waiting: Vec<String>) -> PyResult<SetLabels> {
         let items = labels.cast::<pyo3::types::PyMapping>()?.items()?;
-        Ok(SetLabels { model, labels: items.iter().map(|item| item.extract()).collect::<PyResult<_>>()? })
+        let labels = items.iter().map(|item| item.extract()).collect::<PyResult<_>>()?;
+        Ok(SetLabels { model, labels, waiting: waiting.into_iter().collect() })
     }
 }
 
@@ -128,8 +130,8 @@ pub(crate) fn to_core(change: &Bound<'_, PyAny>, closing: &Arc<AtomicBool>) -> P
         return Ok(Change::Retire { model: model.clone(), version: *version });
     }
     if let Ok(set) = change.cast::<SetLabels>() {
-        let SetLabels { model, labels } = set.get();
-        return Ok(Change::SetLabels { model: model.clone(), labels: labels.clone() });
+        let SetLabels { model, labels, waiting } = set.get();
+        return Ok(Change::SetLabels { model: model.clone(), labels: labels.clone(), waiting: waiting.clone() });
     }
     if let Ok(set) = change.cast::<SetTee>() {
         let SetTee { model, version, fraction } = set.get();

@@ -30,6 +30,11 @@ class ModelTraffic:
     log: float = 0.0
 
     @property
+    def waiting(self) -> frozenset[str]:
+        """Labels that are wanted but point nowhere, because their version is not in the map beside others that are."""
+        return frozenset(self.wanted_labels.keys() - self.labels.keys()) if self.versions else frozenset()
+
+    @property
     def held(self) -> frozenset[int]:
         """Versions with a label that waits for another version."""
         return held_versions(self.labels, self.wanted_labels)
@@ -47,8 +52,10 @@ class ModelTraffic:
     def changes_from(self, before: ModelTraffic) -> list[Change]:
         """What the plane has to be told, besides publishing and retiring."""
         changes: list[Change] = []
-        if self.labels != before.labels:
-            changes.append(native.SetLabels(model=self.model, labels=dict(self.labels)))
+        if (self.labels, self.waiting) != (before.labels, before.waiting):
+            changes.append(
+                native.SetLabels(model=self.model, labels=dict(self.labels), waiting=sorted(self.waiting))
+            )
         if self.tee != before.tee:
             changes.extend(self._tee_changes(before.tee))
         if self.log != before.log and self.versions:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from tidegate_serving.config import EngineConfig, ModelConfig
 from tidegate_serving.contract.errors import FailedPrecondition, NotFound
 from tidegate_serving.contract.servable import ServableId
 from tidegate_serving.platforms.loader import Loaded
+from tidegate_serving.requests.model_traffic import ModelTraffic
 from tidegate_serving.requests.plane import Door
 from tidegate_serving.sources.status import Tee
 
@@ -46,6 +48,16 @@ def test_a_label_moves_in_the_apply_that_publishes_its_version() -> None:
     assert bench.applied == [["Publish", "SetLabels"], ["Publish", "SetLabels"]]
     assert bench.door.labels("m") == {"stable": 2}
     assert bench.door.held("m") == frozenset()
+
+
+def test_a_label_waits_only_beside_versions_that_are_there() -> None:
+    traffic = ModelTraffic("m", wanted_labels={"stable": 1}).settled()
+    assert traffic.waiting == frozenset()
+    beside = replace(traffic, versions=frozenset({2})).settled()
+    assert beside.waiting == {"stable"}
+    assert [type(change).__name__ for change in beside.changes_from(traffic)] == ["SetLabels"]
+    there = replace(beside, versions=frozenset({1, 2})).settled()
+    assert (there.waiting, there.labels) == (frozenset(), {"stable": 1})
 
 
 def test_a_label_on_a_present_version_moves_at_once() -> None:

@@ -1,7 +1,7 @@
 //! A change to what serves, as Python asks for it, and how a version with its threads comes to be.
 //! `Plane::apply` takes a list of them and makes one new serving map, or none.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::thread;
@@ -49,6 +49,8 @@ pub enum Change {
         model: String,
         /// Version by label.
         labels: HashMap<String, i64>,
+        /// Labels that are wanted, but whose version is not in the map yet.
+        waiting: HashSet<String>,
     },
     /// Copies a share of the model's requests to a version; 0 stops it.
     SetTee {
@@ -84,7 +86,7 @@ impl Change {
         match self {
             Change::Publish(publish) => publish.start(wiring).map(Step::Publish),
             Change::Retire { model, version } => Ok(Step::Retire(model, version)),
-            Change::SetLabels { model, labels } => Ok(Step::Labels(model, labels)),
+            Change::SetLabels { model, labels, waiting } => Ok(Step::Labels(model, labels, waiting)),
             Change::SetTee { model, version, fraction } => {
                 let share = share(&format!("the tee's fraction for model '{model}'"), fraction)?;
                 Ok(Step::Tee(model, version, share))

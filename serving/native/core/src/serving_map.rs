@@ -1,12 +1,12 @@
 //! Which versions serve, under which labels, with which tee and log share: one table that is swapped whole.
 //! `apply` builds the next table from changes, all or nothing; requests read the current one without waiting.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use crate::predict_request::Choice;
 use crate::request_id::Share;
-use crate::status::Status;
+use crate::status::{Code, Status};
 use crate::version::Version;
 
 /// The label that a request without version or label goes to, where it exists.
@@ -26,7 +26,9 @@ pub struct Tee {
 pub struct Model {
     versions: BTreeMap<i64, Arc<Version>>,
     labels: HashMap<String, Arc<Version>>,
+    /// None too while the label `stable` waits for its version: nobody lands on another by accident.
     default: Option<Arc<Version>>,
+    stable_waits: bool,
     /// Copies for another version.
     pub tee: Option<Tee>,
     /// Share of answers that are logged.
@@ -43,6 +45,14 @@ impl Model {
             Choice::Label(label) => self.labels.get(label),
         };
         found.ok_or_else(|| match choice {
+            Choice::Any if self.stable_waits && !self.versions.is_empty() => Status::new(
+                Code::Unavailable,
+                format!(
+                    "label '{STABLE}' of model '{name}' waits for its version, which is not available now: ask for \
+                     one of versions {} by number, or try again",
+                    show_numbers(&self.versions)
+                ),
+            ),
             Choice::Any => Status::not_found(format!("Servable not found for request: Latest({name})")),
             Choice::Version(number) => {
                 Status::not_found(format!("Servable not found for request: Specific({name}, {number})"))
@@ -95,8 +105,8 @@ pub enum Step {
     Publish(Arc<Version>),
     /// Takes one out.
     Retire(String, i64),
-    /// Replaces a model's labels.
-    Labels(String, HashMap<String, i64>),
+    /// Replaces a model's labels, and says which more are wanted but wait for their version.
+    Labels(String, HashMap<String, i64>, HashSet<String>),
     /// Sets or, with an empty share, stops the tee.
     Tee(String, i64, Share),
     /// Sets the share that is logged.
@@ -118,7 +128,7 @@ impl ServingMap {
         for step in steps {
             let name = match &step {
                 Step::Publish(version) => version.model.to_string(),
-                Step::Retire(name, _) | Step::Labels(name, _) | Step::Tee(name, _, _) | Step::Log(name, _) => {
+                Step::Retire(name, _) | Step::Labels(name, _, _) | Step::Tee(name, _, _) | Step::Log(name, _) => {
                     name.clone()
                 }
             };
@@ -151,7 +161,10 @@ impl Draft {
                     return Err(format!("model '{name}' version {number} is not published: it cannot be retired"));
                 }
             }
-            Step::Labels(_, labels) => self.labels = Some(labels),
+            Step::Labels(_, labels, waiting) => {
+                self.model.stable_waits = waiting.contains(STABLE);
+                self.labels = Some(labels);
+            }
             Step::Tee(_, number, share) => self.tee = Some((number, share)),
             Step::Log(_, share) => self.model.logged = share,
         }
@@ -190,7 +203,7 @@ impl Draft {
         self.model.tee = wanted.and_then(|(number, share)| {
             self.model.versions.get(&number).map(|version| Tee { version: version.clone(), share })
         });
-        let newest = self.model.versions.values().next_back();
+        let newest = self.model.versions.values().next_back().filter(|_| !self.model.stable_waits);
         self.model.default = resolved.get(STABLE).or(newest).cloned();
         self.model.labels = resolved;
         Ok(self.model)

@@ -5,7 +5,7 @@
 
 mod support;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -20,7 +20,7 @@ fn retire(version: i64) -> Change {
 
 fn labels(pairs: &[(&str, i64)]) -> Change {
     let labels: HashMap<String, i64> = pairs.iter().map(|(label, version)| ((*label).to_owned(), *version)).collect();
-    Change::SetLabels { model: "m".to_owned(), labels }
+    Change::SetLabels { model: "m".to_owned(), labels, waiting: HashSet::new() }
 }
 
 fn request() -> Request {
@@ -115,6 +115,24 @@ fn a_label_moves_in_the_same_apply_as_its_version() {
     let third = publish("m", 3, &Model::half_plus_two(), scalar_signature());
     running.plane.apply(vec![labels(&[("stable", 3)]), third, retire(1)]).unwrap();
     assert_eq!(version_of(&running, &request()), 3);
+}
+
+#[test]
+fn nobody_lands_on_another_version_while_stable_waits_for_its_own() {
+    let running = two_versions();
+    let waiting = |waits: &[&str]| Change::SetLabels {
+        model: "m".to_owned(),
+        labels: HashMap::new(),
+        waiting: waits.iter().map(|label| (*label).to_owned()).collect(),
+    };
+    running.plane.apply(vec![waiting(&["stable"])]).unwrap();
+    let refused = running.grpc().predict(&request().encode());
+    assert_eq!(refused.code, Code::Unavailable as i32, "{}", refused.message);
+    assert!(refused.message.contains("label 'stable' of model 'm' waits for its version"), "{}", refused.message);
+    assert_eq!(running.rest().post("/v1/models/m:predict", r#"{"instances":[1]}"#).status, 503);
+    assert_eq!(version_of(&running, &request().version(2)), 2, "a version by number is still there");
+    running.plane.apply(vec![waiting(&["canary"])]).unwrap();
+    assert_eq!(version_of(&running, &request()), 2, "only stable decides where ordinary clients go");
 }
 
 #[test]

@@ -5,6 +5,7 @@
 
 mod support;
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use support::{
@@ -26,7 +27,11 @@ fn tee_to(version: i64, fraction: f64) -> Change {
 }
 
 fn stable(version: i64) -> Change {
-    Change::SetLabels { model: "m".to_owned(), labels: [("stable".to_owned(), version)].into() }
+    Change::SetLabels {
+        model: "m".to_owned(),
+        labels: [("stable".to_owned(), version)].into(),
+        waiting: HashSet::new(),
+    }
 }
 
 /// One logged row: version, id, row, role, status, x, y.
