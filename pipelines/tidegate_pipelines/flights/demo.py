@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from tidegate_pipelines.airflow_runner import AirflowRunner
 from tidegate_pipelines.flights.data import Flights, read_flights
-from tidegate_pipelines.flights.engine_log import count_primary_rows, wait_until_settled
+from tidegate_pipelines.flights.engine_log import count_primary_rows, wait_for_rows, wait_until_settled
 from tidegate_pipelines.flights.engine_process import Addresses, EngineProcess
 from tidegate_pipelines.flights.folders import Folders
 from tidegate_pipelines.flights.options import DemoOptions
@@ -32,6 +32,9 @@ from tidegate_serving.contract.errors import TidegateError
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+_FIRST_ROWS = 1000
+"""So much traffic is in the log before the next version is held against it."""
 
 
 def run_demo(
@@ -106,9 +109,8 @@ class _Demo:
         june = running.traffic.june(options.corrupt_answers)
         self._stack.callback(june.kill)
         june.start()
-        story.good(
-            f"{prepared.june_rows:,} flights go round from now on; every answer is compared with the expected one"
-        )
+        logged = wait_for_rows(control, _FIRST_ROWS).written
+        story.good(f"{prepared.june_rows:,} flights go round, every answer is compared; {logged:,} are logged so far")
 
         story.step(4, "Release version 2 against version 1")
         release(2, running.releases, control, story)

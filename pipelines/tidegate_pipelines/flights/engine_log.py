@@ -6,7 +6,7 @@ The demo waits here until everything is written, then the summary compares the n
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from tidegate_serving.contract.errors import DeadlinePassed
 from tidegate_serving.contract.log_record import ROLE, Role
 from tidegate_serving.control_client import ControlClient
 
-_FLUSH_SECONDS = 30.0
+_WAIT_SECONDS = 60.0
 _POLL_SECONDS = 0.2
 
 
@@ -40,11 +40,20 @@ class LogCounters:
 
 
 def wait_until_settled(control: str) -> LogCounters:
-    """The counters once the log has caught up. DeadlinePassed where it does not."""
-    deadline = time.monotonic() + _FLUSH_SECONDS
-    while not (found := LogCounters.read(control)).settled:
+    """The counters once the log has caught up with the traffic. DeadlinePassed where it does not."""
+    return _wait(control, lambda found: found.settled)
+
+
+def wait_for_rows(control: str, rows: int) -> LogCounters:
+    """The counters once so many rows are in the log. DeadlinePassed where no traffic comes."""
+    return _wait(control, lambda found: found.written >= rows)
+
+
+def _wait(control: str, enough: Callable[[LogCounters], bool]) -> LogCounters:
+    deadline = time.monotonic() + _WAIT_SECONDS
+    while not enough(found := LogCounters.read(control)):
         if time.monotonic() > deadline:
-            raise DeadlinePassed(f"the inference log did not catch up within {_FLUSH_SECONDS:.0f} s: {found}")
+            raise DeadlinePassed(f"the inference log stands at {found} after {_WAIT_SECONDS:.0f} s: look at its engine")
         time.sleep(_POLL_SECONDS)
     return found
 
