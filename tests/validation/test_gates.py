@@ -174,9 +174,12 @@ def strict_json(path: Path) -> dict[str, object]:
 
 
 def test_the_page_of_a_verdict_needs_nothing_from_outside(shelf: Path, tmp_path: Path) -> None:
-    line = 'if b"<b>" in inputs["depot"].tolist() or np.isinf(inputs["size"]).any(): __import__("os").abort()'
-    verdict = validate(request(shelf, 10, Draft(before_return(line), training=training(10))))
+    line = 'if b"<script>" in inputs["depot"].tolist(): __import__("os").abort()'
+    asked = request(shelf, 10, Draft(before_return(line), training=training(10)))
+    depots = ["<script>", *asked.held_out["depot"].to_pylist()[1:]]
+    verdict = validate(replace(asked, held_out=world.with_column(asked.held_out, "depot", depots)))
     page = write_report(verdict, tmp_path)
+    assert "<script" not in page.read_text()
     links = read_page(page)
     assert links.found == ["verdict.json"]
     words = " ".join(" ".join(links.text).split())

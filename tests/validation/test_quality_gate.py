@@ -172,9 +172,10 @@ def test_a_first_version_is_held_against_chance(tmp_path: Path) -> None:
     assert outcome(blind) in (Outcome.FAIL, Outcome.INCONCLUSIVE)
 
 
-def test_a_first_version_with_a_leak_is_refused_naming_it(tmp_path: Path) -> None:
+@pytest.mark.parametrize("noise", [0.2, 0.4])
+def test_a_first_version_with_a_leak_is_refused_naming_it(tmp_path: Path, noise: float) -> None:
     draft = Draft(USES_HINT, WITH_HINT, example={"weight": 4.0, "size": 3.0, "depot": "north", "hint": 0.5})
-    found = judged(tmp_path, draft, None, leaking(held_out(), 0.2))
+    found = judged(tmp_path, draft, None, leaking(held_out(), noise))
     assert [one.subject for one in found if one.outcome is Outcome.FAIL] == ["hint"]
 
 

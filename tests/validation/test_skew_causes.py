@@ -139,6 +139,20 @@ def test_a_shift_that_is_no_factor_is_not_called_one() -> None:
     assert found.cause is None
 
 
+def test_a_season_that_favours_large_values_is_no_factor() -> None:
+    """All values are training's own, only their mix has moved, much as if each had been multiplied."""
+    random = np.random.default_rng(4)
+    sizes = np.sort(world.SIZES)
+    rows = 20_000
+    days = np.sort(random.integers(0, 60, rows)) * world.DAY
+    training = pa.table({"size": random.choice(sizes, rows), "t": days})
+    profile = make_profile(training, features=["size"], label=None, event_time="t")
+    served = pa.table({"size": random.choice(sizes[30:], rows), "t": days % (20 * world.DAY) + 100 * world.DAY})
+    found = findings(profile, served, "t")["size"]
+    assert found.outcome is Outcome.FAIL
+    assert found.cause is None, found.sentence
+
+
 def temperatures(seed: int, rows: int, days: int, first: int) -> pa.Table:
     """Degrees Fahrenheit in steps of a tenth degree Celsius, with warm and cold days."""
     random = np.random.default_rng(seed)

@@ -121,6 +121,14 @@ def test_a_new_category_fails_once_it_is_more_than_a_curiosity(profile: Path, tm
     assert (some.feature("depot").outcome, some.feature("depot").check) == (Outcome.FAIL, "unseen")
 
 
+def test_rows_with_a_new_category_stay_in_the_distribution_test(profile: Path, tmp_path: Path) -> None:
+    everything = world.with_column(served(17), "depot", ["moon"] * 4000)
+    found = report(profile, tmp_path, everything)
+    distribution = next(one for one in found.findings if (one.subject, one.check) == ("depot", "distribution"))
+    assert distribution.outcome is Outcome.FAIL
+    assert distribution.number == pytest.approx(2.0)
+
+
 def test_new_categories_are_natural_where_every_day_brings_some(tmp_path: Path) -> None:
     """Good and Turing: one value in fifty was never seen before, every day, in training as in serving."""
     random = np.random.default_rng(11)
