@@ -46,7 +46,7 @@ class Settings:
         io_threads: int = 1,
         max_message_bytes: int = 67108864,
         max_connections: int = 4096,
-        header_timeout_ms: int = 10000,
+        header_timeout_ms: int = 60000,
         request_timeout_ms: int = 30000,
         log_block_rows: int = 16384,
         log_block_interval_ms: int = 1000,

@@ -18,7 +18,7 @@ pub(crate) struct Settings(pub(crate) core::Settings);
 impl Settings {
     #[new]
     #[pyo3(signature = (*, grpc_address, rest_address, io_threads=1, max_message_bytes=67108864, max_connections=4096,
-        header_timeout_ms=10000, request_timeout_ms=30000, log_block_rows=16384, log_block_interval_ms=1000,
+        header_timeout_ms=60000, request_timeout_ms=30000, log_block_rows=16384, log_block_interval_ms=1000,
         log_buffer_bytes=134217728))]
     #[expect(clippy::too_many_arguments, reason = "keyword-only in Python, one structure from here on")]
     fn new(

@@ -15,6 +15,7 @@ use http::request;
 use tokio::net::TcpStream;
 use tokio::time::Sleep;
 
+use crate::compression::inflate;
 use crate::drain::DrainWatch;
 use crate::grpc_reply::{GrpcReply, Tags};
 use crate::settings::Settings;
@@ -184,9 +185,16 @@ impl Partial {
                 }
                 Ok(Some(length)) if so_far.len() >= 5 + length => {
                     let whole = if self.more.is_empty() { self.gathered } else { self.more.into() };
+                    let message = match plain(&self.head, &whole, length, settings.max_message_bytes) {
+                        Ok(message) => message,
+                        Err(status) => {
+                            self.reply.fail(&status, Tags::default());
+                            return Progress::Done;
+                        }
+                    };
                     service.call(GrpcCall {
                         head: self.head,
-                        message: whole.slice(5..5 + length),
+                        message,
                         received: Instant::now(),
                         deadline: self.deadline,
                         reply: self.reply,
@@ -205,15 +213,21 @@ fn frame_length(so_far: &[u8], limit: usize) -> Result<Option<usize>, Status> {
         return Ok(None);
     };
     let length = u32::from_be_bytes([head[1], head[2], head[3], head[4]]) as usize;
-    if head[0] != 0 {
-        return Err(Status::new(Code::Unimplemented, "compressed messages are not supported: send them as identity"));
-    }
     if length > limit {
         return Err(Status::exhausted(format!(
             "the message of {length} bytes is larger than the limit of {limit} bytes"
         )));
     }
     Ok(Some(length))
+}
+
+/// The message of a complete frame, decompressed where the frame's first byte says so.
+fn plain(head: &request::Parts, frame: &Bytes, length: usize, limit: usize) -> Result<Bytes, Status> {
+    if frame[0] == 0 {
+        return Ok(frame.slice(5..5 + length));
+    }
+    let encoding = head.headers.get("grpc-encoding").and_then(|value| value.to_str().ok());
+    inflate(encoding.unwrap_or("of no name"), &frame[5..5 + length], limit)
 }
 
 /// `grpc-timeout`, where the client sent one that can be read, but never more than an hour.

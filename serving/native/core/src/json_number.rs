@@ -68,7 +68,7 @@ pub fn read(text: &[u8]) -> Result<(Number, usize), &'static str> {
         return Err("Invalid value.");
     }
     if !matches!(text.get(at), Some(b'.' | b'e' | b'E')) {
-        return Ok((whole(&text[..at], &digits, negative), at));
+        return whole(&text[..at], &digits, negative).map(|number| (number, at));
     }
     let mut exponent = 0i64;
     if text[at] == b'.' {
@@ -84,7 +84,13 @@ pub fn read(text: &[u8]) -> Result<(Number, usize), &'static str> {
         exponent += written;
         at = end;
     }
-    Ok((Number::Float(float(&text[..at], &digits, negative, exponent)), at))
+    finite(float(&text[..at], &digits, negative, exponent)).map(|number| (number, at))
+}
+
+/// Only `Infinity` itself is infinite.
+#[inline]
+fn finite(value: f64) -> Result<Number, &'static str> {
+    if value.is_infinite() { Err("Number too big to be stored in double.") } else { Ok(Number::Float(value)) }
 }
 
 fn read_exponent(text: &[u8], mut at: usize) -> Result<(i64, usize), &'static str> {
@@ -103,15 +109,15 @@ fn read_exponent(text: &[u8], mut at: usize) -> Result<(i64, usize), &'static st
 }
 
 #[inline]
-fn whole(text: &[u8], digits: &Digits, negative: bool) -> Number {
+fn whole(text: &[u8], digits: &Digits, negative: bool) -> Result<Number, &'static str> {
     if digits.exact() && !negative {
-        return Number::Unsigned(digits.mantissa);
+        return Ok(Number::Unsigned(digits.mantissa));
     }
     if digits.exact() && digits.mantissa <= 1 << 63 {
-        return Number::Signed((digits.mantissa as i64).wrapping_neg());
+        return Ok(Number::Signed((digits.mantissa as i64).wrapping_neg()));
     }
     let text = std::str::from_utf8(text).unwrap_or_default();
-    text.parse().map_or_else(|_| Number::Float(text.parse().unwrap_or(f64::NAN)), Number::Unsigned)
+    text.parse().map(Number::Unsigned).or_else(|_| finite(text.parse().unwrap_or(f64::NAN)))
 }
 
 #[inline]

@@ -89,6 +89,7 @@ impl<'a> JsonRequest<'a> {
             }
             scanner.skip()?;
         }
+        scanner.end()?;
         let (form, values) = values.ok_or_else(|| Status::invalid("Missing 'inputs' or 'instances' key"))?;
         Ok(JsonRequest { signature_name, form, values, unread_tail: false })
     }
@@ -113,6 +114,7 @@ impl<'a> JsonRequest<'a> {
                 scanner.key(&mut buffer)?;
                 scanner.skip()?;
             }
+            scanner.end()?;
         }
         shapes.clear();
         if !signature.fixed {

@@ -170,7 +170,10 @@ impl<'a> Scanner<'a> {
             }
             self.at += 2;
             let low = self.hex4()?;
-            0x10000 + ((high - 0xd800) << 10) + low.wrapping_sub(0xdc00)
+            if !(0xdc00..0xe000).contains(&low) {
+                return Err(self.error("The surrogate pair in string is invalid."));
+            }
+            0x10000 + ((high - 0xd800) << 10) + (low - 0xdc00)
         } else {
             high
         };
@@ -205,6 +208,15 @@ impl<'a> Scanner<'a> {
             }
             Err(what) => Err(self.error(what)),
         }
+    }
+
+    /// Complains if anything but white space follows: half of a body that was sent twice must not pass for the whole.
+    pub fn end(&mut self) -> Result<(), Status> {
+        self.peek();
+        if self.at == self.text.len() {
+            return Ok(());
+        }
+        Err(self.error("The document root must not be followed by other values."))
     }
 
     /// Reads any value and forgets it, but checks its form.

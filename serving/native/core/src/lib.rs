@@ -9,6 +9,7 @@ pub mod batch;
 pub mod bisect;
 pub mod change;
 pub mod column;
+pub mod compression;
 pub mod control;
 pub mod crew;
 pub mod desk;

@@ -100,6 +100,12 @@ impl Queue {
         Status::exhausted(format!("the batch queue is full: {rows} more rows would pass its limit of {limit} rows"))
     }
 
+    #[cold]
+    fn never_fits(&self, rows: usize) -> Status {
+        let limit = self.batching.max_queued_rows;
+        Status::invalid(format!("the request has {rows} rows, its queue holds at most {limit}: send fewer at a time"))
+    }
+
     /// Lets `decode` write a request's rows into the open batch, then enters it as `entry`.
     ///
     /// `decode` returns the number of rows. Nothing stays of a request that fails or does not fit.
@@ -125,6 +131,9 @@ impl Queue {
         let admitted = decoded.and_then(|rows| {
             let shapes = self.fixed_shapes.as_deref().unwrap_or(&lane.shapes);
             check_extents(signature, open, &lane.marks, shapes, rows)?;
+            if rows > self.batching.max_queued_rows {
+                return Err(self.never_fits(rows));
+            }
             let before = self.queued_rows.fetch_add(rows, Ordering::Relaxed);
             if before + rows > self.batching.max_queued_rows {
                 self.queued_rows.fetch_sub(rows, Ordering::Relaxed);

@@ -9,7 +9,7 @@ use std::task::Poll;
 use std::time::Instant;
 
 use bytes::Bytes;
-use http::header::{CONTENT_LENGTH, CONTENT_TYPE};
+use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
 use http::{HeaderValue, Request, Response, StatusCode, request};
 use http_body_util::{BodyExt, Full};
 use hyper::body::{Body, Incoming};
@@ -19,6 +19,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 
+use crate::compression::inflate;
 use crate::drain::DrainWatch;
 use crate::grpc_reply::Tags;
 use crate::json_response::error_body;
@@ -59,7 +60,7 @@ pub async fn serve<S: RestService>(socket: TcpStream, service: Arc<S>, settings:
     let header_timeout = settings.header_timeout;
     let handler = service_fn(|request| answer(request, service.clone(), settings.clone()));
     let mut builder = http1::Builder::new();
-    builder.pipeline_flush(true).timer(TokioTimer::new()).header_read_timeout(header_timeout);
+    builder.timer(TokioTimer::new()).header_read_timeout(header_timeout);
     let mut connection = pin!(builder.serve_connection(TokioIo::new(socket), handler));
     let mut leaving = false;
     poll_fn(|context| {
@@ -80,7 +81,7 @@ async fn answer<S: RestService>(
 ) -> Result<RestResponse, Infallible> {
     let deadline = Instant::now() + settings.request_timeout;
     let (head, body) = request.into_parts();
-    let body = match read_body(body, &settings, deadline).await {
+    let body = match read_body(body, &settings, deadline).await.and_then(|body| plain(&head, body, &settings)) {
         Ok(body) => body,
         Err(refused) => return Ok(*refused),
     };
@@ -94,6 +95,23 @@ async fn answer<S: RestService>(
             )
         }),
     })
+}
+
+/// The body as its sender meant it, where it came compressed.
+fn plain(head: &request::Parts, body: Bytes, settings: &Settings) -> Result<Bytes, Box<RestResponse>> {
+    match head.headers.get(CONTENT_ENCODING).map(|value| value.to_str().unwrap_or("?")) {
+        None | Some("identity") => Ok(body),
+        Some(encoding) => inflate(encoding, &body, settings.max_message_bytes).map_err(|why| {
+            let status = match why.code {
+                Code::Unimplemented => StatusCode::UNSUPPORTED_MEDIA_TYPE,
+                Code::ResourceExhausted => StatusCode::PAYLOAD_TOO_LARGE,
+                _ => StatusCode::BAD_REQUEST,
+            };
+            let mut refused = failure(&why, Tags::default());
+            *refused.status_mut() = status;
+            Box::new(refused)
+        }),
+    }
 }
 
 async fn read_body(body: Incoming, settings: &Settings, deadline: Instant) -> Result<Bytes, Box<RestResponse>> {

@@ -36,7 +36,7 @@ fn unknown_and_foreign_calls_are_refused() {
     let mut grpc = running.grpc();
     let unknown = grpc.call("/some.Service/Method", &[], b"");
     assert_eq!((unknown.code, unknown.message.as_str()), (12, "unknown method /some.Service/Method"));
-    let compressed = grpc.start(PREDICT, &[], vec![1, 0, 0, 0, 0]);
+    let compressed = grpc.start(PREDICT, &[("grpc-encoding", "br")], vec![1, 0, 0, 0, 0]);
     assert_eq!(grpc.finish(compressed).code, Code::Unimplemented as i32);
     let empty = grpc.start(PREDICT, &[], Vec::new());
     assert_eq!(grpc.finish(empty).message, "the call ended before its message");
@@ -46,6 +46,49 @@ fn unknown_and_foreign_calls_are_refused() {
     assert_eq!(malformed.code, Code::InvalidArgument as i32);
     assert!(malformed.message.starts_with("malformed protobuf"), "{}", malformed.message);
     still_serves(&running);
+}
+
+#[test]
+fn compressed_requests_are_answered_through_both_doors() {
+    let running = Running::with(&Model::half_plus_two());
+    let gzip = |data: &[u8]| {
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+        encoder.write_all(data).unwrap();
+        encoder.finish().unwrap()
+    };
+    let mut grpc = running.grpc();
+    let mut framed = frame(&gzip(&predict_x(&[1.0])));
+    framed[0] = 1;
+    let call = grpc.start(PREDICT, &[("grpc-encoding", "gzip")], framed);
+    let answer = grpc.finish(call);
+    assert_eq!((answer.code, answer.message.as_str()), (0, ""));
+    assert_eq!(float_values(&outputs(&answer.body)[0].1), [2.5]);
+    let mut rest = running.rest();
+    let mut post = |encoding: &str, body: &[u8]| {
+        rest.send("POST", "/v1/models/m:predict", &format!("content-encoding: {encoding}\r\n"), body);
+        rest.receive()
+    };
+    assert_eq!(post("gzip", &gzip(br#"{"instances":[1]}"#)).body, r#"{"predictions":[2.5]}"#);
+    assert_eq!(post("gzip", b"plain").status, 400);
+    assert_eq!(post("br", b"").status, 415);
+    assert_eq!(post("gzip", &gzip(&vec![b' '; (1 << 20) + 1])).status, 413);
+    still_serves(&running);
+}
+
+#[test]
+fn an_answer_does_not_wait_for_what_follows_its_request() {
+    let running = Running::with(&Model::half_plus_two());
+    let body = r#"{"instances":[1]}"#;
+    let whole =
+        format!("POST /v1/models/m:predict HTTP/1.1\r\nhost: t\r\ncontent-length: {}\r\n\r\n{body}", body.len());
+    for tail in ["\r\n", "POST /v1/mod", "garbage without end\r\n\r\n"] {
+        let mut rest = running.rest();
+        rest.stream.write_all(format!("{whole}{tail}").as_bytes()).unwrap();
+        assert_eq!(rest.receive().body, r#"{"predictions":[2.5]}"#, "followed by {tail:?}");
+    }
+    let mut rest = running.rest();
+    rest.stream.write_all(b"GET /a b HTTP/1.1\r\n\r\n").unwrap();
+    assert_eq!(rest.receive().status, 400, "a request that makes no sense is told so");
 }
 
 #[test]
@@ -78,7 +121,7 @@ fn large_messages_within_the_limit_go_both_ways() {
     let answer = running.grpc().predict(&predict_x(&values));
     assert_eq!(
         (answer.code, answer.message.as_str()),
-        (8, "the batch queue is full: 250000 more rows would pass its limit of 1024 rows")
+        (3, "the request has 250000 rows, its queue holds at most 1024: send fewer at a time")
     );
     let wide = signature(vec![spec("x", DType::Float32, &[-1, -1])], vec![spec("y", DType::Float32, &[-1, -1])]);
     running.plane.apply(vec![publish("w", 1, &Model::half_plus_two(), wide)]).unwrap();

@@ -202,7 +202,16 @@ fn malformed_json_gives_the_offset() {
     assert!(at(r#"{"instances":["a]}"#).starts_with("JSON Parse error: "));
     let text = one(DType::String, &[-1]);
     assert!(refused(&text, "{\"instances\":[\"\\ud800\"]}").contains("surrogate pair"));
+    assert!(refused(&text, "{\"instances\":[\"\\ud83d\\ud83d\"]}").contains("surrogate pair"));
     assert!(refused(&text, "{\"instances\":[\"\\x\"]}").contains("Invalid escape character"));
+    for tail in ["{}", " x", "\0", "]"] {
+        let what = refused(&x, &format!(r#"{{"instances":[1]}}{tail}"#));
+        assert!(what.contains("must not be followed by other values"), "{tail:?}: {what}");
+    }
+    for huge in ["1e400", "-1e999", &"9".repeat(400)] {
+        let what = refused(&x, &format!(r#"{{"instances":[{huge}]}}"#));
+        assert!(what.contains("Number too big to be stored in double"), "{huge}: {what}");
+    }
     let deep = format!("{{\"other\":{}", "[".repeat(100_000));
     assert!(refused(&x, &deep).contains("Nested too deeply"));
 }
