@@ -131,6 +131,18 @@ def test_a_model_that_knows_the_held_out_rows_by_heart_is_too_good(tmp_path: Pat
     assert finding.check == "too good"
 
 
+@pytest.mark.parametrize(("noise", "wanted"), [(0.05, Outcome.FAIL), (0.45, Outcome.WARN)])
+def test_a_first_version_fails_only_where_one_input_gives_the_answer_away(
+    tmp_path: Path, noise: float, wanted: Outcome
+) -> None:
+    example = {"weight": 4.0, "size": 3.0, "depot": "north", "hint": 0.5}
+    rule = QualityRule(first_limit=0.85)
+    found = judged(tmp_path, Draft(USES_HINT, WITH_HINT, example=example), None, leaking(held_out(), noise), rule)
+    (finding,) = [one for one in found if one.check == "too good"]
+    assert (finding.subject, finding.outcome) == ("hint", wanted), finding.sentence
+    assert "quality.trusted" in finding.sentence
+
+
 def test_answers_that_collapse_to_one_value_fail(tmp_path: Path) -> None:
     found = judged(tmp_path, Draft(before_return("score = score * 0 + 0.1")), Draft(), held_out())
     assert {one.check for one in found if one.outcome is Outcome.FAIL} >= {"collapse", "AUC"}

@@ -145,7 +145,11 @@ def too_good(
     *,
     first: bool,
 ) -> Finding:
-    """Too good to be true, with the input that gives the answer away where one does."""
+    """Too good to be true, with the input that gives the answer away where one does.
+
+    A first version has nothing to be measured against: unless one input alone gives the answer away it is a WARN,
+    since the task may just be easy.
+    """
     name = evaluation.measure
     against = "" if first else f" where the version that serves now reaches {reference:.3f}"
     values = f"{name} {power:.3f}{against}"
@@ -156,17 +160,20 @@ def too_good(
     if suspect is None:
         why = "and no one input explains it; was it trained on the held-out data?"
         sentence = f"too good to be true: {values}, {why}"
-        return Finding(TOO_GOOD, "all examples", Outcome.FAIL, sentence, number=power, limit=limit)
-    kind = "an input that version does not have, " if suspect.new and not first else ""
-    alone = f"{kind}reaches {suspect.alone:.3f} alone"
-    sentence = f"{values}: `{suspect.name}`, {alone}, and without it {suspect.without:.3f} is left"
-    sentence += "; the policy trusts it" if suspect.name in rule.trusted else "; does it know the label?"
+        outcome = Outcome.WARN if first else Outcome.FAIL
+        return Finding(TOO_GOOD, "all examples", outcome, sentence, number=power, limit=limit)
+    kind = ", an input that version does not have," if suspect.new and not first else ""
+    alone = f"{kind} reaches {suspect.alone:.3f} alone"
+    sentence = f"{values}: `{suspect.name}`{alone}, and without it {suspect.without:.3f} is left"
     trusted = suspect.name in rule.trusted
+    cure = "it seems to know the label (if it does not, list it under quality.trusted in the policy)"
+    sentence += "; the policy trusts it" if trusted else f"; {cure}"
+    weak = first and suspect.alone < rule.lone_limit
     cause = {"kind": LEAK, "feature": suspect.name, "alone": suspect.alone, "without": suspect.without}
     return Finding(
         check=TOO_GOOD,
         subject=suspect.name,
-        outcome=Outcome.WARN if trusted else Outcome.FAIL,
+        outcome=Outcome.WARN if trusted or weak else Outcome.FAIL,
         sentence=sentence if trusted else f"too good to be true: {sentence}",
         number=power,
         limit=limit,
