@@ -42,7 +42,7 @@ def main(folder: str, address: str, model: str) -> None:
         shape = tensor_shape_pb2.TensorShapeProto(dim=[tensor_shape_pb2.TensorShapeProto.Dim(size=3)])
         floats = types_pb2.DT_FLOAT
         content = np.array([1, 2, 5], "<f4").tobytes()
-        found = {
+        found: dict[str, object] = {
             "content": answer(
                 predict(tensor_pb2.TensorProto(dtype=floats, tensor_shape=shape, tensor_content=content))
             ),
