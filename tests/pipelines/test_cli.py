@@ -181,14 +181,27 @@ def test_a_fault_of_our_own_is_called_that_and_has_its_own_status(
     assert TRACEBACK not in done.stderr
 
 
+def test_evidence_that_cannot_judge_is_the_users_mistake(folder: Path, tidegate: Command) -> None:
+    tidegate(*PUBLISH)
+    tidegate("keys", "keys")
+    words = rows(50, seed=2).drop(["late"])
+    pq.write_table(words, folder / "unlabelled.parquet")
+    pq.write_table(words.append_column("late", [["yes"] * 50]), folder / "words.parquet")
+    for name, complaint in (("unlabelled", "lacks late (it has"), ("words", "label 'late' has type string")):
+        done = tidegate("validate", "models/m/1", "--held-out", f"{name}.parquet", "--key", "keys/validator.key")
+        assert (done.returncode, complaint in done.stderr) == (2, True), done.stderr
+
+
 def test_a_gate_that_cannot_finish_is_a_no_without_a_traceback(folder: Path, tidegate: Command) -> None:
     tidegate(*PUBLISH)
     tidegate("keys", "keys")
-    pq.write_table(rows(500, seed=2).drop(["late"]), folder / "unlabelled.parquet")
-    (folder / "policy.toml").write_text('run = ["quality"]\nrequired = ["quality"]\n')
-    evidence = ("--held-out", "unlabelled.parquet", "--key", "keys/validator.key", "--policy", "policy.toml")
+    counts = rows(500, seed=2).drop(["late"]).append_column("late", [list(range(500))])
+    pq.write_table(counts, folder / "counts.parquet")
+    policy = 'run = ["quality"]\nrequired = ["quality"]\n[quality]\ntask = "binary"\n'
+    (folder / "policy.toml").write_text(policy)
+    evidence = ("--held-out", "counts.parquet", "--key", "keys/validator.key", "--policy", "policy.toml")
     done = process("validate", "models/m/1", *evidence)
     assert done.returncode == 1
-    assert "lacks the label 'late'" in done.stderr
+    assert "label 'late' holds more than 0 and 1" in done.stderr
     assert TRACEBACK not in done.stdout + done.stderr
     assert TRACEBACK in process("--debug", "validate", "models/m/1", *evidence).stderr

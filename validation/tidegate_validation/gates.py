@@ -19,6 +19,7 @@ from tidegate_serving.contract.verdict import GateResult, Outcome, Verdict
 from tidegate_validation import gate_runs
 from tidegate_validation.decision import Subject, decide
 from tidegate_validation.policy import Policy
+from tidegate_validation.quality.labels import check_label
 
 logger = logging.getLogger(__name__)
 
@@ -58,6 +59,8 @@ def validate(request: ValidationRequest) -> Verdict:
     baseline = _read(request.baseline) if request.baseline else None
     if request.held_out.num_rows == 0:
         raise InvalidInput("held-out data has no rows: give examples that the model was not trained on")
+    if "quality" in request.policy.run:
+        check_label(request.held_out, request.label)
     material = gate_runs.Material(
         candidate=request.candidate,
         manifest=manifest,

@@ -19,6 +19,7 @@ from tidegate_serving.contract.verdict import Finding, Outcome
 from tidegate_validation.quality import finding as words
 from tidegate_validation.quality.compared import Evaluation, compare_models, is_probability
 from tidegate_validation.quality.groups import groups_of
+from tidegate_validation.quality.labels import check_label
 from tidegate_validation.quality.leak import investigate, lone_powers
 from tidegate_validation.quality.metrics import Floats
 from tidegate_validation.quality.outputs import prediction_output
@@ -108,8 +109,7 @@ def _labelled(subject: QualitySubject, rule: QualityRule) -> tuple[Any, Floats, 
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    if subject.label not in subject.held_out.column_names:
-        raise InvalidInput(f"held-out data lacks the label {subject.label!r}: add it, or name another label")
+    check_label(subject.held_out, subject.label)
     table = subject.held_out.filter(pc.is_valid(subject.held_out[subject.label]))
     if table.num_rows > rule.max_rows:
         chosen = np.sort(np.random.default_rng(3).choice(table.num_rows, rule.max_rows, replace=False))
@@ -117,10 +117,6 @@ def _labelled(subject: QualitySubject, rule: QualityRule) -> tuple[Any, Floats, 
     column = table[subject.label].combine_chunks()
     if pa.types.is_boolean(column.type):
         column = column.cast(pa.int8())
-    if not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
-        raise InvalidInput(
-            f"label {subject.label!r} has type {column.type}: the quality gate needs 0 and 1, or numbers"
-        )
     labels = column.to_numpy(zero_copy_only=False).astype(np.float64)
     keep = np.isfinite(labels)
     binary = bool(np.isin(labels[keep], (0.0, 1.0)).all())
