@@ -192,13 +192,45 @@ def test_a_fault_on_real_rows_is_narrowed_to_the_column(tmp_path: Path) -> None:
     assert found[0].sentence == 'with `depot="lost"` from real data its process was ended by SIGABRT'
 
 
-def test_more_memory_than_allowed_is_refused_or_fatal_but_never_ours(tmp_path: Path) -> None:
-    limits = RobustnessLimits(
-        load_seconds=60, call_seconds=20, memory_mb=4096, max_batch=64, sample_rows=100, golden_rows=2
+def test_the_limits_hold_where_the_model_runs(tmp_path: Path) -> None:
+    """The model itself looks, and answers only if it is held back as it should be; secrets are kept from it."""
+    look = (
+        "import os, resource as r; score = score / float("
+        "r.getrlimit(r.RLIMIT_AS)[0] == 4096 << 20 and r.getrlimit(r.RLIMIT_CORE)[0] == 0 and "
+        "r.getrlimit(r.RLIMIT_CPU)[0] == 77 and os.environ.get('TIDEGATE_SIGNING_KEY') is None)"
     )
-    source = before_return(STRANGER + "self.hog = np.ones(2 ** 30)")
-    found = failing(examined(tmp_path, source, limits=limits))
-    assert found[0].subject == "depot"
+    limits = replace(LIMITS, memory_mb=4096, cpu_seconds=77)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TIDEGATE_SIGNING_KEY", "secret")
+        found = examined(tmp_path, before_return(look), limits=limits)
+    assert worst([one.outcome for one in found]) is Outcome.PASS, [one.sentence for one in found]
+
+
+def test_more_memory_than_allowed_is_not_to_be_had(tmp_path: Path) -> None:
+    limits = replace(LIMITS, memory_mb=4096)
+    found = failing(examined(tmp_path, before_return(STRANGER + "np.empty(2 ** 30)"), limits=limits))
+    assert [one.subject for one in found] == ["depot"]
+    assert "it refuses to answer" in found[0].sentence
+
+
+ANSWERS_THE_WRONG_REQUEST = """
+import sys
+import numpy as np
+from tidegate_serving.contract.probe_frames import Frame, read_frame, write_frame
+write_frame(sys.stdout.buffer, Frame("loaded", "", {"seconds": 0.1, "resident_bytes": 1, "signatures": {}}))
+while (request := read_frame(sys.stdin.buffer)) is not None:
+    rows = len(request.tensors["weight"])
+    head = {"seconds": 0.1, "resident_bytes": 1}
+    answer = {"probability": np.full(rows, 0.5, dtype=np.float32)}
+    write_frame(sys.stdout.buffer, Frame("outputs", "stale", head, answer))
+"""
+
+
+def test_an_answer_to_another_request_is_no_answer(tmp_path: Path) -> None:
+    limits = replace(LIMITS, call_seconds=1, crashes=1)
+    found = failing(examined(tmp_path, HONEST, probe=(sys.executable, "-c", ANSWERS_THE_WRONG_REQUEST), limits=limits))
+    assert found[0].check == "golden"
+    assert "gave no answer within 1 s" in found[0].sentence
 
 
 def test_a_process_that_writes_rubbish_is_no_pass(tmp_path: Path) -> None:
