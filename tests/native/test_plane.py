@@ -269,3 +269,9 @@ def test_the_interpreter_ends_without_a_drain(work: str, end: str) -> None:
     program = textwrap.dedent(EXIT).format(work=work, end=end)
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
     assert (ended.returncode, ended.stderr) == (0, "")
+
+
+def test_the_interpreter_ends_although_a_model_never_returns() -> None:
+    program = textwrap.dedent(EXIT).format(work="while True: pass", end="pass")
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    assert (ended.returncode, ended.stderr) == (0, "")

@@ -2,7 +2,6 @@
 //! Threads of the plane call it; once the interpreter is going it lets nothing through any more.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -10,6 +9,7 @@ use tidegate_plane::hooks::Hooks;
 use tidegate_plane::log_block::LogBlock;
 use tidegate_plane::status::{Code, Status};
 
+use crate::closing::Closing;
 use crate::executor::to_status;
 
 /// The callables that `DataPlane.start` was given.
@@ -17,12 +17,12 @@ pub(crate) struct Callbacks {
     pub(crate) released: Py<PyAny>,
     pub(crate) control: Py<PyAny>,
     pub(crate) log_block: Py<PyAny>,
-    pub(crate) closing: Arc<AtomicBool>,
+    pub(crate) closing: Arc<Closing>,
 }
 
 impl Callbacks {
     fn enter<T>(&self, call: impl FnOnce(Python<'_>) -> T) -> Option<T> {
-        if self.closing.load(Ordering::Acquire) { None } else { Python::try_attach(call) }
+        if self.closing.is_closed() { None } else { Python::try_attach(call) }
     }
 }
 

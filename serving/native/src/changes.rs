@@ -3,7 +3,6 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -11,6 +10,7 @@ use tidegate_plane::change::{self, Change};
 use tidegate_plane::signature as plane;
 use tidegate_plane::version;
 
+use crate::closing::Closing;
 use crate::executor::PythonExecutor;
 use crate::settings::{Batching, Signature};
 
@@ -113,7 +113,7 @@ impl SetLog {
 }
 
 /// A change as the core takes it.
-pub(crate) fn to_core(change: &Bound<'_, PyAny>, closing: &Arc<AtomicBool>) -> PyResult<Change> {
+pub(crate) fn to_core(change: &Bound<'_, PyAny>, closing: &Arc<Closing>) -> PyResult<Change> {
     if let Ok(publish) = change.cast::<Publish>() {
         let publish = publish.get();
         let executor = PythonExecutor::new(publish.executor.clone_ref(change.py()), closing.clone());

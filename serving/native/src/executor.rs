@@ -2,7 +2,7 @@
 //! Executor threads of the plane call it; what Python raises becomes a status.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use pyo3::prelude::*;
 use tidegate_plane::batch::{Answer, Work};
@@ -10,17 +10,18 @@ use tidegate_plane::executor::Executor;
 use tidegate_plane::status::{Code, Status};
 
 use crate::batch::Batch;
+use crate::closing::Closing;
 use crate::outputs;
 
 /// A callable that takes a `Batch`.
 pub(crate) struct PythonExecutor {
     callable: Option<Py<PyAny>>,
     entries: AtomicU64,
-    closing: Arc<AtomicBool>,
+    closing: Arc<Closing>,
 }
 
 impl PythonExecutor {
-    pub(crate) fn new(callable: Py<PyAny>, closing: Arc<AtomicBool>) -> PythonExecutor {
+    pub(crate) fn new(callable: Py<PyAny>, closing: Arc<Closing>) -> PythonExecutor {
         PythonExecutor { callable: Some(callable), entries: AtomicU64::new(0), closing }
     }
 
@@ -38,7 +39,7 @@ impl PythonExecutor {
 impl Executor for PythonExecutor {
     fn execute(&self, work: Work) -> Result<Answer, Status> {
         let stopping = || Status::new(Code::Unavailable, "the server is stopping");
-        if self.closing.load(Ordering::Acquire) {
+        if self.closing.is_closed() {
             return Err(stopping());
         }
         let entered = Python::try_attach(|py| {
@@ -54,7 +55,7 @@ impl Executor for PythonExecutor {
 
     /// Keeps the thread's Python state from batch to batch: making one maps and unmaps memory each time.
     fn host(&self, thread: &mut (dyn FnMut() + Send)) {
-        if self.closing.load(Ordering::Acquire) || Python::try_attach(|py| py.detach(&mut *thread)).is_none() {
+        if self.closing.is_closed() || Python::try_attach(|py| self.closing.host(py, thread)).is_none() {
             thread();
         }
     }
@@ -63,7 +64,7 @@ impl Executor for PythonExecutor {
 impl Drop for PythonExecutor {
     fn drop(&mut self) {
         let Some(callable) = self.callable.take() else { return };
-        if self.closing.load(Ordering::Acquire) {
+        if self.closing.is_closed() {
             // The interpreter is going and takes its objects along.
             std::mem::forget(callable);
         } else {

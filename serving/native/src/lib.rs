@@ -8,6 +8,7 @@ mod arrays;
 mod batch;
 mod callbacks;
 mod changes;
+mod closing;
 mod executor;
 mod log_block;
 #[allow(unsafe_code, reason = "the buffer protocol")]

@@ -1,9 +1,9 @@
-//! The only unsafe code: column memory lent to Python as a buffer, and array memory copied out of one.
-//! Arrays of batches and log blocks stand on the first; what models return comes in through the second.
+//! The only unsafe code: column memory lent to Python, array memory copied out, and a thread of Python's interrupted.
+//! Arrays of batches and log blocks stand on the first, models' answers come through the second, exit needs the third.
 
-use std::os::raw::c_int;
+use std::os::raw::{c_int, c_long};
 
-use pyo3::exceptions::PyMemoryError;
+use pyo3::exceptions::{PyMemoryError, PySystemExit};
 use pyo3::ffi;
 use pyo3::prelude::*;
 use tidegate_plane::batch::Output;
@@ -84,4 +84,11 @@ pub(crate) fn copy_contiguous(array: &Bound<'_, PyAny>) -> Option<Output> {
     // SAFETY: filled by PyObject_GetBuffer and released once.
     unsafe { ffi::PyBuffer_Release(view) };
     Some(Output { column: Column::Raw(words), shape })
+}
+
+/// Raises SystemExit in another thread, at its next Python instruction.
+pub(crate) fn interrupt_thread(py: Python<'_>, ident: c_long) {
+    let exit = py.get_type::<PySystemExit>();
+    // SAFETY: the GIL is held, exit is a live exception class, and an unknown identifier is ignored.
+    unsafe { ffi::PyThreadState_SetAsyncExc(ident, exit.as_ptr()) };
 }

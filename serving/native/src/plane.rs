@@ -2,8 +2,8 @@
 //! Every call that waits gives up the GIL; at interpreter exit a running plane is stopped before objects go.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Weak, mpsc};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use pyo3::exceptions::PyValueError;
@@ -12,16 +12,17 @@ use tidegate_plane::plane::Plane;
 
 use crate::callbacks::Callbacks;
 use crate::changes;
+use crate::closing::Closing;
 use crate::settings::Settings;
 
-/// How long the interpreter's exit waits for a model that is still running.
-const EXIT_PATIENCE: Duration = Duration::from_secs(5);
+/// How long the interpreter's exit waits for a model that is still running, and again once it is interrupted.
+const EXIT_PATIENCE: Duration = Duration::from_secs(3);
 
 /// A running data plane.
 #[pyclass(frozen, module = "tidegate_native")]
 pub(crate) struct DataPlane {
     plane: Arc<Plane>,
-    closing: Arc<AtomicBool>,
+    closing: Arc<Closing>,
 }
 
 #[pymethods]
@@ -35,7 +36,7 @@ impl DataPlane {
         control: Py<PyAny>,
         log_block: Py<PyAny>,
     ) -> PyResult<DataPlane> {
-        let closing = Arc::new(AtomicBool::new(false));
+        let closing = Arc::new(Closing::default());
         let hooks = Arc::new(Callbacks { released, control, log_block, closing: closing.clone() });
         let settings = settings.0.clone();
         let plane = Arc::new(py.detach(|| Plane::start(settings, hooks))?);
@@ -81,7 +82,7 @@ impl DataPlane {
 
 impl Drop for DataPlane {
     fn drop(&mut self) {
-        if !self.closing.load(Ordering::Acquire) {
+        if !self.closing.is_closed() {
             let plane = self.plane.clone();
             Python::attach(|py| py.detach(move || plane.stop()));
         }
@@ -92,22 +93,28 @@ impl Drop for DataPlane {
 #[pyclass(frozen, name = "_Exit", module = "tidegate_native")]
 struct Exit {
     plane: Weak<Plane>,
-    closing: Arc<AtomicBool>,
+    closing: Arc<Closing>,
 }
 
 #[pymethods]
 impl Exit {
     /// Lets no thread of the plane into Python any more and waits for those that are in.
     fn __call__(&self, py: Python<'_>) {
-        self.closing.store(true, Ordering::Release);
+        self.closing.close();
         let Some(plane) = self.plane.upgrade() else { return };
-        py.detach(|| {
-            let (sender, receiver) = mpsc::channel();
-            std::thread::spawn(move || {
-                plane.stop();
-                let _ = sender.send(());
-            });
-            let _ = receiver.recv_timeout(EXIT_PATIENCE);
+        let (sender, stopped) = mpsc::channel();
+        std::thread::spawn(move || {
+            plane.stop();
+            let _ = sender.send(());
         });
+        let stopped = Mutex::new(stopped);
+        let wait = |patience| {
+            let stopped = stopped.lock().unwrap_or_else(PoisonError::into_inner);
+            stopped.recv_timeout(patience) != Err(RecvTimeoutError::Timeout)
+        };
+        if !py.detach(|| wait(EXIT_PATIENCE)) {
+            self.closing.interrupt(py);
+            py.detach(|| wait(EXIT_PATIENCE));
+        }
     }
 }
