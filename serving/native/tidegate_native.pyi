@@ -250,4 +250,4 @@ class DataPlane:
         """
 
     def drain(self, deadline_ms: int) -> bool:
-        """Not ready, refuse new connections, answer what was accepted, flush the log, stop. True if all was answered."""
+        """Not ready, no new connections, answer what was accepted, flush the log, stop. True if all was answered."""

@@ -53,9 +53,7 @@ class ModelTraffic:
         """What the plane has to be told, besides publishing and retiring."""
         changes: list[Change] = []
         if (self.labels, self.waiting) != (before.labels, before.waiting):
-            changes.append(
-                native.SetLabels(model=self.model, labels=dict(self.labels), waiting=sorted(self.waiting))
-            )
+            changes.append(native.SetLabels(model=self.model, labels=dict(self.labels), waiting=sorted(self.waiting)))
         if self.tee != before.tee:
             changes.extend(self._tee_changes(before.tee))
         if self.log != before.log and self.versions:
