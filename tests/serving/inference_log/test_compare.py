@@ -101,7 +101,7 @@ def test_outputs_of_several_elements_are_compared_element_by_element(tmp_path: P
     LogWriter(tmp_path).write(FakeBlock({"x": np.zeros(2)}, {"many": moved}, version=2, role=[1, 1]))
     found = compare(tmp_path, "m", 1, 2, since=SINCE)
     assert found.max_difference == 0.5
-    assert found.mean_difference == {"many": pytest.approx(0.5 / 8)}
+    assert dict(found.mean_difference or {}) == pytest.approx({"many": 0.5 / 8})
 
 
 def test_another_number_of_elements_differs_infinitely(tmp_path: Path) -> None:
