@@ -9,9 +9,7 @@ import argparse
 import json
 import logging
 import os
-import signal
 import sys
-import threading
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -19,6 +17,7 @@ from tidegate_serving.atomic_file import write_atomically
 from tidegate_serving.config import EngineConfig
 from tidegate_serving.contract.errors import TidegateError
 from tidegate_serving.engine import Engine, EngineAddresses
+from tidegate_serving.stop_signal import StoppedEarlyError, StopSignal
 
 USER_MISTAKE = 2
 _log = logging.getLogger(__name__)
@@ -28,37 +27,24 @@ def run(config: EngineConfig) -> int:
     """Serves until SIGTERM or SIGINT. Returns 0 after a clean stop, 1 where something was left undone in time, 2 for a
     config that cannot be used or an address that is taken. Has to run on the main thread.
     """
-    stop = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: _stop_starting(stop))
     engine = Engine(config)
-    try:
-        addresses = engine.start()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda *_: stop.set())
-        if config.ready_file is not None:
-            write_ready_file(config.ready_file, addresses)
-    except (TidegateError, OSError) as error:
-        engine.stop(0.0)
-        print(f"tidegate: {error}", file=sys.stderr)
-        return USER_MISTAKE
-    except _StoppedWhileStarting:
-        engine.stop(0.0)
-        _log.info("stopped before the engine was up")
-        return 0
-    _log.info("serving: gRPC %s, REST %s, control %s", addresses.grpc, addresses.rest, addresses.control)
-    stop.wait()
-    return _stop(engine, config)
-
-
-class _StoppedWhileStarting(BaseException):
-    """Ends a start that waits for versions to load."""
-
-
-def _stop_starting(stop: threading.Event) -> None:
-    if not stop.is_set():
-        stop.set()
-        raise _StoppedWhileStarting
+    with StopSignal() as stop:
+        try:
+            addresses = engine.start()
+            stop.started()
+            if config.ready_file is not None:
+                write_ready_file(config.ready_file, addresses)
+        except (TidegateError, OSError) as error:
+            engine.stop(0.0)
+            print(f"tidegate: {error}", file=sys.stderr)
+            return USER_MISTAKE
+        except StoppedEarlyError:
+            engine.stop(0.0)
+            _log.info("stopped before the engine was up")
+            return 0
+        _log.info("serving: gRPC %s, REST %s, control %s", addresses.grpc, addresses.rest, addresses.control)
+        stop.wait()
+        return _stop(engine, config)
 
 
 def _stop(engine: Engine, config: EngineConfig) -> int:

@@ -17,6 +17,7 @@ from tidegate_serving.lifecycle.events import EventBus
 
 ENDED_KEPT = 16
 WATCH_CAPACITY = 4096
+_SIGNAL_SECONDS = 1.0  # how long a waiting main thread may be deaf to signals
 
 
 class Watch:
@@ -79,7 +80,7 @@ class StateMonitor:
                 left = deadline - time.monotonic()
                 if left <= 0:
                     raise DeadlinePassed(f"{what} after {timeout:g} s: wait longer, or look at its status")
-                self._changed.wait(left)
+                self._changed.wait(min(left, _SIGNAL_SECONDS))
 
     @contextmanager
     def watch(self, servable: str = "") -> Iterator[Watch]:

@@ -1,0 +1,55 @@
+"""Waits for SIGTERM or SIGINT without ever missing one.
+
+The server uses one on the main thread. Python runs a signal's handler only when the main thread comes by; one that is
+about to sleep on a lock may sleep through it. Here the signal's number arrives in a socket, which cannot be missed.
+"""
+
+from __future__ import annotations
+
+import signal
+import socket
+from types import FrameType, TracebackType
+from typing import Self
+
+SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+
+class StoppedEarlyError(BaseException):
+    """A stop signal arrived before the engine was up."""
+
+
+class StopSignal:
+    """A context manager for the main thread; handlers are as before afterwards."""
+
+    def __init__(self) -> None:
+        self._reader, self._writer = socket.socketpair()
+        self._writer.setblocking(False)
+        self._interrupting = True
+
+    def __enter__(self) -> Self:
+        self._wakeup = signal.set_wakeup_fd(self._writer.fileno(), warn_on_full_buffer=False)
+        self._handlers = {number: signal.signal(number, self._handle) for number in SIGNALS}
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for number, handler in self._handlers.items():
+            signal.signal(number, handler)
+        signal.set_wakeup_fd(self._wakeup)
+        self._reader.close()
+        self._writer.close()
+
+    def started(self) -> None:
+        """From now on a signal ends `wait`; until now it raises StoppedEarlyError on the main thread."""
+        self._interrupting = False
+
+    def wait(self) -> None:
+        """Returns once a stop signal has arrived, at once if one has already."""
+        while not set(self._reader.recv(64)) & set(SIGNALS):
+            continue
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        if self._interrupting:
+            self._interrupting = False
+            raise StoppedEarlyError
