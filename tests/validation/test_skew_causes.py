@@ -142,15 +142,19 @@ def test_a_shift_that_is_no_factor_is_not_called_one() -> None:
 def test_a_season_that_favours_large_values_is_no_factor() -> None:
     """All values are training's own, only their mix has moved, much as if each had been multiplied."""
     random = np.random.default_rng(4)
-    sizes = np.sort(world.SIZES)
+    sizes = np.round(np.exp(random.normal(3, 0.8, 400)), 3)
+    towards_large = sizes ** (np.log(1.4) / 0.8**2)
     rows = 20_000
     days = np.sort(random.integers(0, 60, rows)) * world.DAY
     training = pa.table({"size": random.choice(sizes, rows), "t": days})
     profile = make_profile(training, features=["size"], label=None, event_time="t")
-    served = pa.table({"size": random.choice(sizes[30:], rows), "t": days % (20 * world.DAY) + 100 * world.DAY})
-    found = findings(profile, served, "t")["size"]
+    later = days % (20 * world.DAY) + 100 * world.DAY
+    mixed = random.choice(sizes, rows, p=towards_large / towards_large.sum())
+    found = findings(profile, pa.table({"size": mixed, "t": later}), "t")["size"]
     assert found.outcome is Outcome.FAIL
     assert found.cause is None, found.sentence
+    times = findings(profile, pa.table({"size": training["size"].to_numpy() * 1.4, "t": later}), "t")["size"]
+    assert cause_of(times)["factor"] == pytest.approx(1.4)
 
 
 def temperatures(seed: int, rows: int, days: int, first: int) -> pa.Table:

@@ -163,6 +163,12 @@ def test_only_the_window_the_version_and_the_role_that_are_asked_for_count(profi
         on(since=datetime(2026, 1, 1))
 
 
+def test_a_role_that_does_not_exist_is_named(profile: Path, tmp_path: Path) -> None:
+    world.write_log(tmp_path, Served(served(18)))
+    with pytest.raises(InvalidInput, match="use one of primary, tee"):
+        report_on_log(profile, tmp_path, model=world.NAME, version=1, role="x' OR '1'='1")
+
+
 def test_an_empty_window_is_inconclusive(profile: Path, tmp_path: Path) -> None:
     found = report_on_log(profile, tmp_path, model=world.NAME, version=1)
     assert found.outcome is Outcome.INCONCLUSIVE

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tidegate_serving.contract.errors import InvalidInput, NotFound
-from tidegate_serving.contract.log_record import EVENT_TIME, INPUT_PREFIX, RECEIVED_AT, ROLE
+from tidegate_serving.contract.log_record import EVENT_TIME, INPUT_PREFIX, RECEIVED_AT, ROLE, Role
 from tidegate_serving.inference_log.reader import scan
 from tidegate_validation.statistics.blocks import ROW_INDEX, chunk_of, day_of
 from tidegate_validation.statistics.counting import types_of
@@ -60,7 +60,7 @@ def log_window(
             return
         types = types_of(connection, source)
         time = _time(types)
-        wanted = [f"{quote(ROLE)} = '{role}'", *_limits(time, since, until), *_arrived(types, received_since)]
+        wanted = [f"{quote(ROLE)} = '{_role(role)}'", *_limits(time, since, until), *_arrived(types, received_since)]
         inputs = {name[len(INPUT_PREFIX) :]: name for name in types if name.startswith(INPUT_PREFIX)}
         values = [_scalar(connection, source, column, types[column]) for column in inputs.values()]
         kept = ", ".join([f"{time} AS tidegate_seconds", *values])
@@ -85,6 +85,12 @@ def table_window(table: Any, *, event_time: str | None) -> Iterator[Window]:
         block = day_of(str(event_time), types) if has_time else chunk_of(table.num_rows)
         columns = {name: name for name in table.column_names}
         yield Window(connection, _VIEW, types, columns, block, table.num_rows)
+
+
+def _role(name: str) -> str:
+    if name not in list(Role):
+        raise InvalidInput(f"role {name!r} is unknown: use one of {', '.join(Role)}")
+    return name
 
 
 def _source(log_root: Path, model: str, version: int | None) -> str | None:
