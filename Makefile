@@ -11,7 +11,7 @@ NATIVE := serving/native
 RUST := $(shell find $(NATIVE) -name target -prune -o \( -name '*.rs' -o -name 'Cargo.*' -o -name '*.pyi' -o -name pyproject.toml \) -print 2>/dev/null)
 PACKAGES := operators/tidegate_operators pipelines/tidegate pipelines/tidegate_pipelines serving/tidegate_serving validation/tidegate_validation
 # rustup's and Debian's cargo both live on these; tools/toolchain.sh prints the one that is new enough.
-CARGO = $$(tools/toolchain.sh cargo)
+CARGO = $$($(CURDIR)/tools/toolchain.sh cargo)
 
 .PHONY: help
 help: ## list the targets
