@@ -28,23 +28,27 @@ def honest_power(evaluation: Evaluation, inputs: Mapping[str, Array]) -> float:
     if len(rows) > _ROWS:
         rows = np.sort(np.random.default_rng(8).choice(rows, _ROWS, replace=False))
     part = Evaluation(evaluation.task, evaluation.labels[rows], evaluation.groups[rows])
-    features = np.column_stack([_numbers(array[rows]) for array in inputs.values()])
+    columns = [array[rows].reshape(len(rows), -1) for array in inputs.values()]
     with threadpool_limits(limits=1):
-        return max(part.power(_cross_fitted(part, features, learner)).value for learner in _learners(part.task))
+        linear = _cross_fitted(part, np.column_stack([_spread(column) for column in columns]), _linear(part.task))
+        trees = _cross_fitted(part, np.column_stack([_ranked(column) for column in columns]), _trees(part.task))
+    return max(part.power(linear).value, part.power(trees).value)
 
 
-def _learners(task: str) -> list[Any]:
-    from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+def _linear(task: str) -> Any:
     from sklearn.linear_model import LogisticRegression, Ridge
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
-    trees = {"max_iter": 60, "learning_rate": 0.15, "random_state": 0}
-    fill = FunctionTransformer(np.nan_to_num)
-    if task == "binary":
-        linear = LogisticRegression(max_iter=200)
-        return [HistGradientBoostingClassifier(**trees), make_pipeline(fill, StandardScaler(), linear)]
-    return [HistGradientBoostingRegressor(**trees), make_pipeline(fill, StandardScaler(), Ridge())]
+    learner = LogisticRegression(max_iter=200) if task == "binary" else Ridge()
+    return make_pipeline(FunctionTransformer(np.nan_to_num), StandardScaler(), learner)
+
+
+def _trees(task: str) -> Any:
+    from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+
+    kind = HistGradientBoostingClassifier if task == "binary" else HistGradientBoostingRegressor
+    return kind(max_iter=50, learning_rate=0.15, max_leaf_nodes=15, random_state=0)
 
 
 def _cross_fitted(evaluation: Evaluation, features: Floats, learner: Any) -> Floats:
@@ -59,12 +63,28 @@ def _cross_fitted(evaluation: Evaluation, features: Floats, learner: Any) -> Flo
     return scores
 
 
-def _numbers(array: Array) -> Floats:
-    """Any input as columns of numbers, NaN where not finite; of categories the frequent ones, a column each."""
-    flat = array.reshape(len(array), -1)
-    if flat.dtype.kind in "fiub":
-        values = flat.astype(np.float64)
-        return np.asarray(np.where(np.isfinite(values), np.clip(values, -1e12, 1e12), np.nan))
-    _, place, count = np.unique(flat[:, 0], return_inverse=True, return_counts=True)
-    frequent = np.argsort(-count, kind="stable")[:_CATEGORIES]
-    return np.asarray(place[:, None] == frequent[None, :], dtype=np.float64)
+def _spread(column: Array) -> Floats:
+    """Numbers as they are; of categories the frequent ones, a column each."""
+    if column.dtype.kind in "fiub":
+        return _finite(column)
+    place, order = _by_frequency(column)
+    return np.asarray(place[:, None] == order[None, :_CATEGORIES], dtype=np.float64)
+
+
+def _ranked(column: Array) -> Floats:
+    """Numbers as they are; categories by how frequent they are, one column."""
+    if column.dtype.kind in "fiub":
+        return _finite(column)
+    place, order = _by_frequency(column)
+    return np.asarray(np.argsort(order)[place], dtype=np.float64)[:, None]
+
+
+def _finite(column: Array) -> Floats:
+    values = column.astype(np.float64)
+    return np.asarray(np.where(np.isfinite(values), np.clip(values, -1e12, 1e12), np.nan))
+
+
+def _by_frequency(column: Array) -> tuple[Array, Array]:
+    """Each row's category by number, and the numbers of the categories, the most frequent first."""
+    _, place, count = np.unique(column[:, 0], return_inverse=True, return_counts=True)
+    return place, np.argsort(-count, kind="stable")
