@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 
@@ -24,20 +26,23 @@ def test_a_signal_before_the_wait_ends_it_at_once(number: int) -> None:
         stop.wait()
 
 
+ON_ANOTHER_THREAD = """
+import signal, threading
+from tidegate_serving.stop_signal import StopSignal
+
+with StopSignal() as stop:
+    stop.started()
+    thread = threading.Thread(target=lambda: signal.pthread_kill(threading.get_ident(), signal.SIGTERM))
+    threading.Timer(0.2, thread.start).start()
+    stop.wait()
+print("ended")
+"""
+
+
 def test_a_signal_on_another_thread_ends_the_wait() -> None:
-    with StopSignal() as stop:
-        stop.started()
-        waiting = threading.Event()
-
-        def kill_this_thread() -> None:
-            waiting.wait(10)
-            signal.pthread_kill(threading.get_ident(), signal.SIGTERM)
-
-        thread = threading.Thread(target=kill_this_thread)
-        thread.start()
-        waiting.set()
-        stop.wait()
-        thread.join(10)
+    command = [sys.executable, "-c", ON_ANOTHER_THREAD]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+    assert (done.returncode, done.stdout) == (0, "ended\n"), done.stderr
 
 
 def test_a_signal_during_the_start_interrupts_it_once() -> None:
@@ -55,8 +60,15 @@ def test_other_signals_do_not_end_the_wait() -> None:
         with StopSignal() as stop:
             stop.started()
             send(signal.SIGUSR1)
-            threading.Timer(0.1, send).start()
+            sent = threading.Event()
+
+            def send_later() -> None:
+                sent.set()
+                send()
+
+            threading.Timer(0.1, send_later).start()
             stop.wait()
+            assert sent.is_set()
         assert heard == [1]
     finally:
         signal.signal(signal.SIGUSR1, before)
