@@ -15,6 +15,7 @@ from typing import Protocol
 
 from tidegate_serving.contract.errors import (
     Cancelled,
+    FailedPrecondition,
     InvalidInput,
     ModelFailed,
     ResourceExhausted,
@@ -22,13 +23,14 @@ from tidegate_serving.contract.errors import (
 )
 from tidegate_serving.contract.servable import ServableId
 from tidegate_serving.lifecycle.events import EventBus
-from tidegate_serving.lifecycle.harness import BUSY, GONE, LEAVING, Stage
-from tidegate_serving.lifecycle.managed import Managed, manage
+from tidegate_serving.lifecycle.harness import BUSY, Stage
+from tidegate_serving.lifecycle.managed import Managed
 from tidegate_serving.lifecycle.memory import return_memory
 from tidegate_serving.lifecycle.policy import Action, Policy, Verb, availability_preserving
 from tidegate_serving.lifecycle.resources import ResourceTracker
 from tidegate_serving.lifecycle.retry import RetryPauses
 from tidegate_serving.lifecycle.serving_map import ServingMap
+from tidegate_serving.lifecycle.version_table import VersionTable
 from tidegate_serving.platforms.loader import Loader
 from tidegate_serving.sources.target import AspiredVersion
 
@@ -73,8 +75,7 @@ class AspiredVersionsManager:
         self._options = options or ManagerOptions()
         self._resources = ResourceTracker(self._options.memory_limit_bytes)
         self._lock = threading.Condition()
-        self._versions: dict[str, dict[int, Managed]] = {}
-        self._pending: dict[str, tuple[AspiredVersion[Loader], ...]] = {}
+        self._table = VersionTable(events.publish)
         self._dirty = False
         self._stopping = False
         self._thread: threading.Thread | None = None
@@ -93,9 +94,8 @@ class AspiredVersionsManager:
                 f"aspired versions of {name!r} are {[str(version.id) for version in versions]}: mend them"
             )
         with self._lock:
-            self._pending[name] = tuple(versions)
-            self._flush()
-            self._take_pending()
+            self._table.want(name, versions)
+            self._table.settle()
             self._wake()
 
     # What makes it so
@@ -103,12 +103,12 @@ class AspiredVersionsManager:
     def origins(self) -> dict[ServableId, object]:
         """Where each version under management came from."""
         with self._lock:
-            return {managed.id: managed.origin for managed in self._all()}
+            return {managed.id: managed.origin for managed in self._table.all()}
 
     def wanted_names(self) -> frozenset[str]:
         """Servables of which at least one version is wanted."""
         with self._lock:
-            return frozenset(managed.id.name for managed in self._all() if managed.aspired)
+            return frozenset(managed.id.name for managed in self._table.all() if managed.aspired)
 
     def start(self) -> None:
         """Ticks on a thread of its own from now on."""
@@ -120,15 +120,14 @@ class AspiredVersionsManager:
         with self._lock:
             if self._stopping:
                 return
-            self._flush()
-            self._take_pending()
-            self._retry_rested()
+            self._table.settle()
+            self._table.renew_rested(self._options.clock())
             self._act()
 
     def released(self, name: str, version: int) -> None:
         """The last request has left a retired version: it can be unloaded now."""
         with self._lock:
-            managed = self._versions.get(name, {}).get(version)
+            managed = self._table.get(name, version)
             if managed is None or managed.stage is not Stage.QUIESCING:
                 _log.warning("%s:%s was released, but it was not waiting for that", name, version)
                 return
@@ -141,11 +140,11 @@ class AspiredVersionsManager:
         with self._lock:
             self._stopping = True
             self._wake()
-            for managed in self._all():
+            for managed in self._table.all():
                 managed.aspired = False
                 if managed.stage is Stage.READY:
                     self._begin_unload(managed)
-            while any(managed.stage in BUSY for managed in self._all()):
+            while any(managed.stage in BUSY for managed in self._table.all()):
                 left = deadline - time.monotonic()
                 if left <= 0 or not self._lock.wait(left):
                     return False
@@ -166,7 +165,7 @@ class AspiredVersionsManager:
                 _log.exception("the manager failed on a tick and goes on with the next")
 
     def _until_retry(self) -> float | None:
-        due = [managed.retry_at for managed in self._all() if managed.retry_at is not None and managed.aspired]
+        due = [managed.retry_at for managed in self._table.all() if managed.retry_at is not None and managed.aspired]
         return max(0.0, min(due) - self._options.clock()) if due else None
 
     def _wake(self) -> None:
@@ -174,67 +173,23 @@ class AspiredVersionsManager:
             self._dirty = True
             self._lock.notify_all()
 
-    # Taking what is wanted
-
-    def _flush(self) -> None:
-        for name, versions in list(self._versions.items()):
-            for number, managed in list(versions.items()):
-                if managed.aspired:
-                    continue
-                if managed.stage is Stage.NEW:
-                    managed.harness.move(Stage.ERROR, Cancelled(f"{managed.id} is no longer wanted"))
-                if managed.stage in GONE:
-                    del versions[number]
-            if not versions:
-                del self._versions[name]
-
-    def _take_pending(self) -> None:
-        for name, wanted in list(self._pending.items()):
-            present = self._versions.get(name, {})
-            wanted_numbers = {version.id.version for version in wanted}
-            if any(number in wanted_numbers and managed.stage in LEAVING for number, managed in present.items()):
-                continue
-            del self._pending[name]
-            self._take(name, wanted)
-
-    def _take(self, name: str, wanted: Sequence[AspiredVersion[Loader]]) -> None:
-        """A version that was given up but has not begun to leave is simply kept; one that failed gets a new start when
-        its origin changed. (TensorFlow Serving waits for the first to leave, which the policy may never allow.)
-        """
-        present = self._versions.setdefault(name, {})
-        for managed in present.values():
-            managed.aspired = False
-        for version in wanted:
-            known = present.get(version.id.version)
-            if known is not None and not _is_new_start(known, version):
-                known.aspired = True
-            else:
-                present[version.id.version] = manage(version, self._events.publish)
-        self._flush()
-
-    def _retry_rested(self) -> None:
-        now = self._options.clock()
-        for managed in self._all():
-            if managed.retry_at is not None and managed.retry_at <= now and managed.aspired:
-                again = AspiredVersion(managed.id, managed.loader, origin=managed.origin)
-                fresh = manage(again, self._events.publish, managed.failures)
-                self._versions[managed.id.name][managed.id.version] = fresh
-
     # Acting
 
     def _act(self) -> None:
         waiting: set[str] = set()
-        while actions := [action for name in self._versions if name not in waiting if (action := self._next(name))]:
+        while actions := [action for name in self._table.names() - waiting if (action := self._next(name))]:
             for action in sorted(actions, key=lambda action: (action.verb.value, action.id)):
                 if not self._do(action):
                     waiting.add(action.id.name)
 
     def _next(self, name: str) -> Action | None:
         held = self._map.held(name)
-        return self._options.policy([managed.snapshot(held) for managed in self._versions[name].values()])
+        return self._options.policy([managed.snapshot(held) for managed in self._table.of(name)])
 
     def _do(self, action: Action) -> bool:
-        managed = self._versions[action.id.name][action.id.version]
+        managed = self._table.get(action.id.name, action.id.version)
+        if managed is None:
+            raise FailedPrecondition(f"the policy wants to {action.verb.name} {action.id}, which it was not shown")
         if action.verb is Verb.UNLOAD:
             self._begin_unload(managed)
             return True
@@ -252,7 +207,7 @@ class AspiredVersionsManager:
             self._failed(managed, error)
             return True
         if not self._resources.reserve(managed.id, size):
-            if any(other.stage in BUSY for other in self._all()):
+            if any(other.stage in BUSY for other in self._table.all()):
                 return False
             self._failed(managed, ResourceExhausted(self._no_room(managed.id, size)))
             return True
@@ -328,18 +283,11 @@ class AspiredVersionsManager:
             managed.harness.move(Stage.ERROR if outcome else Stage.DISABLED, outcome)
         self._wake()
 
-    def _all(self) -> list[Managed]:
-        return [managed for versions in self._versions.values() for managed in versions.values()]
-
     def _no_room(self, id: ServableId, size: int) -> str:
         return (
             f"insufficient memory to load {id}: it needs {size} bytes, {self._resources.used} of "
             f"{self._resources.limit} are reserved; raise memory_limit_bytes or serve fewer versions"
         )
-
-
-def _is_new_start(managed: Managed, version: AspiredVersion[Loader]) -> bool:
-    return managed.stage in GONE and managed.origin != version.origin
 
 
 def _as_ours(id: ServableId, error: BaseException) -> TidegateError:
