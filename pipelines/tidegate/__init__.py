@@ -1,10 +1,11 @@
 """The public face of Tidegate: what users need, re-exported and imported only when it is asked for (PEP 562).
 
+    import numpy as np
     import tidegate
 
     tidegate.publish(files=..., servable="flights", version=1, ...)
     with tidegate.Client("127.0.0.1:8500") as client:
-        client.predict("flights", {"distance": [719.0], ...})
+        client.predict("flights", {"distance": np.float32([719.0]), ...})
 
 Airflow operators are in `tidegate.airflow`.
 """
