@@ -12,6 +12,18 @@ from typing import Annotated
 
 import typer
 
+Repository = Annotated[
+    Path | None, typer.Option("--repository", metavar="ROOT", help="Serve the newest versions found here.")
+]
+Roots = Annotated[
+    list[Path] | None,
+    typer.Option("--root", metavar="ROOT", help="Pushes may name versions under here; may be repeated."),
+]
+TrustedKeys = Annotated[
+    list[Path] | None,
+    typer.Option("--trusted-key", metavar="FILE", help="A validator's public key; may be repeated."),
+]
+
 
 def register(app: typer.Typer) -> None:
     """Adds the command."""
@@ -20,17 +32,9 @@ def register(app: typer.Typer) -> None:
 
 def serve(
     config: Annotated[Path | None, typer.Option("--config", metavar="FILE", help="TOML with any setting.")] = None,
-    repository: Annotated[
-        Path | None, typer.Option("--repository", metavar="ROOT", help="Serve the newest versions found here.")
-    ] = None,
-    root: Annotated[
-        list[Path] | None,
-        typer.Option("--root", metavar="ROOT", help="Pushes may name versions under here; may be repeated."),
-    ] = None,
-    trusted_key: Annotated[
-        list[Path] | None,
-        typer.Option("--trusted-key", metavar="FILE", help="A validator's public key; may be repeated."),
-    ] = None,
+    repository: Repository = None,
+    root: Roots = None,
+    trusted_key: TrustedKeys = None,
     allow_unverified: Annotated[
         bool | None, typer.Option("--allow-unverified", help="Serve without a verdict. For development only.")
     ] = None,

@@ -41,7 +41,9 @@ def check(gate: VerdictAdmission | AdmitUnverified, directory: Path) -> None:
 
 
 def test_a_signed_version_comes_in(validator: Validator, directory: Path) -> None:
-    check(admission(validator), directory)
+    admitted = AdmittedDigests(None)
+    check(VerdictAdmission([validator.public], admitted), directory)
+    assert read_manifest(directory)[1] in admitted
 
 
 def test_without_a_verdict_nothing_comes_in(validator: Validator, directory: Path) -> None:
