@@ -12,24 +12,26 @@ RUST := $(shell find $(NATIVE) -name target -prune -o \( -name '*.rs' -o -name '
 PACKAGES := operators/tidegate_operators pipelines/tidegate pipelines/tidegate_pipelines serving/tidegate_serving validation/tidegate_validation
 # rustup's and Debian's cargo both live on these; tools/toolchain.sh prints the one that is new enough.
 CARGO = $$($(CURDIR)/tools/toolchain.sh cargo)
+LOCK = $$(cat .tools/uv) pip compile build/lock/pyproject.toml --group build/lock/pyproject.toml:dev --universal \
+  --python-version 3.11 --generate-hashes --no-header --no-annotate -q
 
 .PHONY: help
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-10s %s\n", $$1, $$2 }'
 
 .PHONY: setup
-setup: .venv/.ready ## install everything into .venv
+setup: .venv/.ready ## install what the demo needs into .venv; tests add every platform
 
 .PHONY: demo
 demo: setup ## three trips on the flights of 2013, for real; writes build/demo/
 	$(BIN)/tidegate demo
 
 .PHONY: test
-test: setup ## the whole test suite; writes build/test.json
+test: .venv/.whole ## the whole test suite; writes build/test.json
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python tests/run.py
 
 .PHONY: check
-check: setup ## format, lint, types, imports, stub; part of `make test`
+check: .venv/.whole ## format, lint, types, imports, stub; part of `make test`
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy $(PACKAGES) tests
@@ -46,16 +48,16 @@ format: setup ## format Python and Rust
 	cd $(NATIVE) && $(CARGO) fmt --all
 
 .PHONY: bench
-bench: setup ## measure GROUP (serving); writes build/bench.json
+bench: .venv/.whole ## measure GROUP (serving, lifecycle or gate); writes into build/
 	tools/toolchain.sh debian h2load:nghttp2-client wrk:wrk
 	$(BIN)/python -m tests.bench.$(GROUP)
 
 .PHONY: lock
-lock: .tools/uv ## renew requirements.lock from pyproject.toml
+lock: .tools/uv ## renew both locks from pyproject.toml
 	mkdir -p build/lock
 	sed '/"tidegate-native/d' pyproject.toml > build/lock/pyproject.toml
-	$$(cat .tools/uv) pip compile build/lock/pyproject.toml --group build/lock/pyproject.toml:dev --extra demo \
-	  --universal --python-version 3.11 --generate-hashes --no-header --no-annotate -q -o requirements.lock
+	$(LOCK) --extra whole --group build/lock/pyproject.toml:whole -o requirements-whole.lock
+	$(LOCK) --extra demo -c requirements-whole.lock -o requirements.lock
 
 .PHONY: protos
 protos: .venv/.packages ## make the descriptor set from the .proto files
@@ -85,4 +87,9 @@ clean: ## remove what was built, but not .venv
 
 .venv/.ready: .venv/.packages .venv/.native pyproject.toml
 	$$(cat .tools/uv) pip install -q --python .venv --no-deps -e .
+	touch $@
+
+# Every platform, for tests and measures; the demo does without.
+.venv/.whole: .venv/.ready requirements-whole.lock
+	$$(cat .tools/uv) pip install -q --python .venv -r requirements-whole.lock
 	touch $@
