@@ -1,0 +1,15 @@
+"""Takes the measures of group `gate`, all or those named on the command line, and writes `build/gate.json`.
+
+Run by `make bench GROUP=gate`; each module beside this one holds one measure or a few that share a set-up.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from tests.bench.rows import Measure, run_group
+
+MEASURES: list[tuple[str, Measure]] = []
+
+if __name__ == "__main__":
+    sys.exit(run_group("gate", MEASURES, sys.argv[1:]))

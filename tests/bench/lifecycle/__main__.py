@@ -1,0 +1,15 @@
+"""Takes the measures of group `lifecycle`, all or those named on the command line, and writes `build/lifecycle.json`.
+
+Run by `make bench GROUP=lifecycle`; each module beside this one holds one measure or a few that share a set-up.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from tests.bench.rows import Measure, run_group
+
+MEASURES: list[tuple[str, Measure]] = []
+
+if __name__ == "__main__":
+    sys.exit(run_group("lifecycle", MEASURES, sys.argv[1:]))
