@@ -29,7 +29,7 @@ def nearest(key: str, known: Iterable[str], cutoff: float = 0.5) -> str | None:
 def convert(kind: Any, values: Mapping[str, Any], where: str) -> Any:
     """A dataclass of `kind` from values by field name."""
     types_by_name = typing.get_type_hints(kind)
-    known = [field.name for field in dataclasses.fields(kind)]
+    known = [field.name for field in dataclasses.fields(kind) if field.metadata.get("config", True)]
     made: dict[str, Any] = {}
     for key, value in values.items():
         if key not in known:
@@ -56,8 +56,12 @@ def _value(kind: Any, value: Any, where: str) -> Any:
 
 
 def _optional(kind: Any, value: Any, where: str) -> Any:
-    inner = next(argument for argument in typing.get_args(kind) if argument is not type(None))
-    return None if value is None or value == "" else _value(inner, value, where)
+    inner = [argument for argument in typing.get_args(kind) if argument is not type(None)]
+    if len(inner) == len(typing.get_args(kind)):
+        if isinstance(value, tuple(inner)):
+            return value
+        raise InvalidInput(f"{where} is {value!r}: use a text, a number, true or false")
+    return None if value is None or value == "" else _value(inner[0], value, where)
 
 
 def _list(kind: Any, value: Any, where: str) -> tuple[Any, ...]:

@@ -1,0 +1,72 @@
+"""Where a config's values come from: a TOML file, `TIDEGATE_*` variables, overrides; later ones win.
+
+`config` names the keys; out come plain values by key, and for each the place that it came from.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any
+
+from tidegate_serving.config_values import nearest
+from tidegate_serving.contract.errors import InvalidInput, NotFound
+
+ENVIRONMENT_PREFIX = "TIDEGATE_"
+
+
+def layered(
+    path: Path | None, env: Mapping[str, str], overrides: Mapping[str, Any], known: Collection[str]
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """Values by key, and where each came from by dotted key (`models.flights.labels`). Overrides of None are none.
+
+    Raises NotFound for a missing file, InvalidInput for one that is not TOML or a misspelt variable.
+    """
+    values: dict[str, Any] = {}
+    origins: dict[str, str] = {}
+    from_file = {} if path is None else _read_toml(path)
+    layers = (
+        (from_file, lambda key: str(path)),
+        (_from_environment(env, known), lambda key: f"variable {ENVIRONMENT_PREFIX}{key.upper()}"),
+        ({key: value for key, value in overrides.items() if value is not None}, lambda key: "command line"),
+    )
+    for found, place in layers:
+        for key, value in found.items():
+            values[key] = value
+            origins = {known: origin for known, origin in origins.items() if not _within(known, key)}
+            origins.update(dict.fromkeys(_leaves(key, value), place(key)))
+    return values, origins
+
+
+def _within(dotted: str, key: str) -> bool:
+    return dotted == key or dotted.startswith(f"{key}.")
+
+
+def _leaves(key: str, value: Any) -> list[str]:
+    if not isinstance(value, Mapping):
+        return [key]
+    return [leaf for name, item in value.items() for leaf in _leaves(f"{key}.{name}", item)]
+
+
+def _read_toml(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise NotFound(f"config file {path} is missing: write one, or leave out --config") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InvalidInput(f"config file {path} is not TOML: {error}") from error
+
+
+def _from_environment(env: Mapping[str, str], known: Collection[str]) -> dict[str, str]:
+    """Known keys; a variable that looks like a misspelt one is refused, others belong to other programs."""
+    found: dict[str, str] = {}
+    for variable, value in env.items():
+        if not variable.startswith(ENVIRONMENT_PREFIX):
+            continue
+        key = variable.removeprefix(ENVIRONMENT_PREFIX).lower()
+        if key in known:
+            found[key] = value
+        elif near := nearest(key, known, cutoff=0.8):
+            raise InvalidInput(f"variable {variable} is unknown: did you mean {ENVIRONMENT_PREFIX}{near.upper()}?")
+    return found

@@ -1,0 +1,87 @@
+"""What one servable can be told apart from the others: where it lies, what is wanted of it, how it is batched.
+
+`config` holds one of these per model name; the file system source, the manager and the door read them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tidegate_serving.contract.errors import InvalidInput
+
+POLICIES = ("availability", "resources")
+
+
+@dataclass(frozen=True, slots=True)
+class BatchingConfig:
+    """When a batch closes and how long its queue may grow.
+
+    max_batch_rows: a batch closes at this many rows.
+    timeout_us: above zero, a batch waits this many microseconds for more rows; 0 closes it when the sockets run dry.
+    max_queued_rows: beyond this many waiting rows a request is refused with RESOURCE_EXHAUSTED.
+    concurrency: executor threads per version.
+    """
+
+    max_batch_rows: int = 1024
+    timeout_us: int = 0
+    max_queued_rows: int = 16384
+    concurrency: int = 1
+
+    def __post_init__(self) -> None:
+        at_least("max_batch_rows", self.max_batch_rows, 1)
+        at_least("timeout_us", self.timeout_us, 0)
+        at_least("max_queued_rows", self.max_queued_rows, 1)
+        at_least("concurrency", self.concurrency, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelConfig:
+    """What one servable wants differently.
+
+    path: absolute folder that holds the servable's versions (PATH/VERSION), instead of one under the repository.
+    platform: what loads version directories without a manifest; None for tensorflow.
+    versions: `latest:N`, `all`, `specific:1,4` or `none`; for servables that the file system source serves.
+    versions_always_present: instead of the engine's.
+    poll_seconds: instead of the engine's.
+    policy: what a version change prefers, instead of the engine's.
+    labels: label to version number; a label waits until its version is AVAILABLE.
+    batching: instead of the engine's defaults.
+    log_sampling_rate: instead of the engine's.
+    """
+
+    path: str | None = None
+    platform: str | None = None
+    versions: str | None = None
+    versions_always_present: bool | None = None
+    poll_seconds: float | None = None
+    policy: str | None = None
+    labels: Mapping[str, int] = field(default_factory=dict)
+    batching: BatchingConfig | None = None
+    log_sampling_rate: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.policy is not None:
+            check_policy(self.policy)
+        if self.poll_seconds is not None:
+            at_least("poll_seconds", self.poll_seconds, 0)
+        if self.log_sampling_rate is not None:
+            check_share("log_sampling_rate", self.log_sampling_rate)
+
+
+def at_least(name: str, value: float, least: float) -> None:
+    """InvalidInput for a value below the least."""
+    if value < least:
+        raise InvalidInput(f"{name} is {value}: use {least} or more")
+
+
+def check_share(name: str, value: float) -> None:
+    """InvalidInput for what is no share."""
+    if not 0 <= value <= 1:
+        raise InvalidInput(f"{name} is {value}: use a share from 0 to 1")
+
+
+def check_policy(policy: str) -> None:
+    """InvalidInput for a servable version policy that there is not."""
+    if policy not in POLICIES:
+        raise InvalidInput(f"policy is {policy!r}: use {' or '.join(POLICIES)}")
