@@ -133,6 +133,7 @@ class World:
             allowed=allowed,
             sentence="made for a test",
             gates=(),
+            denied_by=() if allowed else ("quality",),
             first=True,
             baseline=None,
             data_digest="0" * 64,

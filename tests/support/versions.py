@@ -105,6 +105,7 @@ class Validator:
             allowed=allowed,
             sentence="It is as good as the one before." if allowed else "It is worse than the one before.",
             gates=(),
+            denied_by=() if allowed else ("quality",),
             first=True,
             baseline=None,
             data_digest="0" * 64,

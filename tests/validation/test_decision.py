@@ -25,6 +25,7 @@ def test_pass_and_warn_allow_and_everything_else_denies(gate: str, outcome: Outc
     verdict = decide(SUBJECT, results(**{gate: outcome}), Policy())
     assert verdict.allowed is (outcome in (Outcome.PASS, Outcome.WARN))
     assert verdict.outcome is outcome
+    assert verdict.denied_by == (() if verdict.allowed else (gate,))
     if not verdict.allowed:
         assert verdict.sentence == f"m:3 is refused by the {gate} gate: {gate} says so"
 
@@ -34,6 +35,7 @@ def test_a_required_gate_that_did_not_run_denies(gate: str) -> None:
     verdict = decide(SUBJECT, [one for one in results() if one.gate != gate], Policy())
     assert not verdict.allowed
     assert verdict.outcome is Outcome.ERROR
+    assert verdict.denied_by == (gate,)
     assert f"the {gate} gate is required and did not run" in verdict.sentence
     lenient = Policy(required=tuple(one for one in GATES if one != gate))
     assert decide(SUBJECT, [one for one in results() if one.gate != gate], lenient).allowed
@@ -60,7 +62,7 @@ def test_the_gate_that_explains_best_gives_the_reason() -> None:
 
 
 def test_a_first_version_is_marked() -> None:
-    first = decide(Subject(SUBJECT.id, "a", None, "c"), results(), Policy())
+    first = decide(Subject(SUBJECT.id, "a" * 64, None, "c" * 64), results(), Policy())
     assert first.first
     assert first.baseline is None
     assert "as a first version" in first.sentence

@@ -64,6 +64,7 @@ def decide(subject: Subject, results: Sequence[GateResult], policy: Policy, note
         issued_at=now.isoformat(timespec="seconds"),
         expires_at=(now + timedelta(days=policy.valid_days)).isoformat(timespec="seconds"),
         notes=tuple(notes),
+        denied_by=(*(result.gate for result in denying), *missing),
     )
 
 

@@ -7,15 +7,19 @@ a whole (see `signing`), and bound to the manifest's digest, the data, the confi
 from __future__ import annotations
 
 import enum
+import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, fields
+from importlib import resources
 from typing import Any
 
 from tidegate_serving.contract.errors import Tampered
 from tidegate_serving.contract.formats import check_format
+from tidegate_serving.contract.plain_json import plain, plain_number
 from tidegate_serving.contract.servable import ServableId
 
 VERSION = "1"
+SCHEMA = "verdict.schema.json"
 
 
 class Outcome(enum.StrEnum):
@@ -33,9 +37,11 @@ class Finding:
     """One check's result in plain words, with the numbers behind them.
 
     `check` is the check's short name, `subject` what it is about (a feature, a slice, a probe); `sentence` one plain
-    sentence. `number` with `interval` is the raw distance and its confidence interval, `limit` the rule's margin,
-    `p_value` the adjusted p, `smallest_detectable` what this much data could have shown. `cause` names a diagnosis, for
-    example `{"kind": "constant factor", "factor": 1.609}`; `example` is an input or rows that show the finding.
+    sentence. `number` with `interval` is the raw distance and its confidence interval, `limit` the margin that it was
+    held against and `rule` which rule that is (`quality.margin`, say); `p_value` the adjusted p. `smallest_detectable`
+    is what this much data could have shown, set wherever the outcome is INCONCLUSIVE and something was measured, and
+    `rows_needed` how many rows would settle it. `cause` names a diagnosis, for example `{"kind": "constant factor",
+    "factor": 1.609}`; `example` is an input or rows that show the finding.
     """
 
     check: str
@@ -49,22 +55,46 @@ class Finding:
     smallest_detectable: float | None = None
     cause: Mapping[str, Any] | None = None
     example: Mapping[str, Any] | None = None
+    rule: str | None = None
+    rows_needed: int | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON."""
-        return asdict(self)
+        """As JSON. Numbers that are not finite are left out, an interval with its open end null."""
+        return {
+            "check": self.check,
+            "subject": self.subject,
+            "outcome": self.outcome.value,
+            "sentence": self.sentence,
+            "number": plain_number(self.number),
+            "interval": [plain_number(end) for end in self.interval] if self.interval is not None else None,
+            "limit": plain_number(self.limit),
+            "rule": self.rule,
+            "p_value": plain_number(self.p_value),
+            "smallest_detectable": plain_number(self.smallest_detectable),
+            "rows_needed": plain_number(self.rows_needed),
+            "cause": plain(self.cause),
+            "example": plain(self.example),
+        }
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Finding:
-        """From JSON."""
+        """From JSON; keys that a later minor version added are left aside."""
+        known = {name: value for name, value in data.items() if name in _FINDING_KEYS}
         interval = data.get("interval")
         return cls(
             **{
-                **data,
+                **known,
                 "outcome": Outcome(data["outcome"]),
-                "interval": (float(interval[0]), float(interval[1])) if interval else None,
+                "interval": (_end(interval[0], "-inf"), _end(interval[1], "inf")) if interval else None,
             }
         )
+
+
+_FINDING_KEYS = frozenset(one.name for one in fields(Finding))
+
+
+def _end(value: float | None, otherwise: str) -> float:
+    return float(otherwise if value is None else value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +135,7 @@ class Verdict:
 
     `baseline` is the manifest digest of the version it was compared with, None for a first version, which `first`
     marks. `data_digest` and `config_digest` are SHA-256 in hex of the evaluation data and of the gates' configuration.
+    `denied_by` names the gates that say no; one that is not among `gates` was required and did not run.
     """
 
     id: ServableId
@@ -121,6 +152,11 @@ class Verdict:
     issued_at: str
     expires_at: str
     notes: tuple[str, ...] = field(default=())
+    denied_by: tuple[str, ...] = field(default=())
+
+    def gate(self, name: str) -> GateResult | None:
+        """The result of one gate, None where it did not run."""
+        return next((one for one in self.gates if one.gate == name), None)
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON, with its format tag."""
@@ -131,6 +167,7 @@ class Verdict:
             "manifest_digest": self.manifest_digest,
             "outcome": self.outcome.value,
             "allowed": self.allowed,
+            "denied_by": list(self.denied_by),
             "sentence": self.sentence,
             "gates": [gate.to_dict() for gate in self.gates],
             "first": self.first,
@@ -148,6 +185,8 @@ class Verdict:
         """From JSON; Tampered, naming `where`, when a key is missing or a value is unusable."""
         check_format(data, kind="verdict", version=VERSION, where=where)
         try:
+            if (data["allowed"] is True) is bool(data["denied_by"]):
+                raise ValueError(f"it says allowed {data['allowed']!r} and denied by {data['denied_by']!r}")
             return cls(
                 id=ServableId(data["name"], int(data["version"])),
                 manifest_digest=data["manifest_digest"],
@@ -163,6 +202,14 @@ class Verdict:
                 issued_at=data["issued_at"],
                 expires_at=data["expires_at"],
                 notes=tuple(data["notes"]),
+                denied_by=tuple(data["denied_by"]),
             )
         except (KeyError, TypeError, ValueError) as error:
             raise Tampered(f"{where} is no usable verdict ({error}): run `tidegate validate` again") from error
+
+
+def verdict_schema() -> dict[str, Any]:
+    """The published JSON Schema (draft 2020-12) of a verdict's document."""
+    text = resources.files("tidegate_serving.contract").joinpath(SCHEMA).read_text(encoding="utf-8")
+    schema: dict[str, Any] = json.loads(text)
+    return schema

@@ -19,7 +19,15 @@ from tidegate_serving.contract.signing import (
 )
 from tidegate_serving.contract.verdict import Finding, GateResult, Outcome, Verdict
 
-FINDING = Finding("skew", "distance", Outcome.FAIL, "off", number=0.4, interval=(0.3, 0.5), cause={"factor": 1.609})
+FINDING = Finding(
+    "skew",
+    "distance",
+    Outcome.FAIL,
+    "off",
+    number=0.4,
+    interval=(0.3, 0.5),
+    cause={"kind": "constant factor", "factor": 1.609},
+)
 VERDICT = Verdict(
     id=ServableId("flights", 3),
     manifest_digest="ab" * 32,
@@ -28,9 +36,10 @@ VERDICT = Verdict(
     sentence="distance is off",
     gates=(GateResult("skew", Outcome.FAIL, "distance is off", (FINDING,), 0.5),),
     first=False,
-    baseline=None,
-    data_digest="d",
-    config_digest="c",
+    baseline="b" * 64,
+    data_digest="d" * 64,
+    config_digest="c" * 64,
+    denied_by=("skew",),
     tool_version="0.1.0",
     issued_at="2013-06-01T00:00:00Z",
     expires_at="2013-07-01T00:00:00Z",
