@@ -38,7 +38,8 @@ class EngineConfig:
     directories: version directories that are served as long as the engine runs.
     roots: folders under which the RPC Source may load versions.
     state_directory: where the RPC Source keeps what it was told; None forgets it at the end.
-    trusted_keys: public key files (PEM) of the validators whose verdicts count.
+    trusted_keys: whose verdicts count: public key files (PEM) of validators, or key rings as `tidegate keys` makes them.
+    override_policy: a policy file whose [[override]] rules say who may override which gate; None for nobody.
     allow_unverified: serve versions without a verdict; for development.
     allow_foreign: serve directories without a manifest, as TensorFlow Serving does; needs allow_unverified.
     allow_reload_requests: whether clients may replace the list of models (`HandleReloadConfigRequest`); None lets them
@@ -80,6 +81,7 @@ class EngineConfig:
     roots: tuple[Path, ...] = ()
     state_directory: Path | None = None
     trusted_keys: tuple[Path, ...] = ()
+    override_policy: Path | None = None
     allow_unverified: bool = False
     allow_foreign: bool = False
     allow_reload_requests: bool | None = None
