@@ -7,7 +7,7 @@ from airflow.sdk import DAG, Param
 from tidegate.airflow import CanaryOperator, PromoteOperator, ServeModelOperator, ValidateModelOperator
 
 REQUIRED = {name: Param(type="string") for name in ("directory", "held_out", "private_key")}
-PARAMS = {**REQUIRED, "training": None, "policy": None, "canary": {"pairs": 200, "within_seconds": 60}}
+PARAMS = {**REQUIRED, "training": None, "policy": None, "canary": {"pairs": 100, "within_seconds": 60}}
 FROM = {name: f"{{{{ params.{name} }}}}" for name in PARAMS if name != "canary"}
 START = datetime(2026, 1, 1, tzinfo=UTC)
 

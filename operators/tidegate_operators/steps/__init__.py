@@ -4,7 +4,6 @@ Airflow operators, Kubeflow components, the release pipeline and the command lin
 """
 
 from tidegate_operators.steps.canary import canary, require_passed
-from tidegate_operators.steps.canary_rule import CanaryResult, CanaryRule
 from tidegate_operators.steps.promote import Promoted, promote
 from tidegate_operators.steps.publish import Published, publish
 from tidegate_operators.steps.publish_files import Publication, publish_files
@@ -13,6 +12,8 @@ from tidegate_operators.steps.rollback import RolledBack, rollback
 from tidegate_operators.steps.serving_now import find_baseline, find_log, require_log, serving_directory
 from tidegate_operators.steps.skew import Skew, parse_time, require_no_skew, skew
 from tidegate_operators.steps.validate import Validated, require_allowed, validate
+from tidegate_validation.canary.judgement import CanaryResult
+from tidegate_validation.canary.rule import CanaryRule
 
 __all__ = [
     "CanaryResult",

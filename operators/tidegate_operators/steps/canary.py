@@ -13,24 +13,27 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from tidegate_operators.steps.canary_log import read_numbers
-from tidegate_operators.steps.canary_rule import CanaryNumbers, CanaryResult, CanaryRule, is_decided, judge
 from tidegate_operators.steps.wanted import Wanted, give_up, read_wanted, set_wanted
 from tidegate_serving.contract.errors import FailedPrecondition, Refused
 from tidegate_serving.contract.repository import report_directory
 from tidegate_serving.contract.servable import ServableId
 from tidegate_serving.contract.verdict import Outcome
 from tidegate_serving.control_client import ControlClient, Tee
+from tidegate_validation.canary.judgement import CanaryResult, judge
+from tidegate_validation.canary.numbers import CanaryNumbers
+from tidegate_validation.canary.rule import CanaryRule
 
 REPORT_NAME = "canary.json"
 _POLL_SECONDS = 0.5
 
 
 def canary(*, control: str, servable: str, version: int, rule: CanaryRule | None = None) -> CanaryResult:
-    """Tees traffic to a live version until `rule` can be judged, at most `rule.within_seconds`.
+    """Tees traffic to a live version until it is surely good enough or surely not, at most `rule.within_seconds`.
 
-    The result is also written as `canary.json` into the version's report directory. Whatever happens the tee is off
-    afterwards, and unless the version passed it is un-aspired. A first version, with nothing beside it, gets WARN:
-    there is no traffic to copy. FailedPrecondition where the version is not live or the engine keeps no log.
+    It may be looked at all the time: the evidence is such that looking costs no error rate. The result is also written
+    as `canary.json` into the version's report directory. Whatever happens the tee is off afterwards, and unless the
+    version passed it is un-aspired. A first version, with nothing beside it, gets WARN: there is no traffic to copy.
+    FailedPrecondition where the version is not live or the engine keeps no log.
     """
     rule = rule or CanaryRule()
     identity = ServableId(servable, version)
@@ -87,24 +90,30 @@ def _observe(
         )
     since = datetime.now(UTC)
     set_wanted(client, wanted.teeing(Tee(identity.version, rule.fraction)), f"canary of {identity}")
-    numbers = wait_for_numbers(lambda: read_numbers(Path(log_path), identity, primary, since), rule)
-    return judge(str(identity), numbers, rule)
+    return observe(
+        lambda: judge(str(identity), read_numbers(Path(log_path), identity, primary, since, rule), rule),
+        rule.within_seconds,
+    )
 
 
-def wait_for_numbers(
-    read: Callable[[], CanaryNumbers],
-    rule: CanaryRule,
+def observe(
+    look: Callable[[], CanaryResult],
+    within_seconds: float,
     clock: Callable[[], float] = time.monotonic,
     pause: Callable[[float], object] = time.sleep,
-) -> CanaryNumbers:
-    """Reads until the rule is decided or its time is over; returns the last numbers. Clock and pause in seconds."""
-    deadline = clock() + rule.within_seconds
+) -> CanaryResult:
+    """Looks until the result is decided or the time is over; returns the last one. Clock and pause in seconds.
+
+    A look at a long log takes its time, so the pauses between looks grow with it.
+    """
+    deadline = clock() + within_seconds
     while True:
-        numbers = read()
-        left = deadline - clock()
-        if is_decided(numbers, rule) or left <= 0.0:
-            return numbers
-        pause(min(_POLL_SECONDS, left))
+        began = clock()
+        result = look()
+        now = clock()
+        if result.decided or now >= deadline:
+            return result
+        pause(min(max(_POLL_SECONDS, now - began), deadline - now))
 
 
 def _write(directory: Path, result: CanaryResult) -> CanaryResult:

@@ -1,69 +1,128 @@
-"""Reads a canary's numbers from the inference log.
+"""Counts a canary's requests in the inference log.
 
-In come the log's root and the pair of versions; out go counts, differences and latencies as `CanaryNumbers`.
+In come the log's root, the pair of versions and the rule; out go counts, differences and latencies as `CanaryNumbers`.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
-from datetime import datetime
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from tidegate_operators.steps.canary_rule import CanaryNumbers
 from tidegate_serving.contract.errors import NotFound
-from tidegate_serving.contract.log_record import OUTPUT_PREFIX, RECEIVED_AT, ROLE, STATUS, Role
+from tidegate_serving.contract.log_record import OUTPUT_PREFIX, Role
 from tidegate_serving.contract.servable import ServableId
+from tidegate_validation.canary.numbers import CanaryNumbers
+from tidegate_validation.canary.rule import CanaryRule
+
+_ROWS = """
+    SELECT request_id, p.status IS NOT NULL AS paired, t.status <> 0 AS t_error, p.status <> 0 AS p_error,
+      t.status = 0 AND ({t_bad}) AS t_bad, p.status = 0 AND ({p_bad}) AS p_bad,
+      t.latency_us AS t_us, p.latency_us AS p_us, {gap} AS gap, {differs} AS differs
+    FROM (SELECT * FROM {tee} WHERE role = '{tee_role}' AND received_at >= ?) t
+    LEFT JOIN (SELECT * FROM {primary} WHERE role = '{primary_role}' AND received_at >= ?) p USING (request_id, row)
+"""
+_REQUESTS = """
+    SELECT bool_and(paired) AS paired, bool_or(t_error) AS t_error, bool_or(t_bad) AS t_bad,
+      bool_or(p_error OR p_bad) AS p_fault, max(t_us) AS t_us, max(p_us) AS p_us,
+      max(CASE WHEN NOT (t_error OR p_error OR t_bad OR p_bad) THEN gap END) AS gap,
+      bool_or(NOT (t_error OR p_error) AND differs) AS differs
+    FROM ({rows}) GROUP BY request_id
+"""
+_COUNTS = """
+    SELECT count(*), count(*) FILTER (paired),
+      count(*) FILTER (paired AND t_error AND NOT p_fault),
+      count(*) FILTER (paired AND t_bad AND NOT t_error AND NOT p_fault),
+      count(*) FILTER (paired AND p_fault AND NOT (t_error OR t_bad)),
+      count(*) FILTER (paired AND NOT t_error AND NOT p_fault AND (differs OR coalesce(gap > {tolerance}, false))),
+      count(*) FILTER (paired AND t_us > {factor} * p_us + {grace}),
+      coalesce(max(gap) FILTER (paired), 0), median(p_us) FILTER (paired), median(t_us) FILTER (paired)
+    FROM ({requests})
+"""
 
 
-def read_numbers(log_root: Path, identity: ServableId, primary: int, since: datetime) -> CanaryNumbers:
+def read_numbers(
+    log_root: Path, identity: ServableId, primary: int, since: datetime, rule: CanaryRule
+) -> CanaryNumbers:
     """What the log says by now of requests received since `since`; zeros where nothing is logged yet."""
-    from tidegate_serving.inference_log.compare import compare
-
-    found = compare(log_root, identity.name, primary, identity.version, since=since)
-    return CanaryNumbers(
-        teed=found.teed,
-        errors=found.failed,
-        compared=found.compared,
-        not_finite=_count_not_finite(log_root, identity, since),
-        max_difference=found.max_difference,
-        primary_latency_us=_or_zero(found.primary_p50_us),
-        tee_latency_us=_or_zero(found.tee_p50_us),
-    )
-
-
-def _count_not_finite(log_root: Path, identity: ServableId, since: datetime) -> int:
-    """Teed examples that were answered with a NaN or an infinity in any output, of whatever shape."""
     from tidegate_serving.inference_log.reader import connect, scan
 
     try:
-        source = scan(log_root, identity.name, identity.version)
+        sources = scan(log_root, identity.name, primary), scan(log_root, identity.name, identity.version)
     except NotFound:
-        return 0
+        return CanaryNumbers()
     with connect(log_root) as connection:
-        described = connection.execute(f"SELECT column_name, column_type FROM (DESCRIBE SELECT * FROM {source})")
-        tests = _not_finite_tests(described.fetchall())
-        if not tests:
-            return 0
-        row = connection.execute(
-            f"SELECT count(*) FROM {source} WHERE {ROLE} = ? AND {STATUS} = 0 AND {RECEIVED_AT} >= ? "
-            f"AND ({' OR '.join(tests)})",
-            [Role.TEE.value, since],
-        ).fetchone()
-    return int(row[0])
+        columns = [_outputs(connection, source) for source in sources]
+        moment = since.astimezone(UTC)
+        found = connection.execute(_query(*sources, *columns, rule), [moment, moment]).fetchone()
+    teed, compared, errors, not_finite, primary_faults, disagreements, slow, gap, primary_us, tee_us = found
+    return CanaryNumbers(
+        teed=teed,
+        compared=compared,
+        errors=errors,
+        not_finite=not_finite,
+        primary_faults=primary_faults,
+        disagreements=disagreements,
+        slow=slow,
+        max_difference=float(gap),
+        primary_latency_us=float(primary_us or 0.0),
+        tee_latency_us=float(tee_us or 0.0),
+    )
 
 
-def _not_finite_tests(columns: Sequence[tuple[Any, ...]]) -> list[str]:
+def _outputs(connection: Any, source: str) -> dict[str, str]:
+    described = connection.execute(f"SELECT column_name, column_type FROM (DESCRIBE SELECT * FROM {source})")
+    return {name: kind for name, kind in described.fetchall() if name.startswith(OUTPUT_PREFIX)}
+
+
+def _query(primary: str, tee: str, outputs: Mapping[str, str], tee_outputs: Mapping[str, str], rule: CanaryRule) -> str:
+    from tidegate_serving.inference_log.compare import is_real
+
+    both = [name for name in outputs if name in tee_outputs]
+    real = [name for name in both if is_real(outputs[name]) and is_real(tee_outputs[name])]
+    rows = _ROWS.format(
+        tee=tee,
+        primary=primary,
+        tee_role=Role.TEE.value,
+        primary_role=Role.PRIMARY.value,
+        t_bad=_any(_not_finite("t", tee_outputs)),
+        p_bad=_any(_not_finite("p", outputs)),
+        gap=f"greatest({', '.join(['0.0', *(_gap(name, outputs[name], tee_outputs[name]) for name in real)])})",
+        differs=_any([f'p."{name}" IS DISTINCT FROM t."{name}"' for name in both if name not in real]),
+    )
+    tolerance = "'Infinity'::DOUBLE" if rule.max_difference is None else repr(rule.max_difference)
+    return _COUNTS.format(
+        requests=_REQUESTS.format(rows=rows),
+        tolerance=tolerance,
+        factor=rule.latency_factor,
+        grace=rule.latency_grace_us,
+    )
+
+
+def _any(tests: Sequence[str]) -> str:
+    return " OR ".join(f"coalesce({test}, false)" for test in tests) or "false"
+
+
+def _not_finite(side: str, columns: Mapping[str, str]) -> list[str]:
+    """Tests of whether any element of any real output is a NaN or an infinity."""
     from tidegate_serving.inference_log.compare import elements, is_real
 
-    tests = []
-    for name, kind in columns:
-        if name.startswith(OUTPUT_PREFIX) and is_real(kind):
-            column = '"' + name + '"'
-            tests.append(f"len([x FOR x IN {elements(column, kind)} IF NOT isfinite(x)]) > 0")
-    return tests
+    return [
+        f"len([x FOR x IN {elements(_column(side, name), kind)} IF NOT isfinite(x)]) > 0"
+        for name, kind in columns.items()
+        if is_real(kind)
+    ]
 
 
-def _or_zero(value: float) -> float:
-    return 0.0 if math.isnan(value) else value
+def _gap(name: str, primary_kind: str, tee_kind: str) -> str:
+    """The largest difference of any element; infinite where one side has more of them."""
+    from tidegate_serving.inference_log.compare import elements
+
+    left, right = elements(_column("p", name), primary_kind), elements(_column("t", name), tee_kind)
+    largest = f"list_max([abs(x[1]::DOUBLE - x[2]::DOUBLE) FOR x IN list_zip({left}, {right})])"
+    return f"CASE WHEN len({left}) <> len({right}) THEN 'Infinity'::DOUBLE ELSE coalesce({largest}, 0.0) END"
+
+
+def _column(side: str, name: str) -> str:
+    return f'{side}."{name}"'

@@ -24,9 +24,13 @@ from tidegate_pipelines.cli.options import (
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The model's name.")]
 Version = Annotated[int, typer.Argument(metavar="VERSION", help="The version's number.")]
-Pairs = Annotated[int, typer.Option("--pairs", min=1, help="Compared answers that the canary needs.")]
+Pairs = Annotated[int, typer.Option("--pairs", min=1, help="Fewest compared answers before a promotion.")]
 Within = Annotated[float, typer.Option("--within", metavar="SECONDS", help="Time that the canary has.")]
 Fraction = Annotated[float, typer.Option("--fraction", help="Share of requests that is copied, 0 to 1.")]
+ErrorShare = Annotated[float, typer.Option("--max-error-share", help="More faults than the serving version: too many.")]
+MaxDifference = Annotated[
+    float | None, typer.Option("--max-difference", help="Answers that differ by more disagree; else they may differ.")
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -56,14 +60,17 @@ def canary(
     name: Name,
     version: Version,
     control: Control = DEFAULT_CONTROL,
-    pairs: Pairs = 200,
+    pairs: Pairs = 100,
     within: Within = 60.0,
     fraction: Fraction = 1.0,
+    max_error_share: ErrorShare = 0.01,
+    max_difference: MaxDifference = None,
 ) -> None:
     """Copy live traffic to a pushed version and judge it.
 
-    Nobody gets its answers. Errors, NaN and slowness fail it, too little traffic leaves it INCONCLUSIVE; it is then
-    taken out of the engine.
+    Nobody gets its answers. It is decided as soon as the evidence suffices: PASS or FAIL, wrong in at most one of
+    twenty canaries however often it looks. Too little traffic leaves it INCONCLUSIVE, and says how much is missing; a
+    version that did not pass is taken out of the engine.
 
     \b
     Example:
@@ -72,7 +79,13 @@ def canary(
     from tidegate_operators.steps import CanaryRule, require_passed
     from tidegate_operators.steps import canary as run
 
-    rule = CanaryRule(fraction=fraction, pairs=pairs, within_seconds=within)
+    rule = CanaryRule(
+        fraction=fraction,
+        pairs=pairs,
+        within_seconds=within,
+        max_error_share=max_error_share,
+        max_difference=max_difference,
+    )
     result = require_passed(run(control=control, servable=name, version=version, rule=rule))
     say(result.sentence, result.outcome.value)
 
@@ -99,7 +112,7 @@ def release(
     baseline: Baseline = None,
     training: Training = None,
     policy: Policy = None,
-    pairs: Pairs = 200,
+    pairs: Pairs = 100,
     within: Within = 60.0,
     fraction: Fraction = 1.0,
 ) -> None:

@@ -1,0 +1,162 @@
+"""From a canary's numbers to promote, refuse, or what is still missing; a pure function of numbers and rule.
+
+The canary step calls it at every look; nothing is lost by looking often (see `evidence`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from tidegate_serving.contract.verdict import Outcome
+from tidegate_validation.canary.evidence import Tally, against_good, against_worse, pairs_until
+from tidegate_validation.canary.numbers import CanaryNumbers
+from tidegate_validation.canary.rule import CanaryRule
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One check's evidence: `excess` is the share by which the canary is worse, `margin` what is too much.
+
+    `promote` and `refuse` are e-values against "too bad" and against "good enough", each beside the value it `needs`.
+    `more_pairs` is how many further pairs a promotion needs at this rate, None where it would never get there.
+    """
+
+    check: str
+    excess: float
+    margin: float
+    promote: float
+    promote_needs: float
+    refuse: float
+    refuse_needs: float
+    more_pairs: int | None
+
+    @property
+    def promotes(self) -> bool:
+        """Whether the canary is surely good enough here."""
+        return self.promote >= self.promote_needs
+
+    @property
+    def refuses(self) -> bool:
+        """Whether the canary is surely too bad here."""
+        return self.refuse >= self.refuse_needs
+
+
+@dataclass(frozen=True, slots=True)
+class CanaryResult:
+    """What the canary said in one sentence, the numbers behind it and each check's evidence. PASS and WARN allow."""
+
+    outcome: Outcome
+    sentence: str
+    numbers: CanaryNumbers
+    checks: tuple[Check, ...] = ()
+
+    @property
+    def allowed(self) -> bool:
+        """Whether the version may be promoted."""
+        return self.outcome in (Outcome.PASS, Outcome.WARN)
+
+    @property
+    def decided(self) -> bool:
+        """Whether more traffic need not be waited for."""
+        return self.outcome is not Outcome.INCONCLUSIVE
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON, with its format tag."""
+        return {
+            "format": "tidegate.canary/1",
+            "outcome": self.outcome.value,
+            "sentence": self.sentence,
+            **self.numbers.to_dict(),
+            "checks": [asdict(check) for check in self.checks],
+        }
+
+
+def judge(what: str, numbers: CanaryNumbers, rule: CanaryRule) -> CanaryResult:
+    """The result for the version called `what`: FAIL and PASS are sure at the rule's error rate, else INCONCLUSIVE."""
+    checks = _checks(numbers, rule)
+    bad = [check for check in checks if check.refuses]
+    if bad:
+        sentence = f"The canary {what} {_fault(bad[0].check, numbers, rule)}."
+        return CanaryResult(Outcome.FAIL, sentence, numbers, checks)
+    if numbers.compared >= rule.pairs and all(check.promotes for check in checks):
+        sentence = (
+            f"The canary {what} answered {numbers.compared} teed requests as well as the serving version, "
+            f"which is sure to {1.0 - rule.error_rate:.0%}; its answers differ by at most {numbers.max_difference:.3g}."
+        )
+        return CanaryResult(Outcome.PASS, sentence, numbers, checks)
+    return CanaryResult(Outcome.INCONCLUSIVE, f"The canary {what} {_missing(numbers, rule, checks)}.", numbers, checks)
+
+
+def _checks(numbers: CanaryNumbers, rule: CanaryRule) -> tuple[Check, ...]:
+    faults = numbers.errors + numbers.not_finite
+    alike = numbers.compared - faults - numbers.primary_faults
+    tallies = [("faults", Tally(faults, alike, numbers.primary_faults), rule.max_error_share)]
+    tallies.append(("slowness", _share(numbers.slow, numbers.compared), rule.max_slow_share))
+    if rule.disagreement_margin is not None:
+        tallies.append(("disagreement", _share(numbers.disagreements, numbers.compared), rule.disagreement_margin))
+    return tuple(_check(name, tally, margin, rule.error_rate, len(tallies)) for name, tally, margin in tallies)
+
+
+def _share(bad: int, pairs: int) -> Tally:
+    return Tally(bad, pairs - bad, 0, signed=False)
+
+
+def _check(name: str, tally: Tally, margin: float, error_rate: float, checks: int) -> Check:
+    """A promotion needs every check, so each may use the whole error rate; a refusal needs one, so they share it."""
+    promote_needs, refuse_needs = 1.0 / error_rate, checks / error_rate
+    until = pairs_until(tally, margin, math.log(promote_needs))
+    return Check(
+        check=name,
+        excess=tally.excess,
+        margin=margin,
+        promote=_bounded_exp(against_worse(tally, margin)),
+        promote_needs=promote_needs,
+        refuse=_bounded_exp(against_good(tally, margin)),
+        refuse_needs=refuse_needs,
+        more_pairs=None if until is None else until - tally.pairs,
+    )
+
+
+def _bounded_exp(log: float) -> float:
+    return math.exp(min(log, 500.0))
+
+
+def _fault(check: str, numbers: CanaryNumbers, rule: CanaryRule) -> str:
+    if check == "slowness":
+        return (
+            f"took too long for {numbers.slow} of {numbers.compared} compared requests: "
+            f"{numbers.tee_latency_us / 1000:.1f} ms in the median where the serving version "
+            f"took {numbers.primary_latency_us / 1000:.1f} ms"
+        )
+    if check == "disagreement":
+        by = f" by more than {rule.max_difference:g}" if rule.max_difference is not None else ""
+        return (
+            f"disagrees with the serving version{by} on {numbers.disagreements} of {numbers.compared} compared requests"
+            f"; a share below {rule.disagreement_margin:g} is allowed"
+        )
+    kinds = ((numbers.errors, "with an error"), (numbers.not_finite, "with NaN or infinity"))
+    words = " and ".join(f"{count} of {numbers.compared} compared requests {kind}" for count, kind in kinds if count)
+    return f"answered {words}, which the serving version answered well"
+
+
+def _missing(numbers: CanaryNumbers, rule: CanaryRule, checks: Sequence[Check]) -> str:
+    open_checks = [check for check in checks if not check.promotes]
+    if not numbers.compared:
+        return (
+            f"had no answer to compare within {rule.within_seconds:g} s ({numbers.teed} requests were teed): "
+            "send traffic to the model, or give it more time"
+        )
+    if not open_checks:
+        return f"had {numbers.compared} of at least {rule.pairs} answers compared: send more traffic or wait longer"
+    slowest = max(open_checks, key=lambda check: math.inf if check.more_pairs is None else check.more_pairs)
+    have = (
+        f"has {numbers.compared} answers compared and is not decided on {slowest.check}: "
+        f"{slowest.excess:.2%} worse than the serving version, {slowest.margin:.2%} is too much, "
+        f"evidence {slowest.promote:.3g} of {slowest.promote_needs:g}"
+    )
+    if slowest.more_pairs is None:
+        return f"{have}; at this rate no number of answers would promote it: look at its log, or wait for a refusal"
+    return f"{have}; at this rate about {slowest.more_pairs} more are needed: send more traffic or wait longer"
