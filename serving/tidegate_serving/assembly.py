@@ -5,6 +5,7 @@ The engine starts and stops what comes out of here.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -18,6 +19,7 @@ from tidegate_serving.lifecycle.manager import AspiredVersionsManager, ManagerOp
 from tidegate_serving.lifecycle.monitor import StateMonitor
 from tidegate_serving.lifecycle.policy import POLICIES
 from tidegate_serving.lifecycle.pool import ThreadPool
+from tidegate_serving.lifecycle.resources import RAM
 from tidegate_serving.lifecycle.retry import RetryPauses
 from tidegate_serving.platforms.loader import Loader
 from tidegate_serving.platforms.platform import PlatformOptions
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
     from tidegate_serving.inference_log.writer import LogWriter
 
 ADMITTED_FILE = "admitted.json"
+_THREADS_PER_PROCESSOR = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +52,11 @@ class Lifecycle:
     door: Door
     manager: AspiredVersionsManager
     pools: tuple[ThreadPool, ...]
+
+    @property
+    def load_pool(self) -> ThreadPool:
+        """Where versions load; wide until the first ones are settled."""
+        return self.pools[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,14 +73,24 @@ def make_lifecycle(config: EngineConfig) -> Lifecycle:
     events = EventBus()
     monitor = StateMonitor(events)
     door = Door(config, lambda name, version: manager.released(name, version), _writer(config))
-    pools = (ThreadPool("tidegate-load", config.load_threads), ThreadPool("tidegate-unload", 1))
-    options = ManagerOptions(
-        policy=POLICIES[config.policy],
-        retry=RetryPauses(config.retry_first_seconds, config.retry_most_seconds),
-        memory_limit_bytes=config.memory_limit_bytes,
+    first_load = config.initial_load_threads or _THREADS_PER_PROCESSOR * (os.cpu_count() or 1)
+    pools = (
+        ThreadPool("tidegate-load", max(first_load, config.load_threads)),
+        ThreadPool("tidegate-unload", config.unload_threads),
     )
-    manager = AspiredVersionsManager(door, events, pools[0], pools[1], options)
+    manager = AspiredVersionsManager(door, events, pools[0], pools[1], manager_options(config))
     return Lifecycle(events, monitor, door, manager, pools)
+
+
+def manager_options(config: EngineConfig) -> ManagerOptions:
+    """How versions follow each other, after a config; `AspiredVersionsManager.reconfigure` takes them live."""
+    chosen = {name: model.policy for name, model in config.models.items() if model.policy is not None}
+    return ManagerOptions(
+        policy=POLICIES[config.policy],
+        policies={name: POLICIES[policy] for name, policy in chosen.items()},
+        retry=RetryPauses(config.retry_first_seconds, config.retry_most_seconds),
+        memory_limits={**config.device_limits_bytes, RAM: config.memory_limit_bytes},
+    )
 
 
 def _writer(config: EngineConfig) -> LogWriter | None:

@@ -19,7 +19,7 @@ from tidegate_serving.contract.errors import InvalidInput
 
 __all__ = ["BatchingConfig", "EngineConfig", "ModelConfig"]
 NOT_A_KEY = {"config": False}
-TABLES = ("batching", "models", "platforms")
+TABLES = ("batching", "models", "platforms", "device_limits_bytes")
 Setting = str | int | float | bool
 
 
@@ -46,8 +46,11 @@ class EngineConfig:
         where grpc_address is on loopback.
     allow_pickle: load pickle files, which can run any code.
     load_threads: versions that load at the same time.
+    initial_load_threads: the same until the first versions are settled; 0 for four per processor.
     unload_threads: versions that unload at the same time.
-    memory_limit_bytes: budget for all loaded versions by estimate; 0 for none.
+    memory_limit_bytes: budget for all loaded versions by estimate, then by measured size; 0 for none.
+    device_limits_bytes: the same for other devices, by name such as "gpu:0".
+    keep_previous: keeps the version that served before loaded, so that a rollback takes effect at once.
     policy: what a version change prefers, `availability` or `resources`.
     retry_first_seconds: pause after the first failed load; it doubles with each further one.
     retry_most_seconds: the longest pause between load attempts.
@@ -87,8 +90,11 @@ class EngineConfig:
     allow_reload_requests: bool | None = None
     allow_pickle: bool = False
     load_threads: int = 2
+    initial_load_threads: int = 0
     unload_threads: int = 1
     memory_limit_bytes: int = 0
+    device_limits_bytes: Mapping[str, int] = field(default_factory=dict)
+    keep_previous: bool = False
     policy: str = "availability"
     retry_first_seconds: float = 1.0
     retry_most_seconds: float = 600.0
@@ -156,6 +162,7 @@ _AT_LEAST_ONE = (
 _AT_LEAST_ZERO = (
     "poll_seconds",
     "quiet_seconds",
+    "initial_load_threads",
     "memory_limit_bytes",
     "drain_seconds",
     "start_seconds",

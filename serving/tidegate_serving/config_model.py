@@ -48,6 +48,7 @@ class ModelConfig:
     labels: label to version number; a label waits until its version is AVAILABLE.
     batching: instead of the engine's defaults.
     log_sampling_rate: instead of the engine's.
+    keep_previous: instead of the engine's.
     """
 
     path: str | None = None
@@ -59,6 +60,7 @@ class ModelConfig:
     labels: Mapping[str, int] = field(default_factory=dict)
     batching: BatchingConfig | None = None
     log_sampling_rate: float | None = None
+    keep_previous: bool | None = None
 
     def __post_init__(self) -> None:
         if self.policy is not None:

@@ -109,7 +109,7 @@ class _Running:
         self._sources = sources = make_sources(config, parts)
         calls = ControlCalls(parts.monitor, parts.door.resolve_label)
         self._plane = plane = start_plane(config, parts.door, calls)
-        self._readiness = readiness = Readiness(parts.monitor, parts.manager.wanted_names, plane.set_ready)
+        self._readiness = readiness = Readiness(parts.monitor, parts.manager, plane.set_ready)
         readiness.start()
         parts.events.subscribe(readiness.heard)
         parts.events.subscribe(_log_change)
@@ -120,7 +120,9 @@ class _Running:
         try:
             parts.monitor.wait_for(readiness.settled, config.start_seconds, "not every version is settled")
         except DeadlinePassed as error:
-            _log.warning("the engine starts although %s", error)
+            waiting = ", ".join(readiness.unsettled()[:20])
+            _log.warning("the engine starts although %s: %s", error, waiting)
+        parts.load_pool.resize(config.load_threads)
         readiness.begin()
 
     def _listen_for_control(self, sources: Sources) -> str:

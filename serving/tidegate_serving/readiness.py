@@ -1,30 +1,44 @@
 """Whether an engine is ready to be asked: started, not draining, and every servable it started with has a live version.
 
-Woken by state changes; tells the data plane's `/v2/health/ready` on a thread of its own, so that answers never cross.
+Woken by state changes; tells the data plane's `/v2/health/ready` on a thread of its own, so that answers never cross. It
+looks only at servables that something was heard of.
 """
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from typing import Protocol
 
-from tidegate_serving.contract.servable import State, StateChange
+from tidegate_serving.contract.servable import ServableId, State, StateChange
 from tidegate_serving.lifecycle.monitor import StateMonitor
+
+_REASONS = 20
+
+
+class Wanted(Protocol):
+    """Which servables something is wanted of."""
+
+    def wanted_names(self) -> frozenset[str]:
+        """All of them."""
+
+    def is_wanted(self, name: str) -> bool:
+        """Whether one of them is."""
 
 
 class Readiness:
-    """`tell(ready, reason)` is called whenever the answer may have changed; `wanted()` names the servables that
-    something is wanted of."""
+    """`tell(ready, reason)` is called whenever the answer may have changed."""
 
-    def __init__(
-        self, monitor: StateMonitor, wanted: Callable[[], frozenset[str]], tell: Callable[[bool, str], None]
-    ) -> None:
+    def __init__(self, monitor: StateMonitor, wanted: Wanted, tell: Callable[[bool, str], None]) -> None:
         self._monitor = monitor
         self._wanted = wanted
         self._tell = tell
         self._changed = threading.Condition()
         self._dirty = True
+        self._heard: set[str] = set()
+        self._unsettled: set[ServableId] = set()
         self._initial: frozenset[str] | None = None
+        self._missing: dict[str, str] = {}
         self._draining = False
         self._thread = threading.Thread(target=self._run, name="tidegate-readiness", daemon=True)
 
@@ -33,12 +47,21 @@ class Readiness:
         self._thread.start()
 
     def settled(self) -> bool:
-        """Whether every version known so far is AVAILABLE or has ended."""
-        return all(change.state in (State.AVAILABLE, State.END) for change in self._monitor.states())
+        """Whether every version heard of so far is AVAILABLE or has ended."""
+        return not self._unsettled
+
+    def unsettled(self) -> list[str]:
+        """Versions that are on their way, with their states, in words."""
+        with self._changed:
+            found = sorted(self._unsettled)
+        states = [(id, self._monitor.state(id)) for id in found]
+        return [f"{id} is {change.state.name if change else 'unknown'}" for id, change in states]
 
     def begin(self) -> None:
         """Start is over: from now on each servable wanted now has to have a live version, as long as it is wanted."""
-        self._initial = self._wanted()
+        with self._changed:
+            self._initial = self._wanted.wanted_names()
+            self._heard |= self._initial
         self.wake()
 
     def drain(self) -> None:
@@ -50,8 +73,13 @@ class Readiness:
 
     def heard(self, change: StateChange) -> None:
         """Something changed."""
-        if change.state in (State.AVAILABLE, State.END):
-            self.wake()
+        with self._changed:
+            if change.state not in (State.AVAILABLE, State.END):
+                self._unsettled.add(change.id)
+                return
+            self._unsettled.discard(change.id)
+            self._heard.add(change.id.name)
+        self.wake()
 
     def wake(self) -> None:
         """Has the answer told anew."""
@@ -65,8 +93,17 @@ class Readiness:
             return False, "the engine is draining"
         if self._initial is None:
             return False, "the engine is starting"
-        reasons = [reason for name in sorted(self._initial & self._wanted()) if (reason := self._missing(name))]
-        return not reasons, "; ".join(reasons)
+        with self._changed:
+            heard, self._heard = (self._heard | self._missing.keys()) & self._initial, set()
+        for name in heard:
+            reason = self._reason(name) if self._wanted.is_wanted(name) else ""
+            if reason:
+                self._missing[name] = reason
+            else:
+                self._missing.pop(name, None)
+        reasons = [self._missing[name] for name in sorted(self._missing)]
+        more = [f"and {len(reasons) - _REASONS} more"] if len(reasons) > _REASONS else []
+        return not reasons, "; ".join(reasons[:_REASONS] + more)
 
     def _run(self) -> None:
         while not self._draining:
@@ -75,7 +112,7 @@ class Readiness:
                 self._dirty = False
             self._tell(*self.answer())
 
-    def _missing(self, name: str) -> str:
+    def _reason(self, name: str) -> str:
         states = self._monitor.states(name)
         if any(change.state is State.AVAILABLE for change in states):
             return ""

@@ -41,17 +41,24 @@ class FakeLoader:
     """Counts what is asked of it; fails as often as it is told, and waits at its gate where it has one."""
 
     def __init__(
-        self, id: ServableId, *, size: int = 1, failures: int = 0, gate: threading.Event | None = None
+        self,
+        id: ServableId,
+        *,
+        size: int | Mapping[str, int] = 1,
+        measured: Mapping[str, int] | None = None,
+        failures: int = 0,
+        gate: threading.Event | None = None,
     ) -> None:
         self.id = id
         self.size = size
+        self.measured = measured
         self.failures = failures
         self.gate = gate
         self.entered = threading.Event()
         self.loads = 0
         self.unloads = 0
 
-    def estimate(self) -> int:
+    def estimate(self) -> int | Mapping[str, int]:
         return self.size
 
     def load(self) -> Loaded:
@@ -62,7 +69,7 @@ class FakeLoader:
         if self.failures > 0:
             self.failures -= 1
             raise Unavailable(f"the store of {self.id} is away")
-        return Loaded(manifest_of(self.id), FakeServable())
+        return Loaded(manifest_of(self.id), FakeServable(), self.measured)
 
     def unload(self) -> None:
         self.unloads += 1

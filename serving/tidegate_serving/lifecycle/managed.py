@@ -5,20 +5,19 @@ The manager's bookkeeping; nothing else sees it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from tidegate_serving.contract.errors import TidegateError
+from tidegate_serving.contract.errors import ResourceExhausted, TidegateError
 from tidegate_serving.contract.servable import ServableId, StateChange
 from tidegate_serving.lifecycle.harness import Harness, Stage
 from tidegate_serving.lifecycle.policy import VersionSnapshot
 from tidegate_serving.platforms.loader import Loader
-from tidegate_serving.sources.target import AspiredVersion
 
 
 @dataclass(slots=True)
 class Managed:
-    """Mutable; guarded by the manager's lock."""
+    """Mutable; guarded by the manager's lock. `need` is what its load was estimated to take, by device."""
 
     harness: Harness
     loader: Loader | None
@@ -26,6 +25,7 @@ class Managed:
     aspired: bool = True
     failures: int = 0
     retry_at: float | None = None
+    need: Mapping[str, int] | None = None
 
     @property
     def id(self) -> ServableId:
@@ -37,22 +37,18 @@ class Managed:
         """Where the version stands."""
         return self.harness.stage
 
+    @property
+    def hungry(self) -> bool:
+        """Whether it failed for lack of memory, so that memory which comes free is a reason to try again."""
+        return isinstance(self.harness.error, ResourceExhausted)
+
     def snapshot(self, held: frozenset[int]) -> VersionSnapshot:
         """As a policy sees it."""
         return VersionSnapshot(self.id, self.stage, self.aspired, self.id.version in held)
 
 
-def manage(version: AspiredVersion[Loader], publish: Callable[[StateChange], None], failures: int = 0) -> Managed:
-    """Takes a version under management: new, or failed at once where it comes with an error."""
-    harness = Harness(version.id, _announcer(publish))
-    managed = Managed(harness, version.payload, version.origin, failures=failures)
-    if version.error is not None:
-        harness.move(Stage.ERROR, version.error)
-    return managed
-
-
-def _announcer(publish: Callable[[StateChange], None]) -> Callable[[Harness], None]:
-    """Publishes a change when the public state differs from the one before."""
+def announcer(publish: Callable[[StateChange], None]) -> Callable[[Harness], None]:
+    """A harness's listener that publishes a change when the public state differs from the one before."""
     last: list[object] = [None]
 
     def moved(harness: Harness) -> None:

@@ -1,7 +1,8 @@
 """The AspiredVersionsManager: makes what is loaded equal to what is wanted, one policy action after the other.
 
 Sources tell it, through the router, which versions they want; it loads and unloads them on threads of their own, puts
-ready ones into the serving map, and publishes every public state. After TensorFlow Serving's class of that name.
+ready ones into the serving map, and publishes every public state. A tick looks only at servables of which something
+changed. After TensorFlow Serving's class of that name.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -23,17 +24,18 @@ from tidegate_serving.contract.errors import (
 )
 from tidegate_serving.contract.servable import ServableId
 from tidegate_serving.lifecycle.events import EventBus
-from tidegate_serving.lifecycle.harness import BUSY, Stage
+from tidegate_serving.lifecycle.harness import Stage
 from tidegate_serving.lifecycle.managed import Managed
-from tidegate_serving.lifecycle.memory import return_memory
+from tidegate_serving.lifecycle.memory import GrowthGauge, resident_bytes, return_memory
 from tidegate_serving.lifecycle.policy import Action, Policy, Verb, availability_preserving
-from tidegate_serving.lifecycle.resources import ResourceTracker
+from tidegate_serving.lifecycle.resources import RAM, ResourceTracker, as_need
 from tidegate_serving.lifecycle.retry import RetryPauses
 from tidegate_serving.lifecycle.serving_map import ServingMap
 from tidegate_serving.lifecycle.version_table import VersionTable
-from tidegate_serving.platforms.loader import Loader
+from tidegate_serving.platforms.loader import Loaded, Loader
 from tidegate_serving.sources.target import AspiredVersion
 
+MEASURABLE_BYTES = 16 << 20
 _log = logging.getLogger(__name__)
 
 
@@ -46,12 +48,20 @@ class TaskPool(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ManagerOptions:
-    """How versions follow each other. `memory_limit_bytes` of 0 is none; `clock` gives monotonic seconds."""
+    """How versions follow each other.
+
+    policies: by servable, instead of `policy`. memory_limits: bytes by device (`ram`, `gpu:0`); 0 or absent is none.
+    pre_load: called with the id on the load thread before each load; what it raises fails the load.
+    clock: monotonic seconds. resident: this process's resident bytes.
+    """
 
     policy: Policy = availability_preserving
+    policies: Mapping[str, Policy] = field(default_factory=dict)
     retry: RetryPauses = field(default_factory=RetryPauses)
-    memory_limit_bytes: int = 0
+    memory_limits: Mapping[str, int] = field(default_factory=dict)
+    pre_load: Callable[[ServableId], None] | None = None
     clock: Callable[[], float] = time.monotonic
+    resident: Callable[[], int] = resident_bytes
 
 
 class AspiredVersionsManager:
@@ -69,13 +79,15 @@ class AspiredVersionsManager:
         options: ManagerOptions | None = None,
     ) -> None:
         self._map = serving_map
-        self._events = events
         self._load_pool = load_pool
         self._unload_pool = unload_pool
         self._options = options or ManagerOptions()
-        self._resources = ResourceTracker(self._options.memory_limit_bytes)
+        self._resources = ResourceTracker(self._options.memory_limits)
+        self._gauge = GrowthGauge(self._options.resident)
         self._lock = threading.Condition()
         self._table = VersionTable(events.publish)
+        self._waiting: set[str] = set()
+        self._room = False
         self._dirty = False
         self._stopping = False
         self._thread: threading.Thread | None = None
@@ -108,7 +120,26 @@ class AspiredVersionsManager:
     def wanted_names(self) -> frozenset[str]:
         """Servables of which at least one version is wanted."""
         with self._lock:
-            return frozenset(managed.id.name for managed in self._table.all() if managed.aspired)
+            return self._table.wanted
+
+    def is_wanted(self, name: str) -> bool:
+        """Whether at least one version of a servable is wanted."""
+        with self._lock:
+            return self._table.is_wanted(name)
+
+    def reserved(self, id: ServableId) -> Mapping[str, int]:
+        """Bytes that a version has reserved, by device: its estimate, and its measured size once it has loaded."""
+        with self._lock:
+            return dict(self._resources.reserved(id))
+
+    def reconfigure(self, options: ManagerOptions) -> None:
+        """Other policies, pauses, budgets and hook from now on; clock and gauge stay."""
+        with self._lock:
+            self._options = options
+            self._resources.set_limits(options.memory_limits)
+            self._table.renew_hungry()
+            self._table.touch_all()
+            self._finished()
 
     def start(self) -> None:
         """Ticks on a thread of its own from now on."""
@@ -140,11 +171,11 @@ class AspiredVersionsManager:
         with self._lock:
             self._stopping = True
             self._wake()
+            self._table.give_up_all()
             for managed in self._table.all():
-                managed.aspired = False
                 if managed.stage is Stage.READY:
                     self._begin_unload(managed)
-            while any(managed.stage in BUSY for managed in self._table.all()):
+            while self._table.busy:
                 left = deadline - time.monotonic()
                 if left <= 0 or not self._lock.wait(left):
                     return False
@@ -165,26 +196,40 @@ class AspiredVersionsManager:
                 _log.exception("the manager failed on a tick and goes on with the next")
 
     def _until_retry(self) -> float | None:
-        due = [managed.retry_at for managed in self._table.all() if managed.retry_at is not None and managed.aspired]
-        return max(0.0, min(due) - self._options.clock()) if due else None
+        due = self._table.next_rest()
+        return None if due is None else max(0.0, due - self._options.clock())
 
     def _wake(self) -> None:
         with self._lock:
             self._dirty = True
             self._lock.notify_all()
 
+    def _finished(self) -> None:
+        """A load or an unload has ended: there may be room for what waits."""
+        with self._lock:
+            self._room = True
+            self._wake()
+
     # Acting
 
     def _act(self) -> None:
-        waiting: set[str] = set()
-        while actions := [action for name in self._table.names() - waiting if (action := self._next(name))]:
+        names = self._table.take_touched()
+        if self._room:
+            names |= self._waiting
+            self._waiting, self._room = set(), False
+        while actions := [action for name in names if (action := self._next(name))]:
             for action in sorted(actions, key=lambda action: (action.verb.value, action.id)):
                 if not self._do(action):
-                    waiting.add(action.id.name)
+                    self._waiting.add(action.id.name)
+            names = self._table.take_touched() - self._waiting
 
     def _next(self, name: str) -> Action | None:
+        versions = self._table.of(name)
+        if not versions:
+            return None
         held = self._map.held(name)
-        return self._options.policy([managed.snapshot(held) for managed in self._table.of(name)])
+        policy = self._options.policies.get(name, self._options.policy)
+        return policy([managed.snapshot(held) for managed in versions])
 
     def _do(self, action: Action) -> bool:
         managed = self._table.get(action.id.name, action.id.version)
@@ -202,14 +247,15 @@ class AspiredVersionsManager:
             managed.harness.move(Stage.ERROR, ModelFailed(f"{managed.id} has nothing to load from"))
             return True
         try:
-            size = loader.estimate()
+            managed.need = managed.need or as_need(managed.id, loader.estimate())
         except Exception as error:
             self._failed(managed, error)
             return True
-        if not self._resources.reserve(managed.id, size):
-            if any(other.stage in BUSY for other in self._table.all()):
+        short = self._resources.reserve(managed.id, managed.need)
+        if short:
+            if self._table.busy:
                 return False
-            self._failed(managed, ResourceExhausted(self._no_room(managed.id, size)))
+            self._failed(managed, ResourceExhausted(short))
             return True
         managed.harness.move(Stage.LOAD_REQUESTED)
         managed.harness.move(Stage.LOAD_APPROVED)
@@ -221,11 +267,16 @@ class AspiredVersionsManager:
             if self._given_up(managed):
                 return
             managed.harness.move(Stage.LOADING)
+        reading = self._gauge.begin()
         try:
+            if self._options.pre_load is not None:
+                self._options.pre_load(managed.id)
             loaded = loader.load()
         except (Exception, SystemExit) as error:
+            self._gauge.end(reading)
             self._failed(managed, error)
             return
+        grown = self._gauge.end(reading)
         with self._lock:
             wanted = managed.aspired
         try:
@@ -238,10 +289,23 @@ class AspiredVersionsManager:
             return
         with self._lock:
             managed.failures = 0
+            self._correct(managed, loaded, grown)
             managed.harness.move(Stage.READY)
             if self._stopping:
                 self._begin_unload(managed)
-        self._wake()
+        self._finished()
+
+    def _correct(self, managed: Managed, loaded: Loaded, grown: int | None) -> None:
+        """The measured size replaces the estimate: what the loader says it took, else what the process grew by. Small
+        differences, and growth under half of the estimate (memory that was free already), are not worth believing."""
+        need = dict(self._resources.reserved(managed.id))
+        if loaded.measured is not None:
+            need.update(loaded.measured)
+        elif grown is not None and abs(grown - need.get(RAM, 0)) > MEASURABLE_BYTES and 2 * grown >= need.get(RAM, 0):
+            need[RAM] = grown
+        if need != self._resources.reserved(managed.id):
+            _log.info("%s takes %s bytes; it was estimated to need %s", managed.id, need, managed.need)
+            self._resources.correct(managed.id, need)
 
     def _given_up(self, managed: Managed) -> bool:
         if not managed.aspired:
@@ -253,13 +317,14 @@ class AspiredVersionsManager:
             self._resources.release(managed.id)
             managed.failures += 1
             pause = self._options.retry.pause(managed.failures)
-            managed.retry_at = self._options.clock() + pause if managed.aspired else None
             managed.harness.move(Stage.ERROR, _as_ours(managed.id, error))
+            if managed.aspired:
+                self._table.rest(managed, self._options.clock() + pause)
         if managed.aspired:
             said_all = isinstance(error, TidegateError) and error.__cause__ is None
             trace = None if said_all else error
             _log.error("%s did not load, next try in %.1f s: %s", managed.id, pause, error, exc_info=trace)
-        self._wake()
+        self._finished()
 
     def _begin_unload(self, managed: Managed) -> None:
         managed.harness.move(Stage.UNLOAD_REQUESTED)
@@ -269,6 +334,7 @@ class AspiredVersionsManager:
     def _unload(self, managed: Managed) -> None:
         with self._lock:
             managed.harness.move(Stage.UNLOADING)
+        reading = self._gauge.begin()
         try:
             if managed.loader is not None:
                 managed.loader.unload()
@@ -278,16 +344,13 @@ class AspiredVersionsManager:
         else:
             outcome = None
         return_memory()
+        self._gauge.end(reading)
         with self._lock:
-            self._resources.release(managed.id)
+            freed = self._resources.release(managed.id)
             managed.harness.move(Stage.ERROR if outcome else Stage.DISABLED, outcome)
-        self._wake()
-
-    def _no_room(self, id: ServableId, size: int) -> str:
-        return (
-            f"insufficient memory to load {id}: it needs {size} bytes, {self._resources.used} of "
-            f"{self._resources.limit} are reserved; raise memory_limit_bytes or serve fewer versions"
-        )
+            if freed:
+                self._table.renew_hungry()
+        self._finished()
 
 
 def _as_ours(id: ServableId, error: BaseException) -> TidegateError:

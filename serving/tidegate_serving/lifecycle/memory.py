@@ -1,13 +1,22 @@
-"""Gives freed memory back to the operating system after an unload, where the C library can be asked to.
+"""What memory a load took, and giving freed memory back to the operating system after an unload.
 
-The manager calls it on the unload thread; without it a process that unloads a model keeps its pages.
+The manager measures on the load thread and returns on the unload thread; without the latter a process that unloads a
+model keeps its pages.
 """
 
 from __future__ import annotations
 
 import ctypes
 import gc
+import os
 import sys
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+_STATM = Path("/proc/self/statm")
+_LIBRARY_MODULES = 20
 
 
 def return_memory() -> None:
@@ -17,3 +26,46 @@ def return_memory() -> None:
         trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
         if trim is not None:
             trim(0)
+
+
+def resident_bytes() -> int:
+    """Resident memory of this process in bytes; 0 where the system does not say."""
+    if not _STATM.exists():
+        return 0
+    return int(_STATM.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """Where things stood when a load began; `ticket` is 0 where something else was under way."""
+
+    ticket: int
+    resident: int
+    modules: int
+
+
+class GrowthGauge:
+    """How much a process grew over one load, told only where that can be said: nothing else loaded or unloaded
+    meanwhile, and no library was imported, whose size is not the model's."""
+
+    def __init__(self, resident: Callable[[], int]) -> None:
+        self._resident = resident
+        self._lock = threading.Lock()
+        self._running = 0
+        self._tickets = 0
+
+    def begin(self) -> Reading:
+        """A load or an unload begins."""
+        with self._lock:
+            self._running += 1
+            self._tickets += 1
+            return Reading(self._tickets if self._running == 1 else 0, self._resident(), len(sys.modules))
+
+    def end(self, reading: Reading) -> int | None:
+        """It has ended: bytes grown since, or None where they cannot be told."""
+        with self._lock:
+            self._running -= 1
+            alone = reading.ticket == self._tickets
+        if not alone or len(sys.modules) - reading.modules > _LIBRARY_MODULES:
+            return None
+        return self._resident() - reading.resident

@@ -1,17 +1,20 @@
 """Every version under management, and the wishes that have not been taken up yet.
 
 The manager's bookkeeping, without threads: wishes come in through the manager; which versions are new, kept, given up
-or forgotten is decided here and nowhere else.
+or forgotten is decided here and nowhere else. It knows which servables were touched since it was last asked, so that a
+tick costs in proportion to what changed and not to what there is.
 """
 
 from __future__ import annotations
 
+import heapq
+import itertools
 from collections.abc import Callable, Sequence
 
 from tidegate_serving.contract.errors import Cancelled
 from tidegate_serving.contract.servable import StateChange
-from tidegate_serving.lifecycle.harness import GONE, LEAVING, Stage
-from tidegate_serving.lifecycle.managed import Managed, manage
+from tidegate_serving.lifecycle.harness import BUSY, GONE, LEAVING, Harness, Stage
+from tidegate_serving.lifecycle.managed import Managed, announcer
 from tidegate_serving.platforms.loader import Loader
 from tidegate_serving.sources.target import AspiredVersion
 
@@ -23,10 +26,11 @@ class VersionTable:
         self._publish = publish
         self._versions: dict[str, dict[int, Managed]] = {}
         self._pending: dict[str, tuple[AspiredVersion[Loader], ...]] = {}
-
-    def names(self) -> set[str]:
-        """Servables with at least one version."""
-        return set(self._versions)
+        self._wanted: set[str] = set()
+        self._touched: set[str] = set()
+        self._busy: set[Harness] = set()
+        self._rests: list[tuple[float, int, Managed]] = []
+        self._order = itertools.count()
 
     def all(self) -> list[Managed]:
         """Every version."""
@@ -40,9 +44,40 @@ class VersionTable:
         """One version."""
         return self._versions.get(name, {}).get(version)
 
+    @property
+    def wanted(self) -> frozenset[str]:
+        """Servables of which at least one version is wanted."""
+        return frozenset(self._wanted)
+
+    def is_wanted(self, name: str) -> bool:
+        """Whether at least one version of a servable is wanted."""
+        return name in self._wanted
+
+    @property
+    def busy(self) -> bool:
+        """Whether any version is on its way in or out."""
+        return bool(self._busy)
+
     def want(self, name: str, versions: Sequence[AspiredVersion[Loader]]) -> None:
         """Only the newest wish of a name counts."""
         self._pending[name] = tuple(versions)
+        self._touched.add(name)
+
+    def give_up_all(self) -> None:
+        """Nothing is wanted any more."""
+        self._pending.clear()
+        self._wanted.clear()
+        for managed in self.all():
+            managed.aspired = False
+
+    def take_touched(self) -> set[str]:
+        """Servables of which anything changed since the last call."""
+        touched, self._touched = self._touched, set()
+        return touched
+
+    def touch_all(self) -> None:
+        """What counts has changed for every servable."""
+        self._touched |= self._versions.keys()
 
     def settle(self) -> None:
         """Forgets what is gone and takes up every wish that can be.
@@ -57,34 +92,76 @@ class VersionTable:
                 self._take(name, wanted)
         self._flush()
 
+    def rest(self, managed: Managed, until: float) -> None:
+        """A version that failed is tried again once that time has come."""
+        managed.retry_at = until
+        heapq.heappush(self._rests, (until, next(self._order), managed))
+
+    def next_rest(self) -> float | None:
+        """When the next version has rested long enough, or None."""
+        while self._rests and not self._is_resting(*self._rests[0]):
+            heapq.heappop(self._rests)
+        return self._rests[0][0] if self._rests else None
+
     def renew_rested(self, now: float) -> None:
         """Gives wanted versions that failed and have rested long enough a new start."""
-        for managed in self.all():
-            if managed.retry_at is not None and managed.retry_at <= now and managed.aspired:
-                again = AspiredVersion(managed.id, managed.loader, origin=managed.origin)
-                fresh = manage(again, self._publish, managed.failures)
-                self._versions[managed.id.name][managed.id.version] = fresh
+        while (due := self.next_rest()) is not None and due <= now:
+            self._renew(heapq.heappop(self._rests)[2])
+
+    def renew_hungry(self) -> None:
+        """Memory came free: versions that failed for lack of it need not rest any longer."""
+        for until, order, managed in list(self._rests):
+            if self._is_resting(until, order, managed) and managed.hungry:
+                self._renew(managed)
+
+    def _is_resting(self, until: float, _order: int, managed: Managed) -> bool:
+        return (
+            managed.aspired and managed.retry_at == until and self.get(managed.id.name, managed.id.version) is managed
+        )
+
+    def _renew(self, managed: Managed) -> None:
+        again = AspiredVersion(managed.id, managed.loader, origin=managed.origin)
+        self._versions[managed.id.name][managed.id.version] = self._manage(again, managed.failures)
 
     def _take(self, name: str, wanted: Sequence[AspiredVersion[Loader]]) -> None:
         """A version that was given up but has not begun to leave is simply kept; one that failed gets a new start when
         its origin changed. (TensorFlow Serving waits for the first to leave, which the policy may never allow.)
         """
+        self._touched.add(name)
+        (self._wanted.add if wanted else self._wanted.discard)(name)
         present = self._versions.setdefault(name, {})
         for managed in present.values():
             managed.aspired = False
         for version in wanted:
             known = present.get(version.id.version)
             if known is None or (known.stage in GONE and known.origin != version.origin):
-                present[version.id.version] = manage(version, self._publish)
+                present[version.id.version] = self._manage(version)
             else:
                 known.aspired = True
 
+    def _manage(self, version: AspiredVersion[Loader], failures: int = 0) -> Managed:
+        """Takes a version under management: new, or failed at once where it comes with an error."""
+        harness = Harness(version.id, self._listener(announcer(self._publish)))
+        managed = Managed(harness, version.payload, version.origin, failures=failures)
+        if version.error is not None:
+            harness.move(Stage.ERROR, version.error)
+        return managed
+
+    def _listener(self, announce: Callable[[Harness], None]) -> Callable[[Harness], None]:
+        def moved(harness: Harness) -> None:
+            self._touched.add(harness.id.name)
+            (self._busy.add if harness.stage in BUSY else self._busy.discard)(harness)
+            announce(harness)
+
+        return moved
+
     def _flush(self) -> None:
-        for name, versions in list(self._versions.items()):
+        for name in list(self._touched):
+            versions = self._versions.get(name, {})
             for number, managed in list(versions.items()):
                 if not managed.aspired and managed.stage is Stage.NEW:
                     managed.harness.move(Stage.ERROR, Cancelled(f"{managed.id} is no longer wanted"))
                 if not managed.aspired and managed.stage in GONE:
                     del versions[number]
             if not versions:
-                del self._versions[name]
+                self._versions.pop(name, None)

@@ -34,17 +34,19 @@ class Servable(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """A version that can answer: its manifest and its servable."""
+    """A version that can answer: its manifest and its servable, and, where whoever loaded it knows, the bytes that it
+    really takes, by device (`ram`, `gpu:0`)."""
 
     manifest: Manifest
     servable: Servable
+    measured: Mapping[str, int] | None = None
 
 
 class Loader(Protocol):
     """Brings one version to life and lets it die; each attempt to load calls `load` again."""
 
-    def estimate(self) -> int:
-        """Bytes of memory that the loaded version will need at most."""
+    def estimate(self) -> int | Mapping[str, int]:
+        """Bytes that the loaded version will need at most: of memory, or by device (`ram`, `gpu:0`)."""
 
     def load(self) -> Loaded:
         """Blocks until the version can answer. Raises the contract's errors."""

@@ -19,10 +19,18 @@ class Bench:
         self.events = EventBus()
         self.monitor = StateMonitor(self.events)
         self.wanted = frozenset({"a", "b"})
+        self.asked = 0
         self.told: list[tuple[bool, str]] = []
-        self.readiness = Readiness(self.monitor, lambda: self.wanted, lambda *answer: self.told.append(answer))
+        self.readiness = Readiness(self.monitor, self, lambda *answer: self.told.append(answer))
         self.events.subscribe(self.readiness.heard)
         self.readiness.start()
+
+    def wanted_names(self) -> frozenset[str]:
+        return self.wanted
+
+    def is_wanted(self, name: str) -> bool:
+        self.asked += 1
+        return name in self.wanted
 
     def enter(self, name: str, state: State, error: str = "") -> None:
         self.events.publish(StateChange(ServableId(name, 1), state, "internal" if error else "", error))
@@ -75,6 +83,27 @@ def test_draining_is_told_before_the_drain_begins(bench: Bench) -> None:
     assert bench.told[-1] == (False, "the engine is draining")
     bench.enter("a", State.AVAILABLE)
     assert bench.told[-1] == (False, "the engine is draining")
+
+
+def test_a_change_costs_what_changed_and_not_what_there_is(bench: Bench) -> None:
+    bench.wanted = frozenset(f"m{number}" for number in range(500))
+    for name in sorted(bench.wanted):
+        bench.enter(name, State.AVAILABLE)
+    bench.readiness.begin()
+    bench.expect(True, "")
+    bench.asked = 0
+    bench.enter("m7", State.END, "broken")
+    bench.expect(False, "m7:1 is END: broken")
+    bench.enter("m8", State.AVAILABLE)
+    bench.enter("m7", State.AVAILABLE)
+    bench.expect(True, "")
+    assert bench.asked <= 6
+
+
+def test_what_still_loads_is_named(bench: Bench) -> None:
+    bench.enter("a", State.AVAILABLE)
+    bench.enter("b", State.LOADING)
+    assert bench.readiness.unsettled() == ["b:1 is LOADING"]
 
 
 def test_no_thread_stays() -> None:

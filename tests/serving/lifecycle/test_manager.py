@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 from tests.support.fakes import FakeClock, FakeLoader, FakeMap, StateLog, StepPool
@@ -11,8 +12,10 @@ from tidegate_serving.contract.errors import Cancelled, InvalidInput, ModelFaile
 from tidegate_serving.contract.servable import ServableId, State
 from tidegate_serving.lifecycle.events import EventBus
 from tidegate_serving.lifecycle.manager import AspiredVersionsManager, ManagerOptions
+from tidegate_serving.lifecycle.memory import GrowthGauge
 from tidegate_serving.lifecycle.monitor import StateMonitor
-from tidegate_serving.lifecycle.policy import resource_preserving
+from tidegate_serving.lifecycle.policy import Action, VersionSnapshot, availability_preserving, resource_preserving
+from tidegate_serving.lifecycle.resources import RAM
 from tidegate_serving.lifecycle.retry import RetryPauses
 from tidegate_serving.platforms.loader import Loaded
 from tidegate_serving.sources.target import AspiredVersion
@@ -29,17 +32,12 @@ class Bench:
         self.loads, self.unloads = StepPool(), StepPool()
         self.log = StateLog()
         self.loaders: dict[int, FakeLoader] = {}
-        events = EventBus()
+        self.events = events = EventBus()
         self.monitor = StateMonitor(events)
         events.subscribe(self.log)
-        given = options or ManagerOptions()
-        self.manager = AspiredVersionsManager(
-            self.map,
-            events,
-            self.loads,
-            self.unloads,
-            ManagerOptions(given.policy, STEADY, given.memory_limit_bytes, self.clock),
-        )
+        self.resident = 0
+        given = replace(options or ManagerOptions(), retry=STEADY, clock=self.clock, resident=lambda: self.resident)
+        self.manager = AspiredVersionsManager(self.map, events, self.loads, self.unloads, given)
 
     def want(self, *numbers: int, name: str = "m", origin: object = None) -> None:
         self.manager.set_aspired_versions(name, [self.version(number, name, origin) for number in numbers])
@@ -91,7 +89,7 @@ def test_available_is_told_after_it_can_be_looked_up_and_unloading_before_it_is_
     bench = Bench()
     seen: list[tuple[str, bool]] = []
     there = ServableId("m", 1)
-    bench.manager._events.subscribe(lambda change: seen.append((change.state.name, there in bench.map.live)))
+    bench.events.subscribe(lambda change: seen.append((change.state.name, there in bench.map.live)))
     bench.want(1)
     bench.settle()
     bench.want()
@@ -161,7 +159,7 @@ def test_several_actions_in_one_tick() -> None:
 
 
 def test_memory_is_waited_for_then_used() -> None:
-    bench = Bench(ManagerOptions(policy=resource_preserving, memory_limit_bytes=10))
+    bench = Bench(ManagerOptions(policy=resource_preserving, memory_limits={RAM: 10}))
     bench.loaders = {n: FakeLoader(ServableId("m", n), size=6) for n in (1, 2)}
     bench.want(1)
     bench.settle()
@@ -173,7 +171,7 @@ def test_memory_is_waited_for_then_used() -> None:
 
 
 def test_what_never_fits_says_how_much_it_needs() -> None:
-    bench = Bench(ManagerOptions(memory_limit_bytes=10))
+    bench = Bench(ManagerOptions(memory_limits={RAM: 10}))
     bench.loaders = {1: FakeLoader(ServableId("m", 1), size=11)}
     bench.want(1)
     bench.settle()
@@ -184,7 +182,7 @@ def test_what_never_fits_says_how_much_it_needs() -> None:
 
 
 def test_a_load_waits_for_another_to_fail_before_it_gives_up_on_memory() -> None:
-    bench = Bench(ManagerOptions(memory_limit_bytes=10))
+    bench = Bench(ManagerOptions(memory_limits={RAM: 10}))
     bench.loaders = {2: FakeLoader(ServableId("m", 2), size=8, failures=1), 1: FakeLoader(ServableId("m", 1), size=8)}
     bench.want(1, 2)
     bench.manager.tick()
@@ -443,3 +441,156 @@ def test_a_refused_load_is_logged_in_a_line_and_a_models_exception_with_its_trac
     traces = {record.getMessage()[:3]: record.exc_info for record in caplog.records}
     assert traces["m:1"] is None
     assert traces["m:2"] is not None
+
+
+def test_each_servable_may_follow_a_policy_of_its_own() -> None:
+    bench = Bench(ManagerOptions(policies={"m": resource_preserving}))
+    others = {n: FakeLoader(ServableId("other", n)) for n in (1, 2)}
+
+    def want_other(number: int) -> None:
+        bench.manager.set_aspired_versions("other", [AspiredVersion(others[number].id, others[number])])
+
+    bench.want(1)
+    want_other(1)
+    bench.settle()
+    bench.want(2)
+    want_other(2)
+    bench.manager.tick()
+    assert bench.live() == ["other:1"], "m lets go first, the other keeps something that answers"
+    bench.settle()
+    assert bench.live() == ["m:2", "other:2"]
+
+
+def test_policies_change_while_it_runs() -> None:
+    bench = Bench()
+    bench.want(1)
+    bench.settle()
+    bench.manager.reconfigure(ManagerOptions(policy=resource_preserving, retry=STEADY, clock=bench.clock))
+    bench.want(2)
+    bench.manager.tick()
+    assert bench.live() == []
+
+
+def test_memory_is_reserved_on_the_device_that_a_version_names() -> None:
+    bench = Bench(ManagerOptions(memory_limits={RAM: 100, "gpu:0": 10}))
+    bench.loaders = {n: FakeLoader(ServableId("m", n), size={RAM: 5, "gpu:0": 6}) for n in (1, 2)}
+    bench.loaders[3] = FakeLoader(ServableId("m", 3), size={RAM: 5, "gpu:1": 600})
+    bench.want(1, 2, 3)
+    bench.settle()
+    assert bench.live() == ["m:2", "m:3"]
+    change = bench.monitor.state(ServableId("m", 1))
+    assert change is not None
+    assert change.error_message == (
+        "insufficient gpu:0 memory to load m:1: it needs 6 bytes, 6 of 10 are reserved; "
+        "raise device_limits_bytes or serve fewer versions"
+    )
+
+
+def test_memory_that_comes_free_is_used_at_once_and_not_after_the_pause() -> None:
+    bench = Bench(ManagerOptions(memory_limits={RAM: 10}))
+    bench.loaders = {n: FakeLoader(ServableId("m", n), size=8) for n in (1, 2)}
+    bench.want(2)
+    bench.settle()
+    bench.want(1, 2)
+    bench.settle()
+    assert bench.error(1) == "resource_exhausted"
+    bench.want(1)
+    bench.settle()
+    assert bench.live() == ["m:2"], "nothing stands in for it while the other does not fit"
+    bench.manager.reconfigure(
+        ManagerOptions(policy=resource_preserving, retry=STEADY, clock=bench.clock, memory_limits={RAM: 10})
+    )
+    bench.settle()
+    assert bench.live() == ["m:1"], "its pause was not over"
+
+
+def test_what_a_loader_measured_replaces_its_estimate() -> None:
+    bench = Bench(ManagerOptions(memory_limits={RAM: 10}))
+    bench.loaders = {n: FakeLoader(ServableId("m", n), size=6, measured={RAM: 3}) for n in (1, 2)}
+    bench.want(1)
+    bench.settle()
+    assert bench.manager.reserved(ServableId("m", 1)) == {RAM: 3}
+    bench.want(1, 2)
+    bench.settle()
+    assert bench.live() == ["m:1", "m:2"]
+
+
+@pytest.mark.parametrize(
+    ("grown", "kept"), [(500, 500), (101, 100), (70, 70), (40, 100)], ids=["more", "noise", "less", "free before"]
+)
+def test_what_the_process_grew_by_replaces_the_estimate_where_it_can_be_believed(grown: int, kept: int) -> None:
+    megabyte = 1 << 20
+    bench = Bench()
+
+    class Growing(FakeLoader):
+        def load(self) -> Loaded:
+            bench.resident += grown * megabyte
+            return super().load()
+
+    bench.loaders[1] = Growing(ServableId("m", 1), size=100 * megabyte)
+    bench.want(1)
+    bench.settle()
+    assert bench.manager.reserved(ServableId("m", 1)) == {RAM: kept * megabyte}
+
+
+def test_growth_while_two_versions_load_belongs_to_neither() -> None:
+    gauge = GrowthGauge(lambda: 0)
+    first, second = gauge.begin(), gauge.begin()
+    assert gauge.end(second) is None
+    assert gauge.end(first) is None
+    assert gauge.end(gauge.begin()) == 0
+
+
+def test_an_estimate_below_zero_is_refused() -> None:
+    bench = Bench()
+    bench.loaders[1] = FakeLoader(ServableId("m", 1), size=-1)
+    bench.want(1)
+    bench.settle()
+    assert bench.error(1) == InvalidInput.code
+
+
+def test_the_hook_is_called_before_each_load_and_may_refuse_it() -> None:
+    seen: list[str] = []
+
+    def hook(id: ServableId) -> None:
+        seen.append(str(id))
+        if id.version == 2:
+            raise InvalidInput("not this one")
+
+    bench = Bench(ManagerOptions(pre_load=hook))
+    bench.want(1, 2)
+    bench.settle()
+    assert sorted(seen) == ["m:1", "m:2"]
+    assert (bench.live(), bench.loaders[2].loads, bench.error(2)) == (["m:1"], 0, InvalidInput.code)
+
+
+def test_a_tick_looks_only_at_what_changed() -> None:
+    looked: list[str] = []
+
+    def policy(versions: Sequence[VersionSnapshot]) -> Action | None:
+        looked.append(versions[0].id.name)
+        return availability_preserving(versions)
+
+    bench = Bench(ManagerOptions(policy=policy))
+    for number in range(50):
+        loader = FakeLoader(ServableId(f"m{number}", 1))
+        bench.manager.set_aspired_versions(loader.id.name, [AspiredVersion(loader.id, loader)])
+    bench.settle()
+    looked.clear()
+    bench.want(1, name="m7", origin="again")
+    bench.settle()
+    assert set(looked) == {"m7"}
+
+
+def test_a_version_that_waits_for_memory_is_tried_when_a_load_has_failed() -> None:
+    bench = Bench(ManagerOptions(memory_limits={RAM: 10}))
+    bench.loaders = {1: FakeLoader(ServableId("m", 1), size=8, failures=1)}
+    bench.want(1)
+    other = FakeLoader(ServableId("other", 1), size=8)
+    bench.manager.set_aspired_versions("other", [AspiredVersion(other.id, other)])
+    bench.manager.tick()
+    assert (len(bench.loads.tasks), other.loads) == (1, 0)
+    bench.loads.run_all()
+    bench.manager.tick()
+    bench.loads.run_all()
+    assert other.loads == 1
