@@ -1,34 +1,14 @@
-"""What every test gets: each verdict that is written out anywhere in the suite is held against the published schema."""
+"""Fixtures that several rooms share because they are dear to make."""
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Iterator
-from typing import Any
+from pathlib import Path
 
 import pytest
-
-from tidegate_serving.contract.verdict import Verdict, verdict_schema
-
-
-@functools.cache
-def _validator() -> Any:
-    import jsonschema
-
-    schema = verdict_schema()
-    jsonschema.Draft202012Validator.check_schema(schema)
-    return jsonschema.Draft202012Validator(schema)
+from tests.support.saved_models import build
 
 
-@pytest.fixture(autouse=True, scope="session")
-def _verdicts_keep_to_their_schema() -> Iterator[None]:
-    written = Verdict.to_dict
-
-    def checked(verdict: Verdict) -> dict[str, Any]:
-        document = written(verdict)
-        _validator().validate(document)
-        return document
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Verdict, "to_dict", checked)
-        yield
+@pytest.fixture(scope="session")
+def saved_models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of SavedModels, see `tests.support.saved_models`. Read only: copy what you change."""
+    return build(tmp_path_factory.mktemp("saved_models"))

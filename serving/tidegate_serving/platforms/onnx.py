@@ -16,6 +16,7 @@ import numpy as np
 from tidegate_serving.contract.errors import InvalidInput, ModelFailed
 from tidegate_serving.contract.manifest import Manifest
 from tidegate_serving.contract.tensors import Array
+from tidegate_serving.platforms.axes import as_column, as_matrix
 from tidegate_serving.platforms.loader import Servable
 from tidegate_serving.platforms.output_rules import OutputRule, output_rules
 from tidegate_serving.platforms.platform import PlatformOptions, missing_library, model_file
@@ -120,7 +121,7 @@ def _fed(array: Array, kind: str, rank: int) -> Array:
         array = _as_text(array)
     elif array.dtype.name != _NUMPY_TYPES.get(kind):
         array = array.astype(_NUMPY_TYPES[kind], casting="same_kind")
-    return array[:, np.newaxis] if array.ndim == 1 and rank == 2 else array
+    return as_matrix(array, rank)
 
 
 def _as_text(array: Array) -> Array:
@@ -133,5 +134,4 @@ def _as_text(array: Array) -> Array:
 
 
 def _given(rule: OutputRule, result: Any, rank: int) -> Array:
-    array = rule.pick(np.asarray(result))
-    return array[:, 0] if array.ndim == 2 and array.shape[1] == 1 and rank == 1 else array
+    return as_column(rule.pick(np.asarray(result)), rank)

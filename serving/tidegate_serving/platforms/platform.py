@@ -5,20 +5,27 @@ The version loader asks a platform after it has verified every file; other packa
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from tidegate_serving.contract.errors import InvalidInput, Unsupported
 from tidegate_serving.contract.manifest import Manifest
+from tidegate_serving.platforms.discovery import Discovered
 from tidegate_serving.platforms.loader import Servable
 
 
 @dataclass(frozen=True, slots=True)
 class PlatformOptions:
-    """What the engine's operator allows: `allow_pickle` permits files that can run any code while they load."""
+    """What the engine's operator allows and wishes.
+
+    `allow_pickle` permits files that can run any code while they load. `settings` holds a table per platform, as text
+    by key; each platform's module says which keys it knows, and refuses others.
+    """
 
     allow_pickle: bool = False
+    settings: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
 
 class Platform(Protocol):
@@ -26,6 +33,22 @@ class Platform(Protocol):
 
     def load(self, directory: Path, manifest: Manifest) -> Servable:
         """A servable from verified files. Raises the contract's errors, Unsupported where a library is missing."""
+
+
+@runtime_checkable
+class Discovers(Protocol):
+    """A platform that can read signatures off a model."""
+
+    def discover(self, directory: Path, manifest: Manifest) -> Discovered:
+        """What the model says of itself; `manifest` lists its files and has no signatures yet."""
+
+
+@runtime_checkable
+class Estimates(Protocol):
+    """A platform whose models need another amount of memory than their files suggest."""
+
+    def estimate(self, directory: Path, manifest: Manifest) -> int:
+        """Bytes that the loaded version will need at most."""
 
 
 def model_file(manifest: Manifest, directory: Path, key: str, suffixes: tuple[str, ...]) -> Path:

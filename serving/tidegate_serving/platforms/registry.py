@@ -8,34 +8,48 @@ from __future__ import annotations
 
 import importlib
 import logging
+import threading
 from collections.abc import Callable, Mapping
 from importlib import metadata
 from pathlib import Path
 
-from tidegate_serving.contract.errors import Unsupported
+from tidegate_serving.contract.errors import AlreadyExists, Unsupported
 from tidegate_serving.contract.manifest import Manifest
+from tidegate_serving.contract.repository import PROFILE
+from tidegate_serving.contract.servable import check_name
+from tidegate_serving.platforms.discovery import Discovered
 from tidegate_serving.platforms.loader import Servable
-from tidegate_serving.platforms.platform import Platform, PlatformOptions
+from tidegate_serving.platforms.platform import Discovers, Estimates, Platform, PlatformOptions
 
 GROUP = "tidegate.platforms"
+SIZE_FACTOR = 1.2
 _BUILT_IN = {
     "onnx": "tidegate_serving.platforms.onnx:OnnxPlatform",
     "python": "tidegate_serving.platforms.python:PythonPlatform",
     "sklearn": "tidegate_serving.platforms.sklearn:SklearnPlatform",
+    "tensorflow": "tidegate_serving.platforms.tensorflow:TensorflowPlatform",
 }
 _log = logging.getLogger(__name__)
 
 
 class PlatformRegistry:
-    """Platforms by name, each imported when first asked for."""
+    """Platforms by name, each imported when first asked for. Others can be added while the engine runs."""
 
     def __init__(self, factories: Mapping[str, Callable[[], Platform]]) -> None:
-        self._factories = factories
+        self._factories = dict(factories)
+        self._lock = threading.Lock()
 
     @property
     def names(self) -> tuple[str, ...]:
         """All names, sorted."""
         return tuple(sorted(self._factories))
+
+    def add(self, name: str, factory: Callable[[], Platform]) -> None:
+        """Knows one platform more from now on. AlreadyExists for a name that is taken."""
+        with self._lock:
+            if name in self._factories:
+                raise AlreadyExists(f"platform {name!r} is there already: add yours under another name")
+            self._factories = {**self._factories, check_name(name): factory}
 
     def check(self, name: str) -> str:
         """The name itself, or Unsupported where no platform has it."""
@@ -45,7 +59,32 @@ class PlatformRegistry:
 
     def load(self, directory: Path, manifest: Manifest) -> Servable:
         """A servable, by the platform that the manifest names."""
-        return self._factories[self.check(manifest.platform)]().load(directory, manifest)
+        return self._platform(manifest).load(directory, manifest)
+
+    def discover(self, directory: Path, manifest: Manifest) -> Discovered:
+        """What the model says of itself. Unsupported where its platform cannot tell."""
+        platform = self._platform(manifest)
+        if not isinstance(platform, Discovers):
+            raise Unsupported(
+                f"a signature cannot be read off a model of platform {manifest.platform!r}: write one as JSON"
+            )
+        return platform.discover(directory, manifest)
+
+    def estimate(self, directory: Path, manifest: Manifest) -> int:
+        """Bytes as the platform estimates them, else 1.2 times the files without the training profile, as TensorFlow
+        Serving estimates SavedModels.
+        """
+        platform = self._platform(manifest)
+        if isinstance(platform, Estimates):
+            return platform.estimate(directory, manifest)
+        return int(SIZE_FACTOR * sum(entry.size for entry in manifest.files if not _is_profile(entry.path)))
+
+    def _platform(self, manifest: Manifest) -> Platform:
+        return self._factories[self.check(manifest.platform)]()
+
+
+def _is_profile(path: str) -> bool:
+    return path.startswith(f"{PROFILE}/")
 
 
 def installed_platforms(options: PlatformOptions) -> PlatformRegistry:

@@ -8,27 +8,28 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from tidegate_serving.contract.errors import ModelFailed, Tampered, TidegateError
 from tidegate_serving.contract.manifest import Manifest, read_manifest, verify_files
-from tidegate_serving.contract.repository import PROFILE
 from tidegate_serving.contract.servable import ServableId
 from tidegate_serving.contract.tensors import Array
+from tidegate_serving.platforms.discovery import completed
 from tidegate_serving.platforms.example import example_inputs
+from tidegate_serving.platforms.foreign import foreign_manifest, has_manifest
 from tidegate_serving.platforms.loader import Answer, Loaded, Servable
 from tidegate_serving.platforms.registry import PlatformRegistry
 from tidegate_serving.platforms.tensor_checks import check_outputs
 from tidegate_serving.sources.target import VersionPath
 
-SIZE_FACTOR = 1.2
 _log = logging.getLogger(__name__)
 
 
 class VersionLoader:
     """A `Loader` for one version directory.
 
-    `admit(manifest, digest)` raises NotAdmitted where no verdict lets the version in. The estimate is 1.2 times the
-    size of its files without the training profile, as TensorFlow Serving estimates SavedModels.
+    `admit(manifest, digest)` raises NotAdmitted where no verdict lets the version in; it is not asked about a foreign
+    path. Signatures that a manifest lacks are discovered by the platform.
     """
 
     def __init__(
@@ -41,15 +42,16 @@ class VersionLoader:
         self._loaded: Loaded | None = None
 
     def estimate(self) -> int:
-        """Bytes by the manifest's list of files."""
-        manifest, _ = read_manifest(self._path.directory)
-        sizes = [entry.size for entry in manifest.files if not entry.path.startswith(f"{PROFILE}/")]
-        return int(SIZE_FACTOR * sum(sizes))
+        """Bytes as the platform estimates them, by the manifest's list of files."""
+        manifest = self._described() if self._is_bare() else read_manifest(self._path.directory)[0]
+        return self._registry.estimate(self._path.directory, manifest)
 
     def load(self) -> Loaded:
         """Verifies, loads and warms up. Raises the contract's errors, ModelFailed for whatever the model raised."""
-        manifest = self._verified()
+        manifest = self._described() if self._is_bare() else self._verified()
         try:
+            if not manifest.signatures:
+                manifest = completed(manifest, self._registry.discover(self._path.directory, manifest))
             servable = self._registry.load(self._path.directory, manifest)
         except TidegateError:
             raise
@@ -69,8 +71,17 @@ class VersionLoader:
         if loaded is not None:
             loaded.servable.close()
 
+    def _is_bare(self) -> bool:
+        return self._path.foreign and not has_manifest(self._path.directory)
+
+    def _described(self) -> Manifest:
+        return foreign_manifest(self._id, self._path.platform, self._path.directory)
+
     def _verified(self) -> Manifest:
         manifest, digest = read_manifest(self._path.directory)
+        if self._path.foreign:
+            verify_files(manifest, self._path.directory)
+            return replace(manifest, id=self._id)
         if manifest.id != self._id:
             raise Tampered(f"{self._path.directory} holds {manifest.id}, not {self._id}: publish the version again")
         if digest != self._path.manifest_digest:

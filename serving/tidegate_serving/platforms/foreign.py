@@ -1,0 +1,40 @@
+"""Version directories that nobody published: a manifest made in memory from the files that lie there.
+
+The version loader asks where the engine's operator allows foreign directories; signatures are left for the platform to
+discover. A directory that does carry a manifest is never described here, but verified.
+"""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, datetime
+from pathlib import Path
+
+from tidegate_serving.contract.errors import NotFound
+from tidegate_serving.contract.manifest import FILE_NAME, FileEntry, Manifest
+from tidegate_serving.contract.servable import ServableId
+
+
+def has_manifest(directory: Path) -> bool:
+    """Whether somebody published this version."""
+    return (directory / FILE_NAME).exists()
+
+
+def foreign_manifest(id: ServableId, platform: str, directory: Path) -> Manifest:
+    """What the directory holds now, links followed, without hashes and signatures. NotFound where it is empty."""
+    entries = tuple(
+        FileEntry(path.relative_to(directory).as_posix(), path.stat().st_size, "") for path in _files(directory)
+    )
+    if not entries:
+        raise NotFound(f"{directory} holds no files: put the model of {id} there")
+    made_at = datetime.fromtimestamp(directory.stat().st_mtime, tz=UTC)
+    return Manifest(id, platform, {}, entries, made_at.isoformat(timespec="seconds"))
+
+
+def _files(directory: Path) -> list[Path]:
+    return sorted(
+        path
+        for folder, _, names in os.walk(directory, followlinks=True)
+        for path in (Path(folder, name) for name in names)
+        if path.is_file()
+    )

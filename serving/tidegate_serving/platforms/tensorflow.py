@@ -1,0 +1,127 @@
+"""TensorFlow SavedModels with all their signatures, run in a session per version as TensorFlow Serving runs them.
+
+Settings of the engine for this platform: `intra_op_threads`, `inter_op_threads` (0: TensorFlow decides),
+`memory_growth`, `memory_fraction` (of a GPU), `tags` (of the meta graph, separated by commas; default `serve`),
+`session_config` (a ConfigProto as text). A signature of the manifest may leave out outputs; the manifest's event time
+is dropped where the graph lacks it; a column of shape [-1] becomes [-1, 1] where the graph wants that, and back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tidegate_serving.contract.errors import InvalidInput
+from tidegate_serving.contract.manifest import Manifest
+from tidegate_serving.contract.signature import Signature
+from tidegate_serving.contract.tensors import Array
+from tidegate_serving.platforms.axes import as_column, as_matrix
+from tidegate_serving.platforms.discovery import Discovered
+from tidegate_serving.platforms.loader import Servable
+from tidegate_serving.platforms.platform import PlatformOptions
+from tidegate_serving.platforms.saved_model_file import read_meta_graph
+from tidegate_serving.platforms.settings import Settings
+from tidegate_serving.platforms.tensorflow_session import error_of_op, import_tensorflow, open_session
+from tidegate_serving.platforms.tensorflow_signatures import discovered_signatures, signature_of
+
+NAME = "tensorflow"
+KEYS = ("intra_op_threads", "inter_op_threads", "memory_growth", "memory_fraction", "session_config", "tags")
+
+
+class TensorflowPlatform:
+    """Loads a SavedModel into a session."""
+
+    def __init__(self, options: PlatformOptions) -> None:
+        self._settings = Settings(NAME, options.settings.get(NAME, {}), KEYS)
+
+    def discover(self, directory: Path, manifest: Manifest) -> Discovered:
+        """The SignatureDefs of the SavedModel, read without TensorFlow."""
+        return discovered_signatures(read_meta_graph(directory, self._tags()).signature_def)
+
+    def load(self, directory: Path, manifest: Manifest) -> Servable:
+        """A session whose SignatureDefs are held against the manifest's signatures before anybody asks it."""
+        definitions = read_meta_graph(directory, self._tags()).signature_def
+        wanted = {name: _definition(manifest, name, definitions) for name in manifest.signatures}
+        session = open_session(directory, self._tags(), self._settings)
+        calls = {}
+        for name, definition in wanted.items():
+            calls[name] = _Call.make(session, manifest.signatures[name], definition)
+        return TensorflowServable(session, calls)
+
+    def _tags(self) -> frozenset[str]:
+        return frozenset(tag for part in self._settings.text("tags", "serve").split(",") if (tag := part.strip()))
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """One signature as a prepared run: feeds by name with their rank, outputs by name with theirs."""
+
+    run: Any
+    feeds: tuple[tuple[str, int], ...]
+    outputs: tuple[tuple[str, int], ...]
+
+    @classmethod
+    def make(cls, session: Any, signature: Signature, definition: Any) -> _Call:
+        feeds = sorted(definition.inputs)
+        fetches = [spec.name for spec in signature.outputs]
+        run = session.make_callable(
+            [definition.outputs[name].name for name in fetches], [definition.inputs[name].name for name in feeds]
+        )
+        ranks = [len(definition.inputs[name].tensor_shape.dim) for name in feeds]
+        return cls(
+            run,
+            tuple(zip(feeds, ranks, strict=True)),
+            tuple((spec.name, len(spec.shape)) for spec in signature.outputs),
+        )
+
+
+class TensorflowServable:
+    """Runs the graph once per batch; TensorFlow gives up the GIL meanwhile."""
+
+    def __init__(self, session: Any, calls: Mapping[str, _Call]) -> None:
+        self._session = session
+        self._calls = dict(calls)
+        self._op_error = import_tensorflow().errors.OpError
+
+    def predict(self, signature: str, inputs: Mapping[str, Array]) -> Mapping[str, Any]:
+        """The signature's outputs. What an op raises comes with TensorFlow's message and code."""
+        call = self._calls[signature]
+        try:
+            results = call.run(*(as_matrix(inputs[name], rank) for name, rank in call.feeds))
+        except self._op_error as error:
+            raise error_of_op(error) from error
+        return {name: as_column(result, rank) for (name, rank), result in zip(call.outputs, results, strict=True)}
+
+    def close(self) -> None:
+        """Frees variables, tables and threads of the session."""
+        self._calls = {}
+        self._session.close()
+
+
+def _definition(manifest: Manifest, name: str, definitions: Mapping[str, Any]) -> Any:
+    """The SignatureDef behind a signature of the manifest. InvalidInput where the two do not fit."""
+    if name not in definitions:
+        raise InvalidInput(
+            f"the SavedModel of {manifest.id} has no signature {name!r}: it has {', '.join(definitions)}"
+        )
+    definition, signature = definitions[name], manifest.signatures[name]
+    model = signature_of(definition)
+    dtypes = {spec.name: spec.dtype for spec in model.inputs}
+    missing = sorted(set(dtypes) - set(signature.input_names))
+    if missing:
+        raise InvalidInput(f"signature {name!r} of the SavedModel wants input {missing[0]!r}, which its manifest lacks")
+    for spec in signature.inputs:
+        if spec.name not in dtypes:
+            if spec.name != manifest.event_time:
+                raise InvalidInput(
+                    f"signature {name!r} of the SavedModel has no input {spec.name!r}: mend the manifest"
+                )
+        elif spec.dtype != dtypes[spec.name]:
+            raise InvalidInput(f"input {spec.name!r} of the SavedModel is {dtypes[spec.name]}, not {spec.dtype}")
+    outputs = {spec.name for spec in model.outputs}
+    unknown = [spec.name for spec in signature.outputs if spec.name not in outputs]
+    if unknown:
+        raise InvalidInput(f"signature {name!r} of the SavedModel has no output {unknown[0]!r}: mend the manifest")
+    return definition

@@ -1,0 +1,59 @@
+"""TensorFlow's SignatureDefs as the contract's signatures; what the contract cannot express is refused one by one.
+
+The tensorflow platform hands in the signature map of a meta graph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tidegate_serving.contract.errors import TidegateError, Unsupported
+from tidegate_serving.contract.signature import PREDICT, Signature, TensorSpec
+from tidegate_serving.platforms.discovery import Discovered
+from tidegate_serving.tensor_proto import dtype_of
+
+INIT_OP = "__saved_model_init_op"
+TRAIN_OP = "__saved_model_train_op"
+_REF = 100
+
+
+def discovered_signatures(signature_defs: Mapping[str, Any]) -> Discovered:
+    """Every signature that can be served, with TensorFlow's method name, and the others with the reason."""
+    found: dict[str, Signature] = {}
+    refused: dict[str, str] = {}
+    for name in sorted(signature_defs):
+        if name in (INIT_OP, TRAIN_OP):
+            continue
+        try:
+            found[name] = signature_of(signature_defs[name])
+        except TidegateError as error:
+            refused[name] = error.message
+    return Discovered(found, refused=refused)
+
+
+def signature_of(definition: Any) -> Signature:
+    """One SignatureDef; tensors in the order of their names. Unsupported for what has no batch on axis 0."""
+    return Signature(
+        tuple(_spec("input", name, definition.inputs[name]) for name in sorted(definition.inputs)),
+        tuple(_spec("output", name, definition.outputs[name]) for name in sorted(definition.outputs)),
+        definition.method_name or PREDICT,
+    )
+
+
+def data_type(info: Any) -> int:
+    """The number of a tensor's `DataType`; that of a reference is the one it refers to."""
+    return int(info.dtype) - _REF if info.dtype > _REF else int(info.dtype)
+
+
+def _spec(role: str, name: str, info: Any) -> TensorSpec:
+    if info.WhichOneof("encoding") != "name":
+        raise Unsupported(f"{role} {name!r} is no dense tensor: export a signature of dense tensors")
+    if not info.HasField("tensor_shape") or info.tensor_shape.unknown_rank:
+        raise Unsupported(f"{role} {name!r} has an unknown rank: export the signature with a shape, such as [None, 4]")
+    shape = tuple(int(dim.size) for dim in info.tensor_shape.dim)
+    if not shape:
+        raise Unsupported(f"{role} {name!r} is a scalar: every tensor needs the batch on axis 0")
+    if shape[0] != -1:
+        raise Unsupported(f"{role} {name!r} has shape {list(shape)}: its first axis must be the batch, of any size")
+    return TensorSpec(name, dtype_of(data_type(info)), shape)
