@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import sys
 
+from tests.bench.gate import canary
 from tests.bench.rows import Measure, run_group
 
-MEASURES: list[tuple[str, Measure]] = []
+MEASURES: list[tuple[str, Measure]] = [("canary", canary.measure)]
 
 if __name__ == "__main__":
     sys.exit(run_group("gate", MEASURES, sys.argv[1:]))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from tidegate_serving.contract.verdict import Outcome
@@ -18,20 +18,15 @@ from tidegate_validation.canary.rule import CanaryRule
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One check's evidence: `excess` is the share by which the canary is worse, `margin` what is too much.
-
-    `promote` and `refuse` are e-values against "too bad" and against "good enough", each beside the value it `needs`.
-    `more_pairs` is how many further pairs a promotion needs at this rate, None where it would never get there.
-    """
+    """One check's evidence: e-values against "too bad" and against "good enough", each beside the value it needs."""
 
     check: str
-    excess: float
+    tally: Tally
     margin: float
     promote: float
     promote_needs: float
     refuse: float
     refuse_needs: float
-    more_pairs: int | None
 
     @property
     def promotes(self) -> bool:
@@ -42,6 +37,25 @@ class Check:
     def refuses(self) -> bool:
         """Whether the canary is surely too bad here."""
         return self.refuse >= self.refuse_needs
+
+    @property
+    def more_pairs(self) -> int | None:
+        """How many further pairs a promotion needs at this rate, None where it would never get there."""
+        until = pairs_until(self.tally, self.margin, math.log(self.promote_needs))
+        return None if until is None else until - self.tally.pairs
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON; `excess` is the share by which the canary is worse, `margin` what is too much."""
+        return {
+            "check": self.check,
+            "excess": self.tally.excess,
+            "margin": self.margin,
+            "promote": self.promote,
+            "promote_needs": self.promote_needs,
+            "refuse": self.refuse,
+            "refuse_needs": self.refuse_needs,
+            "more_pairs": self.more_pairs,
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,24 +84,25 @@ class CanaryResult:
             "outcome": self.outcome.value,
             "sentence": self.sentence,
             **self.numbers.to_dict(),
-            "checks": [asdict(check) for check in self.checks],
+            "checks": [check.to_dict() for check in self.checks],
         }
 
 
 def judge(what: str, numbers: CanaryNumbers, rule: CanaryRule) -> CanaryResult:
     """The result for the version called `what`: FAIL and PASS are sure at the rule's error rate, else INCONCLUSIVE."""
+    outcome, checks = decide(numbers, rule)
+    words = {Outcome.FAIL: _fault, Outcome.PASS: _praise, Outcome.INCONCLUSIVE: _missing}[outcome]
+    return CanaryResult(outcome, f"The canary {what} {words(numbers, rule, checks)}.", numbers, checks)
+
+
+def decide(numbers: CanaryNumbers, rule: CanaryRule) -> tuple[Outcome, tuple[Check, ...]]:
+    """The outcome alone, with each check's evidence."""
     checks = _checks(numbers, rule)
-    bad = [check for check in checks if check.refuses]
-    if bad:
-        sentence = f"The canary {what} {_fault(bad[0].check, numbers, rule)}."
-        return CanaryResult(Outcome.FAIL, sentence, numbers, checks)
+    if any(check.refuses for check in checks):
+        return Outcome.FAIL, checks
     if numbers.compared >= rule.pairs and all(check.promotes for check in checks):
-        sentence = (
-            f"The canary {what} answered {numbers.compared} teed requests as well as the serving version, "
-            f"which is sure to {1.0 - rule.error_rate:.0%}; its answers differ by at most {numbers.max_difference:.3g}."
-        )
-        return CanaryResult(Outcome.PASS, sentence, numbers, checks)
-    return CanaryResult(Outcome.INCONCLUSIVE, f"The canary {what} {_missing(numbers, rule, checks)}.", numbers, checks)
+        return Outcome.PASS, checks
+    return Outcome.INCONCLUSIVE, checks
 
 
 def _checks(numbers: CanaryNumbers, rule: CanaryRule) -> tuple[Check, ...]:
@@ -107,16 +122,14 @@ def _share(bad: int, pairs: int) -> Tally:
 def _check(name: str, tally: Tally, margin: float, error_rate: float, checks: int) -> Check:
     """A promotion needs every check, so each may use the whole error rate; a refusal needs one, so they share it."""
     promote_needs, refuse_needs = 1.0 / error_rate, checks / error_rate
-    until = pairs_until(tally, margin, math.log(promote_needs))
     return Check(
         check=name,
-        excess=tally.excess,
+        tally=tally,
         margin=margin,
         promote=_bounded_exp(against_worse(tally, margin)),
         promote_needs=promote_needs,
         refuse=_bounded_exp(against_good(tally, margin)),
         refuse_needs=refuse_needs,
-        more_pairs=None if until is None else until - tally.pairs,
     )
 
 
@@ -124,7 +137,15 @@ def _bounded_exp(log: float) -> float:
     return math.exp(min(log, 500.0))
 
 
-def _fault(check: str, numbers: CanaryNumbers, rule: CanaryRule) -> str:
+def _praise(numbers: CanaryNumbers, rule: CanaryRule, checks: Sequence[Check]) -> str:
+    return (
+        f"answered {numbers.compared} teed requests as well as the serving version, "
+        f"which is sure to {1.0 - rule.error_rate:.0%}; its answers differ by at most {numbers.max_difference:.3g}"
+    )
+
+
+def _fault(numbers: CanaryNumbers, rule: CanaryRule, checks: Sequence[Check]) -> str:
+    check = next(check.check for check in checks if check.refuses)
     if check == "slowness":
         return (
             f"took too long for {numbers.slow} of {numbers.compared} compared requests: "
@@ -151,12 +172,16 @@ def _missing(numbers: CanaryNumbers, rule: CanaryRule, checks: Sequence[Check]) 
         )
     if not open_checks:
         return f"had {numbers.compared} of at least {rule.pairs} answers compared: send more traffic or wait longer"
-    slowest = max(open_checks, key=lambda check: math.inf if check.more_pairs is None else check.more_pairs)
+    more, slowest = max(((_or_infinity(check.more_pairs), check) for check in open_checks), key=lambda pair: pair[0])
     have = (
         f"has {numbers.compared} answers compared and is not decided on {slowest.check}: "
-        f"{slowest.excess:.2%} worse than the serving version, {slowest.margin:.2%} is too much, "
+        f"{slowest.tally.excess:.2%} worse than the serving version, {slowest.margin:.2%} is too much, "
         f"evidence {slowest.promote:.3g} of {slowest.promote_needs:g}"
     )
-    if slowest.more_pairs is None:
+    if math.isinf(more):
         return f"{have}; at this rate no number of answers would promote it: look at its log, or wait for a refusal"
-    return f"{have}; at this rate about {slowest.more_pairs} more are needed: send more traffic or wait longer"
+    return f"{have}; at this rate about {more:.0f} more are needed: send more traffic or wait longer"
+
+
+def _or_infinity(pairs: int | None) -> float:
+    return math.inf if pairs is None else float(pairs)
