@@ -13,7 +13,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from tidegate_serving.assembly import Lifecycle, Sources, make_lifecycle, make_sources
+from tidegate_serving.assembly import Lifecycle, make_lifecycle
+from tidegate_serving.assembly_sources import Sources, make_sources
 from tidegate_serving.config import EngineConfig
 from tidegate_serving.contract.errors import DeadlinePassed, FailedPrecondition, InvalidInput
 from tidegate_serving.contract.servable import ServableId, State, StateChange
@@ -21,6 +22,7 @@ from tidegate_serving.engine_status import StatusReport
 from tidegate_serving.readiness import Readiness
 from tidegate_serving.requests.control_calls import ControlCalls
 from tidegate_serving.requests.running_plane import RunningPlane, start_plane
+from tidegate_serving.served_names import ServedNames
 from tidegate_serving.sources.rpc_server import RpcServer
 from tidegate_serving.sources.status import EngineStatus
 
@@ -109,7 +111,8 @@ class _Running:
         self._sources = sources = make_sources(config, parts)
         calls = ControlCalls(parts.monitor, parts.door.resolve_label)
         self._plane = plane = start_plane(config, parts.door, calls)
-        self._readiness = readiness = Readiness(parts.monitor, parts.manager, plane.set_ready)
+        names = ServedNames(parts.manager, sources.files, sources.problems)
+        self._readiness = readiness = Readiness(parts.monitor, names, plane.set_ready)
         readiness.start()
         parts.events.subscribe(readiness.heard)
         parts.events.subscribe(_log_change)
@@ -118,9 +121,13 @@ class _Running:
             source.start()
         self.addresses = EngineAddresses(plane.grpc_address, plane.rest_address, self._listen_for_control(sources))
         try:
-            parts.monitor.wait_for(readiness.settled, config.start_seconds, "not every version is settled")
+            parts.monitor.wait_for(
+                lambda: not sources.files.waiting() and readiness.settled(),
+                config.start_seconds,
+                "not every version is settled",
+            )
         except DeadlinePassed as error:
-            waiting = ", ".join(readiness.unsettled()[:20])
+            waiting = ", ".join([*readiness.unsettled(), *sorted(sources.files.waiting())][:20])
             _log.warning("the engine starts although %s: %s", error, waiting)
         parts.load_pool.resize(config.load_threads)
         readiness.begin()

@@ -1,7 +1,7 @@
 """Whether an engine is ready to be asked: started, not draining, and every servable it started with has a live version.
 
-Woken by state changes; tells the data plane's `/v2/health/ready` on a thread of its own, so that answers never cross. It
-looks only at servables that something was heard of.
+Woken by state changes; tells the data plane's `/v2/health/ready` on a thread of its own, so that answers never cross.
+It looks only at servables that something was heard of.
 """
 
 from __future__ import annotations
@@ -24,6 +24,9 @@ class Wanted(Protocol):
 
     def is_wanted(self, name: str) -> bool:
         """Whether one of them is."""
+
+    def why(self, name: str) -> str:
+        """Why one of them has no version at all."""
 
 
 class Readiness:
@@ -54,8 +57,8 @@ class Readiness:
         """Versions that are on their way, with their states, in words."""
         with self._changed:
             found = sorted(self._unsettled)
-        states = [(id, self._monitor.state(id)) for id in found]
-        return [f"{id} is {change.state.name if change else 'unknown'}" for id, change in states]
+        changes = [self._monitor.state(version) for version in found]
+        return [f"{change.id} is {change.state.name}" for change in changes if change is not None]
 
     def begin(self) -> None:
         """Start is over: from now on each servable wanted now has to have a live version, as long as it is wanted."""
@@ -116,5 +119,7 @@ class Readiness:
         states = self._monitor.states(name)
         if any(change.state is State.AVAILABLE for change in states):
             return ""
+        if not states:
+            return self._wanted.why(name)
         newest = states[0]
         return f"{newest.id} is {newest.state.name}{': ' if newest.error_message else ''}{newest.error_message}"

@@ -51,6 +51,11 @@ class PlatformRegistry:
                 raise AlreadyExists(f"platform {name!r} is there already: add yours under another name")
             self._factories = {**self._factories, check_name(name): factory}
 
+    def take_over(self, other: PlatformRegistry) -> None:
+        """Makes platforms as another registry does, from now on; what was added here stays."""
+        with self._lock:
+            self._factories = {**self._factories, **other._factories}
+
     def check(self, name: str) -> str:
         """The name itself, or Unsupported where no platform has it."""
         if name not in self._factories:

@@ -1,152 +1,238 @@
-"""The file system source: looks at a model repository again and again and wants what lies there complete and admitted.
+"""The file system source: watches base paths and wants what lies there complete and admitted.
 
-Reads ROOT/NAME/VERSION/manifest.json; tells its target per servable, each polled on its own: one that cannot be read
-keeps what it last wanted and holds up no other.
+Base paths are named one by one (PATH/VERSION) or discovered under a repository (ROOT/NAME/VERSION). Each servable is
+looked at on its own and told to the target on its own: one that cannot be read keeps what it last wanted.
 """
 
 from __future__ import annotations
 
 import logging
+import os
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tidegate_serving.contract.errors import InvalidInput, NotFound, TidegateError
-from tidegate_serving.contract.manifest import FILE_NAME, read_manifest
-from tidegate_serving.contract.servable import MAX_VERSION, ServableId, check_name
+from tidegate_serving.contract.errors import NotFound, TidegateError, Unavailable
+from tidegate_serving.contract.servable import check_name
 from tidegate_serving.sources.admission import Admission
 from tidegate_serving.sources.owners import Owners
-from tidegate_serving.sources.target import AspiredVersion, Target, VersionPath
-from tidegate_serving.sources.version_policy import VersionPolicy
+from tidegate_serving.sources.polling import Poller
+from tidegate_serving.sources.problems import SourceProblems
+from tidegate_serving.sources.target import Target, VersionPath
+from tidegate_serving.sources.watched import PathVersion, Watched, WatchOptions
 
 NAME = "file system source"
+FIRST_LOOK_SECONDS = 10.0
+_ROOT = ""
 _log = logging.getLogger(__name__)
-_PathVersion = AspiredVersion[VersionPath]
 
 
 @dataclass(frozen=True, slots=True)
-class RepositoryOptions:
-    """Where to look, how often (seconds, 0 for once), and which versions; `policies` by servable name."""
+class FileSystemOptions:
+    """What to watch: `paths` by servable name, and whatever appears under `root`; both may be there.
 
-    root: Path
-    poll_seconds: float = 1.0
-    policy: VersionPolicy = field(default_factory=VersionPolicy)
-    policies: Mapping[str, VersionPolicy] = field(default_factory=dict)
+    `watch` is for every servable that `overrides` does not name.
+    """
+
+    root: Path | None = None
+    paths: Mapping[str, Path] = field(default_factory=dict)
+    watch: WatchOptions = field(default_factory=WatchOptions)
+    overrides: Mapping[str, WatchOptions] = field(default_factory=dict)
+
+    def of(self, name: str) -> WatchOptions:
+        """What counts for one servable."""
+        return self.overrides.get(name, self.watch)
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What a source works with besides its target: who admits, who owns which name, where problems are told."""
+
+    admission: Admission
+    owners: Owners = field(default_factory=Owners)
+    problems: SourceProblems = field(default_factory=SourceProblems)
 
 
 class FileSystemSource:
-    """A `Source` over a model repository; a version is complete when its manifest is there."""
+    """A `Source` over folders. A version is complete when its manifest is there, or when it was quiet for long enough.
 
-    def __init__(
-        self, options: RepositoryOptions, target: Target[VersionPath], admission: Admission, owners: Owners
-    ) -> None:
+    A servable whose folder vanished keeps its versions, because a mount may have been lost; one whose folder is empty
+    gives them up.
+    """
+
+    def __init__(self, options: FileSystemOptions, target: Target[VersionPath], around: Surroundings) -> None:
         self._options = options
         self._target = target
-        self._admission = admission
-        self._owners = owners
-        self._known: set[str] = set()
-        self._complaints: dict[str, str] = {}
-        self._stop = threading.Event()
-        self._thread: threading.Thread | None = None
+        self._around = around
+        self._lock = threading.Lock()
+        self._watched: dict[str, Watched] = {}
+        self._poller = Poller(self._look)
+        self._stopped = False
 
     def start(self) -> None:
-        """Polls once, then on a thread of its own. NotFound where the repository is missing at the start."""
-        if not self._options.root.is_dir():
-            raise NotFound(f"model repository {self._options.root} is no folder: create it, or mend the path")
-        self.poll()
-        if self._options.poll_seconds > 0:
-            self._thread = threading.Thread(target=self._run, name="tidegate-file-system-source", daemon=True)
-            self._thread.start()
+        """Looks at everything once, for at most 10 seconds, and then again and again.
+
+        NotFound where the repository is missing at the start.
+        """
+        root = self._options.root
+        if root is not None and not root.is_dir():
+            raise NotFound(f"model repository {root} is no folder: create it, or mend the path")
+        self._arrange()
+        if root is not None:
+            self._look(_ROOT)
+        self._poller.start()
+        self._first_look()
 
     def stop(self) -> None:
-        """Ends polling."""
-        self._stop.set()
-        if self._thread is not None:
-            self._thread.join()
+        """Says nothing more."""
+        self._stopped = True
+        self._poller.stop()
 
     def poll(self) -> None:
-        """Looks at every servable once."""
-        try:
-            names = self._names()
-        except OSError as error:
-            self._complain("", f"repository {self._options.root} cannot be listed, what it last held is kept: {error}")
-            return
-        if not names and self._known:
-            self._complain("", f"repository {self._options.root} is suddenly empty, what it last held is kept")
-            return
-        self._settle("")
-        for name in sorted(names | self._known):
-            self._guarded(name, self._poll_servable)
+        """Looks at every servable once, on this thread."""
+        self._arrange()
+        if self._options.root is not None:
+            self._look(_ROOT)
+        for name in sorted(self._names()):
+            self._look(name)
 
-    def _run(self) -> None:
-        while not self._stop.wait(self._options.poll_seconds):
-            try:
-                self.poll()
-            except Exception:
-                _log.exception("a poll of %s failed, the next one tries again", self._options.root)
+    def update(self, options: FileSystemOptions, admission: Admission) -> None:
+        """Watches other things from now on: what is no longer named is given up, what is new is looked at at once."""
+        with self._lock:
+            before, self._options = self._options, options
+            self._around = Surroundings(admission, self._around.owners, self._around.problems)
+            if before.root != options.root:
+                gone = set(self._watched) - options.paths.keys()
+            else:
+                gone = {name for name in before.paths if name not in options.paths}
+            moved = {name for name, path in options.paths.items() if self._lies_elsewhere(name, path)}
+            leaving = [self._watched.pop(name) for name in gone | moved if name in self._watched]
+        for watched in leaving:
+            self._give_up(watched, for_good=watched.name in gone)
+        self._arrange({watched.name for watched in leaving if watched.known and watched.name in moved})
+        self._first_look()
 
-    def _names(self) -> set[str]:
-        names = set()
-        for child in self._options.root.iterdir():
-            if not child.name.startswith(".") and child.is_dir():
-                names.add(child.name)
-        return names
+    def configured(self) -> frozenset[str]:
+        """Servables that are named one by one."""
+        return frozenset(self._options.paths)
 
-    def _guarded(self, name: str, poll: Callable[[str], None]) -> None:
-        try:
-            poll(name)
-        except (OSError, TidegateError) as error:
-            self._complain(name, f"servable {name!r} cannot be read, what it last had is kept: {error}")
-        else:
-            self._settle(name)
+    def waiting(self) -> frozenset[str]:
+        """Servables of which nothing is wanted yet, because a directory is not yet known to be complete."""
+        with self._lock:
+            watched = list(self._watched.values())
+        return frozenset(one.name for one in watched if one.waiting)
 
-    def _poll_servable(self, name: str) -> None:
-        folder = self._options.root / check_name(name)
-        directories = _version_directories(folder) if folder.is_dir() else {}
-        found = {number: self._look(ServableId(name, number), path) for number, path in directories.items()}
-        complete = {number: version for number, version in found.items() if version is not None}
-        policy = self._options.policies.get(name, self._options.policy)
-        wanted = policy.choose(complete, lambda number: complete[number].error is None)
-        if not wanted and name not in self._known:
-            return
-        self._owners.claim(name, NAME)
-        self._known.add(name)
-        self._target.set_aspired_versions(name, [complete[number] for number in wanted])
-        if not wanted:
-            self._known.discard(name)
-            self._owners.release(name, NAME)
+    def _names(self) -> list[str]:
+        with self._lock:
+            return list(self._watched)
 
-    def _look(self, id: ServableId, directory: Path) -> _PathVersion | None:
-        """The version, wanted or with what stands in its way; None where it is not complete."""
-        try:
-            manifest, digest = read_manifest(directory)
-            if manifest.id != id:
-                raise InvalidInput(f"{directory / FILE_NAME} is for {manifest.id}: publish it under its own name")
-            self._admission.check(directory, manifest, digest)
-        except NotFound:
+    def _lies_elsewhere(self, name: str, path: Path) -> bool:
+        watched = self._watched.get(name)
+        return watched is not None and watched.path != path
+
+    def _arrange(self, wanted: Collection[str] = ()) -> None:
+        """Watches what the options name; whatever was watched before hears of its new options. Something is `wanted`
+        already of servables that were watched elsewhere.
+        """
+        with self._lock:
+            options, admission = self._options, self._around.admission
+            known = list(self._watched.values())
+            for name, path in options.paths.items():
+                if name not in self._watched:
+                    self._watched[name] = Watched(name, path, options.of(name), admission)
+                    self._watched[name].known = name in wanted
+        for watched in known:
+            watched.retell(options.of(watched.name), admission)
+
+    def _first_look(self) -> None:
+        names = {*self._names(), *((_ROOT,) if self._options.root is not None else ())}
+        self._poller.add(names)
+        if not self._poller.wait_idle(names, FIRST_LOOK_SECONDS):
+            _log.warning("not every base path could be looked at within %g s, the others go ahead", FIRST_LOOK_SECONDS)
+
+    def _look(self, key: str) -> float | None:
+        """One look at a servable, or at the root for new ones; in how many seconds to come again."""
+        if key == _ROOT:
+            self._guarded(_ROOT, self._discover)
+            return self._options.watch.poll_seconds or None
+        with self._lock:
+            watched = self._watched.get(key)
+        if watched is None:
             return None
+        self._guarded(key, lambda: self._tell(watched, watched.look()))
+        watched.waiting = not watched.known and watched.wait_left() is not None
+        return watched.pause()
+
+    def _guarded(self, name: str, look: Callable[[], None]) -> None:
+        """Whatever goes wrong is this servable's problem and nobody else's."""
+        problems = self._around.problems
+        try:
+            look()
         except TidegateError as error:
-            return AspiredVersion(id, None, error)
-        return AspiredVersion(id, VersionPath(directory, digest, manifest.platform))
+            problems.report(name, NAME, error)
+        except OSError as error:
+            what = f"base path of servable {name!r}" if name else f"repository {self._options.root}"
+            problems.report(name, NAME, Unavailable(f"{what} cannot be read, what it last had is kept: {error}"))
+        else:
+            problems.settle(name, NAME)
 
-    def _complain(self, name: str, text: str) -> None:
-        """Warns once, and again when the reason changes."""
-        if self._complaints.get(name) != text:
-            self._complaints[name] = text
-            _log.warning("%s", text)
+    def _discover(self) -> None:
+        root = self._options.root
+        if root is None:
+            return
+        with os.scandir(root) as entries:
+            names = {entry.name for entry in entries if not entry.name.startswith(".") and entry.is_dir()}
+        with self._lock:
+            taken = self._watched.keys() | self._options.paths.keys()
+            found = {name: root / name for name in names - taken}
+            options, admission = self._options, self._around.admission
+            for name, path in found.items():
+                self._watched[name] = Watched(name, path, options.of(name), admission)
+            lost = [name for name, one in self._watched.items() if name not in names and self._is_forgotten(one)]
+            for name in lost:
+                del self._watched[name]
+        for name in lost:
+            self._around.problems.settle(name, NAME)
+        self._poller.add(found)
+        if not names and any(self._watched):
+            raise NotFound(f"repository {root} is suddenly empty, what it last held is kept: is a mount lost?")
 
-    def _settle(self, name: str) -> None:
-        if self._complaints.pop(name, None) is not None:
-            _log.info("%s can be read again", f"servable {name!r}" if name else f"repository {self._options.root}")
+    def _is_forgotten(self, watched: Watched) -> bool:
+        """A folder that came and went without ever holding a version."""
+        return not watched.known and watched.name not in self._options.paths
 
+    def _tell(self, watched: Watched, versions: list[PathVersion]) -> None:
+        name = check_name(watched.name)
+        with watched.turn:
+            if self._stopped or watched.gone or not (versions or self._may_give_up(watched)):
+                return
+            self._around.owners.claim(name, NAME)
+            self._target.set_aspired_versions(name, versions)
+            watched.known = bool(versions)
+            if not versions:
+                self._around.owners.release(name, NAME)
 
-def _version_directories(folder: Path) -> dict[int, Path]:
-    """Directories with a number for a name; `001` is version 1, and of two that mean the same the plainer counts."""
-    found: dict[int, Path] = {}
-    for child in sorted(folder.iterdir(), key=lambda child: (len(child.name), child.name), reverse=True):
-        if child.name.isascii() and child.name.isdigit() and child.is_dir() and int(child.name) <= MAX_VERSION:
-            if int(child.name) in found:
-                _log.warning("%s and %s are the same version", found[int(child.name)], child)
-            found[int(child.name)] = child
-    return found
+    def _may_give_up(self, watched: Watched) -> bool:
+        """Whether nothing is wanted any more; raises what is to be said where that is not to be."""
+        if watched.known and watched.options.always_present:
+            raise NotFound(
+                f"no version of servable {watched.name!r} is left under {watched.path}, what it last had is kept "
+                "(versions_always_present): put a version there, or take the servable out of the config"
+            )
+        if not watched.known and watched.name in self._options.paths and watched.wait_left() is None:
+            if watched.options.policy.specific == frozenset():
+                return False
+            raise NotFound(
+                f"no complete version of servable {watched.name!r} found under base path {watched.path}: put one in "
+                f"a folder that is called by its number, such as {watched.path / '1'}"
+            )
+        return watched.known
+
+    def _give_up(self, watched: Watched, for_good: bool) -> None:
+        with watched.turn:
+            watched.gone = True
+            if watched.known and for_good and not self._stopped:
+                self._target.set_aspired_versions(watched.name, [])
+                self._around.owners.release(watched.name, NAME)
+        self._around.problems.settle(watched.name, NAME)

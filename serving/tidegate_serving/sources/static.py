@@ -1,11 +1,11 @@
 """A source that says once what it wants: for embedding programs and for tests.
 
-Takes version directories in its constructor; speaks to its target when started.
+Takes version directories in its constructor; speaks to its target when started, and again when it is told others.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tidegate_serving.contract.manifest import read_manifest
@@ -13,26 +13,40 @@ from tidegate_serving.sources.owners import Owners
 from tidegate_serving.sources.target import AspiredVersion, Target, VersionPath
 
 NAME = "static source"
+StaticWish = Mapping[str, Sequence[AspiredVersion[VersionPath]]]
+
+
+def read_static(directories: Sequence[Path]) -> StaticWish:
+    """What some version directories mean together, by servable name. Raises NotFound where a manifest is missing."""
+    wanted: dict[str, list[AspiredVersion[VersionPath]]] = {}
+    for directory in directories:
+        manifest, digest = read_manifest(directory)
+        path = VersionPath(directory, digest, manifest.platform)
+        wanted.setdefault(manifest.id.name, []).append(AspiredVersion(manifest.id, path))
+    return wanted
 
 
 class StaticSource:
     """Wants the versions in some directories; their manifests say what they are."""
 
-    def __init__(self, directories: Sequence[Path], target: Target[VersionPath], owners: Owners) -> None:
-        self._directories = tuple(directories)
+    def __init__(self, wanted: StaticWish, target: Target[VersionPath], owners: Owners) -> None:
+        self._wanted = wanted
         self._target = target
         self._owners = owners
 
     def start(self) -> None:
-        """Reads every manifest and speaks once per servable name. Raises NotFound where a manifest is missing."""
-        wanted: dict[str, list[AspiredVersion[VersionPath]]] = {}
-        for directory in self._directories:
-            manifest, digest = read_manifest(directory)
-            path = VersionPath(directory, digest, manifest.platform)
-            wanted.setdefault(manifest.id.name, []).append(AspiredVersion(manifest.id, path))
-        for name, versions in wanted.items():
+        """Speaks once per servable name."""
+        for name, versions in self._wanted.items():
             self._owners.claim(name, NAME)
             self._target.set_aspired_versions(name, versions)
+
+    def update(self, wanted: StaticWish) -> None:
+        """Wants something else from now on."""
+        before, self._wanted = self._wanted, wanted
+        for name in before.keys() - wanted.keys():
+            self._target.set_aspired_versions(name, [])
+            self._owners.release(name, NAME)
+        self.start()
 
     def stop(self) -> None:
         """It has said all it had to say."""

@@ -1,39 +1,48 @@
-"""Which of the versions that lie in a repository a servable wants: `latest:N`, `all` or `specific:1,4`.
+"""Which of the versions that lie in a repository a servable wants: `latest:N`, `all`, `specific:1,4` or `none`.
 
-The file system source parses one per servable and asks it at each poll.
+The file system source parses one per servable and asks it at each look.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import TypeVar
 
 from tidegate_serving.contract.errors import InvalidInput
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class VersionPolicy:
-    """`latest` counts the newest usable versions, 0 for no limit; `specific` names versions instead."""
+    """`latest` counts the newest usable versions, 0 for no limit; `specific`, where set, names versions instead."""
 
     latest: int = 1
-    specific: frozenset[int] = frozenset()
+    specific: frozenset[int] | None = None
 
-    def choose(self, present: Iterable[int], usable: Callable[[int], bool]) -> list[int]:
+    def choose(self, present: Iterable[int], look: Callable[[int], T | None], usable: Callable[[T], bool]) -> list[T]:
         """Wanted versions, newest first: what the policy takes of the usable ones, and unusable ones that are newer.
 
-        The unusable ones are wanted too, so that their errors can be seen; they never displace a usable one.
+        `look` gives a version, or None for one that does not count yet; it is called only as far down as needed. The
+        unusable ones are wanted too, so that their errors can be seen; they never displace a usable one.
         """
-        ordered = sorted(present, reverse=True)
-        if self.specific:
-            return [version for version in ordered if version in self.specific]
-        chosen: list[int] = []
+        chosen: list[T] = []
         taken = 0
-        for version in ordered:
-            if self.latest and taken == self.latest:
+        for number in sorted(present, reverse=True):
+            if self.specific is not None and number not in self.specific:
+                continue
+            if self.specific is None and self.latest and taken == self.latest:
                 break
-            chosen.append(version)
-            taken += usable(version)
+            version = look(number)
+            if version is not None:
+                chosen.append(version)
+                taken += usable(version)
         return chosen
+
+    def missing(self, present: Iterable[int]) -> list[int]:
+        """Versions that are asked for by number and are not there."""
+        return sorted((self.specific or frozenset()) - frozenset(present))
 
 
 def parse_version_policy(text: str) -> VersionPolicy:
@@ -41,9 +50,11 @@ def parse_version_policy(text: str) -> VersionPolicy:
     kind, _, rest = text.partition(":")
     if text == "all":
         return VersionPolicy(latest=0)
+    if text == "none":
+        return VersionPolicy(specific=frozenset())
     if kind == "latest" and rest.isdigit() and int(rest) > 0:
         return VersionPolicy(latest=int(rest))
     numbers = [part.strip() for part in rest.split(",")]
     if kind == "specific" and all(number.isdigit() for number in numbers):
         return VersionPolicy(specific=frozenset(int(number) for number in numbers))
-    raise InvalidInput(f"versions is {text!r}: use latest:N, all, or specific:1,4")
+    raise InvalidInput(f"versions is {text!r}: use latest:N, all, specific:1,4, or none")

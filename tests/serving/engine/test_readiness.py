@@ -28,6 +28,9 @@ class Bench:
     def wanted_names(self) -> frozenset[str]:
         return self.wanted
 
+    def why(self, name: str) -> str:
+        return f"{name} has no base path"
+
     def is_wanted(self, name: str) -> bool:
         self.asked += 1
         return name in self.wanted

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import shutil
 from pathlib import Path
 
@@ -13,9 +14,11 @@ from tests.support.versions import Validator, fill, make_validator, publish
 from tidegate_serving.contract.errors import InvalidInput, NotFound
 from tidegate_serving.contract.servable import ServableId
 from tidegate_serving.sources.admission import Admission, AdmittedDigests, AdmitUnverified, VerdictAdmission
-from tidegate_serving.sources.file_system import NAME, FileSystemSource, RepositoryOptions
+from tidegate_serving.sources.file_system import NAME, FileSystemOptions, FileSystemSource, Surroundings
 from tidegate_serving.sources.owners import Owners
+from tidegate_serving.sources.problems import SourceProblems
 from tidegate_serving.sources.version_policy import VersionPolicy, parse_version_policy
+from tidegate_serving.sources.watched import WatchOptions
 
 
 class Repository:
@@ -24,8 +27,10 @@ class Repository:
         root.mkdir(exist_ok=True)
         self.target = FakeTarget()
         self.owners = Owners()
-        options = RepositoryOptions(root, poll_seconds=0, policy=parse_version_policy(versions))
-        self.source = FileSystemSource(options, self.target, admission or AdmitUnverified(), self.owners)
+        self.problems = SourceProblems()
+        options = FileSystemOptions(root, watch=WatchOptions(parse_version_policy(versions), poll_seconds=0))
+        around = Surroundings(admission or AdmitUnverified(), self.owners, self.problems)
+        self.source = FileSystemSource(options, self.target, around)
 
     def add(self, name: str, version: int) -> Path:
         return publish(self.root, name, version)
@@ -60,11 +65,11 @@ def test_policies(tmp_path: Path, policy: str, expected: list[int]) -> None:
 
 def test_a_servable_can_have_a_policy_of_its_own(tmp_path: Path) -> None:
     target = FakeTarget()
-    options = RepositoryOptions(tmp_path, policies={"m": VersionPolicy(latest=2)})
+    options = FileSystemOptions(tmp_path, overrides={"m": WatchOptions(VersionPolicy(latest=2))})
     for version in (1, 2, 3):
         publish(tmp_path, "m", version)
         publish(tmp_path, "n", version)
-    FileSystemSource(options, target, AdmitUnverified(), Owners()).poll()
+    FileSystemSource(options, target, Surroundings(AdmitUnverified())).poll()
     assert (target.numbers("m"), target.numbers("n")) == ([3, 2], [3])
 
 
@@ -122,14 +127,14 @@ def test_a_listing_error_keeps_the_last_good_set(
     repository.add("m", 1)
     repository.source.poll()
     calls = len(repository.target.calls)
-    real = Path.iterdir
+    real = os.scandir
 
     def fails(path: Path) -> object:
         if path.name == "m":
             raise OSError(5, "Input/output error", str(path))
         return real(path)
 
-    monkeypatch.setattr(Path, "iterdir", fails)
+    monkeypatch.setattr(os, "scandir", fails)
     with caplog.at_level(logging.WARNING):
         repository.source.poll()
         repository.source.poll()
@@ -195,12 +200,12 @@ def test_a_manifest_of_another_version_is_an_error_of_that_version_only(reposito
 
 
 def test_a_missing_repository_is_said_at_the_start(tmp_path: Path) -> None:
-    options = RepositoryOptions(tmp_path / "nowhere")
+    options = FileSystemOptions(tmp_path / "nowhere")
     with pytest.raises(NotFound, match="nowhere is no folder"):
-        FileSystemSource(options, FakeTarget(), AdmitUnverified(), Owners()).start()
+        FileSystemSource(options, FakeTarget(), Surroundings(AdmitUnverified())).start()
 
 
 @pytest.mark.parametrize("text", ["", "latest", "latest:0", "latest:x", "specific:", "specific:1,x", "newest:1"])
 def test_policies_that_mean_nothing_are_refused(text: str) -> None:
-    with pytest.raises(InvalidInput, match=r"versions is .*: use latest:N, all, or specific:1,4"):
+    with pytest.raises(InvalidInput, match=r"versions is .*: use latest:N, all, specific:1,4, or none"):
         parse_version_policy(text)

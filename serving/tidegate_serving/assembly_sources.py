@@ -1,0 +1,161 @@
+"""Makes an engine's sources from its config, and tells them when the config changes while the engine runs.
+
+The engine asks for them at its start, and at each reload first for a plan, which may fail, and then for its execution,
+which may not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from tidegate_serving.assembly import Lifecycle
+from tidegate_serving.config import EngineConfig
+from tidegate_serving.config_files import file_system_options
+from tidegate_serving.contract.errors import InvalidInput
+from tidegate_serving.contract.manifest import Manifest
+from tidegate_serving.contract.servable import ServableId, State
+from tidegate_serving.lifecycle.monitor import StateMonitor
+from tidegate_serving.platforms.loader import Loader
+from tidegate_serving.platforms.platform import PlatformOptions
+from tidegate_serving.platforms.registry import PlatformRegistry, installed_platforms
+from tidegate_serving.platforms.version_loader import VersionLoader
+from tidegate_serving.sources.admission import Admission, AdmittedDigests, AdmitUnverified, VerdictAdmission
+from tidegate_serving.sources.file_system import FileSystemOptions, FileSystemSource, Surroundings
+from tidegate_serving.sources.live_admission import LiveAdmission
+from tidegate_serving.sources.owners import Owners
+from tidegate_serving.sources.problems import SourceProblems
+from tidegate_serving.sources.router import Adapter, Router
+from tidegate_serving.sources.rpc import RpcSource, VersionChecks
+from tidegate_serving.sources.rpc_state import WishStore
+from tidegate_serving.sources.static import StaticSource, StaticWish, read_static
+from tidegate_serving.sources.target import Source, VersionPath
+
+ADMITTED_FILE = "admitted.json"
+
+
+@dataclass(frozen=True, slots=True)
+class SourcePlan:
+    """What the sources are to be told, read and checked."""
+
+    admission: Admission
+    registry: PlatformRegistry
+    files: FileSystemOptions
+    static: StaticWish
+    roots: tuple[Path, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """All sources, who owns which servable, what stands in their way, and the rules that they live by."""
+
+    owners: Owners
+    problems: SourceProblems
+    rpc: RpcSource
+    files: FileSystemSource
+    static: StaticSource
+    admission: LiveAdmission
+    registry: PlatformRegistry
+    roots: list[Path]
+
+    @property
+    def all(self) -> tuple[Source, ...]:
+        """In the order in which they start."""
+        return (self.rpc, self.files, self.static)
+
+    def retell(self, plan: SourcePlan) -> None:
+        """Lives by a new plan from now on."""
+        self.admission.now = plan.admission
+        self.registry.take_over(plan.registry)
+        self.roots[:] = plan.roots
+        self.static.update(plan.static)
+        self.files.update(plan.files, plan.admission)
+
+
+def plan_sources(config: EngineConfig) -> SourcePlan:
+    """Raises the contract's errors for keys, policies, paths and manifests that cannot be used; changes nothing."""
+    registry = installed_platforms(_platform_options(config))
+    for name, model in config.models.items():
+        if model.platform is not None:
+            _check_platform(registry, name, model.platform)
+    return SourcePlan(
+        admission=_admission(config),
+        registry=registry,
+        files=file_system_options(config),
+        static=read_static([path.absolute() for path in config.directories]),
+        roots=config.roots,
+    )
+
+
+def make_sources(config: EngineConfig, lifecycle: Lifecycle) -> Sources:
+    """Sources that have not started. Raises what `plan_sources` raises, and for state on disk that cannot be read."""
+    plan = plan_sources(config)
+    owners, problems, roots = Owners(), SourceProblems(), list(plan.roots)
+    admission = LiveAdmission(plan.admission)
+    router = Router(_adapters(plan.registry, admission), lifecycle.manager)
+    checks = VersionChecks(roots, admission, plan.registry.check, _available(lifecycle.monitor))
+    return Sources(
+        owners=owners,
+        problems=problems,
+        rpc=RpcSource(router, lifecycle.door, checks, WishStore(config.state_directory), owners),
+        files=FileSystemSource(plan.files, router, Surroundings(plan.admission, owners, problems)),
+        static=StaticSource(plan.static, router, owners),
+        admission=admission,
+        registry=plan.registry,
+        roots=roots,
+    )
+
+
+def _platform_options(config: EngineConfig) -> PlatformOptions:
+    settings = {
+        platform: {key: _text(value) for key, value in table.items()} for platform, table in config.platforms.items()
+    }
+    return PlatformOptions(allow_pickle=config.allow_pickle, settings=settings)
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _check_platform(registry: PlatformRegistry, model: str, platform: str) -> None:
+    if platform not in registry.names:
+        raise InvalidInput(
+            f"Model {model} requests unsupported platform {platform}: use one of {', '.join(registry.names)}"
+        )
+
+
+def _admission(config: EngineConfig) -> Admission:
+    if config.allow_unverified:
+        return AdmitUnverified()
+    paths = any(model.path is not None for model in config.models.values())
+    serves = config.repository is not None or config.directories or config.roots or paths
+    if serves and not config.trusted_keys:
+        raise InvalidInput(
+            "no trusted_keys are set, so no version could ever be admitted: name the validator's public key, "
+            "or set allow_unverified for development"
+        )
+    state = config.state_directory
+    return VerdictAdmission(config.trusted_keys, AdmittedDigests(None if state is None else state / ADMITTED_FILE))
+
+
+def _adapters(registry: PlatformRegistry, admission: Admission) -> Callable[[str], Adapter[Loader]]:
+    def adapter(id: ServableId, path: VersionPath) -> Loader:
+        def admit(manifest: Manifest, digest: str) -> None:
+            admission.check(path.directory, manifest, digest)
+
+        return VersionLoader(id, path, registry, admit)
+
+    def route(platform: str) -> Adapter[Loader]:
+        registry.check(platform)
+        return adapter
+
+    return route
+
+
+def _available(monitor: StateMonitor) -> Callable[[ServableId], bool]:
+    def available(id: ServableId) -> bool:
+        change = monitor.state(id)
+        return change is not None and change.state is State.AVAILABLE
+
+    return available

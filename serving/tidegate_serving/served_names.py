@@ -1,0 +1,34 @@
+"""Which servables an engine is meant to serve: those that something is wanted of, and those that its config names.
+
+Readiness asks; the manager and the file system source know.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tidegate_serving.lifecycle.manager import AspiredVersionsManager
+from tidegate_serving.sources.file_system import FileSystemSource
+from tidegate_serving.sources.problems import SourceProblems
+
+
+@dataclass(frozen=True, slots=True)
+class ServedNames:
+    """A servable that the config names counts even while nothing can be wanted of it."""
+
+    manager: AspiredVersionsManager
+    files: FileSystemSource
+    problems: SourceProblems
+
+    def wanted_names(self) -> frozenset[str]:
+        """All of them."""
+        return self.manager.wanted_names() | self.files.configured()
+
+    def is_wanted(self, name: str) -> bool:
+        """Whether one of them is."""
+        return self.manager.is_wanted(name) or name in self.files.configured()
+
+    def why(self, name: str) -> str:
+        """Why nothing is wanted of one that the config names."""
+        problem = self.problems.of(name)
+        return problem.error.message if problem is not None else f"no version of {name} was seen yet"

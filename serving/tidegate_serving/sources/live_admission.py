@@ -1,0 +1,22 @@
+"""Who is admitted, as the config says now: an admission whose rules are swapped while the engine runs.
+
+Loaders and the RPC Source ask it; a reload puts another admission in its place.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tidegate_serving.contract.manifest import Manifest
+from tidegate_serving.sources.admission import Admission
+
+
+class LiveAdmission:
+    """An `Admission` that asks `now`."""
+
+    def __init__(self, now: Admission) -> None:
+        self.now = now
+
+    def check(self, directory: Path, manifest: Manifest, digest: str) -> None:
+        """What the present admission says."""
+        self.now.check(directory, manifest, digest)

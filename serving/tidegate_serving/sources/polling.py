@@ -1,0 +1,114 @@
+"""Looks at many things again and again, each at its own pace, so that one that stalls holds up no other.
+
+Sources hand in keys and a function that looks at one; a few threads share the work.
+"""
+
+from __future__ import annotations
+
+import heapq
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable
+
+THREADS = 8
+_log = logging.getLogger(__name__)
+_PAUSE_AFTER_A_FAULT = 1.0
+
+
+class Poller:
+    """Calls `poll(key)` for every key, each on one thread at a time; it answers in how many seconds to come again, or
+    None for never. As many looks as there are threads may stall without harm to the others.
+    """
+
+    def __init__(self, poll: Callable[[str], float | None], threads: int = THREADS) -> None:
+        self._poll = poll
+        self._changed = threading.Condition()
+        self._due: dict[str, float] = {}
+        self._order: list[tuple[float, str]] = []
+        self._busy: set[str] = set()
+        self._again: set[str] = set()
+        self._stopping = False
+        self._threads = [
+            threading.Thread(target=self._run, name=f"tidegate-poll-{number}", daemon=True) for number in range(threads)
+        ]
+
+    def start(self) -> None:
+        """Begins."""
+        for thread in self._threads:
+            thread.start()
+
+    def stop(self) -> None:
+        """Begins no further look; one that stalls is not waited for."""
+        with self._changed:
+            self._stopping = True
+            self._changed.notify_all()
+        for thread in self._threads:
+            if thread.is_alive():
+                thread.join(1.0)
+
+    def add(self, keys: Iterable[str]) -> None:
+        """Looks at these now; at one that is being looked at, once more."""
+        with self._changed:
+            for key in keys:
+                if key in self._busy:
+                    self._again.add(key)
+                else:
+                    self._schedule(key, 0.0)
+            self._changed.notify_all()
+
+    def discard(self, keys: Iterable[str]) -> None:
+        """Looks at these no more."""
+        with self._changed:
+            for key in keys:
+                self._due.pop(key, None)
+                self._again.discard(key)
+
+    def wait_idle(self, keys: Iterable[str], timeout: float) -> bool:
+        """Until each of these has been looked at and none is due; False after `timeout` seconds."""
+        wanted = set(keys)
+
+        def idle() -> bool:
+            now = time.monotonic()
+            overdue = any(self._due.get(key, now + 1) <= now for key in wanted)
+            return self._stopping or not (wanted & self._busy or overdue)
+
+        with self._changed:
+            return self._changed.wait_for(idle, timeout)
+
+    def _schedule(self, key: str, seconds: float) -> None:
+        due = time.monotonic() + seconds
+        self._due[key] = due
+        heapq.heappush(self._order, (due, key))
+
+    def _run(self) -> None:
+        while (key := self._take()) is not None:
+            try:
+                pause = self._poll(key)
+            except Exception:
+                _log.exception("a look at %r failed, the next one tries again", key)
+                pause = _PAUSE_AFTER_A_FAULT
+            self._done(key, pause)
+
+    def _take(self) -> str | None:
+        with self._changed:
+            while not self._stopping:
+                now = time.monotonic()
+                while self._order and self._order[0][0] <= now:
+                    due, key = heapq.heappop(self._order)
+                    if self._due.get(key) == due:
+                        del self._due[key]
+                        self._busy.add(key)
+                        return key
+                self._changed.wait(self._order[0][0] - now if self._order else None)
+            return None
+
+    def _done(self, key: str, pause: float | None) -> None:
+        with self._changed:
+            self._busy.discard(key)
+            if key in self._again:
+                self._again.discard(key)
+                self._schedule(key, 0.0)
+            elif pause is not None and key not in self._due:
+                self._schedule(key, pause)
+            self._changed.notify_all()

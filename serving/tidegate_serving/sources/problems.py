@@ -1,0 +1,78 @@
+"""What stands in the way of a source, by servable: a base path that is missing, a folder that cannot be listed.
+
+Sources report and settle; status and readiness ask, the journal listens. Such a problem takes nothing away: what was
+wanted before is still wanted.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from tidegate_serving.contract.errors import TidegateError
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class SourceProblem:
+    """One servable's problem; `servable` is empty for one of the whole source. `since_us` is Unix microseconds."""
+
+    servable: str
+    source: str
+    error: TidegateError
+    since_us: int = field(default_factory=lambda: time.time_ns() // 1000)
+
+
+Listener = Callable[[SourceProblem, bool], None]
+
+
+class SourceProblems:
+    """The present problems. Listeners hear `(problem, True)` when one begins or changes, `(problem, False)` at its
+    end.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._problems: dict[tuple[str, str], SourceProblem] = {}
+        self._listeners: tuple[Listener, ...] = ()
+
+    def subscribe(self, listener: Listener) -> None:
+        """Every change from now on."""
+        with self._lock:
+            self._listeners = (*self._listeners, listener)
+
+    def report(self, servable: str, source: str, error: TidegateError) -> None:
+        """There is a problem. Said once, and again when its text changes."""
+        with self._lock:
+            known = self._problems.get((servable, source))
+            if known is not None and known.error.message == error.message:
+                return
+            problem = self._problems[(servable, source)] = SourceProblem(servable, source, error)
+        _log.warning("%s", error.message)
+        self._tell(problem, True)
+
+    def settle(self, servable: str, source: str) -> None:
+        """There is none any more."""
+        with self._lock:
+            problem = self._problems.pop((servable, source), None)
+        if problem is not None:
+            _log.info("%s of the %s is well again", f"servable {servable!r}" if servable else "the root", source)
+            self._tell(problem, False)
+
+    def of(self, servable: str) -> SourceProblem | None:
+        """The problem of a servable, if there is one."""
+        with self._lock:
+            return next((problem for problem in self._problems.values() if problem.servable == servable), None)
+
+    def all(self) -> list[SourceProblem]:
+        """All of them, by servable."""
+        with self._lock:
+            return sorted(self._problems.values(), key=lambda problem: (problem.servable, problem.source))
+
+    def _tell(self, problem: SourceProblem, present: bool) -> None:
+        for listener in self._listeners:
+            listener(problem, present)

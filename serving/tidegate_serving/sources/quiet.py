@@ -1,0 +1,94 @@
+"""When a directory that nobody marked as complete may be taken for complete: once nothing in it changes any more.
+
+Watched servables ask at each look about version directories without a manifest.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+import zlib
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from pathlib import Path
+
+LONG_AGO_SECONDS = 60.0
+RECHECK_SECONDS = 5.0
+
+
+@dataclass(slots=True)
+class _Seen:
+    """What a directory looked like, and since when; `settled` is the last state that was quiet for long enough."""
+
+    state: int
+    since: float
+    looked_at: float
+    settled: int | None = None
+
+
+class QuietPeriod:
+    """Remembers directories from look to look. Names, sizes and times of all files count, links followed.
+
+    A directory in which nothing changed for `seconds` and 60 seconds more, by its own times, is quiet at first sight,
+    so that a restart does not wait. One that was quiet once stays complete, whatever happens in it afterwards.
+    """
+
+    def __init__(
+        self,
+        seconds: float,
+        clock: Callable[[], float] = time.monotonic,
+        wall: Callable[[], float] = time.time,
+    ) -> None:
+        self.seconds = seconds
+        self._clock = clock
+        self._wall = wall
+        self._seen: dict[Path, _Seen] = {}
+
+    def settled(self, directory: Path) -> int | None:
+        """A number that changes when the files do, or None as long as the directory is empty or changes."""
+        now = self._clock()
+        seen = self._seen.get(directory)
+        if seen is not None and seen.settled == seen.state and now - seen.looked_at < RECHECK_SECONDS:
+            return seen.settled
+        state, newest = _state_now(directory)
+        if seen is None:
+            seen = self._seen[directory] = _Seen(state, now, now)
+            if state and self._wall() - newest > self.seconds + LONG_AGO_SECONDS:
+                seen.settled = state
+        elif state != seen.state:
+            seen.state, seen.since = state, now
+        seen.looked_at = now
+        if state and now - seen.since >= self.seconds:
+            seen.settled = state
+        return seen.settled
+
+    def wait_left(self) -> float | None:
+        """Seconds until the next directory can be quiet; None where nothing is waited for."""
+        waiting = [seen.since for seen in list(self._seen.values()) if seen.state and seen.settled != seen.state]
+        return max(0.0, self.seconds - (self._clock() - min(waiting))) if waiting else None
+
+    def keep(self, directories: Collection[Path]) -> None:
+        """Forgets all other directories."""
+        for directory in self._seen.keys() - set(directories):
+            del self._seen[directory]
+
+
+def _state_now(directory: Path) -> tuple[int, float]:
+    try:
+        return _state(directory)
+    except FileNotFoundError:
+        return 0, 0.0
+
+
+def _state(directory: Path) -> tuple[int, float]:
+    """A number for what is there, 0 for nothing, and the time of the newest change in Unix seconds."""
+    found: list[tuple[str, int, int]] = []
+    newest = directory.stat().st_ctime
+    for folder, folders, names in os.walk(directory, followlinks=True):
+        for name in (*folders, *names):
+            path = Path(folder, name)
+            status = path.stat()
+            newest = max(newest, status.st_mtime, status.st_ctime)
+            if name in names:
+                found.append((str(path), status.st_size, status.st_mtime_ns))
+    return (zlib.crc32(repr(sorted(found)).encode()) | 1) if found else 0, newest

@@ -1,0 +1,47 @@
+"""The versions that lie under one base path: its children whose names are numbers.
+
+Watched servables list their base path here at each look.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from pathlib import Path
+
+from tidegate_serving.contract.servable import MAX_VERSION
+
+_log = logging.getLogger(__name__)
+
+
+class VersionFolder:
+    """One base path. It warns of two directories with the same number once, not at each look."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._warned: frozenset[str] = frozenset()
+
+    def versions(self) -> dict[int, Path]:
+        """Directories by number; `001` is version 1, and of two that mean the same the plainer counts.
+
+        Raises OSError.
+        """
+        with os.scandir(self.path) as entries:
+            names = [entry.name for entry in entries if _is_number(entry.name) and entry.is_dir()]
+        found: dict[int, str] = {}
+        hidden: set[str] = set()
+        for name in sorted(names, key=lambda name: (len(name), name)):
+            if found.setdefault(int(name), name) != name:
+                hidden.add(name)
+        self._warn(frozenset(hidden), found)
+        return {number: self.path / name for number, name in found.items()}
+
+    def _warn(self, hidden: frozenset[str], found: dict[int, str]) -> None:
+        for name in sorted(hidden - self._warned):
+            served = self.path / found[int(name)]
+            _log.warning("%s and %s are the same version: the first is served, remove the other", served, name)
+        self._warned = hidden
+
+
+def _is_number(name: str) -> bool:
+    return name.isascii() and name.isdigit() and int(name) <= MAX_VERSION
