@@ -25,17 +25,17 @@ def layered(
     """
     values: dict[str, Any] = {}
     origins: dict[str, str] = {}
-    from_file = {} if path is None else _read_toml(path)
-    layers = (
-        (from_file, lambda key: str(path)),
-        (_from_environment(env, known), lambda key: f"variable {ENVIRONMENT_PREFIX}{key.upper()}"),
-        ({key: value for key, value in overrides.items() if value is not None}, lambda key: "command line"),
+    layers: tuple[tuple[str, Mapping[str, Any]], ...] = (
+        (str(path), {} if path is None else _read_toml(path)),
+        (f"variable {ENVIRONMENT_PREFIX}", _from_environment(env, known)),
+        ("command line", {key: value for key, value in overrides.items() if value is not None}),
     )
-    for found, place in layers:
+    for place, found in layers:
         for key, value in found.items():
             values[key] = value
-            origins = {known: origin for known, origin in origins.items() if not _within(known, key)}
-            origins.update(dict.fromkeys(_leaves(key, value), place(key)))
+            origins = {leaf: origin for leaf, origin in origins.items() if not _within(leaf, key)}
+            said = f"{place}{key.upper()}" if place.endswith(ENVIRONMENT_PREFIX) else place
+            origins.update(dict.fromkeys(_leaves(key, value), said))
     return values, origins
 
 

@@ -6,9 +6,13 @@ Loaders and the RPC Source ask it; a reload puts another admission in its place.
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tidegate_serving.contract.manifest import Manifest
 from tidegate_serving.sources.admission import Admission
+
+if TYPE_CHECKING:
+    from tidegate_serving.sources.admission import Standing
 
 
 class LiveAdmission:
@@ -20,3 +24,7 @@ class LiveAdmission:
     def check(self, directory: Path, manifest: Manifest, digest: str) -> None:
         """What the present admission says."""
         self.now.check(directory, manifest, digest)
+
+    def standing(self, digest: str) -> Standing:
+        """By what right a version serves, as the present admission knows it."""
+        return self.now.standing(digest)

@@ -1,7 +1,7 @@
 """One servable that the file system source watches: which versions lie under its base path, complete and admitted.
 
-The file system source asks it at each look. It remembers what was admitted and what was quiet, so that a look at
-something that did not change costs a listing.
+The file system source asks it at each look. It remembers manifests and what was quiet; who is admitted is asked anew
+each time, because keys are revoked and overrides expire.
 """
 
 from __future__ import annotations
@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tidegate_serving.contract.errors import InvalidInput, NotFound, TidegateError
-from tidegate_serving.contract.manifest import FILE_NAME, read_manifest
-from tidegate_serving.contract.repository import verdict_path
+from tidegate_serving.contract.manifest import FILE_NAME, Manifest, read_manifest
 from tidegate_serving.contract.servable import ServableId
 from tidegate_serving.sources.admission import Admission
 from tidegate_serving.sources.quiet import QuietPeriod
@@ -60,7 +59,7 @@ class Watched:
         self._folder = VersionFolder(path)
         self._admission = admission
         self._quiet = QuietPeriod(options.quiet_seconds)
-        self._admitted: dict[Path, tuple[object, PathVersion]] = {}
+        self._manifests: dict[Path, tuple[object, Manifest, str]] = {}
         self._missed: list[int] = []
 
     @property
@@ -107,28 +106,24 @@ class Watched:
 
     def _version(self, id: ServableId, directory: Path) -> PathVersion | None:
         """The version, wanted or with what stands in its way; None where it is not complete."""
-        admission = self._admission
-        stamp = (_stamp(directory / FILE_NAME), _stamp(verdict_path(directory)), admission)
-        known = self._admitted.get(directory)
-        if known is not None and known[0] == stamp:
-            return known[1]
-        if stamp[0] is None and self.options.foreign:
+        stamp = _stamp(directory / FILE_NAME)
+        if stamp is None and self.options.foreign:
             return self._foreign(id, directory)
         try:
-            version = self._published(id, directory, admission)
+            return self._published(id, directory, stamp)
         except NotFound:
             return None
         except TidegateError as error:
             return AspiredVersion(id, None, error)
-        self._admitted[directory] = (stamp, version)
-        return version
 
-    @staticmethod
-    def _published(id: ServableId, directory: Path, admission: Admission) -> PathVersion:
-        manifest, digest = read_manifest(directory)
+    def _published(self, id: ServableId, directory: Path, stamp: object) -> PathVersion:
+        known = self._manifests.get(directory)
+        if known is None or known[0] != stamp:
+            known = self._manifests[directory] = (stamp, *read_manifest(directory))
+        _, manifest, digest = known
         if manifest.id != id:
             raise InvalidInput(f"{directory / FILE_NAME} is for {manifest.id}: publish it under its own name")
-        admission.check(directory, manifest, digest)
+        self._admission.check(directory, manifest, digest)
         return AspiredVersion(id, VersionPath(directory, digest, manifest.platform))
 
     def _foreign(self, id: ServableId, directory: Path) -> PathVersion | None:
@@ -143,8 +138,8 @@ class Watched:
     def _forget(self, directories: dict[int, Path]) -> None:
         present = set(directories.values())
         self._quiet.keep(present)
-        for directory in self._admitted.keys() - present:
-            del self._admitted[directory]
+        for directory in self._manifests.keys() - present:
+            del self._manifests[directory]
 
     def _say_missing(self, missing: list[int]) -> None:
         if missing and missing != self._missed:
