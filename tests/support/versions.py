@@ -14,7 +14,7 @@ from tidegate_serving.contract.repository import verdict_path, version_directory
 from tidegate_serving.contract.servable import ServableId
 from tidegate_serving.contract.signature import SERVING_DEFAULT, Signature, TensorSpec
 from tidegate_serving.contract.signing import load_private_key, make_keys, write_verdict
-from tidegate_serving.contract.verdict import Outcome, Verdict
+from tidegate_serving.contract.verdict import GateResult, Outcome, Verdict
 
 SCALAR = Signature((TensorSpec("x", "float32"),), (TensorSpec("y", "float32"),))
 HALF_PLUS_TWO = """
@@ -94,8 +94,10 @@ class Validator:
         allowed: bool = True,
         valid_for: timedelta = timedelta(days=30),
         denied_by: Outcome = Outcome.FAIL,
+        ran: bool = True,
     ) -> Path:
-        """A verdict beside the directory, for its manifest as it is now."""
+        """A verdict beside the directory, for its manifest as it is now; a no is that of the quality gate, or for want
+        of it where it has not `ran`."""
         manifest, digest = read_manifest(directory)
         now = datetime.now(UTC)
         verdict = Verdict(
@@ -104,7 +106,7 @@ class Validator:
             outcome=Outcome.PASS if allowed else denied_by,
             allowed=allowed,
             sentence="It is as good as the one before." if allowed else "It is worse than the one before.",
-            gates=(),
+            gates=(GateResult("quality", denied_by, "It is worse."),) if ran and not allowed else (),
             denied_by=() if allowed else ("quality",),
             first=True,
             baseline=None,

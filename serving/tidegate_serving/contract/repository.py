@@ -2,6 +2,7 @@
 
     ROOT/NAME/VERSION/            files of the version, `profile/` (training profile), `manifest.json` last
     ROOT/NAME/VERSION.verdict.json    the signed verdict (a DSSE envelope)
+    ROOT/NAME/VERSION.override-GATE.json    a signed override of that gate's no, if there is one
     ROOT/NAME/VERSION.report/     the verdict for people: `index.html`, `verdict.json`, Data Docs
 
 Publishers, gates, sources and the command line all ask here instead of joining paths of their own.
@@ -11,7 +12,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tidegate_serving.contract.servable import ServableId
+from tidegate_serving.contract.servable import ServableId, check_name
 
 PROFILE = "profile"
 
@@ -24,6 +25,11 @@ def version_directory(root: Path, id: ServableId) -> Path:
 def verdict_path(directory: Path) -> Path:
     """The verdict that belongs to a version directory."""
     return directory.with_name(f"{directory.name}.verdict.json")
+
+
+def override_path(directory: Path, gate: str) -> Path:
+    """The override of one gate's no for a version directory."""
+    return directory.with_name(f"{directory.name}.override-{check_name(gate)}.json")
 
 
 def report_directory(directory: Path) -> Path:

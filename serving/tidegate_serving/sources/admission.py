@@ -1,89 +1,117 @@
 """The gate, engine side: a version comes in only with a verdict that a trusted key signed for exactly its manifest.
 
 Sources ask before they want a version, loaders ask again right before they load it. A digest that was admitted once is
-remembered, so that a rollback never fails because a verdict's date has passed.
+remembered, so that a rollback never fails because a verdict's date has passed; an override admits until it expires.
 """
 
 from __future__ import annotations
 
-import json
 import logging
-import threading
-from collections.abc import Sequence
-from datetime import UTC, datetime
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Protocol
 
-from tidegate_serving.atomic_file import write_atomically
-from tidegate_serving.contract.errors import NotAdmitted, Refused, Tampered
-from tidegate_serving.contract.formats import check_format
-from tidegate_serving.contract.manifest import Manifest
+from tidegate_serving.contract import times
+from tidegate_serving.contract.admittance import (
+    SignedOverride,
+    SignedVerdict,
+    check_date,
+    check_not_revoked,
+    check_subject,
+    overrides_for,
+    trusted_verdict,
+)
+from tidegate_serving.contract.key_ring import KeyRing
+from tidegate_serving.contract.manifest import FILE_NAME, Manifest
+from tidegate_serving.contract.override_rule import OverrideRule, read_override_rules
 from tidegate_serving.contract.repository import verdict_path
-from tidegate_serving.contract.signing import load_public_key, read_verdict
-from tidegate_serving.contract.verdict import Outcome, Verdict
+from tidegate_serving.contract.trust import Watched, watch_trust
+from tidegate_serving.contract.verdict import Outcome
+from tidegate_serving.sources.admitted import AdmissionRecord, AdmittedDigests, AdmittedOverride
+
+__all__ = ["Admission", "AdmitUnverified", "AdmittedDigests", "Standing", "VerdictAdmission"]
 
 _log = logging.getLogger(__name__)
-_VERSION = "1"
 _NO_JUDGEMENT = (Outcome.ERROR, Outcome.INCONCLUSIVE)
 
 
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How a version came in, None where nothing is remembered, and what somebody who looks at it has to know."""
+
+    record: AdmissionRecord | None = None
+    notes: tuple[str, ...] = ()
+
+
 class Admission(Protocol):
-    """Says whether a version may serve."""
+    """Says whether a version may serve, and by what right one does."""
 
     def check(self, directory: Path, manifest: Manifest, digest: str) -> None:
         """Returns, or raises NotAdmitted, Tampered or Refused with the file and the cure."""
 
-
-class AdmittedDigests:
-    """Digests that were admitted once, in a file if there is one to keep them in."""
-
-    def __init__(self, path: Path | None) -> None:
-        self._path = path
-        self._lock = threading.Lock()
-        self._digests = _read_digests(path) if path is not None else set()
-
-    def __contains__(self, digest: str) -> bool:
-        return digest in self._digests
-
-    def add(self, digest: str) -> None:
-        """Remembers a digest, on disk before it returns."""
-        with self._lock:
-            if digest in self._digests:
-                return
-            self._digests.add(digest)
-            if self._path is not None:
-                _write_digests(self._path, self._digests)
+    def standing(self, digest: str) -> Standing:
+        """How the version with this manifest came in, and whether that right still stands."""
 
 
 class VerdictAdmission:
-    """Admits what a trusted key's verdict allows; the verdict lies beside the version directory."""
+    """Admits what a trusted key's verdict allows, or an override that the policy permits; both lie beside the version
+    directory. Keys and policy are read again when their files change. `clock` gives the time, with its zone."""
 
-    def __init__(self, key_files: Sequence[Path], admitted: AdmittedDigests) -> None:
-        self._keys = [load_public_key(path) for path in key_files]
+    def __init__(
+        self,
+        trusted_keys: Sequence[Path],
+        admitted: AdmittedDigests,
+        override_policy: Path | None = None,
+        clock: Callable[[], datetime] = times.now,
+    ) -> None:
+        self._ring: Watched[KeyRing] = watch_trust(trusted_keys)
+        self._rules = _watch_rules(override_policy)
         self._admitted = admitted
+        self._clock = clock
+        self._warned: set[str] = set()
 
     def check(self, directory: Path, manifest: Manifest, digest: str) -> None:
-        """Signature, digest and decision are checked each time, the date only before the first admission.
+        """Revocation, signature, digest and decision are checked each time, the date only before the first admission.
 
         A later FAIL takes the leave of an admitted digest back; a judgement that could not be made does not.
         """
-        path = verdict_path(directory)
-        verdict = read_verdict(path, self._keys)
-        if verdict.id != manifest.id or verdict.manifest_digest != digest:
-            raise Tampered(
-                f"{directory / 'manifest.json'} is not what {path} was signed for "
-                f"({verdict.id}, SHA-256 {verdict.manifest_digest[:12]}): validate this version again"
+        ring, at = self._ring.value(), self._clock()
+        check_not_revoked(ring, manifest.id, digest)
+        signed = trusted_verdict(verdict_path(directory), ring)
+        check_subject(signed, manifest.id, digest, directory / FILE_NAME)
+        verdict = signed.verdict
+        if verdict.allowed:
+            if digest not in self._admitted:
+                check_date(signed, at)
+            self._admitted.add(_record(signed, at))
+        elif digest in self._admitted and verdict.outcome in _NO_JUDGEMENT:
+            self._warn_once(
+                f"{signed.path} could not judge {manifest.id} again, which was admitted before: {verdict.sentence}"
             )
-        if digest in self._admitted and not verdict.allowed and verdict.outcome in _NO_JUDGEMENT:
-            _log.warning(
-                "%s could not judge %s again, which was admitted before: %s", path, manifest.id, verdict.sentence
-            )
-            return
-        if not verdict.allowed:
-            raise Refused(f"{path} refuses {manifest.id}: {verdict.sentence}")
-        if digest not in self._admitted:
-            _check_date(verdict, path)
-            self._admitted.add(digest)
+        else:
+            overrides = overrides_for(signed, directory, ring, self._rules.value(), at)
+            check_date(signed, at)
+            for override in overrides:
+                self._warn_once(f"OVERRIDE: {manifest.id} is admitted although it was refused: {override}")
+            self._admitted.add(_record(signed, at, overrides))
+
+    def standing(self, digest: str) -> Standing:
+        """From memory and key ring alone; no file of the version is read."""
+        ring, record = self._ring.value(), self._admitted.record(digest)
+        notes = []
+        if (revoked := ring.revoked_versions.get(digest)) is not None:
+            notes.append(f"REVOKED at {revoked.at}: {revoked.reason}; {_STAYS}")
+        if record is not None:
+            notes += _key_notes(ring, record)
+            notes += [_override_note(override, self._clock()) for override in record.overrides]
+        return Standing(record, tuple(notes))
+
+    def _warn_once(self, text: str) -> None:
+        if text not in self._warned:
+            self._warned.add(text)
+            _log.warning("%s", text)
 
 
 class AdmitUnverified:
@@ -100,25 +128,62 @@ class AdmitUnverified:
                 "UNVERIFIED: %s in %s is admitted without a verdict (allow_unverified)", manifest.id, directory
             )
 
-
-def _check_date(verdict: Verdict, path: Path) -> None:
-    try:
-        expires = datetime.fromisoformat(verdict.expires_at)
-    except ValueError as error:
-        raise NotAdmitted(f"{path} expires at {verdict.expires_at!r}, which is no date: validate again") from error
-    if (expires if expires.tzinfo else expires.replace(tzinfo=UTC)) < datetime.now(UTC):
-        raise NotAdmitted(f"{path} expired at {verdict.expires_at}: run `tidegate validate` on this version again")
+    def standing(self, digest: str) -> Standing:
+        """Says so."""
+        return Standing(notes=("UNVERIFIED: admitted without a verdict (allow_unverified)",))
 
 
-def _read_digests(path: Path) -> set[str]:
-    try:
-        document = json.loads(path.read_bytes())
-    except FileNotFoundError:
-        return set()
-    check_format(document, kind="admitted", version=_VERSION, where=str(path))
-    return set(document["digests"])
+_STAYS = "what serves now goes on serving, and it will not load again"
 
 
-def _write_digests(path: Path, digests: set[str]) -> None:
-    document = {"format": f"tidegate.admitted/{_VERSION}", "digests": sorted(digests)}
-    write_atomically(path, (json.dumps(document, indent=1) + "\n").encode())
+def _watch_rules(policy: Path | None) -> Watched[tuple[OverrideRule, ...]]:
+    if policy is None:
+        return Watched((), tuple)
+    return Watched((policy,), lambda: read_override_rules(policy))
+
+
+def _record(signed: SignedVerdict, at: datetime, overrides: Sequence[SignedOverride] = ()) -> AdmissionRecord:
+    return AdmissionRecord(
+        manifest_digest=signed.verdict.manifest_digest,
+        name=str(signed.verdict.id),
+        verdict_digest=signed.digest,
+        key_id=signed.key.id,
+        key_name=signed.key.name,
+        admitted_at=times.to_text(at),
+        overrides=tuple(
+            AdmittedOverride(
+                gate=one.override.gate,
+                outcome=one.outcome,
+                key_id=one.key.id,
+                key_name=one.key.name,
+                reason=one.override.reason,
+                expires_at=one.override.expires_at,
+            )
+            for one in overrides
+        ),
+    )
+
+
+def _key_notes(ring: KeyRing, record: AdmissionRecord) -> list[str]:
+    """What became of the keys that let a version in."""
+    signers = [(record.key_id, record.key_name), *((one.key_id, one.key_name) for one in record.overrides)]
+    notes = []
+    for key_id, name in dict.fromkeys(signer for signer in signers if signer[0]):
+        key = ring.keys.get(key_id)
+        if key is None:
+            notes.append(
+                f"KEY NO LONGER TRUSTED: {name} (key {key_id}), which let it in, is not in the key ring; {_STAYS}"
+            )
+        elif key.revoked is not None and key.revoked.compromised:
+            notes.append(f"KEY REVOKED: {key.refusal(times.from_text(record.admitted_at, 'admitted_at'))}; {_STAYS}")
+    return notes
+
+
+def _override_note(override: AdmittedOverride, at: datetime) -> str:
+    words = (
+        f"{override.outcome} of the {override.gate} gate was overridden by {override.key_name} "
+        f"(key {override.key_id}) until {override.expires_at}: {override.reason}"
+    )
+    if times.from_text(override.expires_at, "expires_at") > at:
+        return f"OVERRIDE: {words}"
+    return f"OVERRIDE EXPIRED: {words}; {_STAYS}: roll back, mend the version, or override again"

@@ -1,0 +1,166 @@
+"""Keeps a key ring: makes, adds, rotates and revokes keys, and revokes versions.
+
+The command line calls these; a ring is a folder with `keyring.json`, which engines and `tidegate verify` trust. Each
+change is made under a lock and appears all at once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from pathlib import Path
+
+from tidegate_serving.contract import times
+from tidegate_serving.contract.errors import AlreadyExists, FailedPrecondition, InvalidInput, NotFound
+from tidegate_serving.contract.key_ring import KeyRing, Revocation, RevokedVersion, Role, TrustedKey
+from tidegate_serving.contract.servable import check_name
+from tidegate_serving.contract.signing import make_keys
+from tidegate_serving.contract.trust import key_of, read_ring, ring_file, write_ring
+
+
+@dataclass(frozen=True, slots=True)
+class NewKey:
+    """A key that was made: its entry in the ring, and the files of its two halves."""
+
+    key: TrustedKey
+    private: Path
+    public: Path
+
+
+def new_key(
+    ring: Path, *, name: str, role: Role = Role.VALIDATOR, days: float | None = None, comment: str = ""
+) -> NewKey:
+    """Makes NAME.key and NAME.pub in the ring's folder and trusts the public half; a ring that is not there is made.
+
+    `days` is how long the key may sign, None for no end. AlreadyExists for a name whose key is in use; after a revoked
+    one the files are called NAME-2.
+    """
+    _check_days(days)
+    with _changed(ring) as held:
+        namesakes = held.ring.named(check_name(name))
+        if any(key.revoked is None for key in namesakes):
+            raise AlreadyExists(f"{ring_file(ring)} has a key named {name!r}: rotate it, or take another name")
+        made = _make(held.folder, _free_stem(held.folder, name) if namesakes else name, name, role)
+        entry = replace(made.key, not_after=_after(days), comment=comment)
+        held.ring = held.ring.with_key(entry)
+    return replace(made, key=entry)
+
+
+def add_key(ring: Path, public: Path, *, name: str, role: Role, comment: str = "") -> TrustedKey:
+    """Trusts a public key that was made elsewhere. AlreadyExists for a key that the ring knows."""
+    with _changed(ring) as held:
+        entry = replace(key_of(public, check_name(name), role, times.to_text(times.now())), comment=comment)
+        if entry.id in held.ring.keys:
+            raise AlreadyExists(f"{ring_file(ring)} knows key {entry.id} already, as {held.ring.keys[entry.id]}")
+        held.ring = held.ring.with_key(entry)
+    return entry
+
+
+def rotate_key(ring: Path, *, name: str, overlap_days: float = 7.0) -> NewKey:
+    """Makes the next key of a name, beside the old one, which may sign for another `overlap_days` and not after.
+
+    What the old key signed by then stands until it expires. NotFound for a name that has no key in use.
+    """
+    _check_days(overlap_days, least=0.0)
+    with _changed(ring) as held:
+        present = [key for key in held.ring.named(name) if key.revoked is None]
+        if not present:
+            raise NotFound(f"{ring_file(ring)} has no key in use named {name!r}: make one with `tidegate keys new`")
+        end = times.to_text(times.now() + timedelta(days=overlap_days))
+        for key in present:
+            if key.not_after is None or times.from_text(key.not_after, "not_after") > times.from_text(end, "end"):
+                held.ring = held.ring.with_key(replace(key, not_after=end))
+        newest = present[-1]
+        made = _make(held.folder, _free_stem(held.folder, newest.name), newest.name, newest.role)
+        held.ring = held.ring.with_key(made.key)
+    return made
+
+
+def revoke_key(ring: Path, *, key: str, reason: str, compromised: bool = True) -> tuple[TrustedKey, ...]:
+    """Revokes a key by id, or all keys of a name. Nothing that a compromised key signed counts any more; of another,
+    what it signed before now stands. NotFound for a key that the ring does not know; a revocation is never weakened.
+    """
+    _check_reason(reason)
+    with _changed(ring) as held:
+        known = held.ring.named(key)
+        if not known:
+            names = ", ".join(str(one) for one in held.ring.keys.values()) or "none"
+            raise NotFound(f"{ring_file(ring)} has no key {key!r}: it has {names}")
+        revocation = Revocation(times.to_text(times.now()), reason, compromised)
+        revoked = [
+            one if one.revoked and (one.revoked.compromised or not compromised) else replace(one, revoked=revocation)
+            for one in known
+        ]
+        for one in revoked:
+            held.ring = held.ring.with_key(one)
+    return tuple(revoked)
+
+
+def revoke_version(ring: Path, *, manifest_digest: str, name: str, reason: str) -> RevokedVersion:
+    """Says that the version with this manifest shall not load again. AlreadyExists where that was said before."""
+    _check_reason(reason)
+    if len(manifest_digest) != 64 or set(manifest_digest) - set("0123456789abcdef"):
+        raise InvalidInput(
+            f"{manifest_digest!r} is no SHA-256 in hex: name the version's directory, or the whole digest"
+        )
+    with _changed(ring) as held:
+        known = held.ring.revoked_versions.get(manifest_digest)
+        if known is not None:
+            raise AlreadyExists(f"{known.name or manifest_digest} was revoked already at {known.at}: {known.reason}")
+        revoked = RevokedVersion(manifest_digest, name, times.to_text(times.now()), reason)
+        held.ring = held.ring.with_revoked(revoked)
+    return revoked
+
+
+@dataclass(slots=True)
+class _Held:
+    """A ring under its lock; what `ring` is at the end is written."""
+
+    folder: Path
+    ring: KeyRing
+
+
+@contextlib.contextmanager
+def _changed(path: Path) -> Iterator[_Held]:
+    folder = path.parent if path.suffix == ".json" else path
+    if folder.exists() and not folder.is_dir():
+        raise InvalidInput(f"{folder} is no folder: name the folder of the key ring")
+    folder.mkdir(parents=True, exist_ok=True)
+    file = path if path.suffix == ".json" else ring_file(folder)
+    with (folder / ".keyring.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        before = read_ring(file) if file.exists() else KeyRing.of()
+        held = _Held(folder, before)
+        yield held
+        if held.ring != before:
+            write_ring(held.ring, file)
+
+
+def _make(folder: Path, stem: str, name: str, role: Role) -> NewKey:
+    private, public = folder / f"{stem}.key", folder / f"{stem}.pub"
+    make_keys(private, public)
+    return NewKey(key_of(public, name, role, times.to_text(times.now())), private, public)
+
+
+def _free_stem(folder: Path, name: str) -> str:
+    number = 2
+    while (folder / f"{name}-{number}.key").exists() or (folder / f"{name}-{number}.pub").exists():
+        number += 1
+    return f"{name}-{number}"
+
+
+def _after(days: float | None) -> str | None:
+    return None if days is None else times.to_text(times.now() + timedelta(days=days))
+
+
+def _check_days(days: float | None, least: float | None = None) -> None:
+    if days is not None and not (days > 0 or days == least):
+        raise InvalidInput(f"{days:g} days is no time to sign in: use more than 0")
+
+
+def _check_reason(reason: str) -> None:
+    if not reason.strip():
+        raise FailedPrecondition("a revocation needs a reason: say why, whoever is woken by it will ask")
