@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -88,7 +87,7 @@ def test_a_ring_admits_by_its_validators_and_remembers_who(gate: Gate, ring: Rin
 
 def test_who_may_override_may_not_sign_verdicts(gate: Gate, ring: Ring, directory: Path) -> None:
     ring.validator("alice").sign(directory)
-    with pytest.raises(NotAdmitted, match="signed by alice .* trusted as override, not as validator"):
+    with pytest.raises(NotAdmitted, match=r"signed by alice .* trusted as override, not as validator"):
         gate.check(directory)
 
 
@@ -96,7 +95,7 @@ def test_a_compromised_key_counts_no_more_from_the_next_check_on(gate: Gate, rin
     ring.validator().sign(directory)
     gate.check(directory)
     revoke_key(ring.folder, key="validator", reason="the build machine was broken into")
-    with pytest.raises(NotAdmitted, match="compromised .* the build machine was broken into"):
+    with pytest.raises(NotAdmitted, match=r"compromised .* the build machine was broken into"):
         gate.check(directory)
     gate.restarted()
     with pytest.raises(NotAdmitted, match="compromised"):
@@ -142,7 +141,7 @@ def test_a_revoked_version_never_loads_again_and_the_running_one_is_reported(
     ring.validator().sign(directory)
     gate.check(directory)
     revoke_version(ring.folder, manifest_digest=digest_of(directory), name="m:1", reason="leaks customer data")
-    with pytest.raises(NotAdmitted, match="m:1 .* was revoked at .*: leaks customer data"):
+    with pytest.raises(NotAdmitted, match=r"m:1 .* was revoked at .*: leaks customer data"):
         gate.check(directory)
     assert gate.standing(directory).notes[0].startswith("REVOKED at ")
 
@@ -178,7 +177,7 @@ def test_a_permitted_override_admits_until_it_expires(
     gate.now += timedelta(hours=5)
     (note,) = gate.standing(directory).notes
     assert note.startswith("OVERRIDE EXPIRED: ")
-    with pytest.raises(Refused, match="the override of the quality gate does not count: .* expired at"):
+    with pytest.raises(Refused, match=r"the override of the quality gate does not count: .* expired at"):
         gate.check(directory)
 
 
