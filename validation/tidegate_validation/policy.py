@@ -9,9 +9,9 @@ import hashlib
 import json
 import tomllib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from pathlib import Path
-from typing import Any, TypeVar, get_type_hints
+from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from tidegate_serving.contract.errors import InvalidInput, NotFound
 from tidegate_serving.contract.verdict import Outcome
@@ -102,6 +102,12 @@ def _typed(value: Any, kind: Any, key: str, where: str) -> Any:
         return value
     if kind == tuple[str, ...] and isinstance(value, list) and all(isinstance(item, str) for item in value):
         return tuple(value)
+    if kind == float | None and isinstance(value, int | float):
+        return _typed(value, float, key, where)
+    if kind == Mapping[str, str] and isinstance(value, Mapping) and all(isinstance(one, str) for one in value.values()):
+        return dict(value)
+    if get_origin(kind) is tuple and is_dataclass(get_args(kind)[0]) and isinstance(value, list):
+        return tuple(_section(get_args(kind)[0], item, f"[[{key}]] of {where}") for item in value)
     wanted = getattr(kind, "__name__", str(kind)) if kind != tuple[str, ...] else "a list of strings"
     raise InvalidInput(f"policy key {key!r} in {where} is {value!r}: it must be {wanted}")
 
