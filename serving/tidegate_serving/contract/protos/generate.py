@@ -18,7 +18,6 @@ from google.protobuf.descriptor import FileDescriptor
 
 HERE = Path(__file__).parent
 OUTPUT = HERE / "descriptors.binpb"
-OWN_PACKAGE = "tidegate."
 TENSORFLOW_SERVING = ("prediction_service_pb2", "model_service_pb2", "session_service_pb2", "prediction_log_pb2")
 
 
@@ -46,19 +45,26 @@ def tensorflow_serving_from_wheels(folder: str) -> list[descriptor_pb2.FileDescr
 def tensorflow_serving_from_set() -> list[descriptor_pb2.FileDescriptorProto]:
     """TensorFlow Serving's files as the checked-in set has them."""
     present = descriptor_pb2.FileDescriptorSet.FromString(OUTPUT.read_bytes())
-    return [file for file in present.file if not file.package.startswith(OWN_PACKAGE)]
+    return [file for file in present.file if file.name not in own_names()]
 
 
-def own_files() -> list[descriptor_pb2.FileDescriptorProto]:
-    """Our own files, compiled by grpcio-tools' protoc."""
+def own_names() -> list[str]:
+    """Our own sources. Some speak in TensorFlow Serving's package, for messages that its wheel does not carry."""
+    return sorted(path.name for path in HERE.glob("*.proto"))
+
+
+def own_files(foreign: list[descriptor_pb2.FileDescriptorProto]) -> list[descriptor_pb2.FileDescriptorProto]:
+    """Our own files, compiled by grpcio-tools' protoc; they may import the foreign ones."""
     from grpc_tools import protoc
 
-    with tempfile.NamedTemporaryFile(suffix=".binpb") as output:
-        names = sorted(path.name for path in HERE.glob("*.proto"))
-        status = protoc.main(["protoc", f"-I{HERE}", f"--descriptor_set_out={output.name}", *names])
+    with tempfile.TemporaryDirectory() as folder:
+        known, output = Path(folder, "known.binpb"), Path(folder, "output.binpb")
+        known.write_bytes(descriptor_pb2.FileDescriptorSet(file=foreign).SerializeToString())
+        options = [f"-I{HERE}", f"--descriptor_set_in={known}", f"--descriptor_set_out={output}"]
+        status = protoc.main(["protoc", *options, *own_names()])
         if status != 0:
-            raise SystemExit(f"protoc refused {', '.join(names)} with exit status {status}; its message is above")
-        return list(descriptor_pb2.FileDescriptorSet.FromString(Path(output.name).read_bytes()).file)
+            raise SystemExit(f"protoc refused {', '.join(own_names())} with exit status {status}; its message is above")
+        return list(descriptor_pb2.FileDescriptorSet.FromString(output.read_bytes()).file)
 
 
 def main(arguments: list[str]) -> None:
@@ -67,7 +73,7 @@ def main(arguments: list[str]) -> None:
         foreign = tensorflow_serving_from_wheels(arguments[1])
     else:
         foreign = tensorflow_serving_from_set()
-    files = descriptor_pb2.FileDescriptorSet(file=[*foreign, *own_files()])
+    files = descriptor_pb2.FileDescriptorSet(file=[*foreign, *own_files(foreign)])
     data = files.SerializeToString(deterministic=True)
     if arguments == ["--check"]:
         if OUTPUT.read_bytes() != data:
