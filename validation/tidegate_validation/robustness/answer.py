@@ -8,6 +8,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -26,8 +27,31 @@ class AnswerKind(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True)
+class State:
+    """What the probe's process held after a call: open files, threads, children; `changed` is what it did to itself.
+
+    `changed` names, in words, what a model did to the process that it shares: closed streams, signal handlers, the
+    working directory.
+    """
+
+    open_files: int = 0
+    threads: int = 0
+    children: int = 0
+    changed: tuple[str, ...] = ()
+
+    @classmethod
+    def from_head(cls, head: Mapping[str, Any]) -> State:
+        """From an answer frame's `state`."""
+        changed = tuple(str(words) for words in head.get("changed", ()))
+        return cls(int(head.get("open_files", 0)), int(head.get("threads", 0)), int(head.get("children", 0)), changed)
+
+
+@dataclass(frozen=True, slots=True)
 class Answer:
-    """One answer. `words` says how the process ended or why it refused; `log` is the end of what it wrote to stderr."""
+    """One answer. `words` says how the process ended or why it refused; `log` is the end of what it wrote to stderr.
+
+    `raised` holds, for a refusal, the names of the classes of what the model raised, its own first.
+    """
 
     kind: AnswerKind
     outputs: Mapping[str, Array] = field(default_factory=dict)
@@ -36,6 +60,8 @@ class Answer:
     seconds: float = 0.0
     resident_bytes: int = 0
     log: str = ""
+    raised: tuple[str, ...] = ()
+    state: State = field(default_factory=State)
 
     @property
     def fatal(self) -> bool:

@@ -1,4 +1,4 @@
-"""One version in a child process of its own, asked over pipes with a deadline for every call.
+"""One version in a confined process of its own, asked over pipes with a deadline for every call.
 
 The robustness and quality gates open a `Sandbox`, call `predict` and close it; whatever the version does, crash, hang
 or leave without a word, comes back as an `Answer`.
@@ -7,61 +7,71 @@ or leave without a word, comes back as an `Answer`.
 from __future__ import annotations
 
 import contextlib
-import os
 import queue
 import signal
-import subprocess
-import tempfile
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from typing import IO, BinaryIO
+from pathlib import Path
+from typing import BinaryIO
 
 from tidegate_serving.contract.errors import TidegateError
 from tidegate_serving.contract.probe_frames import Frame, read_frame, write_frame
 from tidegate_serving.contract.signature import SERVING_DEFAULT
 from tidegate_serving.contract.tensors import Array
-from tidegate_validation.robustness.answer import Answer, AnswerKind
-from tidegate_validation.robustness.confinement import command_line, confine, environment
+from tidegate_validation.robustness.answer import Answer, AnswerKind, State
+from tidegate_validation.robustness.child import ConfinedChild
 from tidegate_validation.robustness.limits import RobustnessLimits
+from tidegate_validation.robustness.watch import Use
 
 _LOG_BYTES = 4000
-_LAST_WORDS = 1.0
-_DUMP = 2.0
+_POLL = 1.0
+_LAST_WORDS = 0.5
+_DUMP = 0.7
+_CONCURRENT_SHARE = 0.25
 
 
 class Sandbox:
     """A running probe. `start` first; after a fatal answer the process is gone and a new Sandbox is needed."""
 
     def __init__(self, command: Sequence[str], limits: RobustnessLimits) -> None:
-        self._command = list(command)
         self._limits = limits
+        self._child = ConfinedChild(command, limits, _version(command))
         self._received: queue.SimpleQueue[Frame | Exception | None] = queue.SimpleQueue()
         self._to_send: queue.SimpleQueue[Frame | None] = queue.SimpleQueue()
+        self._threads: list[threading.Thread] = []
         self._calls = 0
-        self.not_limited: list[str] = []
 
-    def start(self) -> Answer:
-        """Starts the process and waits until the version is loaded."""
-        self._home = tempfile.TemporaryDirectory(prefix="tidegate-probe-")
-        self._log: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - closed in close()
-        self._process = subprocess.Popen(
-            command_line(self._command, self._limits),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._log,
-            env=environment(),
-            cwd=self._home.name,
-            start_new_session=True,
-        )
-        self.not_limited = confine(self._process.pid, self._limits)
+    @property
+    def not_limited(self) -> list[str]:
+        """What this machine could not hold the process to, in words."""
+        return self._child.missing
+
+    @property
+    def faults(self) -> list[str]:
+        """Failed starts of the sandbox itself, which were tried again."""
+        return self._child.faults
+
+    @property
+    def use(self) -> Use:
+        """The most that the process used so far."""
+        return self._child.use
+
+    @property
+    def log_bytes(self) -> int:
+        """How much it wrote to its log."""
+        return self._child.log_bytes
+
+    def start(self, seconds: float | None = None) -> Answer:
+        """Starts the process and waits until the version is loaded. Unavailable where the sandbox itself cannot."""
+        self._child.start()
         self._threads = [
             threading.Thread(target=work, args=(stream,), daemon=True)
-            for work, stream in ((self._receive, self._process.stdout), (self._send, self._process.stdin))
+            for work, stream in ((self._receive, self._child.stdout), (self._send, self._child.stdin))
         ]
         for thread in self._threads:
             thread.start()
-        answer = self._await("", self._limits.load_seconds)
+        answer = self._await("", seconds if seconds is not None else self._limits.load_seconds)
         if answer.kind is not AnswerKind.OUTPUTS:
             self.close()
         return answer
@@ -70,99 +80,127 @@ class Sandbox:
         self, tensors: Mapping[str, Array], seconds: float | None = None, signature: str = SERVING_DEFAULT
     ) -> Answer:
         """One call; `seconds` is its deadline, the limits' if not given."""
-        self._calls += 1
-        token = f"{self._calls}"
-        self._to_send.put(Frame("predict", token, {"signature": signature}, tensors))
-        answer = self._await(token, seconds if seconds is not None else self._limits.call_seconds)
-        if answer.fatal:
-            self.close()
+        return self._call("predict", {"signature": signature}, tensors, seconds)
+
+    def predict_at_once(
+        self,
+        tensors: Mapping[str, Array],
+        calls: Sequence[tuple[int, int]],
+        threads: int,
+        seconds: float | None = None,
+        signature: str = SERVING_DEFAULT,
+    ) -> Answer:
+        """Calls with the given ranges of rows, again and again from several threads at once.
+
+        The outputs hold, for every round, the rows of all calls in order: shape [rounds * rows, ...].
+        """
+        whole = seconds if seconds is not None else self._limits.call_seconds
+        head = {"signature": signature, "calls": calls, "threads": threads, "seconds": _CONCURRENT_SHARE * whole}
+        return self._call("concurrent", head, tensors, whole)
+
+    def stop(self, seconds: float) -> Answer:
+        """Has the version unloaded and the process end by itself; OUTPUTS without outputs where that went well."""
+        answer = self._call("stop", {}, {}, seconds)
+        if answer.kind is AnswerKind.OUTPUTS:
+            status = self._child.wait(max(0.0, seconds - answer.seconds))
+            if status is None:
+                answer = self._after_deadline(f"was unloaded but did not end within {seconds:g} s")
+            elif status != 0:
+                answer = self._dead(AnswerKind.DIED, _ended(status, " after it was unloaded"))
+        self.close()
         return answer
 
     def close(self) -> None:
         """Ends the process and everything it started. Safe to call twice."""
-        self._kill()
+        self._child.kill()
         self._to_send.put(None)
         for thread in self._threads:
-            thread.join(timeout=_DUMP)
-        for stream in (self._process.stdin, self._process.stdout):
-            if stream is not None and not any(thread.is_alive() for thread in self._threads):
-                with contextlib.suppress(BrokenPipeError):
-                    stream.close()
-        if not self._log.closed:
-            self._log.close()
-        self._home.cleanup()
+            thread.join(timeout=_LAST_WORDS)
+
+    def _call(
+        self, kind: str, head: Mapping[str, object], tensors: Mapping[str, Array], seconds: float | None
+    ) -> Answer:
+        self._calls += 1
+        token = f"{self._calls}"
+        self._to_send.put(Frame(kind, token, head, tensors))
+        answer = self._await(token, seconds if seconds is not None else self._limits.call_seconds)
+        if answer.fatal:
+            self.close()
+        return answer
 
     def _await(self, token: str, seconds: float) -> Answer:
         begun = time.monotonic()
         while True:
             left = begun + seconds - time.monotonic()
             try:
-                frame = self._received.get(timeout=max(0.0, min(left, _LAST_WORDS)))
+                frame = self._received.get(timeout=max(0.0, min(left, _POLL)))
             except queue.Empty:
-                if self._process.poll() is not None:
+                if not self._child.running:
                     return self._after_end()
                 if left > 0:
                     continue
-                return self._after_deadline(seconds)
+                return self._after_deadline(f"gave no answer within {seconds:g} s")
             if isinstance(frame, Exception):
                 return self._dead(AnswerKind.GARBLED, f"wrote what is no answer ({frame})")
             if frame is None:
                 return self._after_end()
             if frame.token == token:
-                return _answer(frame, self._tail() if frame.kind == "failed" else "")
+                return _answer(frame, self._child.log(_LOG_BYTES) if frame.kind == "failed" else "")
 
     def _after_end(self) -> Answer:
-        try:
-            status = self._process.wait(timeout=_LAST_WORDS)
-        except subprocess.TimeoutExpired:
+        status = self._child.wait(_LAST_WORDS)
+        if self._child.breach is not None:
+            return self._dead(AnswerKind.DIED, self._child.breach)
+        if status is None:
             return self._dead(AnswerKind.DIED, "closed its output and gave no answer")
-        if status < 0:
-            return self._dead(AnswerKind.DIED, f"was ended by {signal.Signals(-status).name}")
-        return self._dead(AnswerKind.DIED, f"ended with exit status {status} and gave no answer")
+        return self._dead(AnswerKind.DIED, _ended(status, " and gave no answer"))
 
-    def _after_deadline(self, seconds: float) -> Answer:
-        with contextlib.suppress(ProcessLookupError):
-            self._process.send_signal(signal.SIGABRT)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(timeout=_DUMP)
-        return self._dead(AnswerKind.HUNG, f"gave no answer within {seconds:g} s")
+    def _after_deadline(self, words: str) -> Answer:
+        self._child.dump()
+        self._child.wait(_DUMP)
+        breach = self._child.breach
+        return self._dead(AnswerKind.HUNG, f"{words}, and {breach}" if breach else words)
 
     def _dead(self, kind: AnswerKind, words: str) -> Answer:
-        self._kill()
-        return Answer(kind, words=words, log=self._tail())
-
-    def _kill(self) -> None:
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
-
-    def _tail(self) -> str:
-        size = self._log.seek(0, os.SEEK_END)
-        self._log.seek(max(0, size - _LOG_BYTES))
-        return self._log.read().decode(errors="replace")
+        self._child.kill()
+        return Answer(kind, words=words, log=self._child.log(_LOG_BYTES))
 
     def _receive(self, stream: BinaryIO) -> None:
-        try:
-            while (frame := read_frame(stream)) is not None:
-                self._received.put(frame)
-            self._received.put(None)
-        except (TidegateError, ValueError, KeyError, TypeError, OSError) as error:
-            self._received.put(error if self._process.poll() is None else None)
+        with stream:
+            try:
+                while (frame := read_frame(stream)) is not None:
+                    self._received.put(frame)
+                self._received.put(None)
+            except (TidegateError, ValueError, KeyError, TypeError, OSError) as error:
+                self._received.put(error if self._child.running else None)
 
     def _send(self, stream: BinaryIO) -> None:
-        with contextlib.suppress(OSError, ValueError):
+        with contextlib.suppress(OSError, ValueError), stream:
             while (frame := self._to_send.get()) is not None:
                 write_frame(stream, frame)
+
+
+def _version(command: Sequence[str]) -> Path:
+    """The version's directory in a probe's command: the last word that is a directory."""
+    return next(path for path in map(Path, reversed(command)) if path.is_dir())
+
+
+def _ended(status: int, otherwise: str) -> str:
+    if status < 0:
+        return f"was ended by {signal.Signals(-status).name}"
+    return f"ended with exit status {status}{otherwise}"
 
 
 def _answer(frame: Frame, log: str) -> Answer:
     if frame.kind == "failed":
         return Answer(AnswerKind.NOT_LOADED, words=str(frame.head["message"]), code=str(frame.head["code"]), log=log)
     if frame.kind == "error":
-        return Answer(AnswerKind.REFUSED, words=str(frame.head["message"]), code=str(frame.head["code"]))
+        raised = tuple(str(name) for name in frame.head.get("raised", ()))
+        return Answer(AnswerKind.REFUSED, words=str(frame.head["message"]), code=str(frame.head["code"]), raised=raised)
     return Answer(
         AnswerKind.OUTPUTS,
         outputs=frame.tensors,
-        seconds=float(frame.head["seconds"]),
-        resident_bytes=int(frame.head["resident_bytes"]),
+        seconds=float(frame.head.get("seconds", 0.0)),
+        resident_bytes=int(frame.head.get("resident_bytes", 0)),
+        state=State.from_head(frame.head.get("state", {})),
     )

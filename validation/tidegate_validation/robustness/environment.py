@@ -1,0 +1,40 @@
+"""What a confined process is told and may read: an environment without secrets, Python's own files, the version.
+
+`child` hands both to the guard.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Sequence
+from importlib import util
+from pathlib import Path
+
+_SECRETS = ("KEY", "SECRET", "TOKEN", "PASSW", "CREDENTIAL", "AUTH")
+_PASSWORD_INSIDE = re.compile(r"://[^/\s]*:[^/\s]*@")
+_PACKAGES = ("tidegate_serving", "tidegate_validation", "tidegate_native")
+
+
+def environment(home: str) -> dict[str, str]:
+    """This process's environment without what looks like a secret; crashes leave their traceback in the log."""
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if not any(word in name.upper() for word in _SECRETS) and not _PASSWORD_INSIDE.search(value)
+    }
+    return {**kept, "HOME": home, "TMPDIR": home, "PYTHONFAULTHANDLER": "1", "PYTHONDONTWRITEBYTECODE": "1"}
+
+
+def readable_paths(command: Sequence[str]) -> list[str]:
+    """Files and folders that a command needs: this Python, what it imports, and what the command names."""
+    found = [sys.prefix, sys.base_prefix, sys.exec_prefix, str(Path(sys.executable).resolve().parent)]
+    found += [path for path in sys.path if path]
+    found += os.environ.get("LD_LIBRARY_PATH", "").split(":")
+    for name in _PACKAGES:
+        spec = util.find_spec(name)
+        if spec is not None and spec.origin is not None:
+            found.append(str(Path(spec.origin).parents[1]))
+    found += [word for word in command if word.startswith("/")]
+    return [path for path in dict.fromkeys(found) if path.startswith("/") and Path(path).exists()]

@@ -1,0 +1,139 @@
+"""Holds a confined process to what no kernel limit binds: memory of all its processes, their number, its disk.
+
+`child` starts a watch beside each process; it notes the most that was used, and calls back when a limit is passed.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from tidegate_validation.confinement.processes import Process, descendants, proportional_bytes
+from tidegate_validation.robustness.limits import RobustnessLimits
+
+_POLL = 0.05
+_MEGABYTE = 1 << 20
+_FREE_SHARE = 0.8
+_FULL = 0.97
+
+
+@dataclass(slots=True)
+class Use:
+    """The most that a process and its descendants used at once, and how often it tried to reach the network."""
+
+    resident_bytes: int = 0
+    threads: int = 0
+    disk_bytes: int = 0
+    network_tries: int = 0
+
+
+def memory_limit(limits: RobustnessLimits) -> int:
+    """Bytes that a version may use: the limit, or four fifths of what this machine has free where that is less."""
+    return min(limits.memory_mb * _MEGABYTE, int(_FREE_SHARE * _available()))
+
+
+class Watch:
+    """Looks at the processes below `guard` but for those in `own`, until stopped; `breach` is called once, in words."""
+
+    def __init__(self, guard: int, home: str, limits: RobustnessLimits, breach: Callable[[str], None]) -> None:
+        self._guard = guard
+        self._home = home
+        self._limits = limits
+        self._memory = memory_limit(limits)
+        self._breach = breach
+        self._own: frozenset[int] = frozenset()
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="tidegate-watch", daemon=True)
+        self.main = 0
+        self.use = Use()
+
+    def start(self, own: frozenset[int], main: int) -> None:
+        """Starts looking; `main` is the process that the others descend from."""
+        self._own, self.main = own, main
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stops looking."""
+        self._stop.set()
+        if self._thread.is_alive() and threading.current_thread() is not self._thread:
+            self._thread.join()
+
+    def look(self) -> None:
+        """Notes what is in use now."""
+        found = [process for process in descendants(self._guard) if process.pid not in self._own]
+        if found:
+            self.use.threads = max(self.use.threads, sum(process.threads for process in found))
+            self.use.resident_bytes = max(self.use.resident_bytes, self._resident(found))
+            self.use.disk_bytes = max(self.use.disk_bytes, self._on_disk())
+            self.use.network_tries = max(self.use.network_tries, network_tries(self.main))
+
+    def _run(self) -> None:
+        while not self._stop.wait(_POLL):
+            self.look()
+            words = self._exceeded()
+            if words is not None:
+                self._breach(words)
+                return
+
+    def _exceeded(self) -> str | None:
+        if self.use.threads >= self._limits.processes:
+            return f"started {self.use.threads} processes and threads, all that it may have"
+        if self.use.resident_bytes > self._memory:
+            used, most = self.use.resident_bytes // _MEGABYTE, self._memory // _MEGABYTE
+            return f"used {used} MB of memory, more than the {most} MB that it may"
+        if self.use.disk_bytes > _FULL * self._limits.disk_mb * _MEGABYTE:
+            return f"filled the {self._limits.disk_mb} MB of disk that it may use"
+        return None
+
+    def _resident(self, found: list[Process]) -> int:
+        total = sum(process.resident_bytes for process in found)
+        if total > self._memory and len(found) > 1:
+            return sum(proportional_bytes(process.pid) or process.resident_bytes for process in found)
+        return total
+
+    def _on_disk(self) -> int:
+        """Bytes in its home: of the file system that is mounted there for it alone, else of the files."""
+        inside = f"/proc/{self.main}/root{self._home}"
+        try:
+            if Path(inside).stat().st_dev != Path(self._home).stat().st_dev:
+                state = os.statvfs(inside)
+                return (state.f_blocks - state.f_bfree) * state.f_frsize
+            return _size(self._home)
+        except OSError:
+            return 0
+
+
+def network_tries(pid: int) -> int:
+    """How many packets of a process's network namespace found no way out, by the kernel's count; 0 where it is gone."""
+    found = 0
+    try:
+        lines = Path(f"/proc/{pid}/net/snmp").read_text(encoding="ascii").splitlines()
+        names, values = [line.split() for line in lines if line.startswith("Ip:")]
+        found += int(values[names.index("OutNoRoutes")])
+        for line in Path(f"/proc/{pid}/net/snmp6").read_text(encoding="ascii").splitlines():
+            if line.startswith("Ip6OutNoRoutes"):
+                found += int(line.split()[1])
+    except (OSError, ValueError):
+        return found
+    return found
+
+
+def _size(folder: str) -> int:
+    total = 0
+    for parent, _, names in os.walk(folder):
+        for name in names:
+            try:
+                total += os.lstat(f"{parent}/{name}").st_blocks * 512
+            except OSError:
+                continue
+    return total
+
+
+def _available() -> int:
+    for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines():
+        if line.startswith("MemAvailable:"):
+            return int(line.split()[1]) * 1024
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
