@@ -6,6 +6,7 @@ thread; the I/O threads never take the GIL. dtype names are those of numpy (`boo
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from os import PathLike
 from typing import Any, final
 
 import numpy as np
@@ -18,8 +19,11 @@ __all__ = [
     "Publish",
     "Result",
     "Retire",
+    "SetBatching",
     "SetLabels",
     "SetLog",
+    "SetOff",
+    "SetSplit",
     "SetTee",
     "Settings",
     "Signature",
@@ -33,7 +37,8 @@ __version__: str
 class Settings:
     """How the plane listens and what it bounds; frozen.
 
-    `grpc_address` and `rest_address` are `host:port` with port 0 for any free one; `rest_address` may be None.
+    `grpc_address` and `rest_address` are `host:port` with port 0 for any free one, or None for no such door.
+    `grpc_socket_path` is a Unix socket that leads through the gRPC door too.
     Sizes in bytes, times in milliseconds. `log_buffer_bytes` bounds what waits for `log_block`: beyond it records
     are dropped and counted.
     """
@@ -41,8 +46,9 @@ class Settings:
     def __new__(
         cls,
         *,
-        grpc_address: str,
+        grpc_address: str | None,
         rest_address: str | None,
+        grpc_socket_path: str | PathLike[str] | None = None,
         io_threads: int = 1,
         max_message_bytes: int = 67108864,
         max_connections: int = 4096,
@@ -53,7 +59,7 @@ class Settings:
         log_buffer_bytes: int = 134217728,
     ) -> Settings: ...
     @property
-    def grpc_address(self) -> str: ...
+    def grpc_address(self) -> str | None: ...
     @property
     def rest_address(self) -> str | None: ...
 
@@ -207,6 +213,29 @@ class SetLog:
     def __new__(cls, *, model: str, sampling_rate: float) -> SetLog: ...
 
 @final
+class SetSplit:
+    """Change: spread requests that name neither version nor label over several versions.
+
+    `shares` sum to 1; empty ends the split. `key` is the header or metadata key whose value's hash decides, so that
+    one value always gets one version; without it, and for requests that lack it, the request id decides. The share of
+    a version that is not in the map is answered as if there were no split.
+    """
+
+    def __new__(cls, *, model: str, shares: Mapping[int, float], key: str = "") -> SetSplit: ...
+
+@final
+class SetOff:
+    """Change: refuse every request to a model with UNAVAILABLE and `reason`, until `reason` is set to None."""
+
+    def __new__(cls, *, model: str, reason: str | None) -> SetOff: ...
+
+@final
+class SetBatching:
+    """Change: other queue limits and another number of executor threads for all versions of a model in the map."""
+
+    def __new__(cls, *, model: str, batching: Batching) -> SetBatching: ...
+
+@final
 class DataPlane:
     """A running data plane: two doors, a serving map, a queue per version and a log.
 
@@ -224,11 +253,17 @@ class DataPlane:
         log_block: Callable[[LogBlock], None],
     ) -> DataPlane: ...
     @property
-    def grpc_address(self) -> str: ...
+    def grpc_address(self) -> str | None: ...
     @property
     def rest_address(self) -> str | None: ...
-    def apply(self, changes: Sequence[Publish | Retire | SetLabels | SetTee | SetLog]) -> None:
+    def apply(
+        self,
+        changes: Sequence[Publish | Retire | SetLabels | SetTee | SetLog | SetSplit | SetOff | SetBatching],
+    ) -> None:
         """Swaps the serving map once for all changes; ValueError, and nothing changes, when one of them cannot be."""
+
+    def set_limits(self, *, max_message_bytes: int, max_connections: int, request_timeout_ms: int) -> None:
+        """Limits from now on; what was let in before stays. ValueError, and nothing changes, for one that is 0."""
 
     def set_ready(self, ready: bool, reason: str) -> None:
         """What `/v2/health/ready` answers; not ready until first called."""

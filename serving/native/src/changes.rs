@@ -1,7 +1,7 @@
 //! The changes that `DataPlane.apply` takes, as Python values.
 //! Each is checked for form where it is made, and for sense when it is applied.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use pyo3::exceptions::PyTypeError;
@@ -112,6 +112,57 @@ impl SetLog {
     }
 }
 
+/// Change: spread requests that name neither version nor label over several versions.
+#[pyclass(frozen, module = "tidegate_native")]
+pub(crate) struct SetSplit {
+    model: String,
+    shares: BTreeMap<i64, f64>,
+    key: String,
+}
+
+#[pymethods]
+impl SetSplit {
+    #[new]
+    #[pyo3(signature = (*, model, shares, key=String::new()))]
+    fn new(model: String, shares: Bound<'_, PyAny>, key: String) -> PyResult<SetSplit> {
+        let items = shares.cast::<pyo3::types::PyMapping>()?.items()?;
+        let shares = items.iter().map(|item| item.extract()).collect::<PyResult<_>>()?;
+        Ok(SetSplit { model, shares, key })
+    }
+}
+
+/// Change: refuse every request to a model, or let them in again.
+#[pyclass(frozen, module = "tidegate_native")]
+pub(crate) struct SetOff {
+    model: String,
+    reason: Option<String>,
+}
+
+#[pymethods]
+impl SetOff {
+    #[new]
+    #[pyo3(signature = (*, model, reason))]
+    fn new(model: String, reason: Option<String>) -> SetOff {
+        SetOff { model, reason }
+    }
+}
+
+/// Change: other queue limits and another number of executor threads for all versions of a model.
+#[pyclass(frozen, module = "tidegate_native")]
+pub(crate) struct SetBatching {
+    model: String,
+    batching: version::Batching,
+}
+
+#[pymethods]
+impl SetBatching {
+    #[new]
+    #[pyo3(signature = (*, model, batching))]
+    fn new(model: String, batching: PyRef<'_, Batching>) -> SetBatching {
+        SetBatching { model, batching: batching.0 }
+    }
+}
+
 /// A change as the core takes it.
 pub(crate) fn to_core(change: &Bound<'_, PyAny>, closing: &Arc<Closing>) -> PyResult<Change> {
     if let Ok(publish) = change.cast::<Publish>() {
@@ -141,6 +192,18 @@ pub(crate) fn to_core(change: &Bound<'_, PyAny>, closing: &Arc<Closing>) -> PyRe
         let SetLog { model, sampling_rate } = set.get();
         return Ok(Change::SetLog { model: model.clone(), rate: *sampling_rate });
     }
+    if let Ok(set) = change.cast::<SetSplit>() {
+        let SetSplit { model, shares, key } = set.get();
+        return Ok(Change::SetSplit { model: model.clone(), shares: shares.clone(), key: key.clone() });
+    }
+    if let Ok(set) = change.cast::<SetOff>() {
+        let SetOff { model, reason } = set.get();
+        return Ok(Change::SetOff { model: model.clone(), reason: reason.clone() });
+    }
+    if let Ok(set) = change.cast::<SetBatching>() {
+        let SetBatching { model, batching } = set.get();
+        return Ok(Change::SetBatching { model: model.clone(), batching: *batching });
+    }
     let kind = change.get_type();
-    Err(PyTypeError::new_err(format!("{kind} is not a change: use Publish, Retire, SetLabels, SetTee or SetLog")))
+    Err(PyTypeError::new_err(format!("{kind} is not a change: use Publish, Retire or one of the Set classes")))
 }

@@ -29,7 +29,7 @@ mod tidegate_native {
     #[pymodule_export]
     use crate::batch::{Batch, Outcome};
     #[pymodule_export]
-    use crate::changes::{Publish, Retire, SetLabels, SetLog, SetTee};
+    use crate::changes::{Publish, Retire, SetBatching, SetLabels, SetLog, SetOff, SetSplit, SetTee};
     #[pymodule_export]
     use crate::log_block::LogBlock;
     #[pymodule_export]

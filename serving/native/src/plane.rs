@@ -39,15 +39,15 @@ impl DataPlane {
         let closing = Arc::new(Closing::default());
         let hooks = Arc::new(Callbacks { released, control, log_block, closing: closing.clone() });
         let settings = settings.0.clone();
-        let plane = Arc::new(py.detach(|| Plane::start(settings, hooks))?);
+        let plane = Arc::new(py.detach(|| Plane::start(&settings, hooks))?);
         let exit = Bound::new(py, Exit { plane: Arc::downgrade(&plane), closing: closing.clone() })?;
         py.import("atexit")?.call_method1("register", (exit,))?;
         Ok(DataPlane { plane, closing })
     }
 
     #[getter]
-    fn grpc_address(&self) -> String {
-        self.plane.grpc_address().to_string()
+    fn grpc_address(&self) -> Option<String> {
+        self.plane.grpc_address().map(|address| address.to_string())
     }
 
     #[getter]
@@ -66,6 +66,13 @@ impl DataPlane {
     #[pyo3(signature = (ready, reason))]
     fn set_ready(&self, ready: bool, reason: &str) {
         self.plane.set_ready(ready, reason);
+    }
+
+    /// Limits from now on; what was let in before stays. ValueError, and nothing changes, for one that is 0.
+    #[pyo3(signature = (*, max_message_bytes, max_connections, request_timeout_ms))]
+    fn set_limits(&self, max_message_bytes: usize, max_connections: usize, request_timeout_ms: u64) -> PyResult<()> {
+        let timeout = Duration::from_millis(request_timeout_ms);
+        self.plane.limits().set(max_message_bytes, max_connections, timeout).map_err(PyValueError::new_err)
     }
 
     /// Counters by Prometheus sample name with labels, the same numbers as `/metrics`.

@@ -1,6 +1,7 @@
 //! The frozen values that Python hands over: settings, signatures and batching limits, checked where they are made.
 //! `DataPlane.start` and `apply` read them; nothing here runs.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use pyo3::exceptions::PyValueError;
@@ -17,13 +18,14 @@ pub(crate) struct Settings(pub(crate) core::Settings);
 #[pymethods]
 impl Settings {
     #[new]
-    #[pyo3(signature = (*, grpc_address, rest_address, io_threads=1, max_message_bytes=67108864, max_connections=4096,
+    #[pyo3(signature = (*, grpc_address, rest_address, grpc_socket_path=None, io_threads=1, max_message_bytes=67108864, max_connections=4096,
         header_timeout_ms=60000, request_timeout_ms=30000, log_block_rows=16384, log_block_interval_ms=1000,
         log_buffer_bytes=134217728))]
     #[expect(clippy::too_many_arguments, reason = "keyword-only in Python, one structure from here on")]
     fn new(
-        grpc_address: String,
+        grpc_address: Option<String>,
         rest_address: Option<String>,
+        grpc_socket_path: Option<PathBuf>,
         io_threads: usize,
         max_message_bytes: usize,
         max_connections: usize,
@@ -35,6 +37,7 @@ impl Settings {
     ) -> PyResult<Settings> {
         let settings = core::Settings {
             grpc_address,
+            grpc_socket_path,
             rest_address,
             io_threads,
             max_message_bytes,
@@ -50,8 +53,8 @@ impl Settings {
     }
 
     #[getter]
-    fn grpc_address(&self) -> &str {
-        &self.0.grpc_address
+    fn grpc_address(&self) -> Option<&str> {
+        self.0.grpc_address.as_deref()
     }
 
     #[getter]
@@ -127,11 +130,8 @@ impl Batching {
     #[new]
     #[pyo3(signature = (*, max_batch_rows=1024, timeout_us=0, max_queued_rows=16384, concurrency=1))]
     fn new(max_batch_rows: usize, timeout_us: u64, max_queued_rows: usize, concurrency: usize) -> PyResult<Batching> {
-        let limits =
-            [("max_batch_rows", max_batch_rows), ("max_queued_rows", max_queued_rows), ("concurrency", concurrency)];
-        match limits.iter().find(|(_, value)| *value == 0) {
-            Some((name, _)) => Err(PyValueError::new_err(format!("{name} is 0: it must be at least 1"))),
-            None => Ok(Batching(version::Batching { max_batch_rows, timeout_us, max_queued_rows, concurrency })),
-        }
+        let batching = version::Batching { max_batch_rows, timeout_us, max_queued_rows, concurrency };
+        batching.check().map_err(PyValueError::new_err)?;
+        Ok(Batching(batching))
     }
 }

@@ -1,19 +1,19 @@
 //! A change to what serves, as Python asks for it, and how a version with its threads comes to be.
 //! `Plane::apply` takes a list of them and makes one new serving map, or none.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
-use std::thread;
 
 use crate::crew::Crew;
-use crate::executor::{Executor, Station};
+use crate::executor::Executor;
 use crate::mailbox::Mailbox;
 use crate::metrics::Metrics;
 use crate::queue::Queue;
 use crate::request_id::Share;
 use crate::serving_map::Step;
 use crate::signature::Signature;
+use crate::split::Split;
 use crate::version::{self, Batching, Endpoint, Parts, Remains, Version};
 
 /// Makes a version available.
@@ -68,6 +68,37 @@ pub enum Change {
         /// 0.0 to 1.0.
         rate: f64,
     },
+    /// Spreads requests that name neither version nor label over several versions.
+    SetSplit {
+        /// The model's name.
+        model: String,
+        /// Share by version, summing to 1; none ends the split.
+        shares: BTreeMap<i64, f64>,
+        /// The header whose value decides; empty for the request's id.
+        key: String,
+    },
+    /// Refuses every request to the model, or lets them in again.
+    SetOff {
+        /// The model's name.
+        model: String,
+        /// Why; none lets them in.
+        reason: Option<String>,
+    },
+    /// Changes the queues and the threads of all versions of the model.
+    SetBatching {
+        /// The model's name.
+        model: String,
+        /// The new limits.
+        batching: Batching,
+    },
+}
+
+/// A change taken apart: what it does to the map, or to the versions in it.
+pub enum Effect {
+    /// One step from map to map.
+    Step(Step),
+    /// New limits for the versions that the next map has of a model.
+    Tune(String, Batching),
 }
 
 /// What new versions are connected to.
@@ -81,21 +112,32 @@ pub struct Wiring {
 }
 
 impl Change {
-    /// The step that this change makes; a published version's threads start here.
-    pub fn into_step(self, wiring: &Wiring) -> Result<Step, String> {
-        match self {
-            Change::Publish(publish) => publish.start(wiring).map(Step::Publish),
-            Change::Retire { model, version } => Ok(Step::Retire(model, version)),
-            Change::SetLabels { model, labels, waiting } => Ok(Step::Labels(model, labels, waiting)),
+    /// What this change does; a published version's threads start here.
+    pub fn into_effect(self, wiring: &Wiring) -> Result<Effect, String> {
+        let step = match self {
+            Change::Publish(publish) => Step::Publish(publish.start(wiring)?),
+            Change::Retire { model, version } => Step::Retire(model, version),
+            Change::SetLabels { model, labels, waiting } => Step::Labels(model, labels, waiting),
             Change::SetTee { model, version, fraction } => {
                 let share = share(&format!("the tee's fraction for model '{model}'"), fraction)?;
-                Ok(Step::Tee(model, version, share))
+                Step::Tee(model, version, share)
             }
             Change::SetLog { model, rate } => {
                 let share = share(&format!("the log's sampling rate for model '{model}'"), rate)?;
-                Ok(Step::Log(model, share))
+                Step::Log(model, share)
             }
-        }
+            Change::SetSplit { model, shares, .. } if shares.is_empty() => Step::Split(model, None),
+            Change::SetSplit { model, shares, key } => {
+                let split = Split::new(&model, shares, &key)?;
+                Step::Split(model, Some(split))
+            }
+            Change::SetOff { model, reason } => Step::Off(model, reason),
+            Change::SetBatching { model, batching } => {
+                batching.check().map_err(|why| format!("batching of model '{model}': {why}"))?;
+                return Ok(Effect::Tune(model, batching));
+            }
+        };
+        Ok(Effect::Step(step))
     }
 }
 
@@ -120,15 +162,7 @@ impl Publish {
                 return Err(format!("model '{model}' version {version} has two signatures '{}'", signature.name));
             }
         }
-        let limits = [
-            ("max_batch_rows", batching.max_batch_rows),
-            ("max_queued_rows", batching.max_queued_rows),
-            ("concurrency", batching.concurrency),
-        ];
-        match limits.iter().find(|(_, value)| *value == 0) {
-            Some((name, _)) => Err(format!("model '{model}' version {version}: {name} is 0, it must be at least 1")),
-            None => Ok(()),
-        }
+        batching.check().map_err(|why| format!("model '{model}' version {version}: {why}"))
     }
 
     fn start(self, wiring: &Wiring) -> Result<Arc<Version>, String> {
@@ -152,24 +186,10 @@ impl Publish {
                 })
             })
             .collect();
-        let mut threads = Vec::new();
-        for index in 0..self.batching.concurrency {
-            let station = Station {
-                endpoints: endpoints.clone(),
-                executor: self.executor.clone(),
-                mailboxes: wiring.mailboxes.clone(),
-            };
-            let name = format!("tg-exec-{index}");
-            match thread::Builder::new().name(name).spawn(move || station.run()) {
-                Ok(thread) => threads.push(thread),
-                Err(why) => {
-                    crew.dismiss();
-                    return Err(format!("model '{model}': cannot start executor thread {index}: {why}"));
-                }
-            }
-        }
         metrics.observe(&self.executor);
-        let parts = Parts { endpoints, crew, threads, executor: self.executor };
-        Ok(Version::new(model, self.version, parts, wiring.released.clone()))
+        let parts = Parts { endpoints, crew, executor: self.executor, mailboxes: wiring.mailboxes.clone() };
+        let version = Version::new(model, self.version, parts, wiring.released.clone());
+        version.tune(self.batching)?;
+        Ok(version)
     }
 }

@@ -4,6 +4,8 @@
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
+use http::HeaderMap;
+
 use crate::ask::{Ask, Payload};
 use crate::batch::{Entry, Role};
 use crate::dry::Touched;
@@ -15,6 +17,7 @@ use crate::predict_request::ModelSpec;
 use crate::queue::{Page, Urgency};
 use crate::serving_map::{Model, ServingMap};
 use crate::shared::Shared;
+use crate::split::Asker;
 use crate::status::{Code, Status};
 use crate::sweep::SweepClock;
 use crate::version::{Endpoint, Version};
@@ -43,8 +46,13 @@ struct Route<'a> {
 /// Why a request goes nowhere, and the version that refused it, if one was found.
 type Lost<'a> = (Status, Option<&'a Arc<Version>>);
 
-fn route<'a>(map: &'a ServingMap, spec: &ModelSpec<'_>, payload: &Payload<'_>) -> Result<Route<'a>, Lost<'a>> {
-    let (model, version) = map.resolve(spec.name, spec.choice).map_err(|status| (status, None))?;
+fn route<'a>(
+    map: &'a ServingMap,
+    spec: &ModelSpec<'_>,
+    asker: &Asker<'_>,
+    payload: &Payload<'_>,
+) -> Result<Route<'a>, Lost<'a>> {
+    let (model, version) = map.resolve(spec.name, spec.choice, Some(asker)).map_err(|status| (status, None))?;
     let name = spec.signature();
     let endpoint = version.endpoint(name).ok_or_else(|| (payload.no_signature(name), Some(version)))?;
     let wanted = payload.wanted(&endpoint.signature).map_err(|status| (status, Some(version)))?;
@@ -65,9 +73,10 @@ impl Desk {
     }
 
     /// Takes over a predict request; its answer goes through its reply, now or later.
-    pub fn predict(&self, ask: Ask, spec: &ModelSpec<'_>, payload: &Payload<'_>) {
+    pub fn predict(&self, ask: Ask, spec: &ModelSpec<'_>, headers: &HeaderMap, payload: &Payload<'_>) {
         let map = self.shared.map.load();
-        match route(&map, spec, payload) {
+        let found = route(&map, spec, &Asker::with_headers(&ask.id, headers), payload);
+        match found {
             Ok(route) => self.admit(ask, route, payload),
             Err((status, version)) => self.refuse(ask, version, &status),
         }
@@ -115,7 +124,7 @@ impl Desk {
         entry: Entry,
         payload: &Payload<'_>,
     ) -> Result<(), Status> {
-        let limit = self.shared.settings.max_message_bytes;
+        let limit = self.shared.limits.max_message_bytes();
         let signature = &endpoint.signature;
         let decode = |page: &mut Page<'_>| payload.read_inputs(signature, page, limit);
         match endpoint.queue.append(signature, version, self.index, entry, decode)? {
@@ -163,6 +172,6 @@ impl Desk {
     /// The version that a request means, for answers that need no batch.
     pub fn model_version(&self, spec: &ModelSpec<'_>) -> Result<Arc<Version>, Status> {
         let map = self.shared.map.load();
-        map.resolve(spec.name, spec.choice).map(|(_, version)| version.clone())
+        map.resolve(spec.name, spec.choice, None).map(|(_, version)| version.clone())
     }
 }

@@ -9,6 +9,7 @@ use crate::batch::{Answer, Entry};
 use crate::batch::{Batch, Finished, Part, Work};
 use crate::bisect;
 use crate::column::Column;
+use crate::crew::Word;
 use crate::mailbox::Mailbox;
 use crate::queue::Taken;
 use crate::status::{Code, Status};
@@ -67,8 +68,20 @@ impl Station {
                     Taken::Nothing => {}
                 }
             }
-            if !ran && !crew.wait(later) && self.nothing_waits() {
-                return;
+            let word = match ran {
+                true if crew.may_leave() => Word::Leave,
+                true => Word::Work,
+                false => crew.wait(later),
+            };
+            match word {
+                Word::Work => {}
+                Word::Finish if !self.nothing_waits() => {}
+                Word::Finish => return,
+                Word::Leave => {
+                    // What this thread was woken for may still wait.
+                    crew.wake();
+                    return;
+                }
             }
         }
     }

@@ -12,13 +12,13 @@ use h2::RecvStream;
 use h2::server::Connection;
 use http::header::CONTENT_TYPE;
 use http::request;
-use tokio::net::TcpStream;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::Sleep;
 
 use crate::compression::inflate;
 use crate::drain::DrainWatch;
 use crate::grpc_reply::{GrpcReply, Tags};
-use crate::settings::Settings;
+use crate::limits::Limits;
 use crate::status::{Code, Status};
 
 /// A complete unary call.
@@ -58,7 +58,11 @@ enum Progress {
 }
 
 /// Serves one connection until the client leaves or the drain is over.
-pub async fn serve<S: GrpcService>(socket: TcpStream, service: Arc<S>, settings: Arc<Settings>, drain: DrainWatch) {
+pub async fn serve<S, T>(socket: T, service: Arc<S>, limits: Arc<Limits>, drain: DrainWatch)
+where
+    S: GrpcService,
+    T: AsyncRead + AsyncWrite + Unpin,
+{
     let mut builder = h2::server::Builder::new();
     builder
         .initial_window_size(1 << 20)
@@ -66,23 +70,23 @@ pub async fn serve<S: GrpcService>(socket: TcpStream, service: Arc<S>, settings:
         .max_concurrent_streams(1024)
         .max_header_list_size(16 << 10);
     let handshake = builder.handshake::<_, Bytes>(socket);
-    let Ok(Ok(connection)) = tokio::time::timeout(settings.header_timeout, handshake).await else {
+    let Ok(Ok(connection)) = tokio::time::timeout(limits.header_timeout(), handshake).await else {
         return;
     };
-    GrpcConnection { connection, service, settings, drain, partial: Vec::new(), timer: None, leaving: false }.await;
+    GrpcConnection { connection, service, limits, drain, partial: Vec::new(), timer: None, leaving: false }.await;
 }
 
-struct GrpcConnection<S> {
-    connection: Connection<TcpStream, Bytes>,
+struct GrpcConnection<S, T> {
+    connection: Connection<T, Bytes>,
     service: Arc<S>,
-    settings: Arc<Settings>,
+    limits: Arc<Limits>,
     drain: DrainWatch,
     partial: Vec<Partial>,
     timer: Option<Pin<Box<Sleep>>>,
     leaving: bool,
 }
 
-impl<S: GrpcService> Future for GrpcConnection<S> {
+impl<S: GrpcService, T: AsyncRead + AsyncWrite + Unpin> Future for GrpcConnection<S, T> {
     type Output = ();
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
@@ -106,7 +110,7 @@ impl<S: GrpcService> Future for GrpcConnection<S> {
     }
 }
 
-impl<S: GrpcService> GrpcConnection<S> {
+impl<S: GrpcService, T> GrpcConnection<S, T> {
     fn begin(&mut self, request: http::Request<RecvStream>, respond: h2::server::SendResponse<Bytes>) {
         let (head, body) = request.into_parts();
         let reply = GrpcReply(respond);
@@ -114,7 +118,7 @@ impl<S: GrpcService> GrpcConnection<S> {
         if !grpc || head.method != http::Method::POST {
             return reply.refuse_http(http::StatusCode::UNSUPPORTED_MEDIA_TYPE);
         }
-        let deadline = Instant::now() + timeout(&head, self.settings.request_timeout);
+        let deadline = Instant::now() + timeout(&head, self.limits.request_timeout());
         self.partial.push(Partial { head, body, reply, gathered: Bytes::new(), more: Vec::new(), deadline });
     }
 
@@ -123,7 +127,7 @@ impl<S: GrpcService> GrpcConnection<S> {
             return;
         }
         for partial in std::mem::take(&mut self.partial) {
-            if let Progress::Waits(partial) = partial.advance(context, &*self.service, &self.settings) {
+            if let Progress::Waits(partial) = partial.advance(context, &*self.service, &self.limits) {
                 self.partial.push(*partial);
             }
         }
@@ -156,7 +160,8 @@ impl<S: GrpcService> GrpcConnection<S> {
 
 impl Partial {
     /// Reads what has come; hands the call over once its message is complete.
-    fn advance<S: GrpcService>(mut self, context: &mut Context<'_>, service: &S, settings: &Settings) -> Progress {
+    fn advance<S: GrpcService>(mut self, context: &mut Context<'_>, service: &S, limits: &Limits) -> Progress {
+        let most = limits.max_message_bytes();
         loop {
             match self.body.poll_data(context) {
                 Poll::Pending => return Progress::Waits(Box::new(self)),
@@ -178,14 +183,14 @@ impl Partial {
                 }
             }
             let so_far = if self.more.is_empty() { &self.gathered[..] } else { &self.more[..] };
-            match frame_length(so_far, settings.max_message_bytes) {
+            match frame_length(so_far, most) {
                 Err(status) => {
                     self.reply.fail(&status, Tags::default());
                     return Progress::Done;
                 }
                 Ok(Some(length)) if so_far.len() >= 5 + length => {
                     let whole = if self.more.is_empty() { self.gathered } else { self.more.into() };
-                    let message = match plain(&self.head, &whole, length, settings.max_message_bytes) {
+                    let message = match plain(&self.head, &whole, length, most) {
                         Ok(message) => message,
                         Err(status) => {
                             self.reply.fail(&status, Tags::default());

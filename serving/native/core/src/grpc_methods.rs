@@ -56,10 +56,10 @@ impl GrpcMethods {
 
     fn predict(&self, call: GrpcCall) {
         let id = self.id(&call);
-        let GrpcCall { message, received, deadline, reply, .. } = call;
+        let GrpcCall { head, message, received, deadline, reply } = call;
         let ask = Ask { reply: Reply::Grpc(reply), id, received, deadline };
         match PredictRequest::parse(&message) {
-            Ok(request) => self.0.predict(ask, &request.spec, &Payload::Proto(&request)),
+            Ok(request) => self.0.predict(ask, &request.spec, &head.headers, &Payload::Proto(&request)),
             Err(status) => self.0.refuse(ask, None, &status),
         }
     }

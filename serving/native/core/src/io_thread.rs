@@ -3,11 +3,13 @@
 
 use std::future::Future;
 use std::net::TcpListener;
+use std::os::unix::net::UnixListener;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use tokio::net::TcpStream;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::watch;
 
 use crate::desk::Desk;
@@ -38,8 +40,10 @@ impl Default for Signals {
 
 /// The doors' listeners of one I/O thread.
 pub struct Listeners {
-    /// For gRPC.
-    pub grpc: TcpListener,
+    /// For gRPC, if that door is there.
+    pub grpc: Option<TcpListener>,
+    /// For gRPC over a Unix socket, if it is there.
+    pub unix: Option<UnixListener>,
     /// For REST, if that door is there.
     pub rest: Option<TcpListener>,
 }
@@ -62,53 +66,83 @@ async fn serve(desk: Arc<Desk>, listeners: Listeners, signals: Signals) -> bool 
     tokio::spawn(async move { closing.touched.close_when_dry(closing.index).await });
     let sweeping = desk.clone();
     tokio::spawn(async move { sweeping.sweep().await });
-    let host = Host { desk, presence: presence.clone(), signals: signals.clone() };
-    let mut doors = vec![tokio::spawn(host.clone().accept(Door::Grpc, listeners.grpc))];
-    if let Some(listener) = listeners.rest {
-        doors.push(tokio::spawn(host.accept(Door::Rest, listener)));
-    }
+    let (grpc, rest) = (Arc::new(GrpcMethods(desk.clone())), Arc::new(RestRoutes(desk.clone())));
+    let host = Host { desk, grpc, rest, presence: presence.clone(), signals: signals.clone() };
+    let Listeners { grpc, unix, rest } = listeners;
+    let ears = [
+        (Door::Grpc, grpc.and_then(|listener| tokio::net::TcpListener::from_std(listener).ok()).map(Ear::Tcp)),
+        (Door::Grpc, unix.and_then(|listener| tokio::net::UnixListener::from_std(listener).ok()).map(Ear::Unix)),
+        (Door::Rest, rest.and_then(|listener| tokio::net::TcpListener::from_std(listener).ok()).map(Ear::Tcp)),
+    ];
+    let open = ears.into_iter().filter_map(|(door, ear)| Some((door, ear?)));
+    let doors: Vec<_> = open.map(|(door, ear)| tokio::spawn(host.clone().accept(door, ear))).collect();
     for door in doors {
         let _ = door.await;
     }
+    let _ = signals.draining.subscribe().wait_for(|draining| *draining).await;
     let until = signals.until.borrow().unwrap_or_else(Instant::now);
     tokio::time::timeout_at(until.into(), presence.empty()).await.is_ok()
+}
+
+/// A listening socket.
+enum Ear {
+    Tcp(tokio::net::TcpListener),
+    Unix(tokio::net::UnixListener),
+}
+
+/// A socket that was accepted.
+enum Call {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+}
+
+impl Ear {
+    async fn accept(&self) -> std::io::Result<Call> {
+        match self {
+            Ear::Tcp(listener) => listener.accept().await.map(|(socket, _)| Call::Tcp(socket)),
+            Ear::Unix(listener) => listener.accept().await.map(|(socket, _)| Call::Unix(socket)),
+        }
+    }
 }
 
 #[derive(Clone)]
 struct Host {
     desk: Arc<Desk>,
+    grpc: Arc<GrpcMethods>,
+    rest: Arc<RestRoutes>,
     presence: Arc<Presence>,
     signals: Signals,
 }
 
 impl Host {
     /// Accepts connections of one door until the drain begins, and those that were made before it.
-    async fn accept(self, door: Door, listener: TcpListener) {
-        let Ok(listener) = tokio::net::TcpListener::from_std(listener) else {
-            return;
-        };
+    async fn accept(self, door: Door, ear: Ear) {
         let mut draining = self.signals.draining.subscribe();
-        let grpc = Arc::new(GrpcMethods(self.desk.clone()));
-        let routes = Arc::new(RestRoutes(self.desk.clone()));
         loop {
             let accepted = tokio::select! {
                 biased;
-                accepted = listener.accept() => accepted,
+                accepted = ear.accept() => accepted,
                 _ = draining.wait_for(|draining| *draining) => return,
             };
-            let Ok((socket, _)) = accepted else {
+            match accepted {
+                Ok(Call::Tcp(socket)) => {
+                    let _ = socket.set_nodelay(true);
+                    self.receive(door, socket);
+                }
+                Ok(Call::Unix(socket)) => self.receive(door, socket),
                 // Out of file descriptors, as a rule; some will come free.
-                tokio::time::sleep(Duration::from_millis(10)).await;
-                continue;
-            };
-            let Some(guest) = self.admit(door) else { continue };
-            let _ = socket.set_nodelay(true);
-            let drain = DrainWatch::new(self.signals.draining.subscribe());
-            let settings = self.desk.shared.settings.clone();
-            match door {
-                Door::Grpc => self.spawn(guest, grpc::serve(socket, grpc.clone(), settings, drain)),
-                Door::Rest => self.spawn(guest, rest::serve(socket, routes.clone(), settings, drain)),
+                Err(_) => tokio::time::sleep(Duration::from_millis(10)).await,
             }
+        }
+    }
+
+    fn receive<T: AsyncRead + AsyncWrite + Unpin + Send + 'static>(&self, door: Door, socket: T) {
+        let Some(guest) = self.admit(door) else { return };
+        let drain = DrainWatch::new(self.signals.draining.subscribe());
+        let limits = self.desk.shared.limits.clone();
+        match door {
+            Door::Grpc => self.spawn(guest, grpc::serve(socket, self.grpc.clone(), limits, drain)),
+            Door::Rest => self.spawn(guest, rest::serve(socket, self.rest.clone(), limits, drain)),
         }
     }
 
@@ -122,7 +156,7 @@ impl Host {
     /// Counts a connection in, or refuses it when there are too many.
     fn admit(&self, door: Door) -> Option<Visit> {
         let metrics = self.desk.shared.metrics.clone();
-        let limit = self.desk.shared.settings.max_connections;
+        let limit = self.desk.shared.limits.max_connections();
         if self.signals.connections.fetch_add(1, Ordering::Relaxed) >= limit {
             self.signals.connections.fetch_sub(1, Ordering::Relaxed);
             metrics.refused_connections[door as usize].fetch_add(1, Ordering::Relaxed);
@@ -148,6 +182,3 @@ impl Drop for Visit {
         self.metrics.connections[self.door as usize].fetch_sub(1, Ordering::Relaxed);
     }
 }
-
-/// A socket of a door; named so that other servers on the same stack can use the doors too.
-pub type Socket = TcpStream;

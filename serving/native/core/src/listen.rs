@@ -1,8 +1,12 @@
-//! Binds the doors' addresses, once per I/O thread where several share a port.
+//! Binds the doors' addresses, once per I/O thread where several share a port or a Unix socket.
 //! The plane calls it before any thread starts, so that an address in use is an error of `start`.
 
+use std::fs;
 use std::io;
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
 
 use socket2::{Domain, Protocol, Socket, Type};
 
@@ -49,4 +53,60 @@ pub fn listeners(address: &str, count: usize) -> io::Result<(Vec<TcpListener>, S
         Ok((all, bound))
     };
     listen().map_err(|why: io::Error| with_address(address, &why))
+}
+
+/// Listeners by I/O thread, or none for each where the door is closed.
+pub type Maybe<T> = Vec<Option<T>>;
+
+/// As `listeners`, where there is an address.
+pub fn maybe(address: Option<&str>, count: usize) -> io::Result<(Maybe<TcpListener>, Option<SocketAddr>)> {
+    let Some(address) = address else { return Ok(((0..count).map(|_| None).collect(), None)) };
+    let (all, bound) = listeners(address, count)?;
+    Ok((all.into_iter().map(Some).collect(), Some(bound)))
+}
+
+/// The file of a Unix socket, removed when dropped unless another has taken its place.
+#[derive(Debug)]
+pub struct SocketFile {
+    path: PathBuf,
+    inode: u64,
+}
+
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        if fs::symlink_metadata(&self.path).is_ok_and(|found| found.ino() == self.inode) {
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// One listener per I/O thread on the same Unix socket, where there is a path. A socket that nobody listens on any
+/// more is replaced; anything else at the path is an error.
+pub fn maybe_unix(path: Option<&Path>, count: usize) -> io::Result<(Maybe<UnixListener>, Option<SocketFile>)> {
+    let Some(path) = path else { return Ok(((0..count).map(|_| None).collect(), None)) };
+    let listen = || {
+        clear(path)?;
+        let first = UnixListener::bind(path)?;
+        first.set_nonblocking(true)?;
+        let file = SocketFile { path: path.to_owned(), inode: fs::symlink_metadata(path)?.ino() };
+        let mut all = vec![Some(first)];
+        for _ in 1..count {
+            let again = all[0].as_ref().map(UnixListener::try_clone).transpose()?;
+            all.push(again);
+        }
+        Ok((all, Some(file)))
+    };
+    listen().map_err(|why: io::Error| with_address(&path.display().to_string(), &why))
+}
+
+fn clear(path: &Path) -> io::Result<()> {
+    match fs::symlink_metadata(path) {
+        Err(why) if why.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(why) => Err(why),
+        Ok(found) if !found.file_type().is_socket() => {
+            Err(io::Error::new(io::ErrorKind::AlreadyExists, "there is a file that is no socket: move it away"))
+        }
+        Ok(_) if UnixStream::connect(path).is_ok() => Err(io::Error::from(io::ErrorKind::AddrInUse)),
+        Ok(_) => fs::remove_file(path),
+    }
 }

@@ -8,18 +8,19 @@ use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use crate::change::{Change, Wiring};
+use crate::change::{Change, Effect, Wiring};
 use crate::control;
 use crate::desk::Desk;
 use crate::hooks::Hooks;
 use crate::io_thread::{self, Listeners, Signals};
 use crate::listen;
+use crate::limits::Limits;
 use crate::lock;
 use crate::mailbox::Mailbox;
 use crate::metrics::Metrics;
 use crate::settings::Settings;
 use crate::shared::Shared;
-use crate::version::Remains;
+use crate::version::{Batching, Remains, Version};
 
 /// The threads that a drain ends.
 #[derive(Default)]
@@ -35,23 +36,19 @@ pub struct Plane {
     wiring: Mutex<Option<Wiring>>,
     threads: Mutex<Threads>,
     released: Mutex<Option<JoinHandle<()>>>,
-    grpc_address: SocketAddr,
+    grpc_address: Option<SocketAddr>,
+    _socket_file: Option<listen::SocketFile>,
     rest_address: Option<SocketAddr>,
 }
 
 impl Plane {
     /// Binds the addresses and starts the threads. Nothing is left behind on error.
-    pub fn start(settings: Settings, hooks: Arc<dyn Hooks>) -> io::Result<Plane> {
+    pub fn start(settings: &Settings, hooks: Arc<dyn Hooks>) -> io::Result<Plane> {
         settings.check().map_err(|why| io::Error::new(io::ErrorKind::InvalidInput, why))?;
         let count = settings.io_threads;
-        let (grpc, grpc_address) = listen::listeners(&settings.grpc_address, count)?;
-        let (rest, rest_address) = match &settings.rest_address {
-            Some(address) => {
-                let (rest, bound) = listen::listeners(address, count)?;
-                (rest.into_iter().map(Some).collect(), Some(bound))
-            }
-            None => ((0..count).map(|_| None).collect::<Vec<_>>(), None),
-        };
+        let (grpc, grpc_address) = listen::maybe(settings.grpc_address.as_deref(), count)?;
+        let (rest, rest_address) = listen::maybe(settings.rest_address.as_deref(), count)?;
+        let (unix, socket_file) = listen::maybe_unix(settings.grpc_socket_path.as_deref(), count)?;
         let (control, calls) = control::line();
         let shared = Arc::new(Shared::new(settings, control));
         let mailboxes: Arc<[Arc<Mailbox>]> = (0..count).map(|_| Arc::default()).collect();
@@ -64,6 +61,7 @@ impl Plane {
             wiring: Mutex::default(),
             shared: shared.clone(),
             grpc_address,
+            _socket_file: socket_file,
             rest_address,
         };
         let (logging, asked) = (hooks.clone(), hooks.clone());
@@ -73,9 +71,9 @@ impl Plane {
         let metrics = shared.metrics.clone();
         let released = thread::Builder::new().name("tg-released".to_owned());
         *lock(&plane.released) = Some(released.spawn(move || release(&receiver, &metrics, &*hooks))?);
-        for (index, (grpc, rest)) in grpc.into_iter().zip(rest).enumerate() {
+        for (index, ((grpc, rest), unix)) in grpc.into_iter().zip(rest).zip(unix).enumerate() {
             let desk = Arc::new(Desk::new(index, shared.clone(), wiring.mailboxes[index].clone()));
-            let (signals, listeners) = (plane.signals.clone(), Listeners { grpc, rest });
+            let (signals, listeners) = (plane.signals.clone(), Listeners { grpc, unix, rest });
             let run = move || io_thread::run(&desk, listeners, &signals).unwrap_or(false);
             let started = thread::Builder::new().name(format!("tg-io-{index}")).spawn(run)?;
             lock(&plane.threads).io.push(started);
@@ -90,14 +88,19 @@ impl Plane {
         Ok(())
     }
 
-    /// Where the gRPC door listens.
-    pub fn grpc_address(&self) -> SocketAddr {
+    /// Where the gRPC door listens, beside its Unix socket.
+    pub fn grpc_address(&self) -> Option<SocketAddr> {
         self.grpc_address
     }
 
     /// Where the REST door listens.
     pub fn rest_address(&self) -> Option<SocketAddr> {
         self.rest_address
+    }
+
+    /// What is bounded, to be read and changed.
+    pub fn limits(&self) -> &Limits {
+        &self.shared.limits
     }
 
     /// Swaps the serving map once for all changes, or says why none was made.
@@ -107,8 +110,19 @@ impl Plane {
             return Err("the data plane is stopped".to_owned());
         };
         let current = self.shared.map.load_full();
-        let steps = changes.into_iter().map(|change| change.into_step(wiring)).collect::<Result<Vec<_>, _>>()?;
+        let (mut steps, mut tunings) = (Vec::new(), Vec::new());
+        for change in changes {
+            match change.into_effect(wiring)? {
+                Effect::Step(step) => steps.push(step),
+                Effect::Tune(model, batching) => tunings.push((model, batching)),
+            }
+        }
         let next = Arc::new(current.after(steps)?);
+        let tuned = |(model, batching): &(String, Batching)| {
+            let versions: Vec<_> = next.versions_of(model).cloned().collect();
+            versions.into_iter().map(|version| (version, *batching)).collect::<Vec<_>>()
+        };
+        tune(&tunings.iter().flat_map(tuned).collect::<Vec<_>>())?;
         self.shared.map.store(next.clone());
         for version in current.versions().filter(|version| !next.holds(version)) {
             version.retire();
@@ -163,6 +177,20 @@ impl Plane {
             let _ = thread.join();
         }
     }
+}
+
+/// Gives versions new limits, or leaves all as they were.
+fn tune(versions: &[(Arc<Version>, Batching)]) -> Result<(), String> {
+    let before: Vec<Option<Batching>> = versions.iter().map(|(version, _)| version.batching()).collect();
+    for (at, (version, batching)) in versions.iter().enumerate() {
+        if let Err(why) = version.tune(*batching) {
+            for ((version, _), batching) in versions[..at].iter().zip(&before) {
+                batching.iter().for_each(|batching| drop(version.tune(*batching)));
+            }
+            return Err(why);
+        }
+    }
+    Ok(())
 }
 
 /// Takes versions apart whose last handle is gone: threads joined, model dropped, Python told.

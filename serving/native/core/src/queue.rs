@@ -2,7 +2,7 @@
 //! Doors append decoded requests; a batch closes when the sockets run dry, is full, or has waited long enough.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -46,10 +46,50 @@ struct Lane {
     ripe: bool,
 }
 
+/// When a batch closes and how long the queue may grow; may change while requests wait.
+#[derive(Debug)]
+pub struct QueueLimits {
+    max_batch_rows: AtomicUsize,
+    timeout_us: AtomicU64,
+    max_queued_rows: AtomicUsize,
+}
+
+impl QueueLimits {
+    fn new(batching: Batching) -> QueueLimits {
+        QueueLimits {
+            max_batch_rows: AtomicUsize::new(batching.max_batch_rows),
+            timeout_us: AtomicU64::new(batching.timeout_us),
+            max_queued_rows: AtomicUsize::new(batching.max_queued_rows),
+        }
+    }
+
+    /// Takes over new ones. A batch that is larger already goes as it is.
+    pub fn set(&self, batching: Batching) {
+        self.max_batch_rows.store(batching.max_batch_rows, Ordering::Relaxed);
+        self.timeout_us.store(batching.timeout_us, Ordering::Relaxed);
+        self.max_queued_rows.store(batching.max_queued_rows, Ordering::Relaxed);
+    }
+
+    /// Closes a batch.
+    pub fn max_batch_rows(&self) -> usize {
+        self.max_batch_rows.load(Ordering::Relaxed)
+    }
+
+    /// Waits that long for more, if above zero.
+    pub fn timeout_us(&self) -> u64 {
+        self.timeout_us.load(Ordering::Relaxed)
+    }
+
+    /// Beyond it a request is refused.
+    pub fn max_queued_rows(&self) -> usize {
+        self.max_queued_rows.load(Ordering::Relaxed)
+    }
+}
+
 /// What waits to be run.
 #[derive(Debug)]
 pub struct Queue {
-    batching: Batching,
+    limits: QueueLimits,
     lanes: Box<[Mutex<Lane>]>,
     queued_rows: AtomicUsize,
     pool: Arc<Pool>,
@@ -70,7 +110,7 @@ impl Queue {
     pub fn new(signature: &Signature, batching: Batching, lanes: usize, metrics: Arc<VersionMetrics>) -> Queue {
         let fixed = signature.inputs.iter().map(crate::signature::TensorSpec::fixed_inner).collect::<Option<Vec<_>>>();
         Queue {
-            batching,
+            limits: QueueLimits::new(batching),
             lanes: (0..lanes).map(|_| Mutex::default()).collect(),
             queued_rows: AtomicUsize::new(0),
             pool: Pool::new(signature.inputs.iter().map(|spec| spec.dtype).collect()),
@@ -79,9 +119,9 @@ impl Queue {
         }
     }
 
-    /// The limits it was made with.
-    pub fn batching(&self) -> &Batching {
-        &self.batching
+    /// Its limits now.
+    pub fn limits(&self) -> &QueueLimits {
+        &self.limits
     }
 
     /// Rows that wait.
@@ -96,13 +136,13 @@ impl Queue {
 
     fn full(&self, rows: usize) -> Status {
         self.metrics.rejections.fetch_add(1, Ordering::Relaxed);
-        let limit = self.batching.max_queued_rows;
+        let limit = self.limits.max_queued_rows();
         Status::exhausted(format!("the batch queue is full: {rows} more rows would pass its limit of {limit} rows"))
     }
 
     #[cold]
     fn never_fits(&self, rows: usize) -> Status {
-        let limit = self.batching.max_queued_rows;
+        let limit = self.limits.max_queued_rows();
         Status::invalid(format!("the request has {rows} rows, its queue holds at most {limit}: send fewer at a time"))
     }
 
@@ -117,7 +157,7 @@ impl Queue {
         mut entry: Entry,
         decode: impl FnOnce(&mut Page<'_>) -> Result<usize, Status>,
     ) -> Result<Urgency, Status> {
-        if self.queued_rows() >= self.batching.max_queued_rows {
+        if self.queued_rows() >= self.limits.max_queued_rows() {
             return Err(self.full(1));
         }
         let lane = &mut *lock(&self.lanes[lane_index]);
@@ -131,11 +171,11 @@ impl Queue {
         let admitted = decoded.and_then(|rows| {
             let shapes = self.fixed_shapes.as_deref().unwrap_or(&lane.shapes);
             check_extents(signature, open, &lane.marks, shapes, rows)?;
-            if rows > self.batching.max_queued_rows {
+            if rows > self.limits.max_queued_rows() {
                 return Err(self.never_fits(rows));
             }
             let before = self.queued_rows.fetch_add(rows, Ordering::Relaxed);
-            if before + rows > self.batching.max_queued_rows {
+            if before + rows > self.limits.max_queued_rows() {
                 self.queued_rows.fetch_sub(rows, Ordering::Relaxed);
                 return Err(self.full(rows));
             }
@@ -172,7 +212,7 @@ impl Queue {
             return Urgency::Now;
         };
         let fits = open.rows == 0
-            || (open.rows + entry.rows <= self.batching.max_batch_rows
+            || (open.rows + entry.rows <= self.limits.max_batch_rows()
                 && (self.fixed_shapes.is_some() || *open.shapes == *lane.shapes));
         if !fits {
             let mut next = self.open_batch(&open.version, open.lane, entry.received);
@@ -194,8 +234,8 @@ impl Queue {
         entry.first_row = open.rows;
         open.rows += entry.rows;
         open.entries.push(entry);
-        let full = open.rows >= self.batching.max_batch_rows;
-        let ripe = self.batching.timeout_us == 0 && received.saturating_duration_since(open.opened) > RIPE_AFTER;
+        let full = open.rows >= self.limits.max_batch_rows();
+        let ripe = self.limits.timeout_us() == 0 && received.saturating_duration_since(open.opened) > RIPE_AFTER;
         if full {
             lane.closed.extend(lane.open.take());
         } else if ripe && !lane.ripe {
@@ -221,8 +261,9 @@ impl Queue {
             let Some(open) = lane.open.as_ref().filter(|open| open.rows > 0) else {
                 continue;
             };
-            if self.batching.timeout_us > 0 {
-                let due = open.opened + Duration::from_micros(self.batching.timeout_us);
+            let timeout_us = self.limits.timeout_us();
+            if timeout_us > 0 {
+                let due = open.opened + Duration::from_micros(timeout_us);
                 if due > now {
                     later = Some(later.map_or(due, |other| other.min(due)));
                     continue;

@@ -39,9 +39,14 @@ impl RequestId {
         value
     }
 
+    /// Its hash, the same on every machine.
+    pub fn hash(&self) -> u64 {
+        self.hash
+    }
+
     /// Whether this id falls into a share of all ids.
     pub fn sampled(&self, share: Share) -> bool {
-        share.0 != 0 && (share.0 == u64::MAX || self.hash < share.0)
+        share.covers(self.hash)
     }
 }
 
@@ -56,6 +61,11 @@ impl Share {
             return None;
         }
         Some(Share(if fraction >= 1.0 { u64::MAX } else { (fraction * 2f64.powi(64)) as u64 }))
+    }
+
+    /// Whether a hash falls into it.
+    pub fn covers(self, hash: u64) -> bool {
+        self.0 != 0 && (self.0 == u64::MAX || hash < self.0)
     }
 
     /// Whether it is empty.
@@ -73,7 +83,8 @@ pub fn hash(id: &[u8]) -> u64 {
     mix(state)
 }
 
-fn mix(mut state: u64) -> u64 {
+/// splitmix64's finish.
+pub fn mix(mut state: u64) -> u64 {
     state = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     state = (state ^ (state >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     state ^ (state >> 31)

@@ -16,14 +16,14 @@ use hyper::body::{Body, Incoming};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::net::TcpStream;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::oneshot;
 
 use crate::compression::inflate;
 use crate::drain::DrainWatch;
 use crate::grpc_reply::Tags;
 use crate::json_response::error_body;
-use crate::settings::Settings;
+use crate::limits::Limits;
 use crate::status::{Code, Status};
 
 /// A whole answer.
@@ -56,9 +56,13 @@ pub trait RestService: Send + Sync + 'static {
 }
 
 /// Serves one connection until the client leaves or the drain is over.
-pub async fn serve<S: RestService>(socket: TcpStream, service: Arc<S>, settings: Arc<Settings>, mut drain: DrainWatch) {
-    let header_timeout = settings.header_timeout;
-    let handler = service_fn(|request| answer(request, service.clone(), settings.clone()));
+pub async fn serve<S, T>(socket: T, service: Arc<S>, limits: Arc<Limits>, mut drain: DrainWatch)
+where
+    S: RestService,
+    T: AsyncRead + AsyncWrite + Unpin,
+{
+    let header_timeout = limits.header_timeout();
+    let handler = service_fn(|request| answer(request, service.clone(), limits.clone()));
     let mut builder = http1::Builder::new();
     builder.timer(TokioTimer::new()).header_read_timeout(header_timeout);
     let mut connection = pin!(builder.serve_connection(TokioIo::new(socket), handler));
@@ -77,11 +81,11 @@ pub async fn serve<S: RestService>(socket: TcpStream, service: Arc<S>, settings:
 async fn answer<S: RestService>(
     request: Request<Incoming>,
     service: Arc<S>,
-    settings: Arc<Settings>,
+    limits: Arc<Limits>,
 ) -> Result<RestResponse, Infallible> {
-    let deadline = Instant::now() + settings.request_timeout;
+    let deadline = Instant::now() + limits.request_timeout();
     let (head, body) = request.into_parts();
-    let body = match read_body(body, &settings, deadline).await.and_then(|body| plain(&head, body, &settings)) {
+    let body = match read_body(body, &limits, deadline).await.and_then(|body| plain(&head, body, &limits)) {
         Ok(body) => body,
         Err(refused) => return Ok(*refused),
     };
@@ -98,10 +102,10 @@ async fn answer<S: RestService>(
 }
 
 /// The body as its sender meant it, where it came compressed.
-fn plain(head: &request::Parts, body: Bytes, settings: &Settings) -> Result<Bytes, Box<RestResponse>> {
+fn plain(head: &request::Parts, body: Bytes, limits: &Limits) -> Result<Bytes, Box<RestResponse>> {
     match head.headers.get(CONTENT_ENCODING).map(|value| value.to_str().unwrap_or("?")) {
         None | Some("identity") => Ok(body),
-        Some(encoding) => inflate(encoding, &body, settings.max_message_bytes).map_err(|why| {
+        Some(encoding) => inflate(encoding, &body, limits.max_message_bytes()).map_err(|why| {
             let status = match why.code {
                 Code::Unimplemented => StatusCode::UNSUPPORTED_MEDIA_TYPE,
                 Code::ResourceExhausted => StatusCode::PAYLOAD_TOO_LARGE,
@@ -114,8 +118,8 @@ fn plain(head: &request::Parts, body: Bytes, settings: &Settings) -> Result<Byte
     }
 }
 
-async fn read_body(body: Incoming, settings: &Settings, deadline: Instant) -> Result<Bytes, Box<RestResponse>> {
-    let limit = settings.max_message_bytes;
+async fn read_body(body: Incoming, limits: &Limits, deadline: Instant) -> Result<Bytes, Box<RestResponse>> {
+    let limit = limits.max_message_bytes();
     if body.is_end_stream() {
         return Ok(Bytes::new());
     }

@@ -19,6 +19,8 @@ pub enum Route {
     Live,
     /// `GET /v2/health/ready`.
     Ready,
+    /// `GET /v2/models/NAME[/versions/V]/ready`.
+    ModelReady(Target),
     /// A path that we do not have.
     Unknown,
 }
@@ -55,6 +57,11 @@ pub fn parse(method: &str, path: &str) -> Result<Route, Status> {
         "/v2/health/live" if get => return Ok(Route::Live),
         "/v2/health/ready" if get => return Ok(Route::Ready),
         _ => {}
+    }
+    if let Some(rest) = strip_prefix(path, "/v2/models").filter(|_| get) {
+        let rest = percent_decode(rest).ok_or_else(malformed)?;
+        let Some(rest) = strip_suffix(&rest, "/ready") else { return Ok(Route::Unknown) };
+        return target(rest).ok_or_else(malformed)??.map(Route::ModelReady).ok_or_else(malformed);
     }
     let Some(rest) = strip_prefix(path, "/v1/models") else {
         return Ok(Route::Unknown);
@@ -164,6 +171,10 @@ mod tests {
             Route::Metadata(target_of("m", Some(1), None))
         );
         assert_eq!(parse("GET", "/v2/health/live").unwrap(), Route::Live);
+        let ready = |path| parse("GET", path).unwrap();
+        assert_eq!(ready("/v2/models/m/ready"), Route::ModelReady(target_of("m", None, None)));
+        assert_eq!(ready("/v2/models/m/versions/3/ready"), Route::ModelReady(target_of("m", Some(3), None)));
+        assert_eq!(ready("/v2/models/m"), Route::Unknown);
         assert_eq!(parse("GET", "/other").unwrap(), Route::Unknown);
     }
 

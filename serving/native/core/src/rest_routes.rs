@@ -21,7 +21,8 @@ use crate::rest_path::{self, Route, Target};
 use crate::status::{Code, Status};
 
 const PATHS: &str = "POST /v1/models/NAME[/versions/V|/labels/L]:predict, GET /v1/models/NAME[/versions/V|/labels/L], \
-                     GET /v1/models/NAME/metadata, GET /metrics, GET /v2/health/live, GET /v2/health/ready";
+                     GET /v1/models/NAME/metadata, GET /metrics, GET /v2/health/live, GET /v2/health/ready, \
+                     GET /v2/models/NAME[/versions/V]/ready";
 
 /// The REST side of one desk.
 pub struct RestRoutes(pub Arc<Desk>);
@@ -39,6 +40,7 @@ impl RestService for RestRoutes {
             }
             Ok(Route::Live) => RestAnswer::Ready(rest::text(StatusCode::OK, "live\n".to_owned(), "text/plain")),
             Ok(Route::Ready) => RestAnswer::Ready(self.ready()),
+            Ok(Route::ModelReady(target)) => RestAnswer::Ready(self.model_ready(&target)),
             Ok(Route::Unknown) => {
                 let (method, path) = (&call.head.method, call.head.uri.path());
                 let text = format!("no such path: {method} {path}; there are {PATHS}");
@@ -66,7 +68,8 @@ impl RestRoutes {
                 let (sender, later) = oneshot::channel();
                 let reply = Reply::Rest(sender, request.form);
                 let ask = Ask { reply, id, received: call.received, deadline: call.deadline };
-                self.0.predict(ask, &target.spec(&request.signature_name), &Payload::Json(&request));
+                let spec = target.spec(&request.signature_name);
+                self.0.predict(ask, &spec, &call.head.headers, &Payload::Json(&request));
                 RestAnswer::Later(later)
             }
             Err(status) => RestAnswer::Ready(self.fail(call, &status, &id)),
@@ -98,6 +101,17 @@ impl RestRoutes {
                 rest::with_body(StatusCode::OK, metadata::to_json(&version), tags)
             }
             Err(status) => self.fail(call, &status, id),
+        }
+    }
+
+    /// Whether a predict request for this model would find a version.
+    fn model_ready(&self, target: &Target) -> RestResponse {
+        match self.0.model_version(&target.spec("")) {
+            Ok(version) => rest::text(StatusCode::OK, format!("ready: version {}\n", version.number), "text/plain"),
+            Err(status) => {
+                let code = StatusCode::from_u16(status.code.http()).unwrap_or(StatusCode::SERVICE_UNAVAILABLE);
+                rest::text(code, format!("not ready: {}\n", status.message), "text/plain")
+            }
         }
     }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use crate::predict_request::Choice;
 use crate::request_id::Share;
+use crate::split::{Asker, Split};
 use crate::status::{Code, Status};
 use crate::version::Version;
 
@@ -29,6 +30,10 @@ pub struct Model {
     /// None too while the label `stable` waits for its version: nobody lands on another by accident.
     default: Option<Arc<Version>>,
     stable_waits: bool,
+    /// Who answers requests without version and label, where it is not the default alone.
+    split: Option<Split>,
+    /// Why every request is refused, where it is.
+    off: Option<Arc<str>>,
     /// Copies for another version.
     pub tee: Option<Tee>,
     /// Share of answers that are logged.
@@ -37,10 +42,15 @@ pub struct Model {
 
 impl Model {
     /// The version that a request wants.
+    ///
+    /// Without an asker no split is drawn, and the default answers.
     #[inline]
-    pub fn choose(&self, name: &str, choice: Choice<'_>) -> Result<&Arc<Version>, Status> {
+    pub fn choose(&self, name: &str, choice: Choice<'_>, asker: Option<&Asker<'_>>) -> Result<&Arc<Version>, Status> {
+        if let Some(reason) = &self.off {
+            return Err(Status::new(Code::Unavailable, format!("model '{name}' is switched off: {reason}")));
+        }
         let found = match choice {
-            Choice::Any => self.default.as_ref(),
+            Choice::Any => self.drawn(asker).or(self.default.as_ref()),
             Choice::Version(number) => self.versions.get(&number),
             Choice::Label(label) => self.labels.get(label),
         };
@@ -62,6 +72,12 @@ impl Model {
     }
 }
 
+impl Model {
+    fn drawn(&self, asker: Option<&Asker<'_>>) -> Option<&Arc<Version>> {
+        self.split.as_ref()?.draw(asker?)
+    }
+}
+
 /// The whole table.
 #[derive(Clone, Debug, Default)]
 pub struct ServingMap {
@@ -71,19 +87,29 @@ pub struct ServingMap {
 impl ServingMap {
     /// The model and version that a request wants.
     #[inline]
-    pub fn resolve(&self, name: &str, choice: Choice<'_>) -> Result<(&Model, &Arc<Version>), Status> {
+    pub fn resolve(
+        &self,
+        name: &str,
+        choice: Choice<'_>,
+        asker: Option<&Asker<'_>>,
+    ) -> Result<(&Arc<Model>, &Arc<Version>), Status> {
         if name.is_empty() {
             return Err(Status::invalid("ModelSpec has no name specified."));
         }
         match self.models.get(name) {
-            Some(model) => Ok((model, model.choose(name, choice)?)),
-            None => Model::default().choose(name, without_label(choice)).map(|_| unreachable!()),
+            Some(model) => Ok((model, model.choose(name, choice, asker)?)),
+            None => Model::default().choose(name, without_label(choice), None).map(|_| unreachable!()),
         }
     }
 
     /// Every version in it.
     pub fn versions(&self) -> impl Iterator<Item = &Arc<Version>> {
         self.models.values().flat_map(|model| model.versions.values())
+    }
+
+    /// The versions of one model.
+    pub fn versions_of(&self, name: &str) -> impl Iterator<Item = &Arc<Version>> {
+        self.models.get(name).into_iter().flat_map(|model| model.versions.values())
     }
 
     /// Whether this very version is in it.
@@ -111,6 +137,24 @@ pub enum Step {
     Tee(String, i64, Share),
     /// Sets the share that is logged.
     Log(String, Share),
+    /// Sets or ends the split.
+    Split(String, Option<Split>),
+    /// Refuses every request for a reason, or none any more.
+    Off(String, Option<String>),
+}
+
+impl Step {
+    fn model(&self) -> &str {
+        match self {
+            Step::Publish(version) => &version.model,
+            Step::Retire(name, _)
+            | Step::Labels(name, _, _)
+            | Step::Tee(name, _, _)
+            | Step::Log(name, _)
+            | Step::Split(name, _)
+            | Step::Off(name, _) => name,
+        }
+    }
 }
 
 /// A table being built.
@@ -126,13 +170,7 @@ impl ServingMap {
     pub fn after(&self, steps: Vec<Step>) -> Result<ServingMap, String> {
         let mut drafts: HashMap<String, Draft> = HashMap::new();
         for step in steps {
-            let name = match &step {
-                Step::Publish(version) => version.model.to_string(),
-                Step::Retire(name, _) | Step::Labels(name, _, _) | Step::Tee(name, _, _) | Step::Log(name, _) => {
-                    name.clone()
-                }
-            };
-            let draft = drafts.entry(name).or_insert_with_key(|name| Draft {
+            let draft = drafts.entry(step.model().to_owned()).or_insert_with_key(|name| Draft {
                 model: self.models.get(name).map(|model| Model::clone(model)).unwrap_or_default(),
                 ..Draft::default()
             });
@@ -167,6 +205,8 @@ impl Draft {
             }
             Step::Tee(_, number, share) => self.tee = Some((number, share)),
             Step::Log(_, share) => self.model.logged = share,
+            Step::Split(_, split) => self.model.split = split,
+            Step::Off(_, reason) => self.model.off = reason.map(Into::into),
         }
         Ok(())
     }
@@ -203,6 +243,7 @@ impl Draft {
         self.model.tee = wanted.and_then(|(number, share)| {
             self.model.versions.get(&number).map(|version| Tee { version: version.clone(), share })
         });
+        self.model.split = self.model.split.map(|split| split.settled(&self.model.versions));
         let newest = self.model.versions.values().next_back().filter(|_| !self.model.stable_waits);
         self.model.default = resolved.get(STABLE).or(newest).cloned();
         self.model.labels = resolved;

@@ -1,13 +1,16 @@
 //! How a plane listens and what it bounds.
 //! Comes from Python once, at the start, and is read by every part that enforces a limit.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// Frozen settings of a plane.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// `host:port` of the gRPC door, port 0 for any.
-    pub grpc_address: String,
+    /// `host:port` of the gRPC door, port 0 for any, if there is one.
+    pub grpc_address: Option<String>,
+    /// A Unix socket that leads through the gRPC door too, if there is one.
+    pub grpc_socket_path: Option<PathBuf>,
     /// `host:port` of the REST door, if there is one.
     pub rest_address: Option<String>,
     /// I/O threads.

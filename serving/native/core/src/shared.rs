@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 use arc_swap::ArcSwap;
 
 use crate::control::Control;
+use crate::limits::Limits;
 use crate::lock;
 use crate::log::Log;
 use crate::metrics::Metrics;
@@ -26,8 +27,8 @@ pub struct Readiness {
 pub struct Shared {
     /// Which versions serve.
     pub map: ArcSwap<ServingMap>,
-    /// Limits.
-    pub settings: Arc<Settings>,
+    /// What is bounded.
+    pub limits: Arc<Limits>,
     /// Counters.
     pub metrics: Arc<Metrics>,
     /// The inference log.
@@ -41,12 +42,12 @@ pub struct Shared {
 
 impl Shared {
     /// Not ready, and serving nothing.
-    pub fn new(settings: Settings, control: Control) -> Shared {
+    pub fn new(settings: &Settings, control: Control) -> Shared {
         let metrics = Arc::new(Metrics::default());
         Shared {
             map: ArcSwap::default(),
-            log: Log::new(&settings, metrics.clone()),
-            settings: Arc::new(settings),
+            log: Log::new(settings, metrics.clone()),
+            limits: Arc::new(Limits::new(settings)),
             metrics,
             control,
             ids: IdSource::default(),

@@ -1,16 +1,18 @@
 //! A published version as requests see it: its identity, one queue per signature, and the crew that empties them.
 //! The serving map and every request in flight hold it; when the last of them lets go, the plane tells Python.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
-use std::thread::JoinHandle;
+use std::sync::{Arc, Mutex};
+use std::thread::{self, JoinHandle};
 
 use bytes::Bytes;
 use http::HeaderValue;
 
 use crate::crew::Crew;
-use crate::executor::Executor;
+use crate::executor::{Executor, Station};
+use crate::lock;
+use crate::mailbox::Mailbox;
 use crate::metrics::VersionMetrics;
 use crate::predict_response;
 use crate::queue::Queue;
@@ -27,6 +29,21 @@ pub struct Batching {
     pub max_queued_rows: usize,
     /// Executor threads.
     pub concurrency: usize,
+}
+
+impl Batching {
+    /// Says which value cannot be.
+    pub fn check(&self) -> Result<(), String> {
+        let limits = [
+            ("max_batch_rows", self.max_batch_rows),
+            ("max_queued_rows", self.max_queued_rows),
+            ("concurrency", self.concurrency),
+        ];
+        match limits.iter().find(|(_, value)| *value == 0) {
+            Some((name, _)) => Err(format!("{name} is 0: it must be at least 1")),
+            None => Ok(()),
+        }
+    }
 }
 
 /// One signature of a version, with its queue.
@@ -62,6 +79,8 @@ pub struct Version {
     /// Wakes and stops its executor threads.
     pub crew: Arc<Crew>,
     retired: AtomicBool,
+    mailboxes: Arc<[Arc<Mailbox>]>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
     remains: Option<Remains>,
     released: Sender<Remains>,
 }
@@ -92,19 +111,75 @@ pub struct Parts {
     pub endpoints: Vec<Arc<Endpoint>>,
     /// Shared by the endpoints.
     pub crew: Arc<Crew>,
-    /// Already running.
-    pub threads: Vec<JoinHandle<()>>,
-    /// What they run.
+    /// What its threads run.
     pub executor: Arc<dyn Executor>,
+    /// Where its finished batches go, by I/O thread.
+    pub mailboxes: Arc<[Arc<Mailbox>]>,
 }
 
 impl Version {
-    /// A version whose executor threads run; `released` gets its remains when the last handle is gone.
+    /// A version whose executor threads `tune` starts; `released` gets its remains when the last handle is gone.
     pub fn new(model: Arc<str>, number: i64, parts: Parts, released: Sender<Remains>) -> Arc<Version> {
-        let Parts { endpoints, crew, threads, executor } = parts;
-        let remains = Some(Remains { model: model.clone(), number, threads, executor, retired: false });
-        let (header, retired) = (HeaderValue::from(number), AtomicBool::new(false));
-        Arc::new(Version { header, model, number, endpoints, crew, retired, remains, released })
+        let Parts { endpoints, crew, executor, mailboxes } = parts;
+        let remains = Remains { model: model.clone(), number, threads: Vec::new(), executor, retired: false };
+        Arc::new(Version {
+            header: HeaderValue::from(number),
+            model,
+            number,
+            endpoints,
+            crew,
+            retired: AtomicBool::new(false),
+            mailboxes,
+            threads: Mutex::default(),
+            remains: Some(remains),
+            released,
+        })
+    }
+
+    /// Changes its queues' limits and the number of its executor threads; requests that wait stay where they are.
+    pub fn tune(&self, batching: Batching) -> Result<(), String> {
+        self.staff(batching.concurrency)?;
+        for endpoint in &self.endpoints {
+            endpoint.queue.limits().set(batching);
+        }
+        // A batch that was to wait longer may be due now.
+        self.crew.wake();
+        Ok(())
+    }
+
+    /// How it was tuned last.
+    pub fn batching(&self) -> Option<Batching> {
+        let limits = self.endpoints.first()?.queue.limits();
+        Some(Batching {
+            max_batch_rows: limits.max_batch_rows(),
+            timeout_us: limits.timeout_us(),
+            max_queued_rows: limits.max_queued_rows(),
+            concurrency: self.crew.wanted(),
+        })
+    }
+
+    fn staff(&self, wanted: usize) -> Result<(), String> {
+        let Some(Remains { executor, .. }) = &self.remains else { return Ok(()) };
+        let mut threads = lock(&self.threads);
+        threads.retain(|thread| !thread.is_finished());
+        let before = self.crew.wanted();
+        let missing = self.crew.resize(wanted);
+        for started in 0..missing {
+            let station = Station {
+                endpoints: self.endpoints.clone(),
+                executor: executor.clone(),
+                mailboxes: self.mailboxes.clone(),
+            };
+            match thread::Builder::new().name("tg-exec".to_owned()).spawn(move || station.run()) {
+                Ok(thread) => threads.push(thread),
+                Err(why) => {
+                    self.crew.forget(missing - started);
+                    self.crew.resize(before);
+                    return Err(format!("model '{}': cannot start an executor thread: {why}", self.model));
+                }
+            }
+        }
+        Ok(())
     }
 
     /// The map has let go of it: its release is to be told.
@@ -123,6 +198,7 @@ impl Drop for Version {
         self.crew.dismiss();
         if let Some(mut remains) = self.remains.take() {
             remains.retired = self.retired.load(Ordering::Acquire);
+            remains.threads = std::mem::take(&mut *lock(&self.threads));
             // Without a receiver the plane itself is gone, and the remains fall here.
             let _ = self.released.send(remains);
         }

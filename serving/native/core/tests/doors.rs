@@ -315,7 +315,7 @@ fn slow_heads_and_slow_bodies_are_given_up() {
         .write_all(b"POST /v1/models/m:predict HTTP/1.1\r\nhost: t\r\ncontent-length: 100\r\n\r\n{\"inst")
         .unwrap();
     let mut preface = running.rest();
-    preface.stream = TcpStream::connect(running.plane.grpc_address()).unwrap();
+    preface.stream = TcpStream::connect(running.plane.grpc_address().unwrap()).unwrap();
     preface.stream.write_all(b"PRI * HTTP/2.0\r\n").unwrap();
     let late = body.receive();
     assert_eq!((late.status, late.body.contains("whole body")), (504, true), "{}", late.body);
@@ -329,7 +329,7 @@ fn slow_heads_and_slow_bodies_are_given_up() {
 fn a_slow_grpc_message_is_given_up_at_its_deadline() {
     let running = Running::with(&Model::half_plus_two());
     let grpc = running.grpc();
-    let address = running.plane.grpc_address();
+    let address = running.plane.grpc_address().unwrap();
     let code = grpc.runtime.block_on(async {
         let socket = tokio::net::TcpStream::connect(address).await.unwrap();
         let (sender, connection) = h2::client::handshake(socket).await.unwrap();
@@ -358,7 +358,7 @@ fn garbage_on_the_ports_harms_nobody() {
         [&b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"[..], &[0, 0, 0, 4, 0, 0, 0, 0, 0, 0, 0, 9, 1, 5, 0, 0, 0, 1]].concat();
     for _ in 0..300 {
         for (address, bytes) in
-            [(running.plane.rest_address().unwrap(), &http), (running.plane.grpc_address(), &preface)]
+            [(running.plane.rest_address().unwrap(), &http), (running.plane.grpc_address().unwrap(), &preface)]
         {
             let mut socket = TcpStream::connect(address).unwrap();
             let _ = socket.write_all(&random.damage(bytes));

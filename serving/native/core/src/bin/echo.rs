@@ -14,6 +14,7 @@ use tidegate_plane::dtype::DType;
 use tidegate_plane::grpc::{self, GrpcCall, GrpcService};
 use tidegate_plane::grpc_reply::Tags;
 use tidegate_plane::json_request::JsonRequest;
+use tidegate_plane::limits::Limits;
 use tidegate_plane::pool::{Lease, Pool};
 use tidegate_plane::predict_request::PredictRequest;
 use tidegate_plane::rest::{self, RestAnswer, RestCall, RestService};
@@ -33,11 +34,11 @@ struct Echo {
     signature: Signature,
     columns: Mutex<Vec<Lease>>,
     model_spec: Bytes,
-    settings: Arc<Settings>,
+    limits: Arc<Limits>,
 }
 
 impl Echo {
-    fn new(settings: Arc<Settings>) -> Result<Echo, String> {
+    fn new(limits: Arc<Limits>) -> Result<Echo, String> {
         let spec = |name: &str| TensorSpec { name: name.to_owned(), dtype: DType::Float32, shape: vec![-1, 4] };
         let name = "serving_default".to_owned();
         let signature =
@@ -46,7 +47,7 @@ impl Echo {
             model_spec: version::encode_model_spec("echo", 1, &signature.name),
             signature,
             columns: Mutex::new(Pool::new(vec![DType::Float32]).lease()),
-            settings,
+            limits,
         })
     }
 
@@ -74,7 +75,7 @@ impl Echo {
 
 impl GrpcService for Echo {
     fn call(&self, call: GrpcCall) {
-        let limit = self.settings.max_message_bytes;
+        let limit = self.limits.max_message_bytes();
         let answer = PredictRequest::parse(&call.message).and_then(|request| {
             self.answer(
                 |columns, shapes| request.read_inputs(&self.signature, columns, shapes, limit),
@@ -125,8 +126,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let (Some(grpc), Some(rest)) = (grpc.pop(), rest.pop()) else {
         return Err("no listener".into());
     };
-    let settings = Arc::new(Settings {
-        grpc_address: grpc_address.to_string(),
+    let limits = Arc::new(Limits::new(&Settings {
+        grpc_address: Some(grpc_address.to_string()),
+        grpc_socket_path: None,
         rest_address: Some(rest_address.to_string()),
         io_threads: 1,
         max_message_bytes: 64 << 20,
@@ -136,17 +138,17 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         log_block_rows: 1,
         log_block_interval: Duration::from_secs(1),
         log_buffer_bytes: 0,
-    });
-    let echo = Arc::new(Echo::new(settings.clone())?);
+    }));
+    let echo = Arc::new(Echo::new(limits.clone())?);
     let (_sender, draining) = watch::channel(false);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().event_interval(1009).build()?;
     println!("{{\"grpc\": \"{grpc_address}\", \"rest\": \"{rest_address}\"}}");
     runtime.block_on(async {
         let over_grpc = accept(grpc, |socket| {
-            grpc::serve(socket, echo.clone(), settings.clone(), DrainWatch::new(draining.clone()))
+            grpc::serve(socket, echo.clone(), limits.clone(), DrainWatch::new(draining.clone()))
         });
         let over_rest = accept(rest, |socket| {
-            rest::serve(socket, echo.clone(), settings.clone(), DrainWatch::new(draining.clone()))
+            rest::serve(socket, echo.clone(), limits.clone(), DrainWatch::new(draining.clone()))
         });
         tokio::join!(over_grpc, over_rest);
     });

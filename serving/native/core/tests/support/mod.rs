@@ -173,7 +173,8 @@ impl Hooks for Recorder {
 
 pub fn settings() -> Settings {
     Settings {
-        grpc_address: "127.0.0.1:0".to_owned(),
+        grpc_address: Some("127.0.0.1:0".to_owned()),
+        grpc_socket_path: None,
         rest_address: Some("127.0.0.1:0".to_owned()),
         io_threads: 1,
         max_message_bytes: 1 << 20,
@@ -232,7 +233,7 @@ pub struct Running {
 impl Running {
     pub fn start(settings: Settings) -> Running {
         let hooks = Arc::new(Recorder::default());
-        let plane = Plane::start(settings, hooks.clone()).unwrap();
+        let plane = Plane::start(&settings, hooks.clone()).unwrap();
         Running { plane: Arc::new(plane), hooks }
     }
 
@@ -248,7 +249,7 @@ impl Running {
     }
 
     pub fn grpc(&self) -> grpc::Client {
-        grpc::Client::connect(self.plane.grpc_address())
+        grpc::Client::connect(self.plane.grpc_address().unwrap())
     }
 
     /// The value of a sample; 0 if there is none.
