@@ -27,7 +27,8 @@ Setting = str | int | float | bool
 class EngineConfig:
     """Everything that an engine needs to know. Addresses are `host:port`, port 0 for any free one.
 
-    grpc_address: TensorFlow Serving's gRPC door.
+    grpc_address: TensorFlow Serving's gRPC door; empty for none.
+    grpc_socket_path: a Unix socket that leads through the gRPC door too; None for none.
     rest_address: the REST door, metrics and health; empty for none.
     control_address: the RPC Source's port, without authentication and therefore on loopback; empty for none.
     repository: a model repository (ROOT/NAME/VERSION) that the file system source serves; None for none.
@@ -73,6 +74,7 @@ class EngineConfig:
     """
 
     grpc_address: str = "127.0.0.1:8500"
+    grpc_socket_path: Path | None = None
     rest_address: str = "127.0.0.1:8501"
     control_address: str = "127.0.0.1:8502"
     repository: Path | None = None

@@ -175,6 +175,10 @@ class FakePlane:
     def __init__(self) -> None:
         self.applied: list[list[str]] = []
         self.refusal: Exception | None = None
+        self.limits: list[dict[str, int]] = []
+
+    def set_limits(self, **limits: int) -> None:
+        self.limits.append(limits)
 
     def apply(self, changes: Sequence[Any]) -> None:
         if self.refusal is not None:

@@ -1,4 +1,4 @@
-"""What one servable looks like to the data plane: versions in the map, labels, tee and logging, wanted and current.
+"""What one servable looks like to the data plane: versions in the map, labels, tee, split, logging, wanted and current.
 
 The door keeps one per servable and asks it which changes have to go into the next `apply`.
 """
@@ -11,14 +11,24 @@ from dataclasses import dataclass, field, replace
 import tidegate_native as native
 
 from tidegate_serving.lifecycle.labels import held_versions, settle_labels
+from tidegate_serving.requests.traffic import Split
 from tidegate_serving.sources.status import Tee
 
-Change = native.Publish | native.Retire | native.SetLabels | native.SetTee | native.SetLog
+Change = (
+    native.Publish
+    | native.Retire
+    | native.SetLabels
+    | native.SetTee
+    | native.SetLog
+    | native.SetSplit
+    | native.SetOff
+    | native.SetBatching
+)
 
 
 @dataclass(frozen=True, slots=True)
 class ModelTraffic:
-    """Frozen: a change makes a new one, which counts once the plane has taken it."""
+    """Frozen: a change makes a new one, which counts once the plane has taken it. `off` says why nobody is let in."""
 
     model: str
     versions: frozenset[int] = frozenset()
@@ -28,6 +38,9 @@ class ModelTraffic:
     tee: Tee | None = None
     wanted_log: float = 0.0
     log: float = 0.0
+    wanted_split: Split | None = None
+    split: Split | None = None
+    off: str | None = None
 
     @property
     def waiting(self) -> frozenset[str]:
@@ -47,6 +60,7 @@ class ModelTraffic:
             labels=settle_labels(self.labels, self.wanted_labels, self.versions),
             tee=tee,
             log=self.wanted_log if self.versions else 0.0,
+            split=self.wanted_split if self.versions else None,
         )
 
     def changes_from(self, before: ModelTraffic) -> list[Change]:
@@ -58,6 +72,15 @@ class ModelTraffic:
             changes.extend(self._tee_changes(before.tee))
         if self.log != before.log and self.versions:
             changes.append(native.SetLog(model=self.model, sampling_rate=self.log))
+        return [*changes, *self._switches(before)]
+
+    def _switches(self, before: ModelTraffic) -> list[Change]:
+        changes: list[Change] = []
+        if self.split != before.split:
+            shares, key = (dict(self.split.shares), self.split.key) if self.split else ({}, "")
+            changes.append(native.SetSplit(model=self.model, shares=shares, key=key))
+        if self.off != before.off:
+            changes.append(native.SetOff(model=self.model, reason=self.off))
         return changes
 
     def _tee_changes(self, before: Tee | None) -> list[Change]:

@@ -1,4 +1,4 @@
-"""The door to the data plane: publishes and retires versions, and moves labels, tee and logging in the same instant.
+"""The door to the data plane: publishes and retires versions, and moves what belongs to them in the same instant.
 
 The manager and the sources come in; each visit becomes one `apply`, so nobody ever sees half a change.
 """
@@ -12,13 +12,15 @@ from typing import Protocol
 
 import tidegate_native as native
 
-from tidegate_serving.config import EngineConfig, ModelConfig
-from tidegate_serving.contract.errors import FailedPrecondition, NotFound
+from tidegate_serving.config import BatchingConfig, EngineConfig, ModelConfig
+from tidegate_serving.contract.errors import FailedPrecondition, InvalidInput, NotFound
 from tidegate_serving.contract.servable import ServableId
 from tidegate_serving.platforms.loader import Loaded
 from tidegate_serving.requests.executor import make_executor
+from tidegate_serving.requests.limits import Limits
 from tidegate_serving.requests.model_traffic import Change, ModelTraffic
 from tidegate_serving.requests.settings import plane_batching, plane_signature
+from tidegate_serving.requests.traffic import Split
 from tidegate_serving.sources.status import Tee
 
 
@@ -27,6 +29,9 @@ class Plane(Protocol):
 
     def apply(self, changes: Sequence[Change]) -> None:
         """Swaps the serving map once for all changes."""
+
+    def set_limits(self, *, max_message_bytes: int, max_connections: int, request_timeout_ms: int) -> None:
+        """What is bounded from now on."""
 
 
 class BlockWriter(Protocol):
@@ -55,6 +60,8 @@ class Door:
         self._plane: Plane | None = None
         self._models: dict[str, ModelTraffic] = {}
         self._leaving: set[ServableId] = set()
+        self._batching: dict[str, BatchingConfig] = {}
+        self._limits = Limits.of(config)
         for name, model in config.models.items():
             self._models[name] = replace(self._traffic(name), wanted_labels=dict(model.labels))
 
@@ -62,6 +69,10 @@ class Door:
         """Everything from now on goes to this plane."""
         with self._lock:
             self._plane = plane
+            plane.set_limits(**self._limits.for_plane())
+            for name, traffic in self._models.items():
+                if changes := traffic.changes_from(ModelTraffic(name)):
+                    plane.apply(changes)
 
     def close(self) -> None:
         """The plane has drained: versions that were leaving, and those that will, are released at once."""
@@ -75,19 +86,21 @@ class Door:
 
     def publish(self, id: ServableId, loaded: Loaded) -> None:
         """Routes to a version; labels, tee and logging that waited for it move in the same instant."""
-        change = native.Publish(
-            model=id.name,
-            version=id.version,
-            signatures=[plane_signature(name, signature) for name, signature in loaded.manifest.signatures.items()],
-            executor=make_executor(loaded),
-            batching=plane_batching(self._model(id.name).batching or self._config.batching),
-        )
+        signatures = [plane_signature(name, signature) for name, signature in loaded.manifest.signatures.items()]
+        executor = make_executor(loaded)
         if self._writer is not None:
             self._writer.describe(id.name, id.version, loaded.manifest.event_time)
         with self._lock:
             if self._plane is None:
                 raise FailedPrecondition(f"the engine is stopping: {id} is not published")
             before = self._traffic(id.name)
+            change = native.Publish(
+                model=id.name,
+                version=id.version,
+                signatures=signatures,
+                executor=executor,
+                batching=plane_batching(self._batching_of(id.name)),
+            )
             self._apply(before, replace(before, versions=before.versions | {id.version}), [change])
 
     def retire(self, id: ServableId) -> None:
@@ -136,7 +149,80 @@ class Door:
             before = self._traffic(name)
             self._apply(before, replace(before, wanted_tee=tee if tee and tee.fraction > 0 else None), [])
 
+    # For operators: each takes effect at once, without a reload, and loses no request
+
+    def set_split(self, name: str, split: Split | None) -> None:
+        """Spreads requests that name neither version nor label; None ends it. See `Split` for versions not there."""
+        with self._lock:
+            before = self._traffic(name)
+            self._apply(before, replace(before, wanted_split=split), [])
+
+    def set_enabled(self, name: str, enabled: bool, reason: str) -> None:
+        """The kill switch: while off, every request is refused with UNAVAILABLE and the reason; versions stay loaded.
+
+        Holds for versions that come later too. InvalidInput for switching off without a reason.
+        """
+        if not enabled and not reason:
+            raise InvalidInput(f"servable {name!r} cannot be switched off without a reason: say why")
+        with self._lock:
+            before = self._traffic(name)
+            self._apply(before, replace(before, off=None if enabled else reason), [])
+
+    def set_batching(self, name: str, batching: BatchingConfig | None) -> None:
+        """Other queue limits and another number of executor threads, for later versions too; None for the config's."""
+        with self._lock:
+            wanted = batching or self._configured_batching(name)
+            if self._plane is not None:
+                self._plane.apply([native.SetBatching(model=name, batching=plane_batching(wanted))])
+            self._batching[name] = wanted
+
+    def set_log_rate(self, name: str, rate: float | None) -> None:
+        """The share of requests that is logged from now on; None for the config's.
+
+        InvalidInput for what is no share, FailedPrecondition where the engine keeps no log.
+        """
+        if rate is not None and not 0 <= rate <= 1:
+            raise InvalidInput(f"the log rate of servable {name!r} is {rate}: use a share from 0 to 1")
+        if rate and self._config.log_path is None:
+            raise FailedPrecondition(f"servable {name!r} cannot be logged: set log_path, this engine keeps no log")
+        with self._lock:
+            before = self._traffic(name)
+            wanted = self._configured_log_rate(name) if rate is None else rate
+            self._apply(before, replace(before, wanted_log=wanted), [])
+
+    def set_limits(self, limits: Limits) -> None:
+        """Message size, connections and the deadline of requests without one; what was let in before stays."""
+        with self._lock:
+            if self._plane is not None:
+                self._plane.set_limits(**limits.for_plane())
+            self._limits = limits
+
     # For everybody
+
+    def split(self, name: str) -> Split | None:
+        """The wanted split of a servable, if there is one."""
+        with self._lock:
+            return self._traffic(name).wanted_split
+
+    def off(self, name: str) -> str | None:
+        """Why a servable is switched off; None while it is on."""
+        with self._lock:
+            return self._traffic(name).off
+
+    def batching(self, name: str) -> BatchingConfig:
+        """How a servable's requests are batched now."""
+        with self._lock:
+            return self._batching_of(name)
+
+    def log_rate(self, name: str) -> float:
+        """The share of a servable's requests that is logged."""
+        with self._lock:
+            return self._traffic(name).wanted_log
+
+    def limits(self) -> Limits:
+        """What is bounded now."""
+        with self._lock:
+            return self._limits
 
     def labels(self, name: str) -> dict[str, int]:
         """Where each label of a servable points now."""
@@ -164,9 +250,18 @@ class Door:
         known = self._models.get(name)
         if known is not None:
             return known
+        return ModelTraffic(name, wanted_log=self._configured_log_rate(name))
+
+    def _configured_log_rate(self, name: str) -> float:
         rate = self._model(name).log_sampling_rate
         wanted = self._config.log_sampling_rate if rate is None else rate
-        return ModelTraffic(name, wanted_log=wanted if self._config.log_path is not None else 0.0)
+        return wanted if self._config.log_path is not None else 0.0
+
+    def _batching_of(self, name: str) -> BatchingConfig:
+        return self._batching.get(name) or self._configured_batching(name)
+
+    def _configured_batching(self, name: str) -> BatchingConfig:
+        return self._model(name).batching or self._config.batching
 
     def _apply(self, before: ModelTraffic, after: ModelTraffic, changes: list[Change]) -> None:
         """Holds the lock. The new picture counts only once the plane has taken it."""

@@ -23,8 +23,8 @@ class RunningPlane:
 
     @property
     def grpc_address(self) -> str:
-        """Where gRPC listens."""
-        return self._plane.grpc_address
+        """Where gRPC listens, empty where that door is closed."""
+        return self._plane.grpc_address or ""
 
     @property
     def rest_address(self) -> str:

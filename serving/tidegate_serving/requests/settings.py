@@ -14,8 +14,9 @@ from tidegate_serving.contract.signature import Signature, TensorSpec
 def plane_settings(config: EngineConfig) -> native.Settings:
     """How the plane listens and what it bounds."""
     return native.Settings(
-        grpc_address=config.grpc_address,
+        grpc_address=config.grpc_address or None,
         rest_address=config.rest_address or None,
+        grpc_socket_path=config.grpc_socket_path,
         io_threads=config.io_threads,
         max_message_bytes=config.max_message_bytes,
         max_connections=config.max_connections,

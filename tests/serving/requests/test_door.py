@@ -8,12 +8,14 @@ from pathlib import Path
 import pytest
 from tests.support.fakes import FakePlane, FakeServable, manifest_of
 
-from tidegate_serving.config import EngineConfig, ModelConfig
-from tidegate_serving.contract.errors import FailedPrecondition, NotFound
+from tidegate_serving.config import BatchingConfig, EngineConfig, ModelConfig
+from tidegate_serving.contract.errors import FailedPrecondition, InvalidInput, NotFound
 from tidegate_serving.contract.servable import ServableId
 from tidegate_serving.platforms.loader import Loaded
+from tidegate_serving.requests.limits import Limits
 from tidegate_serving.requests.model_traffic import ModelTraffic
 from tidegate_serving.requests.plane import Door
+from tidegate_serving.requests.traffic import Split
 from tidegate_serving.sources.status import Tee
 
 
@@ -154,3 +156,72 @@ def test_after_the_drain_everything_is_released_at_once() -> None:
     assert bench.released == [("m", 1), ("m", 2)]
     with pytest.raises(FailedPrecondition, match="stopping"):
         bench.publish(3)
+
+
+def test_a_split_begins_with_the_first_version_and_ends_with_the_last() -> None:
+    bench = Bench()
+    split = Split({1: 0.9, 2: 0.1}, "x-user")
+    bench.door.set_split("m", split)
+    assert (bench.applied, bench.door.split("m")) == ([], split)
+    bench.publish(1)
+    bench.publish(2)
+    bench.door.set_split("m", split)
+    bench.door.set_split("m", None)
+    assert bench.applied == [["Publish", "SetSplit"], ["Publish"], ["SetSplit"]]
+
+
+@pytest.mark.parametrize(
+    ("shares", "key", "why"),
+    [({1: 0.5}, "", "sum to 0.5"), ({1: 1.5, 2: -0.5}, "", "version 1 a share of 1.5"), ({1: 1.0}, "a b", "'a b'")],
+)
+def test_a_split_that_cannot_be_is_refused(shares: dict[int, float], key: str, why: str) -> None:
+    with pytest.raises(InvalidInput, match=why):
+        Split(shares, key)
+
+
+def test_a_model_switched_off_before_the_plane_opens_is_off_once_it_does() -> None:
+    bench = Bench()
+    other = Door(EngineConfig(), lambda name, version: None)
+    other.set_enabled("m", False, "wrong prices")
+    other.open(bench.plane)
+    assert bench.applied == [["SetOff"]]
+    assert other.off("m") == "wrong prices"
+    other.set_enabled("m", True, "")
+    assert (bench.applied[1:], other.off("m")) == ([["SetOff"]], None)
+    with pytest.raises(InvalidInput, match="without a reason"):
+        other.set_enabled("m", False, "")
+
+
+def test_batching_changes_what_serves_and_what_comes_later() -> None:
+    bench = Bench(EngineConfig(models={"m": ModelConfig(batching=BatchingConfig(concurrency=3))}))
+    assert bench.door.batching("m").concurrency == 3
+    bench.door.set_batching("m", BatchingConfig(max_batch_rows=7))
+    assert (bench.applied, bench.door.batching("m").max_batch_rows) == ([["SetBatching"]], 7)
+    bench.door.set_batching("m", None)
+    assert bench.door.batching("m").concurrency == 3
+
+
+def test_the_log_rate_changes_where_there_is_a_log(tmp_path: Path) -> None:
+    bench = Bench(EngineConfig(log_path=tmp_path, log_sampling_rate=0.5))
+    bench.publish(1)
+    bench.door.set_log_rate("m", 0.1)
+    assert bench.door.log_rate("m") == 0.1
+    bench.door.set_log_rate("m", None)
+    assert bench.door.log_rate("m") == 0.5
+    assert bench.applied == [["Publish", "SetLog"], ["SetLog"], ["SetLog"]]
+    with pytest.raises(InvalidInput, match="2: use a share"):
+        bench.door.set_log_rate("m", 2)
+    with pytest.raises(FailedPrecondition, match="set log_path"):
+        Bench().door.set_log_rate("m", 1.0)
+
+
+def test_limits_reach_the_plane_at_once() -> None:
+    bench = Bench(EngineConfig(max_connections=9))
+    bench.door.set_limits(Limits(1000, 10, 2.5))
+    assert bench.plane.limits[0]["max_connections"] == 9
+    assert bench.plane.limits[1:] == [
+        {"max_message_bytes": 1000, "max_connections": 10, "request_timeout_ms": 2500},
+    ]
+    assert bench.door.limits().max_connections == 10
+    with pytest.raises(InvalidInput, match="max_message_bytes is 0"):
+        Limits(0, 10, 2.5)

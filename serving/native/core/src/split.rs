@@ -54,12 +54,13 @@ impl Split {
         if (sum - 1.0).abs() > 1e-6 {
             return Err(wrong(format!("has shares that sum to {sum}: they must sum to 1")));
         }
-        let key = match key {
-            "" => None,
-            name => Some(HeaderName::from_bytes(name.as_bytes()).map_err(|_| {
-                wrong(format!("has key '{name}': it must be the name of a header, such as x-user-id"))
-            })?),
-        };
+        let key =
+            match key {
+                "" => None,
+                name => Some(HeaderName::from_bytes(name.as_bytes()).map_err(|_| {
+                    wrong(format!("has key '{name}': it must be the name of a header, such as x-user-id"))
+                })?),
+            };
         Ok(Split { key, salt: request_id::hash(model.as_bytes()), shares, parts: Vec::new() })
     }
 

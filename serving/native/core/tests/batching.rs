@@ -21,7 +21,7 @@ use tidegate_plane::version::Batching;
 
 /// A plane whose first batch, of one row, stands at the gate.
 fn held(executor: &Arc<Model>, gate: &Gate, batching: Batching) -> (Running, support::rest::Client) {
-    let running = Running::start(settings());
+    let running = Running::start(&settings());
     running.plane.apply(vec![publish_with("m", 1, executor, scalar_signature(), batching)]).unwrap();
     let mut first = running.rest();
     first.send_predict(r#"{"instances":[0]}"#);
@@ -111,7 +111,7 @@ fn a_full_queue_refuses_at_once_and_says_its_limit() {
 fn rows_of_different_inner_shape_are_not_joined() {
     let gate = Arc::new(Gate::default());
     let model = Model::gated(&gate);
-    let running = Running::start(settings());
+    let running = Running::start(&settings());
     let ragged = signature(vec![spec("x", DType::Float32, &[-1, -1])], vec![spec("y", DType::Float32, &[-1, -1])]);
     running.plane.apply(vec![publish_with("m", 1, &model, ragged, support::batching())]).unwrap();
     let mut clients: Vec<_> = (0..5).map(|_| running.rest()).collect();
@@ -257,7 +257,7 @@ fn a_short_deadline_behind_a_long_one_is_kept_too() {
 fn a_rest_request_has_the_deadline_of_the_settings() {
     let gate = Arc::new(Gate::default());
     let model = Model::gated(&gate);
-    let running = Running::start(Settings { request_timeout: Duration::from_millis(50), ..settings() });
+    let running = Running::start(&Settings { request_timeout: Duration::from_millis(50), ..settings() });
     running.plane.apply(vec![support::publish("m", 1, &model, scalar_signature())]).unwrap();
     let late = running.rest().predict(r#"{"instances":[1]}"#);
     assert_eq!(late.status, 504);
@@ -297,7 +297,7 @@ fn a_client_that_went_away_is_not_computed_for() {
 #[test]
 fn a_batch_timeout_waits_for_more() {
     let model = Model::half_plus_two();
-    let running = Running::start(settings());
+    let running = Running::start(&settings());
     let batching = Batching { timeout_us: 300_000, max_batch_rows: 3, ..support::batching() };
     running.plane.apply(vec![publish_with("m", 1, &model, scalar_signature(), batching)]).unwrap();
     let (mut one, mut two) = (running.rest(), running.rest());
@@ -319,7 +319,7 @@ fn a_batch_timeout_waits_for_more() {
 #[test]
 fn several_io_threads_and_executor_threads_answer_everyone_rightly() {
     let model = Model::half_plus_two();
-    let running = Running::start(Settings { io_threads: 3, ..settings() });
+    let running = Running::start(&Settings { io_threads: 3, ..settings() });
     let batching = Batching { concurrency: 2, max_batch_rows: 5, ..support::batching() };
     running.plane.apply(vec![publish_with("m", 1, &model, scalar_signature(), batching)]).unwrap();
     std::thread::scope(|scope| {

@@ -141,7 +141,7 @@ fn every_type_comes_back_in_its_value_field() {
             let output = Output { column: Column::clone(&work.columns[0]), shape: vec![work.rows] };
             Ok(Answer { outputs: vec![Some(output)], errors: Vec::new() })
         });
-        let running = Running::start(settings());
+        let running = Running::start(&settings());
         running.plane.apply(vec![publish("m", 1, &identity, same)]).unwrap();
         let field = tensor_proto::value_field(dtype);
         let sent = match dtype {
@@ -180,7 +180,7 @@ fn only_the_wanted_outputs_come_back() {
         let n = Output { column: Column::Raw(words), shape: vec![work.rows] };
         Ok(Answer { outputs: vec![Some(support::half_plus_two(work)), Some(n)], errors: Vec::new() })
     });
-    let running = Running::start(settings());
+    let running = Running::start(&settings());
     running.plane.apply(vec![publish("m", 1, &model, both)]).unwrap();
     let names = |request: Request| {
         let answer = running.grpc().predict(&request.input("x", float_tensor(&[1.0])).encode());
@@ -287,7 +287,7 @@ fn health_and_metrics() {
 
 #[test]
 fn too_many_connections_are_closed_at_once() {
-    let running = Running::start(Settings { max_connections: 2, ..settings() });
+    let running = Running::start(&Settings { max_connections: 2, ..settings() });
     running.plane.apply(vec![publish("m", 1, &Model::half_plus_two(), scalar_signature())]).unwrap();
     let (mut one, mut two) = (running.rest(), running.rest());
     assert_eq!((one.get("/v2/health/live").status, two.get("/v2/health/live").status), (200, 200));
@@ -305,7 +305,7 @@ fn slow_heads_and_slow_bodies_are_given_up() {
         request_timeout: Duration::from_millis(100),
         ..settings()
     };
-    let running = Running::start(short);
+    let running = Running::start(&short);
     running.plane.apply(vec![publish("m", 1, &Model::half_plus_two(), scalar_signature())]).unwrap();
     let started = Instant::now();
     let mut head = running.rest();

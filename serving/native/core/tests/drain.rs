@@ -80,13 +80,13 @@ fn stopping_ends_all_threads_and_tells_no_release() {
 #[test]
 fn an_address_that_cannot_be_had_is_an_error_that_names_it() {
     for io_threads in [1, 2] {
-        let running = Running::start(Settings { io_threads, ..settings() });
+        let running = Running::start(&Settings { io_threads, ..settings() });
         let taken = running.plane.grpc_address().unwrap().to_string();
         let again = Settings { grpc_address: Some(taken.clone()), io_threads, ..settings() };
-        let why = Plane::start(again, Arc::new(Recorder::default())).err().unwrap();
+        let why = Plane::start(&again, Arc::new(Recorder::default())).err().unwrap();
         assert!(why.to_string().contains(&taken), "{why}");
     }
     let nowhere = Settings { grpc_address: Some("nowhere.invalid:1".to_owned()), ..settings() };
-    let why = Plane::start(nowhere, Arc::new(Recorder::default())).err().unwrap();
+    let why = Plane::start(&nowhere, Arc::new(Recorder::default())).err().unwrap();
     assert!(why.to_string().contains("nowhere.invalid:1"), "{why}");
 }

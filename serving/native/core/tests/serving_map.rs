@@ -37,7 +37,7 @@ fn version_of(running: &Running, request: &Request) -> i64 {
 }
 
 fn two_versions() -> Running {
-    let running = Running::start(settings());
+    let running = Running::start(&settings());
     let model = Model::half_plus_two();
     let both = vec![publish("m", 1, &model, scalar_signature()), publish("m", 2, &model, scalar_signature())];
     running.plane.apply(both).unwrap();

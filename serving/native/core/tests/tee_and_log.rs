@@ -129,7 +129,7 @@ fn the_sampling_rate_is_a_hash_of_the_id() {
 
 #[test]
 fn a_copy_reaches_the_other_version_and_joins_the_primary_by_its_id() {
-    let running = Running::start(settings());
+    let running = Running::start(&settings());
     let (old, new) = (
         Model::half_plus_two(),
         Model::new(|work| {
@@ -161,7 +161,7 @@ fn a_copy_reaches_the_other_version_and_joins_the_primary_by_its_id() {
 #[test]
 fn a_full_or_failing_copy_never_delays_or_fails_the_primary() {
     let gate = Arc::new(Gate::default());
-    let running = Running::start(settings());
+    let running = Running::start(&settings());
     let stuck = Model::gated(&gate);
     let narrow = Batching { max_queued_rows: 2, ..support::batching() };
     let both = vec![
@@ -189,7 +189,7 @@ fn a_full_or_failing_copy_never_delays_or_fails_the_primary() {
 
 #[test]
 fn full_buffers_and_failing_writers_drop_rows_and_count_each() {
-    let running = Running::start(Settings { log_buffer_bytes: 4096, log_block_rows: 8, ..settings() });
+    let running = Running::start(&Settings { log_buffer_bytes: 4096, log_block_rows: 8, ..settings() });
     running.plane.apply(vec![publish("m", 1, &Model::half_plus_two(), scalar_signature()), log_all()]).unwrap();
     let gate = Arc::new(Gate::default());
     *running.hooks.log_gate.lock().unwrap() = Some(gate.clone());
@@ -214,7 +214,7 @@ fn full_buffers_and_failing_writers_drop_rows_and_count_each() {
 #[test]
 fn blocks_have_at_most_their_rows_and_the_last_one_comes_with_the_drain() {
     let long = Settings { log_block_rows: 10, log_block_interval: std::time::Duration::from_secs(3600), ..settings() };
-    let running = Running::start(long);
+    let running = Running::start(&long);
     running.plane.apply(vec![publish("m", 1, &Model::half_plus_two(), scalar_signature()), log_all()]).unwrap();
     let mut rest = running.rest();
     for _ in 0..25 {

@@ -144,12 +144,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().event_interval(1009).build()?;
     println!("{{\"grpc\": \"{grpc_address}\", \"rest\": \"{rest_address}\"}}");
     runtime.block_on(async {
-        let over_grpc = accept(grpc, |socket| {
-            grpc::serve(socket, echo.clone(), limits.clone(), DrainWatch::new(draining.clone()))
-        });
-        let over_rest = accept(rest, |socket| {
-            rest::serve(socket, echo.clone(), limits.clone(), DrainWatch::new(draining.clone()))
-        });
+        let over_grpc =
+            accept(grpc, |socket| grpc::serve(socket, echo.clone(), limits.clone(), DrainWatch::new(draining.clone())));
+        let over_rest =
+            accept(rest, |socket| rest::serve(socket, echo.clone(), limits.clone(), DrainWatch::new(draining.clone())));
         tokio::join!(over_grpc, over_rest);
     });
     Ok(())

@@ -7,6 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use h2::client::{ResponseFuture, SendRequest};
 use http::{HeaderMap, Request};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::runtime::Runtime;
 
 pub const PREDICT: &str = "/tensorflow.serving.PredictionService/Predict";
@@ -39,9 +40,19 @@ pub fn frame(message: &[u8]) -> Vec<u8> {
 impl Client {
     pub fn connect(address: SocketAddr) -> Client {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let socket = runtime.block_on(tokio::net::TcpStream::connect(address)).unwrap();
+        socket.set_nodelay(true).unwrap();
+        Client::over(runtime, socket)
+    }
+
+    pub fn connect_unix(path: &std::path::Path) -> Client {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let socket = runtime.block_on(tokio::net::UnixStream::connect(path)).unwrap();
+        Client::over(runtime, socket)
+    }
+
+    fn over(runtime: Runtime, socket: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) -> Client {
         let sender = runtime.block_on(async {
-            let socket = tokio::net::TcpStream::connect(address).await.unwrap();
-            socket.set_nodelay(true).unwrap();
             let (sender, connection) = h2::client::handshake(socket).await.unwrap();
             tokio::spawn(connection);
             sender

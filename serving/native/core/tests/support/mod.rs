@@ -231,15 +231,15 @@ pub struct Running {
 }
 
 impl Running {
-    pub fn start(settings: Settings) -> Running {
+    pub fn start(settings: &Settings) -> Running {
         let hooks = Arc::new(Recorder::default());
-        let plane = Plane::start(&settings, hooks.clone()).unwrap();
+        let plane = Plane::start(settings, hooks.clone()).unwrap();
         Running { plane: Arc::new(plane), hooks }
     }
 
     /// With version 1 of model `m` on the scalar signature.
     pub fn with(executor: &Arc<Model>) -> Running {
-        let running = Running::start(settings());
+        let running = Running::start(&settings());
         running.plane.apply(vec![publish("m", 1, executor, scalar_signature())]).unwrap();
         running
     }
