@@ -123,11 +123,11 @@ pub(crate) struct SetSplit {
 #[pymethods]
 impl SetSplit {
     #[new]
-    #[pyo3(signature = (*, model, shares, key=String::new()))]
-    fn new(model: String, shares: Bound<'_, PyAny>, key: String) -> PyResult<SetSplit> {
+    #[pyo3(signature = (*, model, shares, key=""))]
+    fn new(model: String, shares: Bound<'_, PyAny>, key: &str) -> PyResult<SetSplit> {
         let items = shares.cast::<pyo3::types::PyMapping>()?.items()?;
         let shares = items.iter().map(|item| item.extract()).collect::<PyResult<_>>()?;
-        Ok(SetSplit { model, shares, key })
+        Ok(SetSplit { model, shares, key: key.to_owned() })
     }
 }
 
