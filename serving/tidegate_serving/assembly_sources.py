@@ -132,11 +132,12 @@ def _admission(config: EngineConfig) -> Admission:
     serves = config.repository is not None or config.directories or config.roots or paths
     if serves and not config.trusted_keys:
         raise InvalidInput(
-            "no trusted_keys are set, so no version could ever be admitted: name the validator's public key, "
-            "or set allow_unverified for development"
+            "no trusted_keys are set, so no version could ever be admitted: name the validator's public key "
+            "or the key ring, or set allow_unverified for development"
         )
     state = config.state_directory
-    return VerdictAdmission(config.trusted_keys, AdmittedDigests(None if state is None else state / ADMITTED_FILE))
+    admitted = AdmittedDigests(None if state is None else state / ADMITTED_FILE)
+    return VerdictAdmission(config.trusted_keys, admitted, config.override_policy)
 
 
 def _adapters(registry: PlatformRegistry, admission: Admission) -> Callable[[str], Adapter[Loader]]:

@@ -142,7 +142,15 @@ class _Running:
         if self._sources is None or self._plane is None:
             raise InvalidInput("the engine has not started")
         parts, sources = self.lifecycle, self._sources
-        report = StatusReport(parts.manager, parts.monitor, parts.door, sources.rpc, sources.owners, self._plane.stats)
+        report = StatusReport(
+            parts.manager,
+            parts.monitor,
+            parts.door,
+            sources.rpc,
+            sources.owners,
+            sources.admission.standing,
+            self._plane.stats,
+        )
         log_path = self._config.log_path
         return report.make(
             servable,

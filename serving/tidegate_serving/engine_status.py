@@ -12,21 +12,23 @@ from tidegate_serving.contract.servable import ServableId, StateChange
 from tidegate_serving.lifecycle.manager import AspiredVersionsManager
 from tidegate_serving.lifecycle.monitor import StateMonitor
 from tidegate_serving.requests.plane import Door
+from tidegate_serving.sources.admission import Standing
 from tidegate_serving.sources.owners import Owners
 from tidegate_serving.sources.rpc import RpcSource
-from tidegate_serving.sources.status import EngineStatus, ServableStatus, VersionStatus
+from tidegate_serving.sources.status import AdmittedBy, EngineStatus, ServableStatus, VersionStatus
 from tidegate_serving.sources.target import VersionPath
 
 
 @dataclass(frozen=True, slots=True)
 class StatusReport:
-    """Makes an `EngineStatus`; `counters` gives those of the data plane."""
+    """Makes an `EngineStatus`; `standing` says of a manifest by what right it serves, `counters` are the data plane's."""
 
     manager: AspiredVersionsManager
     monitor: StateMonitor
     door: Door
     source: RpcSource
     owners: Owners
+    standing: Callable[[str], Standing]
     counters: Callable[[], Mapping[str, float]]
 
     def make(self, servable: str, addresses: tuple[str, str], log_path: str) -> EngineStatus:
@@ -49,23 +51,34 @@ class StatusReport:
             servable=name,
             source=self.owners.owner(name),
             revision=wish.revision if wish else 0,
-            versions=tuple(_version(change, origins, labels) for change in self.monitor.states(name)),
+            versions=tuple(self._version(change, origins, labels) for change in self.monitor.states(name)),
             tee=wish.tee if wish else None,
             requested_by=wish.requested_by if wish else "",
             reason=wish.reason if wish else "",
         )
 
+    def _version(
+        self, change: StateChange, origins: Mapping[ServableId, object], labels: Mapping[str, int]
+    ) -> VersionStatus:
+        origin = origins.get(change.id)
+        path = origin if isinstance(origin, VersionPath) else None
+        standing = self.standing(path.manifest_digest) if path else Standing()
+        return VersionStatus(
+            version=change.id.version,
+            state=change.state,
+            error_code=change.error_code,
+            error_message=change.error_message,
+            since_us=change.at_us,
+            path=str(path.directory) if path else "",
+            manifest_digest=path.manifest_digest if path else "",
+            labels=tuple(sorted(label for label, version in labels.items() if version == change.id.version)),
+            admitted=_admitted_by(standing),
+            notes=standing.notes,
+        )
 
-def _version(change: StateChange, origins: Mapping[ServableId, object], labels: Mapping[str, int]) -> VersionStatus:
-    origin = origins.get(change.id)
-    path = origin if isinstance(origin, VersionPath) else None
-    return VersionStatus(
-        version=change.id.version,
-        state=change.state,
-        error_code=change.error_code,
-        error_message=change.error_message,
-        since_us=change.at_us,
-        path=str(path.directory) if path else "",
-        manifest_digest=path.manifest_digest if path else "",
-        labels=tuple(sorted(label for label, version in labels.items() if version == change.id.version)),
-    )
+
+def _admitted_by(standing: Standing) -> AdmittedBy | None:
+    record = standing.record
+    if record is None:
+        return None
+    return AdmittedBy(record.verdict_digest, record.key_id, record.key_name, record.admitted_at)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,7 +17,7 @@ from tidegate_pipelines.cli.console import say, show_table
 from tidegate_pipelines.cli.options import DEFAULT_CONTROL, Control
 
 if TYPE_CHECKING:
-    from tidegate_serving.control_client import EngineStatus, ServableStatus
+    from tidegate_serving.control_client import EngineStatus, ServableStatus, VersionStatus
 
 
 def register(app: typer.Typer) -> None:
@@ -50,12 +51,14 @@ def status(
     if not found.servables:
         say("nothing is served yet: publish, validate and push a version")
         return
-    columns = ("model", "version", "state", "labels", "since (UTC)")
+    columns = ("model", "version", "state", "labels", "since (UTC)", "admitted by")
     show_table("", columns, [row for servable in found.servables for row in _rows(servable)])
     for servable in found.servables:
         for version in servable.versions:
             if version.error_code:
                 say(f"{servable.servable}:{version.version} {version.error_code}: {version.error_message}")
+            for note in version.notes:
+                say(f"{servable.servable}:{version.version} {note}", "WARN")
 
 
 def _rows(servable: ServableStatus) -> Iterator[tuple[str, ...]]:
@@ -64,7 +67,17 @@ def _rows(servable: ServableStatus) -> Iterator[tuple[str, ...]]:
         if servable.tee is not None and servable.tee.version == version.version:
             labels.append(f"tee {servable.tee.fraction:g}")
         since = datetime.fromtimestamp(version.since_us / 1e6, UTC).strftime("%Y-%m-%d %H:%M:%S")
-        yield servable.servable, str(version.version), version.state.name, ", ".join(labels), since
+        yield servable.servable, str(version.version), version.state.name, ", ".join(labels), since, _admitted(version)
+
+
+def _admitted(version: VersionStatus) -> str:
+    if version.admitted is None:
+        return ""
+    return f"{version.admitted.key_name or 'a verdict'}{', OVERRIDDEN' if _is_overridden(version) else ''}"
+
+
+def _is_overridden(version: VersionStatus) -> bool:
+    return any(note.startswith("OVERRIDE") for note in version.notes)
 
 
 def _document(found: EngineStatus) -> dict[str, object]:
@@ -96,6 +109,8 @@ def _servable_document(servable: ServableStatus) -> dict[str, object]:
                 "error_message": version.error_message,
                 "path": version.path,
                 "manifest_digest": version.manifest_digest,
+                "admitted": None if version.admitted is None else asdict(version.admitted),
+                "notes": list(version.notes),
             }
             for version in servable.versions
         ],

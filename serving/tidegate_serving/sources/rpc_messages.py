@@ -9,7 +9,7 @@ from typing import Any
 
 from tidegate_serving.contract.messages import message
 from tidegate_serving.contract.servable import ServableId, State, StateChange
-from tidegate_serving.sources.status import EngineStatus, ServableStatus, Tee, VersionStatus
+from tidegate_serving.sources.status import AdmittedBy, EngineStatus, ServableStatus, Tee, VersionStatus
 
 SERVICE = "tidegate.v1.RpcSource"
 ERROR_CODE_KEY = "tidegate-error-code"
@@ -88,7 +88,7 @@ def _from_servable(answer: Any) -> ServableStatus:
 
 
 def _to_version(status: VersionStatus) -> Any:
-    return message("tidegate.v1.VersionStatus")(
+    answer = message("tidegate.v1.VersionStatus")(
         version=status.version,
         state=status.state.name,
         error_code=status.error_code,
@@ -97,7 +97,14 @@ def _to_version(status: VersionStatus) -> Any:
         path=status.path,
         manifest_digest=status.manifest_digest,
         labels=list(status.labels),
+        notes=list(status.notes),
     )
+    if status.admitted is not None:
+        answer.admission.verdict_digest = status.admitted.verdict_digest
+        answer.admission.key_id = status.admitted.key_id
+        answer.admission.key_name = status.admitted.key_name
+        answer.admission.admitted_at = status.admitted.admitted_at
+    return answer
 
 
 def _from_version(answer: Any) -> VersionStatus:
@@ -110,4 +117,10 @@ def _from_version(answer: Any) -> VersionStatus:
         path=answer.path,
         manifest_digest=answer.manifest_digest,
         labels=tuple(answer.labels),
+        admitted=_from_admission(answer.admission) if answer.HasField("admission") else None,
+        notes=tuple(answer.notes),
     )
+
+
+def _from_admission(answer: Any) -> AdmittedBy:
+    return AdmittedBy(answer.verdict_digest, answer.key_id, answer.key_name, answer.admitted_at)

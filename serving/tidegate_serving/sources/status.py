@@ -20,8 +20,22 @@ class Tee:
 
 
 @dataclass(frozen=True, slots=True)
+class AdmittedBy:
+    """The verdict that let a version in (SHA-256 of its file in hex), whose key signed it, and when (RFC 3339, UTC)."""
+
+    verdict_digest: str
+    key_id: str
+    key_name: str
+    admitted_at: str
+
+
+@dataclass(frozen=True, slots=True)
 class VersionStatus:
-    """One version: its state since when (Unix microseconds), its error if it has one, and the labels it carries."""
+    """One version: its state since when (Unix microseconds), its error if it has one, and the labels it carries.
+
+    `admitted` is how it came in, None where nothing is remembered; `notes` what somebody who looks at it has to know:
+    an override and until when, a revocation, no verdict at all.
+    """
 
     version: int
     state: State
@@ -31,6 +45,8 @@ class VersionStatus:
     path: str = ""
     manifest_digest: str = ""
     labels: tuple[str, ...] = ()
+    admitted: AdmittedBy | None = None
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
