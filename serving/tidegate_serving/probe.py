@@ -22,7 +22,8 @@ from tidegate_serving.platforms.loader import Loaded
 from tidegate_serving.platforms.platform import PlatformOptions
 from tidegate_serving.platforms.registry import installed_platforms
 from tidegate_serving.platforms.tensor_checks import check_inputs, check_outputs
-from tidegate_serving.platforms.version_loader import VersionLoader, ask
+from tidegate_serving.platforms.version_loader import VersionLoader
+from tidegate_serving.platforms.warm_up import ask
 from tidegate_serving.sources.target import VersionPath
 
 _PAGE = os.sysconf("SC_PAGE_SIZE")

@@ -5,9 +5,9 @@ Platforms make servables, the manager drives loaders, the data plane's executor 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from tidegate_serving.contract.errors import TidegateError
 from tidegate_serving.contract.manifest import Manifest
@@ -30,6 +30,14 @@ class Servable(Protocol):
 
     def close(self) -> None:
         """Gives back what the model holds; nobody calls it afterwards."""
+
+
+@runtime_checkable
+class RunsSessions(Protocol):
+    """A servable that can run any tensor of its graph, as TensorFlow's `Session.run` does."""
+
+    def run_session(self, feeds: Mapping[str, Array], fetches: Sequence[str], targets: Sequence[str]) -> list[Array]:
+        """Values of `fetches`, tensors such as `y:0`; `targets` are operations that are run as well."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ is dropped where the graph lacks it; a column of shape [-1] becomes [-1, 1] wher
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,12 @@ from tidegate_serving.platforms.loader import Servable
 from tidegate_serving.platforms.platform import PlatformOptions
 from tidegate_serving.platforms.saved_model_file import read_meta_graph
 from tidegate_serving.platforms.settings import Settings
-from tidegate_serving.platforms.tensorflow_session import error_of_op, import_tensorflow, open_session
+from tidegate_serving.platforms.tensorflow_session import (
+    error_of_op,
+    import_tensorflow,
+    open_session,
+    prepared_run,
+)
 from tidegate_serving.platforms.tensorflow_signatures import discovered_signatures, signature_of
 
 NAME = "tensorflow"
@@ -65,9 +70,10 @@ class _Call:
     @classmethod
     def make(cls, session: Any, signature: Signature, definition: Any) -> _Call:
         feeds = sorted(definition.inputs)
-        fetches = [spec.name for spec in signature.outputs]
-        run = session.make_callable(
-            [definition.outputs[name].name for name in fetches], [definition.inputs[name].name for name in feeds]
+        run = prepared_run(
+            session,
+            [definition.inputs[name].name for name in feeds],
+            [definition.outputs[spec.name].name for spec in signature.outputs],
         )
         ranks = [len(definition.inputs[name].tensor_shape.dim) for name in feeds]
         return cls(
@@ -90,9 +96,21 @@ class TensorflowServable:
         call = self._calls[signature]
         try:
             results = call.run(*(as_matrix(inputs[name], rank) for name, rank in call.feeds))
-        except self._op_error as error:
+        except (self._op_error, UnicodeDecodeError) as error:
             raise error_of_op(error) from error
         return {name: as_column(result, rank) for (name, rank), result in zip(call.outputs, results, strict=True)}
+
+    def run_session(self, feeds: Mapping[str, Array], fetches: Sequence[str], targets: Sequence[str]) -> list[Array]:
+        """Tensors of the graph by their own names. Errors as `predict` raises them, InvalidInput for unknown names."""
+        graph = self._session.graph
+        try:
+            operations = [graph.as_graph_element(name) for name in targets]
+            results: list[Array] = self._session.run([*fetches, *operations], feed_dict=dict(feeds))
+        except (self._op_error, UnicodeDecodeError) as error:
+            raise error_of_op(error) from error
+        except (KeyError, TypeError, ValueError) as error:
+            raise InvalidInput(f"the session cannot run this: {error}") from error
+        return results[: len(fetches)]
 
     def close(self) -> None:
         """Frees variables, tables and threads of the session."""

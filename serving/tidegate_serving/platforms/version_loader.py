@@ -6,23 +6,18 @@ was mended loads at the next one.
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 
 from tidegate_serving.contract.errors import ModelFailed, Tampered, TidegateError
 from tidegate_serving.contract.manifest import Manifest, read_manifest, verify_files
 from tidegate_serving.contract.servable import ServableId
-from tidegate_serving.contract.tensors import Array
 from tidegate_serving.platforms.discovery import completed
-from tidegate_serving.platforms.example import example_inputs
 from tidegate_serving.platforms.foreign import foreign_manifest, has_manifest
-from tidegate_serving.platforms.loader import Answer, Loaded, Servable
+from tidegate_serving.platforms.loader import Loaded
 from tidegate_serving.platforms.registry import PlatformRegistry
-from tidegate_serving.platforms.tensor_checks import check_outputs
+from tidegate_serving.platforms.warm_up import WarmUpOptions, warm_up
 from tidegate_serving.sources.target import VersionPath
-
-_log = logging.getLogger(__name__)
 
 
 class VersionLoader:
@@ -33,12 +28,18 @@ class VersionLoader:
     """
 
     def __init__(
-        self, id: ServableId, path: VersionPath, registry: PlatformRegistry, admit: Callable[[Manifest, str], None]
+        self,
+        id: ServableId,
+        path: VersionPath,
+        registry: PlatformRegistry,
+        admit: Callable[[Manifest, str], None],
+        warming: WarmUpOptions | None = None,
     ) -> None:
         self._id = id
         self._path = path
         self._registry = registry
         self._admit = admit
+        self._warming = warming or WarmUpOptions()
         self._loaded: Loaded | None = None
 
     def estimate(self) -> int:
@@ -59,7 +60,7 @@ class VersionLoader:
             raise ModelFailed(f"{self._id} cannot be loaded: {type(error).__name__}: {error}") from error
         self._loaded = Loaded(manifest, servable)
         try:
-            warm_up(self._loaded)
+            warm_up(self._loaded, self._path.directory, self._warming)
         except BaseException:
             self.unload()
             raise
@@ -92,31 +93,3 @@ class VersionLoader:
         self._admit(manifest, digest)
         verify_files(manifest, self._path.directory)
         return manifest
-
-
-def warm_up(loaded: Loaded) -> None:
-    """Runs the manifest's example through every signature that it fits. ModelFailed when the model cannot answer it."""
-    manifest = loaded.manifest
-    for name, signature in manifest.signatures.items():
-        inputs = example_inputs(signature, manifest.example)
-        if inputs is None:
-            _log.info("%s has no example for signature %s: it is not warmed up", manifest.id, name)
-            continue
-        try:
-            answer = ask(loaded.servable, name, inputs)
-        except TidegateError as error:
-            raise type(error)(f"{manifest.id} cannot answer its own example: {error}") from error
-        for wrong in answer.errors.values():
-            raise type(wrong)(f"{manifest.id} cannot answer its own example: {wrong}") from wrong
-        check_outputs(manifest.id, signature, 1, answer.outputs)
-
-
-def ask(servable: Servable, signature: str, inputs: Mapping[str, Array]) -> Answer:
-    """A servable's answer, with whatever its code raised as ModelFailed; errors of our family pass as they are."""
-    try:
-        result = servable.predict(signature, inputs)
-    except TidegateError:
-        raise
-    except (Exception, SystemExit) as error:
-        raise ModelFailed(f"the model raised {type(error).__name__}: {error}") from error
-    return result if isinstance(result, Answer) else Answer(result)
