@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from tidegate_operators.steps import (
     CanaryResult,
@@ -35,11 +36,11 @@ class Release:
     """
 
     directory: Path
-    held_out: Path
+    held_out: Any
     private_key: Path
     control: str
     baseline: Path | None = None
-    training: Path | None = None
+    training: Any = None
     policy: Path | None = None
     rule: CanaryRule = field(default_factory=CanaryRule)
 

@@ -128,7 +128,7 @@ MISTAKES: Sequence[tuple[tuple[str, ...], str]] = (
     (("publish", "model.py", "--name", "m", "--version", "one", "--platform", "python"), "--version"),
     (("publish", "model.py", "--name", "m", "--version", "1", "--platform", "python", "--metadata", "x"), "NAME=VALUE"),
     (("validate", "models/m/1", "--held-out", "train.parquet", "--key", "no.key"), "key file no.key is missing"),
-    (("validate", "models/m/1", "--held-out", "train.parquet"), "--key"),
+    (("validate", "models/m/1", "--held-out", "train.parquet"), "models/m/1 is missing"),
     (("push", "models/m/1"), "models/m/1 has no manifest.json"),
     (("status", "--control", "127.0.0.1:1"), "127.0.0.1:1"),
     (("promote", "m", "2", "--control", "127.0.0.1:1"), "127.0.0.1:1"),

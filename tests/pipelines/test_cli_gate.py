@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow.csv
+import pyarrow.parquet as pq
 import pytest
 from tests.support.command import Command
 from tests.support.releases import BETTER, CRASHES, Doors, World, engine, make_world, traffic
@@ -66,12 +68,27 @@ def test_a_label_that_contradicts_the_manifest_is_a_mistake(tidegate: Command, w
     assert "names label 'late', not 'kind'" in done.stderr
 
 
-def test_held_out_data_that_is_no_parquet_is_a_mistake(tidegate: Command, world: World, tmp_path: Path) -> None:
+def test_held_out_data_of_no_known_kind_is_a_mistake(tidegate: Command, world: World, tmp_path: Path) -> None:
     directory = world.publish(1, name="text")
-    (tmp_path / "rows.csv").write_text("x,late\n1,1\n")
-    done = tidegate("validate", directory, "--held-out", tmp_path / "rows.csv", "--key", world.private_key)
+    (tmp_path / "rows.xls").write_text("x,late\n1,1\n")
+    done = tidegate("validate", directory, "--held-out", tmp_path / "rows.xls", "--key", world.private_key)
     assert done.returncode == 2
-    assert "rows.csv is no Parquet file" in done.stderr
+    assert "rows.xls is of no kind that is known by its name" in done.stderr
+
+
+def test_a_model_that_nobody_published_is_judged_on_csv_and_nothing_is_signed(
+    tidegate: Command, world: World, tmp_path: Path
+) -> None:
+    pyarrow.csv.write_csv(pq.read_table(world.held_out), tmp_path / "rows.csv")
+    first = world.publish(1, name="unsigned")
+    done = tidegate("validate", first, "--data", tmp_path / "rows.csv", "--report", tmp_path / "report")
+    assert done.returncode == 0, done.stderr
+    assert "nothing is signed" in done.stdout
+    assert not verdict_path(first).exists()
+    assert (tmp_path / "report" / "index.html").is_file()
+    done = tidegate("validate", first, "--data", tmp_path / "rows.csv", "--key", world.private_key, "--report", "x")
+    assert done.returncode == 2
+    assert "--report" in done.stderr
 
 
 def test_a_release_and_a_skew_report_in_one_command_each(tidegate: Command, world: World, doors: Doors) -> None:

@@ -4,6 +4,8 @@ Airflow operators, Kubeflow components, the release pipeline and the command lin
 """
 
 from tidegate_operators.steps.canary import canary, require_passed
+from tidegate_operators.steps.evidence import Evidence
+from tidegate_operators.steps.judge import Judged, judge
 from tidegate_operators.steps.promote import Promoted, promote
 from tidegate_operators.steps.publish import Published, publish
 from tidegate_operators.steps.publish_files import Publication, publish_files
@@ -18,6 +20,8 @@ from tidegate_validation.canary.rule import CanaryRule
 __all__ = [
     "CanaryResult",
     "CanaryRule",
+    "Evidence",
+    "Judged",
     "Promoted",
     "Publication",
     "Published",
@@ -28,6 +32,7 @@ __all__ = [
     "canary",
     "find_baseline",
     "find_log",
+    "judge",
     "parse_time",
     "promote",
     "publish",

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 from tidegate_operators.steps.infer_signature import Inferred, infer_signature, read_signatures
 from tidegate_operators.steps.publication_checks import check_training, inputs_by_name
 from tidegate_operators.steps.publish import Published, publish
-from tidegate_operators.steps.tables import read_table
 from tidegate_serving.contract.errors import InvalidInput, NotFound
 from tidegate_serving.contract.signature import Signature
+from tidegate_validation.tables import as_table
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -28,15 +28,19 @@ _EXAMPLE_ROWS = 1000
 
 @dataclass(frozen=True, slots=True)
 class Publication:
-    """What to publish, by path. `signature` and `example` are JSON files, inferred and taken from `training`, a Parquet
-    file, where they are None."""
+    """What to publish. `training` is a path or a table, as `tidegate_validation.tables.as_table` takes them.
+
+    `signature` and `example` are JSON files; where they are None they are inferred and taken from `training`, or from
+    `sample`, rows of the same columns of which no training profile is made.
+    """
 
     files: Sequence[Path]
     servable: str
     version: int
     platform: str
     repository: Path
-    training: Path | None = None
+    training: Any = None
+    sample: Any = None
     signature: Path | None = None
     example: Path | None = None
     label: str | None = None
@@ -53,8 +57,9 @@ def publish_files(publication: Publication) -> Published:
     for file in publication.files:
         if not file.exists():
             raise NotFound(f"{file} is missing: name the model's directory or files")
-    training = None if publication.training is None else read_table(publication.training, "training data")
-    inferred = _signatures(publication, training)
+    training = None if publication.training is None else as_table(publication.training, "training data")
+    sample = training if publication.sample is None else as_table(publication.sample, "sample data")
+    inferred = _signatures(publication, sample)
     if training is not None:
         check_training(training, inferred.signatures, publication.label, publication.event_time)
     return publish(
@@ -67,26 +72,24 @@ def publish_files(publication: Publication) -> Published:
         training=training,
         label=publication.label,
         event_time=publication.event_time,
-        example=_example(publication, inferred.signatures, training),
+        example=_example(publication, inferred.signatures, sample),
         metadata={**inferred.metadata, **publication.metadata},
     )
 
 
-def _signatures(publication: Publication, training: pa.Table | None) -> Inferred:
+def _signatures(publication: Publication, sample: pa.Table | None) -> Inferred:
     if publication.signature is not None:
         return Inferred(read_signatures(publication.signature))
-    return infer_signature(publication.files, publication.platform, training, publication.label, publication.event_time)
+    return infer_signature(publication.files, publication.platform, sample, publication.label, publication.event_time)
 
 
-def _example(
-    publication: Publication, signatures: Mapping[str, Signature], training: pa.Table | None
-) -> dict[str, Any]:
+def _example(publication: Publication, signatures: Mapping[str, Signature], sample: pa.Table | None) -> dict[str, Any]:
     if publication.example is not None:
         return _read_example(publication.example)
-    if training is None:
+    if sample is None:
         raise InvalidInput("a version needs an example row for its warm-up: give training data, or an example as JSON")
-    names = [name for name in inputs_by_name(signatures) if name in training.column_names]
-    for row in training.select(names).slice(0, _EXAMPLE_ROWS).to_pylist():
+    names = [name for name in inputs_by_name(signatures) if name in sample.column_names]
+    for row in sample.select(names).slice(0, _EXAMPLE_ROWS).to_pylist():
         if all(not _is_missing(value) for value in row.values()):
             return dict(row)
     raise InvalidInput(f"the first {_EXAMPLE_ROWS} training rows all miss a value: give an example row as JSON")

@@ -1,20 +1,22 @@
-"""`tidegate validate`: runs the gates over one version and signs the verdict.
+"""`tidegate validate`: runs the gates over one version and signs the verdict, or judges a model and signs nothing.
 
-In come the version's directory and the evidence; the work is `tidegate_operators.steps.validate`.
+In come a version's directory or a model, and the evidence; the work is in `tidegate_operators.steps`.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tidegate_pipelines.cli.console import say, show_table
-from tidegate_pipelines.cli.options import Baseline, Directory, HeldOut, Key, Policy, Training
+from tidegate_pipelines.cli.options import Baseline, HeldOut, Policy, Training
 
 if TYPE_CHECKING:
-    from tidegate_operators.steps import Validated
+    from tidegate_operators.steps import Evidence, Validated
+    from tidegate_serving.contract.verdict import Verdict
 
 
 def register(app: typer.Typer) -> None:
@@ -23,9 +25,14 @@ def register(app: typer.Typer) -> None:
 
 
 def validate(
-    directory: Directory,
+    model: Annotated[
+        Path, typer.Argument(metavar="MODEL", help="A version's directory; without --key a model's file will do.")
+    ],
     held_out: HeldOut,
-    key: Key,
+    key: Annotated[
+        Path | None,
+        typer.Option("--key", metavar="FILE", help="The validator's private key; without it nothing is signed."),
+    ] = None,
     label: Annotated[
         str | None, typer.Option("--label", metavar="COLUMN", help="The truth, where the manifest names none.")
     ] = None,
@@ -37,45 +44,68 @@ def validate(
     training: Training = None,
     log: Annotated[Path | None, typer.Option("--log", metavar="ROOT", help="Inference log, for the skew gate.")] = None,
     policy: Policy = None,
+    entity: Annotated[
+        str | None, typer.Option("--entity", metavar="COLUMN", help="Equal values belong together, a user say.")
+    ] = None,
+    platform: Annotated[
+        str | None, typer.Option("--platform", help="Of a model's file, where its name does not tell.")
+    ] = None,
+    report: Annotated[
+        Path | None, typer.Option("--report", metavar="DIRECTORY", help="Where the page goes without --key.")
+    ] = None,
 ) -> None:
     """Judge a version, sign the verdict, write the report.
 
-    The verdict lies beside the version, VERSION.verdict.json, the report is VERSION.report/index.html. The gates: data
-    expectations; quality against the baseline; robustness, in a process that may crash; skew between training and what
-    the engine sees. Exit status 1 if the verdict denies.
+    With --key the verdict lies beside the version, VERSION.verdict.json, and the report is VERSION.report/index.html.
+    The gates: data expectations; quality against the baseline; robustness, in a process that may crash; skew between
+    training and what the engine sees. Exit status 1 if the verdict denies. Without --key nothing is signed, no engine
+    admits the version for this, and MODEL and the baseline may be files that nobody published.
 
     \b
     Examples:
+      tidegate validate model.onnx --data june.csv --label late --baseline serving.onnx
       tidegate validate models/flights/2 --held-out june.parquet --key keys/validator.key \\
           --baseline models/flights/1
       tidegate validate models/flights/2 --held-out june.parquet --key keys/validator.key \\
           --control 127.0.0.1:8502
     """
-    from tidegate_operators.steps import find_baseline, find_log, require_allowed
+    from tidegate_operators.steps import Evidence, find_baseline, find_log, require_allowed
     from tidegate_operators.steps import validate as run
 
     if control is not None:
-        baseline = baseline or find_baseline(control=control, directory=directory)
+        baseline = baseline or find_baseline(control=control, directory=model)
         log = log or (find_log(control=control) if baseline else None)
-    validated = run(
-        directory=directory,
-        held_out=held_out,
-        private_key=key,
-        baseline=baseline,
-        training=training,
-        log_root=log,
-        policy=policy,
-        label=label,
-    )
+    evidence = Evidence(held_out, label, baseline, training, log, policy, entity)
+    if key is None:
+        _judge(model, evidence, platform, report)
+        return
+    for option, given in (("--platform", platform), ("--report", report)):
+        if given is not None:
+            raise typer.BadParameter("is for judging without --key: leave one of the two out", param_hint=option)
+    validated = run(directory=model, private_key=key, **dataclasses.asdict(evidence))
     show_verdict(validated)
     require_allowed(validated)
 
 
+def _judge(model: Path, evidence: Evidence, platform: str | None, report: Path | None) -> None:
+    from tidegate_operators.steps import judge
+    from tidegate_serving.contract.errors import Refused
+
+    judged = judge(model, evidence, platform=platform, report=report)
+    _show_gates(judged.verdict)
+    say("nothing is signed, so no engine admits it for this" + (f"; report {judged.report}" if judged.report else ""))
+    if not judged.verdict.allowed:
+        raise Refused(judged.verdict.sentence)
+
+
 def show_verdict(validated: Validated) -> None:
     """The gates as a table, then what it all adds up to."""
-    verdict = validated.verdict
+    _show_gates(validated.verdict)
+    say(f"signed {validated.verdict_path}; report {validated.report}")
+
+
+def _show_gates(verdict: Verdict) -> None:
     rows = [(gate.gate, gate.outcome.value, gate.sentence, f"{gate.seconds:.1f} s") for gate in verdict.gates]
     show_table(f"Verdict on {verdict.id}", ("gate", "outcome", "why", "took"), rows)
     if verdict.allowed:
         say(verdict.sentence, verdict.outcome.value)
-    say(f"signed {validated.verdict_path}; report {validated.report}")

@@ -24,13 +24,20 @@ Control = Annotated[
 ]
 Directory = Annotated[Path, typer.Argument(metavar="DIRECTORY", help="The version's directory, ROOT/NAME/VERSION.")]
 HeldOut = Annotated[
-    Path,
-    typer.Option("--held-out", metavar="FILE", help="Parquet with data that training never saw, with the label."),
+    str,
+    typer.Option(
+        "--held-out",
+        "--data",
+        metavar="DATA",
+        help="Data that training never saw, with the label: Parquet, CSV, Arrow, or FILE.duckdb::TABLE.",
+    ),
 ]
 Key = Annotated[
     Path, typer.Option("--key", metavar="FILE", help="The validator's private key; `tidegate keys` makes one.")
 ]
-Training = Annotated[Path | None, typer.Option("--training", metavar="FILE", help="Parquet with the training data.")]
+Training = Annotated[
+    str | None, typer.Option("--training", metavar="DATA", help="The training data, in any form of --held-out.")
+]
 Policy = Annotated[
     Path | None, typer.Option("--policy", metavar="FILE", help="TOML with margins, limits and required gates.")
 ]

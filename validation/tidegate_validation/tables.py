@@ -1,0 +1,185 @@
+"""Evaluation data in whatever form it comes, as one Arrow table that the gates can read.
+
+Callers hand in a path (Parquet, CSV, Arrow, JSON lines, a table in a DuckDB file) or a table of pandas, polars, DuckDB
+or Arrow; the gates get a `pyarrow.Table` of plain column types, and a foreign file the same error everywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tidegate_serving.contract.errors import InvalidInput, NotFound, Unsupported
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+DUCKDB_MARK = "::"
+_DUCKDB_SUFFIXES = (".duckdb", ".ddb", ".db")
+_FORMS = (
+    "Parquet (.parquet), CSV (.csv, .csv.gz, .tsv), Arrow (.arrow, .feather), JSON lines (.jsonl) or FILE.duckdb::TABLE"
+)
+
+
+def as_table(data: Any, what: str) -> pa.Table:
+    """The data as a table; `what` names its role in messages, such as "held-out data".
+
+    `data` is a path or text as `read_table` takes, a pyarrow Table, RecordBatch or reader, a pandas DataFrame (its
+    index is left out), a polars DataFrame or LazyFrame, a DuckDB relation, anything else that offers the Arrow C stream
+    interface, or a mapping from column names to values. InvalidInput for anything else and for two columns of a name.
+    """
+    import pyarrow as pa
+
+    if isinstance(data, str | Path):
+        return read_table(data, what)
+    try:
+        table = _from_memory(data)
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        raise InvalidInput(f"{what} cannot become a table: {error}") from error
+    if table is None:
+        raise InvalidInput(
+            f"{what} is a {type(data).__name__}: give a path, or a table of pandas, polars, DuckDB or Arrow"
+        )
+    return _plain(table, what)
+
+
+def read_table(path: str | Path, what: str) -> pa.Table:
+    """The whole file as a table, by its suffix; a folder of Parquet files with Hive names is one table too.
+
+    `FILE.duckdb::TABLE` reads a table or view of a DuckDB file, and `FILE.duckdb::SELECT ...` the rows of a query.
+    NotFound or InvalidInput, naming the file.
+    """
+    text = str(path)
+    place, mark, table = text.partition(DUCKDB_MARK)
+    if mark:
+        return _plain(_read_duckdb(Path(place), table.strip(), what), what)
+    path = Path(path)
+    if not path.exists():
+        raise NotFound(f"{what} {path} is missing: give {_FORMS}")
+    reader = _parquet_folder if path.is_dir() else _reader(path, what)
+    import pyarrow as pa
+
+    try:
+        return _plain(reader(path), what)
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        raise InvalidInput(f"{what} {path} cannot be read: {error}") from error
+
+
+def _reader(path: Path, what: str) -> Callable[[Path], pa.Table]:
+    name = path.name.lower().removesuffix(".gz")
+    readers: Mapping[tuple[str, ...], Callable[[Path], pa.Table]] = {
+        (".parquet", ".pq"): _parquet,
+        (".csv", ".tsv"): _csv,
+        (".arrow", ".feather", ".ipc"): _arrow,
+        (".jsonl", ".ndjson"): _json,
+    }
+    for suffixes, reader in readers.items():
+        if name.endswith(suffixes):
+            return reader
+    if name.endswith(_DUCKDB_SUFFIXES):
+        raise InvalidInput(f"{what} {path} is a database: name the table too, {path}{DUCKDB_MARK}TABLE")
+    raise InvalidInput(f"{what} {path} is of no kind that is known by its name: give {_FORMS}")
+
+
+def _parquet(path: Path) -> pa.Table:
+    import pyarrow.parquet as pq
+
+    with pq.ParquetFile(path) as file:
+        return file.read()
+
+
+def _parquet_folder(path: Path) -> pa.Table:
+    import pyarrow.dataset as ds
+
+    found = ds.dataset(path, format="parquet", partitioning="hive")
+    if not found.files:
+        raise OSError("the folder holds no Parquet file")
+    return found.to_table()
+
+
+def _csv(path: Path) -> pa.Table:
+    import pyarrow.csv
+
+    delimiter = "\t" if ".tsv" in path.name.lower() else ","
+    options = pyarrow.csv.ConvertOptions(strings_can_be_null=True, null_values=["", "NULL", "null", "NA", "N/A", "NaN"])
+    return pyarrow.csv.read_csv(
+        path, parse_options=pyarrow.csv.ParseOptions(delimiter=delimiter), convert_options=options
+    )
+
+
+def _arrow(path: Path) -> pa.Table:
+    import pyarrow.feather
+
+    return pyarrow.feather.read_table(path)
+
+
+def _json(path: Path) -> pa.Table:
+    import pyarrow.json
+
+    return pyarrow.json.read_json(path)
+
+
+def _read_duckdb(path: Path, table: str, what: str) -> pa.Table:
+    try:
+        import duckdb
+    except ImportError as error:
+        raise Unsupported(f"{what} {path} needs duckdb: install it with `pip install tidegate[validate]`") from error
+    if not path.is_file():
+        raise NotFound(f"{what}: database {path} is missing: give the path of a DuckDB file")
+    if not table:
+        raise InvalidInput(f"{what} {path}{DUCKDB_MARK} names no table: write {path}{DUCKDB_MARK}TABLE")
+    query = table if table.lower().startswith(("select ", "with ", "from ")) else f"SELECT * FROM {_quoted(table)}"
+    try:
+        with duckdb.connect(str(path), read_only=True) as connection:
+            return connection.sql(query).to_arrow_table()
+    except duckdb.CatalogException as error:
+        raise NotFound(f"{what}: {path} has no {table!r}: {error}") from error
+    except duckdb.Error as error:
+        raise InvalidInput(f"{what} {path}{DUCKDB_MARK}{table} cannot be read: {error}") from error
+
+
+def _quoted(table: str) -> str:
+    return ".".join('"' + part.replace('"', '""') + '"' for part in table.split("."))
+
+
+def _from_memory(data: Any) -> pa.Table | None:
+    import pyarrow as pa
+
+    if type(data).__module__.partition(".")[0] == "pandas":
+        return pa.Table.from_pandas(data, preserve_index=False) if hasattr(data, "columns") else None
+    if hasattr(data, "collect") and type(data).__name__ == "LazyFrame":
+        data = data.collect()
+    if isinstance(data, pa.RecordBatchReader):
+        return data.read_all()
+    if hasattr(data, "__arrow_c_stream__") or hasattr(data, "__arrow_c_array__") or isinstance(data, Mapping):
+        return pa.table(data)
+    return None
+
+
+def _plain(table: pa.Table, what: str) -> pa.Table:
+    """The same values in the types that the gates know: no dictionaries, views or decimals; column names unique."""
+    import pyarrow as pa
+
+    names = table.column_names
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise InvalidInput(f"{what} has column {twice[0]!r} twice: give each column a name of its own")
+    fields = [pa.field(field.name, _plain_type(field.type)) for field in table.schema]
+    return table.replace_schema_metadata(None).cast(pa.schema(fields))
+
+
+def _plain_type(kind: pa.DataType) -> pa.DataType:
+    import pyarrow as pa
+
+    if pa.types.is_dictionary(kind):
+        return _plain_type(kind.value_type)
+    if pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
+        return pa.string()
+    if pa.types.is_large_binary(kind) or pa.types.is_binary_view(kind):
+        return pa.binary()
+    if pa.types.is_decimal(kind):
+        return pa.float64()
+    if pa.types.is_large_list(kind):
+        return pa.list_(_plain_type(kind.value_type))
+    return kind
