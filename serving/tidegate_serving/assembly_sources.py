@@ -18,7 +18,7 @@ from tidegate_serving.contract.manifest import Manifest
 from tidegate_serving.contract.servable import ServableId, State
 from tidegate_serving.lifecycle.monitor import StateMonitor
 from tidegate_serving.platforms.loader import Loader
-from tidegate_serving.platforms.platform import PlatformOptions
+from tidegate_serving.platforms.platform import PlatformOptions, WarmUpOptions
 from tidegate_serving.platforms.registry import PlatformRegistry, installed_platforms
 from tidegate_serving.platforms.version_loader import VersionLoader
 from tidegate_serving.sources.admission import Admission, AdmittedDigests, AdmitUnverified, VerdictAdmission
@@ -111,7 +111,8 @@ def _platform_options(config: EngineConfig) -> PlatformOptions:
     settings = {
         platform: {key: _text(value) for key, value in table.items()} for platform, table in config.platforms.items()
     }
-    return PlatformOptions(allow_pickle=config.allow_pickle, settings=settings)
+    warm_up = WarmUpOptions(config.warm_up, config.warm_up_iterations, config.warm_up_batch_sizes)
+    return PlatformOptions(config.allow_pickle, settings, warm_up)
 
 
 def _text(value: object) -> str:

@@ -46,6 +46,9 @@ class EngineConfig:
     allow_reload_requests: whether clients may replace the list of models (`HandleReloadConfigRequest`); None lets them
         where grpc_address is on loopback.
     allow_pickle: load pickle files, which can run any code.
+    warm_up: whether the requests of a version's warm-up file are run before it serves.
+    warm_up_iterations: how often each of them is run.
+    warm_up_batch_sizes: numbers of rows to which each of them, and the manifest's example, is also stretched.
     load_threads: versions that load at the same time.
     initial_load_threads: the same until the first versions are settled; 0 for four per processor.
     unload_threads: versions that unload at the same time.
@@ -91,6 +94,9 @@ class EngineConfig:
     allow_foreign: bool = False
     allow_reload_requests: bool | None = None
     allow_pickle: bool = False
+    warm_up: bool = True
+    warm_up_iterations: int = 1
+    warm_up_batch_sizes: tuple[int, ...] = ()
     load_threads: int = 2
     initial_load_threads: int = 0
     unload_threads: int = 1
@@ -154,6 +160,7 @@ class EngineConfig:
 
 
 _AT_LEAST_ONE = (
+    "warm_up_iterations",
     "load_threads",
     "unload_threads",
     "io_threads",

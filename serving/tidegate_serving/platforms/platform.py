@@ -17,15 +17,36 @@ from tidegate_serving.platforms.loader import Servable
 
 
 @dataclass(frozen=True, slots=True)
+class WarmUpOptions:
+    """How thoroughly a version is warmed up.
+
+    enabled: whether the warm-up file is read; the manifest's example is run in any case.
+    iterations: how often each request of the file is run.
+    batch_sizes: numbers of rows to which each request, and the example, is also stretched.
+    """
+
+    enabled: bool = True
+    iterations: int = 1
+    batch_sizes: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.iterations < 1 or any(size < 1 for size in self.batch_sizes):
+            raise InvalidInput(
+                f"warm-up wants {self.iterations} iterations, batches of {self.batch_sizes}: use 1 or more"
+            )
+
+
+@dataclass(frozen=True, slots=True)
 class PlatformOptions:
     """What the engine's operator allows and wishes.
 
     `allow_pickle` permits files that can run any code while they load. `settings` holds a table per platform, as text
-    by key; each platform's module says which keys it knows, and refuses others.
+    by key; each platform's module says which keys it knows, and refuses others. `warm_up` holds for all of them.
     """
 
     allow_pickle: bool = False
     settings: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    warm_up: WarmUpOptions = WarmUpOptions()
 
 
 class Platform(Protocol):

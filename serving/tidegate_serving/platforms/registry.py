@@ -19,7 +19,7 @@ from tidegate_serving.contract.repository import PROFILE
 from tidegate_serving.contract.servable import check_name
 from tidegate_serving.platforms.discovery import Discovered
 from tidegate_serving.platforms.loader import Servable
-from tidegate_serving.platforms.platform import Discovers, Estimates, Platform, PlatformOptions
+from tidegate_serving.platforms.platform import Discovers, Estimates, Platform, PlatformOptions, WarmUpOptions
 
 GROUP = "tidegate.platforms"
 SIZE_FACTOR = 1.2
@@ -35,7 +35,12 @@ _log = logging.getLogger(__name__)
 class PlatformRegistry:
     """Platforms by name, each imported when first asked for. Others can be added while the engine runs."""
 
-    def __init__(self, factories: Mapping[str, Callable[[], Platform]]) -> None:
+    def __init__(
+        self,
+        factories: Mapping[str, Callable[[], Platform]],
+        warm_up: WarmUpOptions = WarmUpOptions(),  # noqa: B008
+    ) -> None:
+        self.warm_up = warm_up
         self._factories = dict(factories)
         self._lock = threading.Lock()
 
@@ -55,6 +60,7 @@ class PlatformRegistry:
         """Makes platforms as another registry does, from now on; what was added here stays."""
         with self._lock:
             self._factories = {**self._factories, **other._factories}
+            self.warm_up = other.warm_up
 
     def check(self, name: str) -> str:
         """The name itself, or Unsupported where no platform has it."""
@@ -101,7 +107,7 @@ def installed_platforms(options: PlatformOptions) -> PlatformRegistry:
         if name in factories:
             _log.warning("an installed package offers a platform %r, which is built in and stays as it is", name)
         factories[name] = _lazily(_importer(path), options)
-    return PlatformRegistry(factories)
+    return PlatformRegistry(factories, options.warm_up)
 
 
 def _importer(path: str) -> Callable[[], Callable[[PlatformOptions], Platform]]:

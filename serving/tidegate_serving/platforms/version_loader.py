@@ -16,7 +16,7 @@ from tidegate_serving.platforms.discovery import completed
 from tidegate_serving.platforms.foreign import foreign_manifest, has_manifest
 from tidegate_serving.platforms.loader import Loaded
 from tidegate_serving.platforms.registry import PlatformRegistry
-from tidegate_serving.platforms.warm_up import WarmUpOptions, warm_up
+from tidegate_serving.platforms.warm_up import warm_up
 from tidegate_serving.sources.target import VersionPath
 
 
@@ -28,18 +28,12 @@ class VersionLoader:
     """
 
     def __init__(
-        self,
-        id: ServableId,
-        path: VersionPath,
-        registry: PlatformRegistry,
-        admit: Callable[[Manifest, str], None],
-        warming: WarmUpOptions | None = None,
+        self, id: ServableId, path: VersionPath, registry: PlatformRegistry, admit: Callable[[Manifest, str], None]
     ) -> None:
         self._id = id
         self._path = path
         self._registry = registry
         self._admit = admit
-        self._warming = warming or WarmUpOptions()
         self._loaded: Loaded | None = None
 
     def estimate(self) -> int:
@@ -60,7 +54,7 @@ class VersionLoader:
             raise ModelFailed(f"{self._id} cannot be loaded: {type(error).__name__}: {error}") from error
         self._loaded = Loaded(manifest, servable)
         try:
-            warm_up(self._loaded, self._path.directory, self._warming)
+            warm_up(self._loaded, self._path.directory, self._registry.warm_up)
         except BaseException:
             self.unload()
             raise

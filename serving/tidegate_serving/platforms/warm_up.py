@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from tidegate_serving.contract.signature import SERVING_DEFAULT, Signature
 from tidegate_serving.contract.tensors import Array
 from tidegate_serving.platforms.example import example_inputs
 from tidegate_serving.platforms.loader import Answer, Loaded, RunsSessions, Servable
+from tidegate_serving.platforms.platform import WarmUpOptions
 from tidegate_serving.platforms.records import read_records
 from tidegate_serving.platforms.tensor_checks import check_inputs, check_outputs
 from tidegate_serving.platforms.tf_examples import inputs_from_examples
@@ -30,26 +30,6 @@ FILE = "assets.extra/tf_serving_warmup_requests"
 MOST_RECORDS = 1000
 Inputs = Mapping[str, Array]
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class WarmUpOptions:
-    """How thoroughly a version is warmed up.
-
-    enabled: whether the warm-up file is read; the manifest's example is run in any case.
-    iterations: how often each request of the file is run.
-    batch_sizes: numbers of rows to which each request, and the example, is also stretched.
-    """
-
-    enabled: bool = True
-    iterations: int = 1
-    batch_sizes: tuple[int, ...] = ()
-
-    def __post_init__(self) -> None:
-        if self.iterations < 1 or any(size < 1 for size in self.batch_sizes):
-            raise InvalidInput(
-                f"warm-up wants {self.iterations} iterations, batches of {self.batch_sizes}: use 1 or more"
-            )
 
 
 def warm_up(loaded: Loaded, directory: Path, options: WarmUpOptions) -> None:

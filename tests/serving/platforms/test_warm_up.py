@@ -16,11 +16,11 @@ from tidegate_serving.contract.manifest import Manifest, describe_files, read_ma
 from tidegate_serving.contract.messages import message
 from tidegate_serving.contract.servable import ServableId
 from tidegate_serving.contract.signature import SERVING_DEFAULT, Signature, TensorSpec
-from tidegate_serving.platforms.platform import PlatformOptions
+from tidegate_serving.platforms.platform import PlatformOptions, WarmUpOptions
 from tidegate_serving.platforms.records import write_records
 from tidegate_serving.platforms.registry import installed_platforms
 from tidegate_serving.platforms.version_loader import VersionLoader
-from tidegate_serving.platforms.warm_up import FILE, WarmUpOptions
+from tidegate_serving.platforms.warm_up import FILE
 from tidegate_serving.sources.target import VersionPath
 from tidegate_serving.tensor_proto import fill
 
@@ -93,7 +93,8 @@ def load(directory: Path, options: WarmUpOptions | None = None) -> None:
 
     _, digest = read_manifest(directory)
     path = VersionPath(directory, digest, "python")
-    VersionLoader(ServableId("m", 1), path, installed_platforms(PlatformOptions()), admit, options).load()
+    registry = installed_platforms(PlatformOptions(warm_up=options or WarmUpOptions()))
+    VersionLoader(ServableId("m", 1), path, registry, admit).load()
 
 
 def seen(directory: Path) -> list[str]:
