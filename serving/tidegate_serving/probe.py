@@ -1,7 +1,7 @@
 """Loads one version in a process of its own, exactly as the engine would, and answers frames on its standard input.
 
-The robustness gate starts `python -m tidegate_serving.probe VERSION_DIRECTORY`, writes predict frames, reads answers;
-whatever the version does, crashing included, it does to this process only.
+The robustness gate starts `python -m tidegate_serving.probe VERSION_DIRECTORY`, writes frames of
+`contract.probe_frames`, reads answers; whatever the version does, crashing included, it does to this process only.
 """
 
 from __future__ import annotations
@@ -17,46 +17,99 @@ from typing import BinaryIO
 from tidegate_serving.contract.errors import InvalidInput, TidegateError, Unsupported
 from tidegate_serving.contract.manifest import Manifest, read_manifest
 from tidegate_serving.contract.probe_frames import Frame, read_frame, write_frame
-from tidegate_serving.contract.signature import SERVING_DEFAULT
+from tidegate_serving.contract.signature import SERVING_DEFAULT, Signature
 from tidegate_serving.platforms.loader import Loaded
 from tidegate_serving.platforms.platform import PlatformOptions
 from tidegate_serving.platforms.registry import installed_platforms
-from tidegate_serving.platforms.tensor_checks import check_inputs, check_outputs
+from tidegate_serving.platforms.tensor_checks import check_inputs
 from tidegate_serving.platforms.version_loader import VersionLoader
-from tidegate_serving.platforms.warm_up import ask
+from tidegate_serving.probe_calls import at_once, one_call
+from tidegate_serving.probe_state import OwnState, resident_bytes
+from tidegate_serving.probe_thread import OwnThread
 from tidegate_serving.sources.target import VersionPath
 
-_PAGE = os.sysconf("SC_PAGE_SIZE")
+
+class Probe:
+    """One version: loaded on a thread for loads, asked on a thread for batches, as in the engine; never on the main."""
+
+    def __init__(self, directory: Path, options: PlatformOptions) -> None:
+        self._directory = directory
+        self._options = options
+        self._loads = OwnThread("tidegate-load")
+        self._batches = OwnThread("tidegate-executor")
+        self._state = OwnState()
+        self._loader: VersionLoader | None = None
+
+    def load(self) -> Frame:
+        """`loaded` or `failed`; verified and warmed up. Nothing is asked of a verdict: the gate makes it."""
+        begun = time.monotonic()
+        try:
+            self._loaded = self._loads.call(self._load)
+        except TidegateError as error:
+            return Frame("failed", "", _words(error))
+        head = self._head(time.monotonic() - begun)
+        signatures = {name: signature.to_dict() for name, signature in self._loaded.manifest.signatures.items()}
+        return Frame("loaded", "", {**head, "signatures": signatures})
+
+    def answer(self, request: Frame) -> Frame:
+        """The answer to one frame: `outputs`, `stopped`, or `error` for whatever the version raised."""
+        try:
+            if request.kind == "predict":
+                return self._predict(request)
+            if request.kind == "concurrent":
+                return self._concurrent(request)
+            if request.kind == "stop":
+                return self._stop(request)
+            raise Unsupported(f"frame {request.kind!r} is unknown: send predict, concurrent or stop")
+        except BaseException as error:  # a thread of the engine survives all of these too
+            return Frame("error", request.token, {**_words(error), **self._head(0.0)})
+
+    def _load(self) -> Loaded:
+        manifest, digest = read_manifest(self._directory)
+        path = VersionPath(self._directory, digest, manifest.platform)
+        self._loader = VersionLoader(manifest.id, path, installed_platforms(self._options), _admit)
+        return self._loader.load()
+
+    def _predict(self, request: Frame) -> Frame:
+        name, signature = self._signature(request)
+        rows = check_inputs(signature, request.tensors)
+        called = self._batches.call(lambda: one_call(self._loaded, name, request.tensors, rows))
+        return Frame("outputs", request.token, self._head(called.seconds), called.outputs)
+
+    def _concurrent(self, request: Frame) -> Frame:
+        name, signature = self._signature(request)
+        check_inputs(signature, request.tensors)
+        calls = [(int(first), int(last)) for first, last in request.head["calls"]]
+        threads, seconds = int(request.head["threads"]), float(request.head["seconds"])
+        outputs = at_once(self._loaded, name, request.tensors, calls, threads, seconds)
+        return Frame("outputs", request.token, self._head(0.0), outputs)
+
+    def _stop(self, request: Frame) -> Frame:
+        begun = time.monotonic()
+        if self._loader is not None:
+            self._loads.call(self._loader.unload)
+        return Frame("stopped", request.token, {"seconds": time.monotonic() - begun})
+
+    def _signature(self, request: Frame) -> tuple[str, Signature]:
+        name = str(request.head.get("signature", SERVING_DEFAULT))
+        signature = self._loaded.manifest.signatures.get(name)
+        if signature is None:
+            known = ", ".join(self._loaded.manifest.signatures)
+            raise InvalidInput(f"signature {name!r} of {self._loaded.manifest.id} is unknown: use one of {known}")
+        return name, signature
+
+    def _head(self, seconds: float) -> dict[str, object]:
+        return {"seconds": seconds, "resident_bytes": resident_bytes(), "state": self._state.look()}
 
 
-def load(directory: Path, options: PlatformOptions) -> Loaded:
-    """The version, verified, loaded and warmed up; nothing is asked of a verdict, which is what the gate is about."""
-    manifest, digest = read_manifest(directory)
-    path = VersionPath(directory, digest, manifest.platform)
-    return VersionLoader(manifest.id, path, installed_platforms(options), _admit).load()
-
-
-def answer(loaded: Loaded, request: Frame) -> Frame:
-    """The answer to one frame: `outputs`, `error` for a typed refusal, or `stopped`."""
-    if request.kind == "stop":
-        return Frame("stopped", request.token)
-    try:
-        return _outputs(loaded, request)
-    except TidegateError as error:
-        return Frame("error", request.token, {"code": error.code, "message": error.message})
-
-
-def serve(directory: Path, options: PlatformOptions, requests: BinaryIO, answers: BinaryIO) -> int:
+def serve(probe: Probe, requests: BinaryIO, answers: BinaryIO) -> int:
     """Loads, then answers until told to stop or the requests end. Returns 0, or 1 where the version did not load."""
-    begun = time.monotonic()
-    try:
-        loaded = load(directory, options)
-    except TidegateError as error:
-        write_frame(answers, Frame("failed", "", {"code": error.code, "message": error.message}))
+    first = probe.load()
+    write_frame(answers, first)
+    if first.kind == "failed":
         return 1
-    write_frame(answers, _loaded(loaded.manifest, time.monotonic() - begun))
     while (request := read_frame(requests)) is not None:
-        response = answer(loaded, request)
+        response = probe.answer(request)
         write_frame(answers, response)
         if response.kind == "stopped":
             break
@@ -70,7 +123,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--allow-pickle", action="store_true", help="load pickle files, which can run any code")
     parsed = parser.parse_args(arguments)
     requests, answers = _take_standard_streams()
-    return serve(parsed.directory, PlatformOptions(allow_pickle=parsed.allow_pickle), requests, answers)
+    return serve(Probe(parsed.directory, PlatformOptions(allow_pickle=parsed.allow_pickle)), requests, answers)
 
 
 def _take_standard_streams() -> tuple[BinaryIO, BinaryIO]:
@@ -87,31 +140,13 @@ def _take_standard_streams() -> tuple[BinaryIO, BinaryIO]:
     return requests, answers
 
 
-def _outputs(loaded: Loaded, request: Frame) -> Frame:
-    if request.kind != "predict":
-        raise Unsupported(f"frame {request.kind!r} is unknown: send predict or stop")
-    name = str(request.head.get("signature", SERVING_DEFAULT))
-    signature = loaded.manifest.signatures.get(name)
-    if signature is None:
-        known = ", ".join(loaded.manifest.signatures)
-        raise InvalidInput(f"signature {name!r} of {loaded.manifest.id} is unknown: use one of {known}")
-    rows = check_inputs(signature, request.tensors)
-    begun = time.monotonic()
-    result = ask(loaded.servable, name, request.tensors)
-    for error in result.errors.values():
-        raise error
-    outputs = check_outputs(loaded.manifest.id, signature, rows, result.outputs)
-    head = {"seconds": time.monotonic() - begun, "resident_bytes": _resident_bytes()}
-    return Frame("outputs", request.token, head, outputs)
-
-
-def _loaded(manifest: Manifest, seconds: float) -> Frame:
-    signatures = {name: signature.to_dict() for name, signature in manifest.signatures.items()}
-    return Frame("loaded", "", {"seconds": seconds, "resident_bytes": _resident_bytes(), "signatures": signatures})
-
-
-def _resident_bytes() -> int:
-    return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1]) * _PAGE
+def _words(error: BaseException) -> dict[str, object]:
+    """An error for a frame: its code and text, and the names of the classes of what the model itself raised."""
+    cause = error.__cause__ if isinstance(error, TidegateError) and error.__cause__ is not None else error
+    raised = [kind.__name__ for kind in type(cause).__mro__ if kind not in (object, BaseException)]
+    if isinstance(error, TidegateError):
+        return {"code": error.code, "message": error.message, "raised": raised}
+    return {"code": "internal", "message": f"the model raised {type(error).__name__}: {error}", "raised": raised}
 
 
 def _admit(manifest: Manifest, digest: str) -> None:

@@ -7,12 +7,18 @@ probe's first frame is `loaded` or `failed`. Every answer repeats the request's 
 with status 0 in the middle is not taken for a success.
 
     gate to probe   {"kind": "predict", "token": str, "signature": str, "tensors": [...]}
+                    {"kind": "concurrent", "token": str, "signature": str, "calls": [[first, last], ...],
+                     "threads": int, "seconds": float, "tensors": [...]}    each call takes the rows first..last-1
                     {"kind": "stop", "token": str}
-    probe to gate   {"kind": "loaded", "token": "", "seconds": float, "resident_bytes": int, "signatures": {...}}
-                    {"kind": "failed", "token": "", "code": str, "message": str}          and then it ends
-                    {"kind": "outputs", "token": str, "seconds": float, "resident_bytes": int, "tensors": [...]}
-                    {"kind": "error", "token": str, "code": str, "message": str}           a typed refusal; it lives on
-                    {"kind": "stopped", "token": str}                                      and then it ends
+    probe to gate   {"kind": "loaded", "token": "", HELD, "signatures": {...}}
+                    {"kind": "failed", "token": "", WHY}                    and then it ends
+                    {"kind": "outputs", "token": str, HELD, "tensors": [...]}    for `concurrent`, the rows of all calls
+                                                                            of all rounds, one below the other
+                    {"kind": "error", "token": str, WHY, HELD}              a typed refusal; it lives on
+                    {"kind": "stopped", "token": str, "seconds": float}     unloaded; and then it ends
+    HELD            "seconds": float, "resident_bytes": int,
+                    "state": {"open_files": int, "threads": int, "children": int, "changed": [words]}
+    WHY             "code": str, "message": str, "raised": [names of the classes of what the model raised]
 """
 
 from __future__ import annotations

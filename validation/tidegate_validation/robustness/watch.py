@@ -18,6 +18,7 @@ _POLL = 0.05
 _MEGABYTE = 1 << 20
 _FREE_SHARE = 0.8
 _FULL = 0.97
+_MOST_SHARE = 0.9
 
 
 @dataclass(slots=True)
@@ -79,8 +80,8 @@ class Watch:
                 return
 
     def _exceeded(self) -> str | None:
-        if self.use.threads >= self._limits.processes:
-            return f"started {self.use.threads} processes and threads, all that it may have"
+        if self.use.threads >= _MOST_SHARE * self._limits.processes:
+            return f"started {self.use.threads} processes and threads, of {self._limits.processes} that it may have"
         if self.use.resident_bytes > self._memory:
             used, most = self.use.resident_bytes // _MEGABYTE, self._memory // _MEGABYTE
             return f"used {used} MB of memory, more than the {most} MB that it may"

@@ -1,0 +1,129 @@
+"""Calls of the probe to a loaded version: one batch, or many from several threads at once, timed and checked.
+
+In come tensors of a frame, out go outputs as the engine would split them among requests.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tidegate_serving.contract.errors import ModelFailed, TidegateError
+from tidegate_serving.contract.tensors import Array
+from tidegate_serving.platforms.loader import Answer, Loaded
+from tidegate_serving.platforms.tensor_checks import check_outputs
+from tidegate_serving.probe_state import seconds_without_processor
+
+_SWITCH_SECONDS = 1e-5
+_MOST_ROUNDS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Called:
+    """Outputs of one call; `seconds` is the wall clock without the time that other work kept this thread waiting."""
+
+    outputs: Mapping[str, Array]
+    seconds: float
+
+
+def one_call(loaded: Loaded, signature: str, inputs: Mapping[str, Array], rows: int) -> Called:
+    """One batch. Raises the contract's errors, ModelFailed for whatever else the model raised."""
+    waited = seconds_without_processor()
+    begun = time.monotonic()
+    result = _ask(loaded, signature, inputs)
+    seconds = time.monotonic() - begun
+    waited = seconds_without_processor() - waited
+    for error in result.errors.values():
+        raise error
+    outputs = check_outputs(loaded.manifest.id, loaded.manifest.signatures[signature], rows, result.outputs)
+    return Called(outputs, max(0.0, seconds - waited))
+
+
+def at_once(
+    loaded: Loaded,
+    signature: str,
+    inputs: Mapping[str, Array],
+    calls: Sequence[tuple[int, int]],
+    threads: int,
+    seconds: float,
+) -> dict[str, Array]:
+    """Outputs of all calls, each a range of rows, from every thread and round, one below the other.
+
+    Threads start together, each with another call, and go on for `seconds`. The first error ends all of them.
+    """
+    crew = _Crew(loaded, signature, inputs, calls, threads, time.monotonic() + seconds)
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(_SWITCH_SECONDS)
+    try:
+        parts = crew.work()
+    finally:
+        sys.setswitchinterval(interval)
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+
+
+class _Crew:
+    """Threads that make the same calls at the same time."""
+
+    def __init__(
+        self,
+        loaded: Loaded,
+        signature: str,
+        inputs: Mapping[str, Array],
+        calls: Sequence[tuple[int, int]],
+        threads: int,
+        end: float,
+    ) -> None:
+        self._loaded = loaded
+        self._signature = signature
+        self._inputs = inputs
+        self._calls = calls
+        self._threads = threads
+        self._end = end
+        self._start = threading.Barrier(threads)
+        self._errors: list[BaseException] = []
+        self._parts: list[list[Mapping[str, Array]]] = [[] for _ in range(threads)]
+
+    def work(self) -> list[Mapping[str, Array]]:
+        """Outputs by thread, round and call."""
+        threads = [threading.Thread(target=self._run, args=(number,), daemon=True) for number in range(self._threads)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        if self._errors:
+            raise self._errors[0]
+        return [part for parts in self._parts for part in parts]
+
+    def _run(self, number: int) -> None:
+        self._start.wait()
+        try:
+            for _ in range(_MOST_ROUNDS):
+                self._parts[number] += self._round(number)
+                if self._errors or time.monotonic() > self._end:
+                    return
+        except BaseException as error:  # the first one is the answer to the frame
+            self._errors.append(error)
+
+    def _round(self, number: int) -> list[Mapping[str, Array]]:
+        done: dict[int, Mapping[str, Array]] = {}
+        for place in range(len(self._calls)):
+            call = (place + number) % len(self._calls)
+            first, last = self._calls[call]
+            own = {name: array[first:last].copy() for name, array in self._inputs.items()}
+            done[call] = one_call(self._loaded, self._signature, own, last - first).outputs
+        return [done[call] for call in range(len(self._calls))]
+
+
+def _ask(loaded: Loaded, signature: str, inputs: Mapping[str, Array]) -> Answer:
+    try:
+        result = loaded.servable.predict(signature, inputs)
+    except TidegateError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise ModelFailed(f"the model raised {type(error).__name__}: {error}") from error
+    return result if isinstance(result, Answer) else Answer(result)

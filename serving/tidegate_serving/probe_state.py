@@ -1,0 +1,90 @@
+"""What the probe's process holds, and what a model has done to it: memory, files, threads, children, signals.
+
+The probe adds it to every answer, because versions share a process with the engine, or with each other, when they
+serve.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+_STREAMS = ("standard input", "standard output", "standard error")
+_SIGNALS = {2: "SIGINT", 15: "SIGTERM"}
+
+
+class OwnState:
+    """How the process was at first; `look` says what it holds now and what is different."""
+
+    def __init__(self) -> None:
+        self._streams = [_identity(number) for number in range(3)]
+        self._directory = Path.cwd()
+        self._status = _status()
+
+    def look(self) -> dict[str, object]:
+        """For an answer's `state`: `open_files`, `threads`, `children`, and `changed` in words."""
+        return {
+            "open_files": len(list(Path("/proc/self/fd").iterdir())),
+            "threads": len(list(Path("/proc/self/task").iterdir())),
+            "children": _children(),
+            "changed": self._changed(),
+        }
+
+    def _changed(self) -> list[str]:
+        found = [
+            f"closed or replaced {name}"
+            for number, name in enumerate(_STREAMS)
+            if _identity(number) != self._streams[number]
+        ]
+        status = _status()
+        for number, name in _SIGNALS.items():
+            if any(_bit(status[field], number) != _bit(self._status[field], number) for field in ("SigCgt", "SigIgn")):
+                found.append(f"changed what {name} does")
+        if status["Umask"] != self._status["Umask"]:
+            found.append("changed the mode of new files")
+        try:
+            moved = Path.cwd() != self._directory
+        except OSError:
+            moved = True
+        return [*found, "changed the working directory"] if moved else found
+
+
+def resident_bytes() -> int:
+    """Bytes of memory that this process holds."""
+    return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1]) * _PAGE
+
+
+def seconds_without_processor() -> float:
+    """How long this thread was ready to run and did not, by the scheduler's count; 0 where the kernel keeps none."""
+    try:
+        return int(Path("/proc/thread-self/schedstat").read_text(encoding="ascii").split()[1]) / 1e9
+    except (OSError, IndexError, ValueError):
+        return 0.0
+
+
+def _children() -> int:
+    found = 0
+    for task in Path("/proc/self/task").iterdir():
+        try:
+            found += len((task / "children").read_text(encoding="ascii").split())
+        except OSError:
+            continue
+    return found
+
+
+def _identity(number: int) -> tuple[int, int] | None:
+    try:
+        state = os.fstat(number)
+    except OSError:
+        return None
+    return state.st_dev, state.st_ino
+
+
+def _status() -> dict[str, str]:
+    lines = Path("/proc/self/status").read_text(encoding="utf-8", errors="replace").splitlines()
+    return {name: value.strip() for name, _, value in (line.partition(":") for line in lines)}
+
+
+def _bit(mask: str, number: int) -> bool:
+    return bool(int(mask, 16) >> (number - 1) & 1)
