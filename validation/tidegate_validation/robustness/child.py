@@ -15,7 +15,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, BinaryIO
 
@@ -36,12 +36,25 @@ _MEGABYTE = 1 << 20
 
 
 class ConfinedChild:
-    """One run of a command. `start` first; `kill` always; `version` is the directory that it is about."""
+    """One run of a command. `start` first; `kill` always.
 
-    def __init__(self, command: Sequence[str], limits: RobustnessLimits, version: Path) -> None:
+    `version` is the directory that it is about; that, `readable` and this Python are all that it surely can read.
+    `told` is added to its environment.
+    """
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        limits: RobustnessLimits,
+        version: Path,
+        readable: Sequence[Path] = (),
+        told: Mapping[str, str] | None = None,
+    ) -> None:
         self._command = list(command)
         self._limits = limits
         self._version = version
+        self._readable = [str(path.resolve()) for path in readable]
+        self._environment = dict(told or {})
         self._told = threading.Condition()
         self._pid: int | None = None
         self._status: int | None = None
@@ -67,6 +80,9 @@ class ConfinedChild:
                 else:
                     self.faults.append(f"the guard did not start: {self._log.text(400).strip()}")
                 self.kill()
+                for stream in (self.stdin, self.stdout):
+                    with contextlib.suppress(BrokenPipeError):
+                        stream.close()
             if len(self.faults) >= _TRIES:
                 raise Unavailable(f"the sandbox could not be started {_TRIES} times: {self.faults[-1]}")
             self._forget()
@@ -140,7 +156,7 @@ class ConfinedChild:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
-                env=environment(settings.home),
+                env={**environment(settings.home), **self._environment},
                 cwd="/",
                 start_new_session=True,
                 pass_fds=(told, lifeline),
@@ -163,7 +179,7 @@ class ConfinedChild:
         return Settings(
             command=self._command,
             home=os.path.realpath(self._home.name),
-            readable=[*readable_paths(self._command), version],
+            readable=[*readable_paths(self._command), *self._readable, version],
             hidden=["/root", "/home", str(Path.home())],
             version=version,
             report=report,

@@ -27,6 +27,11 @@ def environment(home: str) -> dict[str, str]:
     return {**kept, "HOME": home, "TMPDIR": home, "PYTHONFAULTHANDLER": "1", "PYTHONDONTWRITEBYTECODE": "1"}
 
 
+def import_path() -> dict[str, str]:
+    """The environment by which a child imports from where this process does."""
+    return {"PYTHONPATH": os.pathsep.join(path for path in sys.path if Path(path).is_absolute())}
+
+
 def readable_paths(command: Sequence[str]) -> list[str]:
     """Files and folders that a command needs: this Python, what it imports, and what the command names."""
     found = [sys.prefix, sys.base_prefix, sys.exec_prefix, str(Path(sys.executable).resolve().parent)]

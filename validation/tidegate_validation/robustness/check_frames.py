@@ -1,0 +1,93 @@
+"""A check's request on its way to the process that runs it: JSON, with paths and Arrow tables in their places.
+
+`check_process` writes it to the process's standard input, `check_child` reads it there.
+
+    8 bytes big-endian length of the JSON | JSON | tables, each 8 bytes of length and an Arrow IPC stream
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from tidegate_serving.contract.errors import InvalidInput
+
+_PATH, _TABLE = "tidegate.path", "tidegate.table"
+
+
+def encode_request(request: Mapping[str, Any]) -> list[Any]:
+    """The parts to write, one after another. InvalidInput for a value that cannot be handed over."""
+    tables: list[Any] = []
+    text = json.dumps(_plain(request, tables)).encode()
+    parts: list[Any] = [len(text).to_bytes(8, "big"), text]
+    for table in tables:
+        data = _encoded(table)
+        parts += [len(data).to_bytes(8, "big"), data]
+    return parts
+
+
+def write_parts(stream: BinaryIO, parts: Sequence[Any]) -> None:
+    """Writes them and closes the stream; a reader that went away is none of our business."""
+    with contextlib.suppress(BrokenPipeError), stream:
+        for part in parts:
+            stream.write(part)
+
+
+def read_request(stream: BinaryIO) -> dict[str, Any]:
+    """What was written."""
+    document = json.loads(_part(stream))
+    count = _count(document)
+    return dict(_restored(document, [_part(stream) for _ in range(count)]))
+
+
+def _plain(value: Any, tables: list[Any]) -> Any:
+    if isinstance(value, Path):
+        return {_PATH: str(value.absolute())}
+    if isinstance(value, Mapping):
+        return {str(name): _plain(item, tables) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item, tables) for item in value]
+    if value is None or isinstance(value, str | int | float | bool):
+        return value
+    if hasattr(value, "to_batches"):
+        tables.append(value)
+        return {_TABLE: len(tables) - 1}
+    raise InvalidInput(f"a check cannot be given {type(value).__name__}: use what JSON holds, paths and Arrow tables")
+
+
+def _count(value: Any) -> int:
+    if isinstance(value, dict):
+        return 1 if value.keys() == {_TABLE} else sum(_count(item) for item in value.values())
+    return sum(_count(item) for item in value) if isinstance(value, list) else 0
+
+
+def _restored(value: Any, tables: list[bytes]) -> Any:
+    if isinstance(value, dict):
+        if value.keys() == {_PATH}:
+            return Path(value[_PATH])
+        if value.keys() == {_TABLE}:
+            return _decoded(tables[value[_TABLE]])
+        return {name: _restored(item, tables) for name, item in value.items()}
+    return [_restored(item, tables) for item in value] if isinstance(value, list) else value
+
+
+def _encoded(table: Any) -> Any:
+    import pyarrow as pa
+
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return memoryview(sink.getvalue())
+
+
+def _decoded(data: bytes) -> Any:
+    import pyarrow as pa
+
+    return pa.ipc.open_stream(data).read_all()
+
+
+def _part(stream: BinaryIO) -> bytes:
+    return stream.read(int.from_bytes(stream.read(8), "big"))

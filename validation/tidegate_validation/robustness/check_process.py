@@ -1,0 +1,151 @@
+"""A user's own check in a confined process: any function by name, with a deadline and the sandbox's limits.
+
+`gates` calls `run_check` for checks registered by entry points; whatever the function does comes back as a
+`CheckAnswer`, never as an exception of its own.
+"""
+
+from __future__ import annotations
+
+import enum
+import json
+import os
+import secrets
+import signal
+import sys
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tidegate_serving.contract.verdict import Finding
+from tidegate_validation.robustness.check_frames import encode_request, write_parts
+from tidegate_validation.robustness.child import ConfinedChild
+from tidegate_validation.robustness.environment import import_path
+from tidegate_validation.robustness.limits import RobustnessLimits
+
+_LOG_BYTES = 4000
+_LAST_WORDS = 0.7
+_MOST_ANSWER = 1 << 26
+
+
+class CheckKind(enum.Enum):
+    """How a check ended."""
+
+    FINDINGS = "findings"
+    RAISED = "raised"
+    DIED = "died"
+    HUNG = "hung"
+    GARBLED = "garbled"
+
+
+@dataclass(frozen=True, slots=True)
+class CheckAnswer:
+    """What came of a check: `findings`, or `words` that say what went wrong; `log` is the end of what it printed.
+
+    `not_limited` says what this machine could not hold the process to.
+    """
+
+    kind: CheckKind
+    findings: tuple[Finding, ...] = ()
+    words: str = ""
+    log: str = ""
+    seconds: float = 0.0
+    not_limited: tuple[str, ...] = ()
+
+
+def run_check(
+    target: str,
+    request: Mapping[str, Any],
+    limits: RobustnessLimits,
+    seconds: float,
+    readable: Sequence[Path] = (),
+) -> CheckAnswer:
+    """Calls `target`, `"module:function"`, with `request` in a process of its own, and takes its findings.
+
+    `request` holds what JSON can, paths and pyarrow Tables, by name, nested in mappings and lists; paths arrive as
+    `Path` and, if they exist, can be read, and so can `readable` and the folders that this process imports from.
+    The function returns one `Finding`, some, or none; or what `Finding.from_dict` takes. The process is ended after
+    `seconds`. Raises InvalidInput for what cannot be handed over, Unavailable where the sandbox itself cannot start.
+    """
+    parts = encode_request(request)
+    paths = [*readable, *_paths(request)]
+    token = secrets.token_hex(16)
+    command = [sys.executable, "-m", "tidegate_validation.robustness.check_child", target, token]
+    version = next((path for path in paths if path.is_dir()), Path(os.devnull))
+    child = ConfinedChild(command, limits, version, [path for path in paths if path.exists()], import_path())
+    begun = time.monotonic()
+    child.start()
+    try:
+        data = _exchange(child, parts, seconds)
+        kind, findings, words = _read(child, data, token, seconds)
+        return CheckAnswer(
+            kind,
+            findings,
+            words,
+            log=child.log(_LOG_BYTES),
+            seconds=time.monotonic() - begun,
+            not_limited=tuple(child.missing),
+        )
+    finally:
+        child.kill()
+
+
+def _exchange(child: ConfinedChild, parts: Sequence[Any], seconds: float) -> bytes:
+    """Everything that the process writes until it ends, or until its time is over."""
+    received = bytearray()
+    done = threading.Event()
+    sending = threading.Thread(target=write_parts, args=(child.stdin, parts), daemon=True)
+    receiving = threading.Thread(target=_receive, args=(child, received, done), daemon=True)
+    sending.start()
+    receiving.start()
+    if not done.wait(seconds) and child.running:
+        child.dump()
+        child.wait(_LAST_WORDS)
+        return b""
+    child.wait(_LAST_WORDS)
+    return bytes(received)
+
+
+def _receive(child: ConfinedChild, received: bytearray, done: threading.Event) -> None:
+    with child.stdout as stream:
+        while len(received) < _MOST_ANSWER and (chunk := stream.read1(1 << 16)):  # type: ignore[attr-defined]
+            received += chunk
+    done.set()
+
+
+def _read(child: ConfinedChild, data: bytes, token: str, seconds: float) -> tuple[CheckKind, tuple[Finding, ...], str]:
+    try:
+        answer = json.loads(data) if data else {}
+    except ValueError as error:
+        return CheckKind.GARBLED, (), f"wrote what is no answer ({error})"
+    if not isinstance(answer, dict) or answer.get("token") != token:
+        return _ended(child, seconds)
+    if "raised" in answer:
+        return CheckKind.RAISED, (), str(answer["raised"])
+    try:
+        return CheckKind.FINDINGS, tuple(Finding.from_dict(one) for one in answer["findings"]), ""
+    except (KeyError, TypeError, ValueError) as error:
+        return CheckKind.GARBLED, (), f"answered what is no finding ({type(error).__name__}: {error})"
+
+
+def _ended(child: ConfinedChild, seconds: float) -> tuple[CheckKind, tuple[Finding, ...], str]:
+    status = child.wait(0.0)
+    if child.breach is not None:
+        return CheckKind.DIED, (), child.breach
+    if status is None or status == -signal.SIGABRT:
+        return CheckKind.HUNG, (), f"gave no answer within {seconds:g} s"
+    if status < 0:
+        return CheckKind.DIED, (), f"was ended by {signal.Signals(-status).name}"
+    return CheckKind.DIED, (), f"ended with exit status {status} and gave no answer"
+
+
+def _paths(value: Any) -> list[Path]:
+    if isinstance(value, Path):
+        return [value]
+    if isinstance(value, Mapping):
+        return [path for item in value.values() for path in _paths(item)]
+    if isinstance(value, list | tuple):
+        return [path for item in value for path in _paths(item)]
+    return []
