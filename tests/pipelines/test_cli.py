@@ -54,7 +54,7 @@ def test_help_lists_every_command_with_examples_and_exit_codes(tidegate: Command
     listed = set(re.findall(r"^  ([a-z]+)  +[A-Z]", done.stdout, re.MULTILINE))
     assert listed == {
         *("keys", "publish", "validate", "serve", "push", "canary", "promote", "release"),
-        *("rollback", "status", "predict", "skew", "demo"),
+        *("rollback", "status", "predict", "skew", "demo", "verify", "override", "revoke"),
     }
     assert "tidegate publish model.onnx" in done.stdout
     assert "Exit status" in done.stdout
@@ -73,7 +73,7 @@ def test_help_is_quick() -> None:
     "command",
     [
         *("keys", "publish", "validate", "serve", "push", "canary", "promote", "release"),
-        *("rollback", "status", "predict", "skew", "demo"),
+        *("rollback", "status", "predict", "skew", "demo", "verify", "override", "revoke"),
     ],
 )
 def test_every_command_teaches_by_example(command: str, tidegate: Command) -> None:
@@ -91,12 +91,12 @@ def test_the_console_script_and_the_module_are_the_same_command() -> None:
 
 
 def test_keys_are_made_once_and_never_overwritten(tidegate: Command, folder: Path) -> None:
-    assert tidegate("keys", "keys").returncode == 0
+    assert tidegate("keys", "new", "keys").returncode == 0
     before = (folder / "keys" / "validator.key").read_bytes()
     assert (folder / "keys" / "validator.key").stat().st_mode & 0o077 == 0
-    again = tidegate("keys", "keys")
+    again = tidegate("keys", "new", "keys")
     assert again.returncode == 2
-    assert "exists already" in again.stderr
+    assert "has a key named 'validator': rotate it" in again.stderr
     assert (folder / "keys" / "validator.key").read_bytes() == before
 
 
@@ -174,8 +174,8 @@ def test_debug_shows_where_it_went_wrong(tidegate: Command) -> None:
 def test_a_fault_of_our_own_is_called_that_and_has_its_own_status(
     tidegate: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tidegate_serving.contract.signing.make_keys", lambda *_: 1 / 0)
-    done = tidegate("keys", "keys")
+    monkeypatch.setattr("tidegate_operators.steps.key_keeping.make_keys", lambda *_: 1 / 0)
+    done = tidegate("keys", "new", "keys")
     assert done.returncode == 70
     assert "ZeroDivisionError" in done.stderr
     assert TRACEBACK not in done.stderr
@@ -183,7 +183,7 @@ def test_a_fault_of_our_own_is_called_that_and_has_its_own_status(
 
 def test_evidence_that_cannot_judge_is_the_users_mistake(folder: Path, tidegate: Command) -> None:
     tidegate(*PUBLISH)
-    tidegate("keys", "keys")
+    tidegate("keys", "new", "keys")
     words = rows(50, seed=2).drop(["late"])
     pq.write_table(words, folder / "unlabelled.parquet")
     pq.write_table(words.append_column("late", [["yes"] * 50]), folder / "words.parquet")
@@ -194,7 +194,7 @@ def test_evidence_that_cannot_judge_is_the_users_mistake(folder: Path, tidegate:
 
 def test_a_gate_that_cannot_finish_is_a_no_without_a_traceback(folder: Path, tidegate: Command) -> None:
     tidegate(*PUBLISH)
-    tidegate("keys", "keys")
+    tidegate("keys", "new", "keys")
     counts = rows(500, seed=2).drop(["late"]).append_column("late", [list(range(500))])
     pq.write_table(counts, folder / "counts.parquet")
     policy = 'run = ["quality"]\nrequired = ["quality"]\n[quality]\ntask = "binary"\n'

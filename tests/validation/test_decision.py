@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tidegate_serving.contract.errors import InvalidInput, NotFound
+from tidegate_serving.contract.override_rule import OverrideRule
 from tidegate_serving.contract.servable import ServableId
 from tidegate_serving.contract.verdict import Finding, GateResult, Outcome, Verdict
 from tidegate_validation.decision import Subject, decide, gate_result, worst
@@ -89,6 +90,7 @@ def test_a_policy_is_read_from_toml(tmp_path: Path) -> None:
         'run = ["quality", "robustness"]\nrequired = ["quality"]\nvalid_days = 7\n'
         '[allow]\nquality = ["INCONCLUSIVE"]\n'
         '[quality]\nmargin = 0.02\ntrusted = ["age"]\n[robustness]\ncall_seconds = 5\n[skew]\nalpha = 0.01\n'
+        '[[override]]\nkeys = ["alice", "3f0c9a5be1d27714"]\ngates = ["quality"]\nmost_hours = 4\n'
     )
     policy = Policy.load(path)
     assert policy.run == ("quality", "robustness")
@@ -97,6 +99,7 @@ def test_a_policy_is_read_from_toml(tmp_path: Path) -> None:
     assert policy.robustness.call_seconds == 5.0
     assert policy.allow == {"quality": (Outcome.INCONCLUSIVE,)}
     assert policy.digest() != Policy().digest()
+    assert policy.override == (OverrideRule(("alice", "3f0c9a5be1d27714"), ("quality",), ("INCONCLUSIVE",), 4.0),)
     assert Policy.load(None) == Policy()
 
 
@@ -111,6 +114,12 @@ def test_a_policy_is_read_from_toml(tmp_path: Path) -> None:
         ("[allow]\nbeauty = ['WARN']", "gate 'beauty'"),
         ("[allow]\nskew = ['MAYBE']", "MAYBE"),
         ("skew = 3", "\\[skew\\]"),
+        ("override = 3", "write it as \\[\\[override\\]\\] tables"),
+        ("[[override]]\nkeys = ['a']", "gates in \\[\\[override\\]\\] number 1 .* is None"),
+        ("[[override]]\nkeys = ['a']\ngates = ['beauty']", "gate 'beauty'"),
+        ("[[override]]\nkeys = ['a']\ngates = ['skew']\noutcomes = ['PASS']", "outcome 'PASS'"),
+        ("[[override]]\nkeys = ['a']\ngates = ['skew']\nmost_hours = 0", "most_hours .* above 0"),
+        ("[[override]]\nkeys = ['a']\ngates = ['skew']\nhours = 1", "key 'hours'"),
         ("run = [", "is not TOML"),
     ],
 )

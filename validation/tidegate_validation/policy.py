@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from tidegate_serving.contract.errors import InvalidInput, NotFound
+from tidegate_serving.contract.override_rule import OverrideRule, override_rules
 from tidegate_serving.contract.verdict import Outcome
 from tidegate_validation.expectations import ExpectationRule
 from tidegate_validation.quality.rule import QualityRule
@@ -30,12 +31,14 @@ class Policy:
 
     `run` lists the gates to run, `required` those without which nothing is admitted. `allow` names, per gate, further
     outcomes that do not deny, such as `{"quality": ("INCONCLUSIVE",)}`. `valid_days` is how long a verdict admits.
+    `override` says who may override which gate's no; it counts where the engine's operator names this file.
     """
 
     run: tuple[str, ...] = GATES
     required: tuple[str, ...] = GATES
     allow: Mapping[str, tuple[Outcome, ...]] = field(default_factory=dict)
     valid_days: int = 30
+    override: tuple[OverrideRule, ...] = ()
     expectations: ExpectationRule = field(default_factory=ExpectationRule)
     quality: QualityRule = field(default_factory=QualityRule)
     robustness: RobustnessLimits = field(default_factory=RobustnessLimits)
@@ -73,6 +76,10 @@ class Policy:
                 values[name] = _gates(given.pop(name), name, where)
         if "allow" in given:
             values["allow"] = _allow(given.pop("allow"), where)
+        if "override" in given:
+            values["override"] = override_rules(given.pop("override"), where)
+            for rule in values["override"]:
+                _gates(list(rule.gates), "override", where)
         if "valid_days" in given:
             values["valid_days"] = _typed(given.pop("valid_days"), int, "valid_days", where)
         if given:

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from tidegate_pipelines.cli import demo, gate, keys, predict, publish, releases, serve, skew, status
+from tidegate_pipelines.cli import demo, gate, keys, override, predict, publish, releases, serve, skew, status, verify
 from tidegate_pipelines.cli.log_lines import show_log_lines
 from tidegate_serving.contract.errors import (
     DeadlinePassed,
@@ -29,8 +29,8 @@ _HELP = """A gate between training and serving: judge a model version, push it, 
 
 \b
 A first release, from nothing:
-  tidegate keys keys/
-  tidegate serve --root models --trusted-key keys/validator.pub --log-path log &
+  tidegate keys new keys/
+  tidegate serve --root models --trusted-key keys/ --log-path log &
   tidegate publish model.onnx --name flights --version 1 --platform onnx \\
     --training train.parquet --label late
   tidegate release models/flights/1 --held-out june.parquet --key keys/validator.key
@@ -64,11 +64,11 @@ def _options(
     debug: Annotated[bool, typer.Option("--debug", help="Show a traceback where something goes wrong.")] = False,
 ) -> None:
     context.obj = {"debug": debug}
-    if context.invoked_subcommand != "serve":
+    if context.invoked_subcommand not in ("serve", "model-server"):
         show_log_lines(tracebacks=debug)
 
 
-for module in (keys, publish, gate, serve, releases, status, predict, skew, demo):
+for module in (keys, publish, gate, verify, override, serve, releases, status, predict, skew, demo):
     module.register(app)
 
 

@@ -33,7 +33,7 @@ HeldOut = Annotated[
     ),
 ]
 Key = Annotated[
-    Path, typer.Option("--key", metavar="FILE", help="The validator's private key; `tidegate keys` makes one.")
+    Path, typer.Option("--key", metavar="FILE", help="The validator's private key; `tidegate keys new` makes one.")
 ]
 Training = Annotated[
     str | None, typer.Option("--training", metavar="DATA", help="The training data, in any form of --held-out.")

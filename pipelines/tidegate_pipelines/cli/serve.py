@@ -21,7 +21,7 @@ Roots = Annotated[
 ]
 TrustedKeys = Annotated[
     list[Path] | None,
-    typer.Option("--trusted-key", metavar="FILE", help="A validator's public key; may be repeated."),
+    typer.Option("--trusted-key", metavar="FILE", help="A key ring, or a validator's public key; may be repeated."),
 ]
 
 
@@ -35,6 +35,10 @@ def serve(
     repository: Repository = None,
     root: Roots = None,
     trusted_key: TrustedKeys = None,
+    override_policy: Annotated[
+        Path | None,
+        typer.Option("--override-policy", metavar="FILE", help="Policy that says who may override which gate."),
+    ] = None,
     allow_unverified: Annotated[
         bool | None, typer.Option("--allow-unverified", help="Serve without a verdict. For development only.")
     ] = None,
@@ -62,11 +66,11 @@ def serve(
     Ports are 8500, 8501 and 8502, the last for pushes from this machine.
 
     TensorFlow Serving's clients work unchanged. Port 0 takes any free port. Options win over TIDEGATE_* variables,
-    these over the TOML file. SIGTERM drains and ends.
+    these over the TOML file. SIGHUP reads the file again, SIGTERM drains and ends.
 
     \b
     Examples:
-      tidegate serve --root models --trusted-key keys/validator.pub --log-path log --state state
+      tidegate serve --root models --trusted-key keys/ --log-path log --state state
       tidegate serve --repository models --allow-unverified
     """
     from tidegate_serving.config import EngineConfig
@@ -77,6 +81,7 @@ def serve(
         "repository": repository,
         "roots": tuple(path.absolute() for path in root) if root else None,
         "trusted_keys": tuple(trusted_key) if trusted_key else None,
+        "override_policy": override_policy,
         "allow_unverified": allow_unverified,
         "allow_pickle": allow_pickle,
         "grpc_address": grpc_address,
@@ -87,4 +92,8 @@ def serve(
         "log_sampling_rate": log_sampling_rate,
         "ready_file": ready_file,
     }
-    raise typer.Exit(run(EngineConfig.load(config, overrides=overrides)))
+
+    def read() -> EngineConfig:
+        return EngineConfig.load(config, overrides=overrides)
+
+    raise typer.Exit(run(read(), read))

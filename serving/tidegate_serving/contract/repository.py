@@ -15,6 +15,7 @@ from pathlib import Path
 from tidegate_serving.contract.servable import ServableId, check_name
 
 PROFILE = "profile"
+_VERDICT = ".verdict.json"
 
 
 def version_directory(root: Path, id: ServableId) -> Path:
@@ -24,7 +25,13 @@ def version_directory(root: Path, id: ServableId) -> Path:
 
 def verdict_path(directory: Path) -> Path:
     """The verdict that belongs to a version directory."""
-    return directory.with_name(f"{directory.name}.verdict.json")
+    return directory.with_name(f"{directory.name}{_VERDICT}")
+
+
+def version_of_verdict(path: Path) -> Path | None:
+    """The version directory that a verdict's file belongs to; None for a file of another name."""
+    name = path.name.removesuffix(_VERDICT)
+    return path.with_name(name) if name not in (path.name, "") else None
 
 
 def override_path(directory: Path, gate: str) -> Path:

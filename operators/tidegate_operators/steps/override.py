@@ -1,0 +1,112 @@
+"""Overrides one gate's no for one version, for a while: somebody's signed word, beside the version's verdict.
+
+In come the version, the gate, a reason, a time and a private key; out goes a document that an engine counts only where
+its own key ring and policy permit it. What they would refuse is refused here already, as far as it can be known.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+
+from tidegate_serving.contract import times
+from tidegate_serving.contract.admittance import check_subject, trusted_verdict
+from tidegate_serving.contract.envelope import Envelope
+from tidegate_serving.contract.errors import InvalidInput, PermissionRefused, Tampered
+from tidegate_serving.contract.key_ring import Role, TrustedKey, key_id_of
+from tidegate_serving.contract.manifest import FILE_NAME, Manifest, read_manifest
+from tidegate_serving.contract.override import Override, write_override
+from tidegate_serving.contract.override_rule import denied_outcome, read_override_rules, refusal
+from tidegate_serving.contract.repository import override_path, verdict_path
+from tidegate_serving.contract.signing import load_private_key, open_verdict
+from tidegate_serving.contract.trust import read_trust
+from tidegate_serving.contract.verdict import Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Overridden:
+    """An override that was written: where it lies, what it says, how the gate had come out, and by which key."""
+
+    path: Path
+    override: Override
+    outcome: str
+    key: TrustedKey
+
+
+@dataclass(frozen=True, slots=True)
+class Glass:
+    """What shall be broken: the `gate`'s no, for `lasting`, because of `reason`."""
+
+    gate: str
+    reason: str
+    lasting: timedelta
+
+
+def override_gate(
+    *, directory: Path, glass: Glass, private_key: Path, policy: Path, trusted: Path | None = None
+) -> Overridden:
+    """Writes the override of one gate's no, signed with `private_key`; one that was there for that gate is replaced.
+
+    `policy` is the file whose [[override]] rules the engine trusts; `trusted` the key ring, which says what the key is
+    called. Without it the key goes by the name of its file. PermissionRefused where no rule permits it, InvalidInput
+    for a gate that denies nothing.
+    """
+    directory = directory.absolute()
+    secret = load_private_key(private_key)
+    rules = read_override_rules(policy)
+    key = _named(secret.public_key().public_bytes_raw(), private_key.stem, trusted)
+    manifest, digest = read_manifest(directory)
+    envelope, verdict = _verdict(directory, manifest, digest, trusted)
+    _check_gate(verdict, glass.gate)
+    now = times.now()
+    override = Override(
+        id=manifest.id,
+        manifest_digest=digest,
+        verdict_digest=envelope.digest,
+        gate=glass.gate,
+        reason=glass.reason,
+        issued_at=times.to_text(now),
+        expires_at=times.to_text(now + glass.lasting),
+    )
+    outcome = denied_outcome(verdict, glass.gate)
+    if (why := refusal(rules, key, glass.gate, outcome, override.hours)) is not None:
+        raise PermissionRefused(f"{policy}: {why}")
+    path = override_path(directory, glass.gate)
+    write_override(override, path, secret)
+    return Overridden(path, override, outcome, key)
+
+
+def _named(public_key: bytes, stem: str, trusted: Path | None) -> TrustedKey:
+    name = key_id_of(public_key)
+    if trusted is None:
+        return TrustedKey(name, stem, Role.OVERRIDE, public_key, times.to_text(times.now()))
+    known = read_trust([trusted]).keys.get(name)
+    if known is None:
+        raise PermissionRefused(f"key {name} is not in {trusted}: have it added, `tidegate keys add --role override`")
+    if known.role is not Role.OVERRIDE:
+        raise PermissionRefused(f"{known} is trusted as {known.role} in {trusted}, not as override: use another key")
+    if (why := known.refusal(times.now())) is not None:
+        raise PermissionRefused(f"{trusted}: {why}")
+    return known
+
+
+def _verdict(directory: Path, manifest: Manifest, digest: str, trusted: Path | None) -> tuple[Envelope, Verdict]:
+    """The verdict that is to be overridden: by its signature where a ring says whom to trust, else as it claims."""
+    path = verdict_path(directory)
+    envelope = open_verdict(path)
+    if trusted is not None:
+        signed = trusted_verdict(path, read_trust([trusted]))
+        check_subject(signed, manifest.id, digest, directory / FILE_NAME)
+        return envelope, signed.verdict
+    verdict = Verdict.from_dict(envelope.document(), str(path))
+    if verdict.manifest_digest != digest:
+        raise Tampered(f"{path} is for another manifest than {directory / FILE_NAME}: validate this version first")
+    return envelope, verdict
+
+
+def _check_gate(verdict: Verdict, gate: str) -> None:
+    if verdict.allowed:
+        raise InvalidInput(f"the verdict allows {verdict.id} already: there is nothing to override")
+    if gate not in verdict.denied_by:
+        raise InvalidInput(f"the {gate} gate does not deny {verdict.id}: override {', '.join(verdict.denied_by)}")

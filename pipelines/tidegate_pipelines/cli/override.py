@@ -1,0 +1,85 @@
+"""`tidegate override` and `tidegate revoke`: the two ways to put a person's word over a verdict's.
+
+In come a version and a reason; the work is in `tidegate_operators.steps`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tidegate_pipelines.cli.console import say
+from tidegate_pipelines.cli.durations import duration
+from tidegate_pipelines.cli.options import Directory
+
+KeyRing = Annotated[Path, typer.Option("--ring", metavar="RING", help="The key ring that engines trust.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the commands."""
+    app.command()(override)
+    app.command()(revoke)
+
+
+def override(
+    directory: Directory,
+    gate: Annotated[
+        list[str], typer.Option("--gate", metavar="GATE", help="The gate whose no is overridden; may be repeated.")
+    ],
+    reason: Annotated[str, typer.Option("--reason", help="Why; shown in every status of the version.")],
+    expires: Annotated[str, typer.Option("--expires", metavar="SPAN", help="For how long, such as 4h.")],
+    key: Annotated[Path, typer.Option("--key", metavar="FILE", help="Your private key, of role override.")],
+    policy: Annotated[Path, typer.Option("--policy", metavar="FILE", help="Policy whose [[override]] rules count.")],
+    ring: Annotated[
+        Path | None, typer.Option("--ring", metavar="RING", help="The key ring that engines trust.")
+    ] = None,
+) -> None:
+    """Break the glass: admit for a while what a gate refused.
+
+    Counts only where the engine trusts your key (role override) and its override_policy permits it. It is bound to this
+    manifest and this verdict, shows in every status, in `tidegate verify` and in the report, and ends by itself: what
+    serves then goes on serving, but will not load again.
+
+    \b
+    Example:
+      tidegate override models/flights/2 --gate quality --reason "the old version leaks memory" \\
+          --expires 4h --key alice.key --policy policy.toml
+    """
+    from tidegate_operators.steps.override import Glass, override_gate
+
+    lasting = duration(expires, "--expires")
+    for name in gate:
+        glass = Glass(name, reason, lasting)
+        done = override_gate(directory=directory, glass=glass, private_key=key, policy=policy, trusted=ring)
+        one = done.override
+        say(f"{done.outcome} of the {one.gate} gate for {one.id} is overridden by {done.key} until {one.expires_at}")
+        say(f"written to {done.path}; delete it to take it back")
+
+
+def revoke(
+    version: Annotated[
+        str, typer.Argument(metavar="VERSION", help="The version's directory, or its manifest's SHA-256.")
+    ],
+    ring: KeyRing,
+    reason: Annotated[str, typer.Option("--reason", help="Why; shown wherever the version is refused.")],
+) -> None:
+    """Revoke a version: no engine loads it again, whatever its verdict says.
+
+    Engines that trust the ring notice by themselves. What serves now goes on serving and its status says so; take it
+    out with `tidegate rollback`.
+
+    \b
+    Example:
+      tidegate revoke models/flights/2 --ring keys/ --reason "trained on leaked labels"
+    """
+    from tidegate_operators.steps.key_keeping import revoke_version
+    from tidegate_serving.contract.manifest import read_manifest
+
+    digest, name = version, ""
+    if Path(version).is_dir():
+        manifest, digest = read_manifest(Path(version))
+        name = str(manifest.id)
+    revoked = revoke_version(ring, manifest_digest=digest, name=name, reason=reason)
+    say(f"{name or 'the version'} (manifest {digest[:12]}) is revoked since {revoked.at}: it will not load again")
