@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -15,17 +16,22 @@ from typing import Self
 
 from tidegate_serving.assembly import Lifecycle, make_lifecycle
 from tidegate_serving.assembly_sources import Sources, make_sources
-from tidegate_serving.config import EngineConfig
+from tidegate_serving.config import EngineConfig, ModelConfig
+from tidegate_serving.config_view import ConfigDiff
 from tidegate_serving.contract.errors import DeadlinePassed, FailedPrecondition, InvalidInput
 from tidegate_serving.contract.servable import ServableId, State, StateChange
+from tidegate_serving.control_room import ControlRoom
 from tidegate_serving.engine_status import StatusReport
+from tidegate_serving.model_swap import ModelSwap
 from tidegate_serving.readiness import Readiness
+from tidegate_serving.reload import LiveConfig, Reloader
 from tidegate_serving.requests.control_calls import ControlCalls
 from tidegate_serving.requests.running_plane import RunningPlane, start_plane
 from tidegate_serving.served_names import ServedNames
-from tidegate_serving.sources.rpc_server import RpcServer
 from tidegate_serving.sources.status import EngineStatus
+from tidegate_serving.tfs.reload_call import ReloadCall
 
+NOT_STARTED = "the engine has not started: wait until it has"
 _log = logging.getLogger(__name__)
 
 
@@ -79,6 +85,29 @@ class Engine:
         """Returns once a version is in a state. DeadlinePassed after `timeout` seconds."""
         return self._live().lifecycle.monitor.wait_until(ServableId(servable, version), state, timeout)
 
+    @property
+    def config(self) -> EngineConfig:
+        """What it lives by now."""
+        return self._config if self._running is None else self._running.live.now
+
+    def reload(self, config: EngineConfig, *, dry_run: bool = False) -> ConfigDiff:
+        """Lives by another config from now on, all or nothing; with `dry_run` only says what would change.
+
+        Raises InvalidInput or NotFound for a config that cannot be used, and FailedPrecondition for a key that only a
+        restart can change, naming it; nothing has changed then.
+        """
+        return self._live().reload(config, dry_run)
+
+    def replace_models(
+        self, models: Mapping[str, ModelConfig], timeout: float, *, labels_may_wait: bool = False
+    ) -> None:
+        """Serves these models with a `path` and none of those that had one before, as TensorFlow Serving's reload.
+
+        Returns once every new model has an available version; one that cannot be served within `timeout` seconds raises
+        its error, and then everything is as it was. `labels_may_wait` for versions that are not there yet.
+        """
+        self._live().replace_models(models, timeout, labels_may_wait)
+
     def _live(self) -> _Running:
         if self._running is None:
             raise FailedPrecondition("this engine does not run: start it first")
@@ -99,27 +128,37 @@ class _Running:
 
     def __init__(self, config: EngineConfig) -> None:
         self._config = config
+        self.live = LiveConfig(config)
         self.lifecycle: Lifecycle = make_lifecycle(config)
+        self._reloader: Reloader | None = None
+        self._swap: ModelSwap | None = None
         self._sources: Sources | None = None
         self._plane: RunningPlane | None = None
-        self._control: RpcServer | None = None
+        self._control: ControlRoom | None = None
         self._readiness: Readiness | None = None
         self.addresses = EngineAddresses("", "", "")
 
     def start(self) -> None:
         parts, config = self.lifecycle, self._config
         self._sources = sources = make_sources(config, parts)
-        calls = ControlCalls(parts.monitor, parts.door.resolve_label)
+        self._reloader = Reloader(self.live, parts, sources)
+        self._swap = ModelSwap(self.live, self._reloader, parts.monitor, sources.problems)
+        reload_call = ReloadCall(lambda: self.live.now, self._swap_models, lambda: self.counters())
+        calls = ControlCalls(parts.monitor, parts.door.resolve_label, reload_call)
         self._plane = plane = start_plane(config, parts.door, calls)
         names = ServedNames(parts.manager, sources.files, sources.problems)
         self._readiness = readiness = Readiness(parts.monitor, names, plane.set_ready)
         readiness.start()
         parts.events.subscribe(readiness.heard)
         parts.events.subscribe(_log_change)
+        self._control = ControlRoom(parts, sources, lambda: self.live.now, self.counters)
+        self._control.begin()
         parts.manager.start()
         for source in sources.all:
             source.start()
-        self.addresses = EngineAddresses(plane.grpc_address, plane.rest_address, self._listen_for_control(sources))
+        self.addresses = EngineAddresses(
+            plane.grpc_address, plane.rest_address, self._listen_for_control(self._control)
+        )
         try:
             parts.monitor.wait_for(
                 lambda: not sources.files.waiting() and readiness.settled(),
@@ -132,11 +171,26 @@ class _Running:
         parts.load_pool.resize(config.load_threads)
         readiness.begin()
 
-    def _listen_for_control(self, sources: Sources) -> str:
-        if not self._config.control_address:
-            return ""
-        self._control = RpcServer(sources.rpc, self.lifecycle.monitor, self.status)
-        return self._control.start(self._config.control_address)
+    def counters(self) -> dict[str, float]:
+        """The data plane's, by sample name."""
+        return {} if self._plane is None else self._plane.stats()
+
+    def reload(self, config: EngineConfig, dry_run: bool) -> ConfigDiff:
+        if self._reloader is None:
+            raise FailedPrecondition(NOT_STARTED)
+        return self._reloader.reload(config, dry_run=dry_run)
+
+    def replace_models(self, models: Mapping[str, ModelConfig], timeout: float, labels_may_wait: bool = False) -> None:
+        if self._swap is None:
+            raise FailedPrecondition(NOT_STARTED)
+        self._swap.replace(models, timeout, labels_may_wait)
+
+    def _swap_models(self, models: Mapping[str, ModelConfig]) -> None:
+        self.replace_models(models, self.live.now.start_seconds)
+
+    def _listen_for_control(self, control: ControlRoom) -> str:
+        address = self._config.control_address
+        return control.listen(address, self.status) if address else ""
 
     def status(self, servable: str) -> EngineStatus:
         if self._sources is None or self._plane is None:
@@ -148,6 +202,8 @@ class _Running:
             parts.door,
             sources.rpc,
             sources.owners,
+            sources.steering,
+            sources.problems,
             sources.admission.standing,
             self._plane.stats,
         )
@@ -173,6 +229,8 @@ class _Running:
         for pool in self.lifecycle.pools:
             pool.stop(max(left, 1.0))
         self.lifecycle.monitor.close()
+        if self._control is not None:
+            self._control.close(drained and unloaded)
         return drained and unloaded
 
 

@@ -10,7 +10,8 @@ import json
 import logging
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 from tidegate_serving.atomic_file import write_atomically
@@ -23,9 +24,16 @@ USER_MISTAKE = 2
 _log = logging.getLogger(__name__)
 
 
-def run(config: EngineConfig) -> int:
+def run(
+    config: EngineConfig,
+    reread: Callable[[], EngineConfig] | None = None,
+    beside: Callable[[Engine], AbstractContextManager[object]] | None = None,
+) -> int:
     """Serves until SIGTERM or SIGINT. Returns 0 after a clean stop, 1 where something was left undone in time, 2 for a
     config that cannot be used or an address that is taken. Has to run on the main thread.
+
+    `reread` gives the config anew on SIGHUP; a config that cannot be used then is said and changes nothing. `beside` is
+    entered while the engine serves.
     """
     engine = Engine(config)
     with StopSignal() as stop:
@@ -43,8 +51,23 @@ def run(config: EngineConfig) -> int:
             _log.info("stopped before the engine was up")
             return 0
         _log.info("serving: gRPC %s, REST %s, control %s", addresses.grpc, addresses.rest, addresses.control)
-        stop.wait()
+        with nullcontext() if beside is None else beside(engine):
+            while not stop.wait():
+                reload(engine, reread)
         return _stop(engine, config)
+
+
+def reload(engine: Engine, reread: Callable[[], EngineConfig] | None) -> None:
+    """Reads the config anew and lives by it; says what changed, or what is wrong with it."""
+    if reread is None:
+        _log.warning("there is no config file to read again: nothing was changed")
+        return
+    try:
+        changes = engine.reload(reread())
+    except TidegateError as error:
+        _log.error("the config was not reloaded, nothing was changed: %s", error)
+    else:
+        _log.info("the config was read again: %s", "nothing changes" if not changes else f"\n{changes}")
 
 
 def _stop(engine: Engine, config: EngineConfig) -> int:
@@ -78,12 +101,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s", stream=sys.stderr)
     overrides: dict[str, object] = dict(item.partition("=")[::2] for item in parsed.set)
     overrides["ready_file"] = parsed.ready_file
+
+    def read() -> EngineConfig:
+        return EngineConfig.load(parsed.config, overrides=overrides)
+
     try:
-        config = EngineConfig.load(parsed.config, overrides=overrides)
+        config = read()
     except TidegateError as error:
         print(f"tidegate: {error}", file=sys.stderr)
         return USER_MISTAKE
-    return run(config)
+    return run(config, read)
 
 
 if __name__ == "__main__":

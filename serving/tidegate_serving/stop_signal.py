@@ -1,4 +1,4 @@
-"""Waits for SIGTERM or SIGINT without ever missing one.
+"""Waits for SIGTERM or SIGINT, and for SIGHUP, without ever missing one.
 
 The server uses one on the main thread. Python runs a signal's handler only when the main thread comes by; one that is
 about to sleep on a lock may sleep through it. Here the signal's number arrives in a socket, which cannot be missed.
@@ -12,6 +12,7 @@ from types import FrameType, TracebackType
 from typing import Self
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
+RELOAD = signal.SIGHUP
 
 
 class StoppedEarlyError(BaseException):
@@ -28,7 +29,7 @@ class StopSignal:
 
     def __enter__(self) -> Self:
         self._wakeup = signal.set_wakeup_fd(self._writer.fileno(), warn_on_full_buffer=False)
-        self._handlers = {number: signal.signal(number, self._handle) for number in SIGNALS}
+        self._handlers = {number: signal.signal(number, self._handle) for number in (*SIGNALS, RELOAD)}
         return self
 
     def __exit__(
@@ -44,12 +45,16 @@ class StopSignal:
         """From now on a signal ends `wait`; until now it raises StoppedEarlyError on the main thread."""
         self._interrupting = False
 
-    def wait(self) -> None:
-        """Returns once a stop signal has arrived, at once if one has already."""
-        while not set(self._reader.recv(64)) & set(SIGNALS):
-            continue
+    def wait(self) -> bool:
+        """True once a stop signal has arrived, at once if one has already; False for SIGHUP."""
+        while True:
+            arrived = set(self._reader.recv(64))
+            if arrived & set(SIGNALS):
+                return True
+            if RELOAD in arrived:
+                return False
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
-        if self._interrupting:
+        if self._interrupting and number != RELOAD:
             self._interrupting = False
             raise StoppedEarlyError

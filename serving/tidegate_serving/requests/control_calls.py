@@ -24,20 +24,23 @@ class KnownStates(Protocol):
 
 
 class ControlCalls:
-    """Answers by method path; the door's label resolution turns a label into a version."""
+    """Answers by method path; the door's label resolution turns a label into a version, `reload` answers the request
+    for another list of models.
+    """
 
-    def __init__(self, states: KnownStates, resolve_label: Callable[[str, str], int]) -> None:
+    def __init__(
+        self, states: KnownStates, resolve_label: Callable[[str, str], int], reload: Callable[[bytes], bytes]
+    ) -> None:
         self._states = states
         self._resolve_label = resolve_label
+        self._reload = reload
 
     def __call__(self, method: str, request: bytes) -> bytes:
         """Protobuf bytes in and out. Raises the contract's errors, Unsupported for a method it does not know."""
         if method == GET_MODEL_STATUS:
             return self._get_model_status(request)
         if method == RELOAD_CONFIG:
-            raise Unsupported(
-                "HandleReloadConfigRequest is not served: publish into the repository, or push with `tidegate push`"
-            )
+            return self._reload(request)
         raise Unsupported(f"method {method} is not served here")
 
     def _get_model_status(self, request: bytes) -> bytes:

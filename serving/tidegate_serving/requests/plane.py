@@ -197,7 +197,17 @@ class Door:
                 self._plane.set_limits(**limits.for_plane())
             self._limits = limits
 
+    def adopt(self, config: EngineConfig) -> None:
+        """Defaults come from this config from now on; what was set by hand stays until it is set to None."""
+        with self._lock:
+            self._config = config
+
     # For everybody
+
+    def names(self) -> frozenset[str]:
+        """Servables that something is known of."""
+        with self._lock:
+            return frozenset(self._models)
 
     def split(self, name: str) -> Split | None:
         """The wanted split of a servable, if there is one."""

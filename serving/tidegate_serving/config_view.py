@@ -1,0 +1,151 @@
+"""A config as flat values with the place that each came from, for people and programs; and what differs between two.
+
+The engine serves it on its control port, `tidegate config` prints it, and a reload begins with the difference.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tidegate_serving.config import EngineConfig, keys
+from tidegate_serving.config_model import BatchingConfig, ModelConfig
+from tidegate_serving.contract.errors import FailedPrecondition
+
+DEFAULT = "default"
+FIXED = {
+    "grpc_address": "clients are connected to it",
+    "rest_address": "clients are connected to it",
+    "grpc_socket_path": "clients are connected to it",
+    "control_address": "clients are connected to it",
+    "metrics_path": "it is set when the REST door opens",
+    "state_directory": "the RPC Source holds it",
+    "io_threads": "connections live on them",
+    "log_path": "the log's writer holds it",
+    "log_block_rows": "the log's buffers are made at the start",
+    "log_block_seconds": "the log's buffers are made at the start",
+    "log_buffer_bytes": "the log's buffers are made at the start",
+    "ready_file": "it is written at the start",
+}
+_BARE = re.compile(r"[A-Za-z0-9_-]+\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigValue:
+    """One value: its dotted key, itself as JSON would have it, None for one that is not set, and where it came from."""
+
+    key: str
+    value: Any
+    origin: str
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigChange:
+    """One difference; None on either side where a key is not set there. `fixed` says why it needs a restart."""
+
+    key: str
+    before: Any
+    after: Any
+    fixed: str = ""
+
+    def __str__(self) -> str:
+        restart = f"   (needs a restart: {self.fixed})" if self.fixed else ""
+        return f"{self.key}: {_said(self.before)} -> {_said(self.after)}{restart}"
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigDiff:
+    """All differences, by key."""
+
+    changes: tuple[ConfigChange, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.changes)
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.changes)) or "nothing changes"
+
+    def check_live(self) -> None:
+        """FailedPrecondition where a key is among them that only a restart can change."""
+        stuck = [change for change in self.changes if change.fixed]
+        if stuck:
+            reasons = "; ".join(f"{change.key}: {change.fixed}" for change in stuck)
+            raise FailedPrecondition(
+                f"{', '.join(change.key for change in stuck)} cannot change while the engine runs ({reasons}), so "
+                "nothing was changed: put the old value back, or restart the engine"
+            )
+
+
+def effective(config: EngineConfig) -> list[ConfigValue]:
+    """Every value of a config, defaults among them, in the order of the keys."""
+    return [
+        ConfigValue(key, value, _origin(config.origins, key))
+        for name in keys()
+        for key, value in _flat(_quoted(name), getattr(config, name))
+    ]
+
+
+def diff(before: EngineConfig, after: EngineConfig) -> ConfigDiff:
+    """What differs."""
+    return diff_values(effective(before), effective(after))
+
+
+def diff_values(before: list[ConfigValue], after: list[ConfigValue]) -> ConfigDiff:
+    """What differs between two lists of values; an engine's own comes over its control port."""
+    old, new = ({value.key: value.value for value in side} for side in (before, after))
+    changed = (key for key in dict.fromkeys([*old, *new]) if old.get(key) != new.get(key))
+    return ConfigDiff(
+        tuple(ConfigChange(key, old.get(key), new.get(key), FIXED.get(key.partition(".")[0], "")) for key in changed)
+    )
+
+
+def to_toml(values: list[ConfigValue]) -> str:
+    """TOML with dotted keys, each with its origin; values that are not set are comments."""
+    lines = []
+    for value in values:
+        text = f"# {value.key} is not set" if value.value is None else f"{value.key} = {json.dumps(value.value)}"
+        lines.append(text if value.origin == DEFAULT else f"{text}  # {value.origin}")
+    return "\n".join(lines) + "\n"
+
+
+def _flat(key: str, value: Any) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, BatchingConfig | ModelConfig):
+        unset = isinstance(value, ModelConfig)
+        for known in dataclasses.fields(value):
+            item = getattr(value, known.name)
+            if not (unset and (item is None or item == {})):
+                yield from _flat(f"{key}.{known.name}", item)
+    elif isinstance(value, Mapping):
+        for name in sorted(value):
+            yield from _flat(f"{key}.{_quoted(name)}", value[name])
+    else:
+        yield key, _plain(value)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return [_plain(item) for item in value]
+    return str(value) if isinstance(value, Path) else value
+
+
+def _quoted(name: str) -> str:
+    return name if _BARE.match(name) else json.dumps(name)
+
+
+def _origin(origins: Mapping[str, str], key: str) -> str:
+    """The key's own, or that of the nearest table above it."""
+    plain = key.replace('"', "")
+    while plain:
+        if plain in origins:
+            return origins[plain]
+        plain = plain.rpartition(".")[0]
+    return DEFAULT
+
+
+def _said(value: Any) -> str:
+    return "not set" if value is None else json.dumps(value)

@@ -1,0 +1,101 @@
+"""Makes a running engine live by another config, all or nothing.
+
+The engine hands in its parts and a new config; what cannot be is refused before anything changes, and what fails on the
+way is taken back.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import threading
+from dataclasses import dataclass
+
+from tidegate_serving.assembly import Lifecycle, manager_options
+from tidegate_serving.assembly_sources import SourcePlan, Sources, plan_sources
+from tidegate_serving.config import EngineConfig
+from tidegate_serving.config_view import ConfigDiff, diff
+from tidegate_serving.requests.limits import Limits
+from tidegate_serving.requests.plane import Door
+
+_ADMISSION = ("trusted_keys", "allow_unverified", "override_policy")
+_log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class LiveConfig:
+    """The config that the engine lives by now."""
+
+    now: EngineConfig
+
+
+class Reloader:
+    """One reload at a time."""
+
+    def __init__(self, live: LiveConfig, lifecycle: Lifecycle, sources: Sources) -> None:
+        self._live = live
+        self._lifecycle = lifecycle
+        self._sources = sources
+        self._turn = threading.RLock()
+
+    def reload(self, config: EngineConfig, *, dry_run: bool = False) -> ConfigDiff:
+        """Lives by a config from now on, or with `dry_run` only says what would change.
+
+        Raises the contract's errors for a config that cannot be used, FailedPrecondition for a key that only a restart
+        can change; nothing has changed then.
+        """
+        with self._turn:
+            before = self._live.now
+            changes = diff(before, config)
+            plan = self._plan(before, config)
+            if dry_run:
+                return changes
+            changes.check_live()
+            if changes:
+                self._change(before, config, plan)
+                _log.info("reloaded:\n%s", changes)
+            self._live.now = config
+            return changes
+
+    def _plan(self, before: EngineConfig, after: EngineConfig) -> SourcePlan:
+        plan = plan_sources(after)
+        if all(getattr(before, key) == getattr(after, key) for key in _ADMISSION):
+            return dataclasses.replace(plan, admission=self._sources.admission.now)
+        return plan
+
+    def _change(self, before: EngineConfig, after: EngineConfig, plan: SourcePlan) -> None:
+        back = dataclasses.replace(plan_sources(before), admission=self._sources.admission.now)
+        try:
+            self._apply(before, after, plan)
+        except Exception:
+            _log.exception("the reload failed, the engine goes back to what it had")
+            self._apply(after, before, back)
+            raise
+
+    def _apply(self, before: EngineConfig, after: EngineConfig, plan: SourcePlan) -> None:
+        """Labels first: one that can move moves before its old version is given up, one that cannot holds it."""
+        parts = self._lifecycle
+        tell_door(parts.door, before, after)
+        parts.manager.reconfigure(manager_options(after))
+        parts.pools[0].resize(after.load_threads)
+        parts.pools[1].resize(after.unload_threads)
+        self._sources.retell(plan)
+
+
+def tell_door(door: Door, before: EngineConfig, after: EngineConfig) -> None:
+    """Traffic by another config: labels, batching, log rates and limits, of what differs and of nothing else."""
+    door.adopt(after)
+    for name in sorted(before.models.keys() | after.models.keys()):
+        old, new = before.models.get(name), after.models.get(name)
+        old_labels, new_labels = (dict(model.labels) if model else {} for model in (old, new))
+        if old_labels != new_labels:
+            door.set_labels(name, new_labels)
+    for name in door.names() | after.models.keys():
+        old, new = before.models.get(name), after.models.get(name)
+        if (before.batching, old and old.batching) != (after.batching, new and new.batching):
+            door.set_batching(name, None)
+        rates = (old and old.log_sampling_rate, new and new.log_sampling_rate)
+        if before.log_sampling_rate != after.log_sampling_rate or rates[0] != rates[1]:
+            door.set_log_rate(name, None)
+    if Limits.of(before) != Limits.of(after):
+        door.set_limits(Limits.of(after))

@@ -1,0 +1,99 @@
+"""Runs an engine from TensorFlow Serving's command line, and follows its file with the list of models.
+
+The `tidegate model-server` command hands in the arguments; the server does the serving.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from importlib import metadata
+from types import TracebackType
+from typing import Self
+
+from tidegate_serving.contract.errors import TidegateError
+from tidegate_serving.engine import Engine
+from tidegate_serving.server import USER_MISTAKE, run
+from tidegate_serving.tfs.command_line import CommandLine, parse_command_line
+
+_log = logging.getLogger(__name__)
+
+
+def run_model_server(arguments: Sequence[str], env: Mapping[str, str] | None = None) -> int:
+    """Serves until SIGTERM or SIGINT; arguments without the program's name. The exit status, as `server.run` says."""
+    try:
+        command = parse_command_line(arguments, env)
+        if command.wants_version:
+            sys.stdout.write(f"TensorFlow ModelServer: Tidegate {metadata.version('tidegate')}\n")
+            return 0
+        config = command.config()
+    except TidegateError as error:
+        sys.stderr.write(f"Failed to start server. Error: {error}\n")
+        return USER_MISTAKE
+    return run(config, command.config, lambda engine: ModelFileWatch(engine, command))
+
+
+class ModelFileWatch:
+    """Reads the file with the list of models every so often, on a thread of its own; a context manager.
+
+    A list that changed is served in place of the old one, all or nothing; one that cannot be served is said once.
+    """
+
+    def __init__(self, engine: Engine, command: CommandLine) -> None:
+        self._engine = engine
+        self._command = command
+        self._stop = threading.Event()
+        self._seen = self._read()
+        self._thread = threading.Thread(target=self._run, name="tidegate-model-file", daemon=True)
+
+    def __enter__(self) -> Self:
+        if self._command.poll_seconds > 0:
+            self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stop.set()
+
+    def look(self) -> None:
+        """One look."""
+        content = self._read()
+        if content == self._seen:
+            return
+        self._seen = content
+        try:
+            models = self._command.models()
+            waits = bool(self._command.flags["allow_version_labels_for_unavailable_models"])
+            timeout = self._engine.config.start_seconds
+            self._engine.replace_models(models, timeout, labels_may_wait=waits)
+        except TidegateError as error:
+            _log.error("%s is not served, what was served before is: %s", self._command.model_file, error)
+        else:
+            _log.info("%s is served: %s", self._command.model_file, ", ".join(sorted(models)) or "no model")
+
+    def _run(self) -> None:
+        while not self._stop.wait(self._command.poll_seconds):
+            try:
+                self.look()
+            except Exception:
+                _log.exception("a look at %s failed, the next one tries again", self._command.model_file)
+
+    def _read(self) -> bytes | None:
+        path = self._command.model_file
+        try:
+            return path.read_bytes() if path is not None else None
+        except OSError:
+            return None
+
+
+def main() -> None:
+    """The command `python -m tidegate_serving.tfs.model_server`; `tidegate model-server` is the same."""
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s", stream=sys.stderr)
+    sys.exit(run_model_server(sys.argv[1:]))
+
+
+if __name__ == "__main__":
+    main()
