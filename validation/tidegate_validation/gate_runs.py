@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,9 @@ from tidegate_serving.contract.errors import NotFound
 from tidegate_serving.contract.manifest import Manifest
 from tidegate_serving.contract.repository import profile_directory
 from tidegate_serving.contract.verdict import Finding, GateResult, Outcome
+from tidegate_validation.checks.gate import CheckSubject, run_user_check
+from tidegate_validation.checks.installed import installed_checks
+from tidegate_validation.checks.rule import CheckRule
 from tidegate_validation.decision import gate_result
 from tidegate_validation.expectations import DataSet, check_data
 from tidegate_validation.policy import Policy
@@ -88,6 +92,7 @@ def quality(material: Material) -> GateResult:
         entity=material.entity,
         limits=material.policy.robustness,
         probe=material.probe,
+        training=material.training,
     )
     findings = judge_quality(subject, material.policy.quality)
     return gate_result("quality", findings, findings[0].sentence)
@@ -148,6 +153,34 @@ def _log(material: Material) -> Iterator[Window | None]:
             return
     with log_window(material.log_root, model=material.serving_model, version=None) as window:
         yield window
+
+
+def user_check(name: str, material: Material) -> GateResult:
+    """Runs the check that an installed package offers under `name`."""
+    subject = CheckSubject(
+        candidate=material.candidate,
+        manifest=material.manifest,
+        baseline=material.baseline,
+        baseline_manifest=material.baseline_manifest,
+        held_out=material.held_out,
+        training=material.training,
+        label=material.label,
+        limits=material.policy.robustness,
+        probe=material.probe,
+    )
+    return run_user_check(name, _target(name), subject, material.policy.checks.get(name, CheckRule()))
+
+
+def _target(name: str) -> str:
+    found = installed_checks()
+    if name not in found:
+        raise NotFound(f"no installed package offers a check {name!r}: install it, or take it out of the policy's run")
+    return found[name]
+
+
+def gate_run(name: str) -> Callable[[Material], GateResult]:
+    """The gate of that name, ours or a user's."""
+    return GATE_RUNS.get(name) or partial(user_check, name)
 
 
 GATE_RUNS: Mapping[str, Callable[[Material], GateResult]] = {

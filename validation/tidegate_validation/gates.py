@@ -76,7 +76,7 @@ def validate(request: ValidationRequest) -> Verdict:
         entity=request.entity,
         probe=request.probe,
     )
-    results = [_run(name, gate_runs.GATE_RUNS[name], material) for name in request.policy.run]
+    results = [_run(name, gate_runs.gate_run(name), material) for name in request.policy.run]
     subject = Subject(manifest.id, digest, baseline[1] if baseline else None, table_digest(request.held_out))
     return decide(subject, results, request.policy)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from pathlib import Path
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
@@ -16,6 +16,8 @@ from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 from tidegate_serving.contract.errors import InvalidInput, NotFound
 from tidegate_serving.contract.override_rule import OverrideRule, override_rules
 from tidegate_serving.contract.verdict import Outcome
+from tidegate_validation.checks.installed import installed_checks
+from tidegate_validation.checks.rule import CheckRule
 from tidegate_validation.expectations import ExpectationRule
 from tidegate_validation.quality.rule import QualityRule
 from tidegate_validation.robustness.limits import RobustnessLimits
@@ -32,6 +34,8 @@ class Policy:
     `run` lists the gates to run, `required` those without which nothing is admitted. `allow` names, per gate, further
     outcomes that do not deny, such as `{"quality": ("INCONCLUSIVE",)}`. `valid_days` is how long a verdict admits.
     `override` says who may override which gate's no; it counts where the engine's operator names this file.
+    Besides ours a gate may be a user's check, by the name under which an installed package offers it; `checks` says how
+    these are run.
     """
 
     run: tuple[str, ...] = GATES
@@ -43,6 +47,7 @@ class Policy:
     quality: QualityRule = field(default_factory=QualityRule)
     robustness: RobustnessLimits = field(default_factory=RobustnessLimits)
     skew: SkewRule = field(default_factory=SkewRule)
+    checks: Mapping[str, CheckRule] = field(default_factory=dict)
 
     @classmethod
     def load(cls, path: Path | None) -> Policy:
@@ -71,17 +76,9 @@ class Policy:
         for name, kind in sections.items():
             if name in given:
                 values[name] = _section(kind, given.pop(name), f"[{name}] of {where}")
-        for name in ("run", "required"):
+        for name, read in _READERS.items():
             if name in given:
-                values[name] = _gates(given.pop(name), name, where)
-        if "allow" in given:
-            values["allow"] = _allow(given.pop("allow"), where)
-        if "override" in given:
-            values["override"] = override_rules(given.pop("override"), where)
-            for rule in values["override"]:
-                _gates(list(rule.gates), "override", where)
-        if "valid_days" in given:
-            values["valid_days"] = _typed(given.pop("valid_days"), int, "valid_days", where)
+                values[name] = read(given.pop(name), name, where)
         if given:
             known = ", ".join(one.name for one in fields(cls))
             raise InvalidInput(f"policy key {next(iter(given))!r} in {where} is unknown: use one of {known}")
@@ -119,22 +116,56 @@ def _typed(value: Any, kind: Any, key: str, where: str) -> Any:
     raise InvalidInput(f"policy key {key!r} in {where} is {value!r}: it must be {wanted}")
 
 
+def _overrides(value: Any, key: str, where: str) -> tuple[OverrideRule, ...]:
+    rules = override_rules(value, where)
+    for rule in rules:
+        _gates(list(rule.gates), key, where)
+    return rules
+
+
+def _days(value: Any, key: str, where: str) -> int:
+    days: int = _typed(value, int, key, where)
+    return days
+
+
 def _gates(value: Any, key: str, where: str) -> tuple[str, ...]:
     names: tuple[str, ...] = _typed(value, tuple[str, ...], key, where)
-    for name in names:
-        if name not in GATES:
-            raise InvalidInput(f"gate {name!r} in {key} of {where} is unknown: use {', '.join(GATES)}")
+    foreign = [name for name in names if name not in GATES]
+    if foreign:
+        known = (*GATES, *sorted(installed_checks()))
+        for name in foreign:
+            if name not in known:
+                raise InvalidInput(
+                    f"gate {name!r} in {key} of {where} is unknown: use {', '.join(known)}, or install the package "
+                    "that offers the check"
+                )
     return names
 
 
-def _allow(value: Any, where: str) -> dict[str, tuple[Outcome, ...]]:
+def _checks(value: Any, key: str, where: str) -> dict[str, CheckRule]:
+    if not isinstance(value, Mapping):
+        raise InvalidInput(f"checks in {where} is {value!r}: it must be a table of checks")
+    return {name: CheckRule.from_dict(name, value[name], where) for name in _gates(list(value), key, where)}
+
+
+def _allow(value: Any, key: str, where: str) -> dict[str, tuple[Outcome, ...]]:
     if not isinstance(value, Mapping):
         raise InvalidInput(f"allow in {where} is {value!r}: it must be a table of gate names")
     found = {}
-    for name in _gates(list(value), "allow", where):
+    for name in _gates(list(value), key, where):
         outcomes = _typed(value[name], tuple[str, ...], f"allow.{name}", where)
         try:
             found[name] = tuple(Outcome(outcome) for outcome in outcomes)
         except ValueError as error:
             raise InvalidInput(f"allow.{name} in {where}: {error}, use {', '.join(Outcome)}") from error
     return found
+
+
+_READERS: Mapping[str, Callable[[Any, str, str], Any]] = {
+    "run": _gates,
+    "required": _gates,
+    "allow": _allow,
+    "override": _overrides,
+    "checks": _checks,
+    "valid_days": _days,
+}
