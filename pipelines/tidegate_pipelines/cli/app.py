@@ -10,7 +10,20 @@ from typing import Annotated
 
 import typer
 
-from tidegate_pipelines.cli import demo, gate, keys, override, predict, publish, releases, serve, skew, status, verify
+from tidegate_pipelines.cli import (
+    demo,
+    gate,
+    keys,
+    model_server,
+    override,
+    predict,
+    publish,
+    releases,
+    serve,
+    skew,
+    status,
+    verify,
+)
 from tidegate_pipelines.cli.log_lines import show_log_lines
 from tidegate_serving.contract.errors import (
     DeadlinePassed,
@@ -68,7 +81,7 @@ def _options(
         show_log_lines(tracebacks=debug)
 
 
-for module in (keys, publish, gate, verify, override, serve, releases, status, predict, skew, demo):
+for module in (keys, publish, gate, verify, override, serve, model_server, releases, status, predict, skew, demo):
     module.register(app)
 
 
