@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tidegate_serving.config import EngineConfig
+from tidegate_serving.journal.journal import Journal
 from tidegate_serving.lifecycle.events import EventBus
 from tidegate_serving.lifecycle.manager import AspiredVersionsManager, ManagerOptions
 from tidegate_serving.lifecycle.monitor import StateMonitor
@@ -33,12 +34,18 @@ class Lifecycle:
     monitor: StateMonitor
     door: Door
     manager: AspiredVersionsManager
+    journal: Journal
     pools: tuple[ThreadPool, ...]
 
     @property
     def load_pool(self) -> ThreadPool:
         """Where versions load; wide until the first ones are settled."""
         return self.pools[0]
+
+    @property
+    def steering_pool(self) -> ThreadPool:
+        """Where steering looks at what came or went."""
+        return self.pools[2]
 
 
 def make_lifecycle(config: EngineConfig) -> Lifecycle:
@@ -50,9 +57,10 @@ def make_lifecycle(config: EngineConfig) -> Lifecycle:
     pools = (
         ThreadPool("tidegate-load", max(first_load, config.load_threads)),
         ThreadPool("tidegate-unload", config.unload_threads),
+        ThreadPool("tidegate-steering", 1),
     )
     manager = AspiredVersionsManager(door, events, pools[0], pools[1], manager_options(config))
-    return Lifecycle(events, monitor, door, manager, pools)
+    return Lifecycle(events, monitor, door, manager, Journal(config.state_directory), pools)
 
 
 def manager_options(config: EngineConfig) -> ManagerOptions:

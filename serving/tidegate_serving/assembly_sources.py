@@ -16,20 +16,28 @@ from tidegate_serving.config_files import file_system_options
 from tidegate_serving.contract.errors import InvalidInput
 from tidegate_serving.contract.manifest import Manifest
 from tidegate_serving.contract.servable import ServableId, State
+from tidegate_serving.keep_previous import KeepPrevious
 from tidegate_serving.lifecycle.monitor import StateMonitor
 from tidegate_serving.platforms.loader import Loader
 from tidegate_serving.platforms.platform import PlatformOptions, WarmUpOptions
 from tidegate_serving.platforms.registry import PlatformRegistry, installed_platforms
 from tidegate_serving.platforms.version_loader import VersionLoader
+from tidegate_serving.requests.valves import DoorValves
 from tidegate_serving.sources.admission import Admission, AdmittedDigests, AdmitUnverified, VerdictAdmission
+from tidegate_serving.sources.controls import Controls
 from tidegate_serving.sources.file_system import FileSystemOptions, FileSystemSource, Surroundings
 from tidegate_serving.sources.live_admission import LiveAdmission
+from tidegate_serving.sources.locate import Locator
+from tidegate_serving.sources.order_store import OrderStore
 from tidegate_serving.sources.owners import Owners
 from tidegate_serving.sources.problems import SourceProblems
+from tidegate_serving.sources.rollback import Rollback
 from tidegate_serving.sources.router import Adapter, Router
 from tidegate_serving.sources.rpc import RpcSource, VersionChecks
 from tidegate_serving.sources.rpc_state import WishStore
 from tidegate_serving.sources.static import StaticSource, StaticWish, read_static
+from tidegate_serving.sources.steering import Steering
+from tidegate_serving.sources.steering import Surroundings as SteeringSurroundings
 from tidegate_serving.sources.target import Source, VersionPath
 
 ADMITTED_FILE = "admitted.json"
@@ -39,6 +47,7 @@ ADMITTED_FILE = "admitted.json"
 class SourcePlan:
     """What the sources are to be told, read and checked."""
 
+    config: EngineConfig
     admission: Admission
     registry: PlatformRegistry
     files: FileSystemOptions
@@ -48,9 +57,14 @@ class SourcePlan:
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """All sources, who owns which servable, what stands in their way, and the rules that they live by."""
+    """All sources, who owns which servable, what stands in their way, the rules that they live by, and what people may
+    decide over their heads."""
 
     owners: Owners
+    steering: Steering
+    controls: Controls
+    rollback: Rollback
+    keep_previous: KeepPrevious
     problems: SourceProblems
     rpc: RpcSource
     files: FileSystemSource
@@ -69,6 +83,7 @@ class Sources:
         self.admission.now = plan.admission
         self.registry.take_over(plan.registry)
         self.roots[:] = plan.roots
+        self.keep_previous.now = plan.config
         self.static.update(plan.static)
         self.files.update(plan.files, plan.admission)
 
@@ -80,6 +95,7 @@ def plan_sources(config: EngineConfig) -> SourcePlan:
         if model.platform is not None:
             _check_platform(registry, name, model.platform)
     return SourcePlan(
+        config=config,
         admission=_admission(config),
         registry=registry,
         files=file_system_options(config),
@@ -92,18 +108,38 @@ def make_sources(config: EngineConfig, lifecycle: Lifecycle) -> Sources:
     """Sources that have not started. Raises what `plan_sources` raises, and for state on disk that cannot be read."""
     plan = plan_sources(config)
     owners, problems, roots = Owners(), SourceProblems(), list(plan.roots)
-    admission = LiveAdmission(plan.admission)
+    admission, available = LiveAdmission(plan.admission), _available(lifecycle.monitor)
     router = Router(_adapters(plan.registry, admission), lifecycle.manager)
-    checks = VersionChecks(roots, admission, plan.registry.check, _available(lifecycle.monitor))
+    wishes = WishStore(config.state_directory)
+    keep = KeepPrevious(config, lambda name: (wish := wishes.get(name)) is not None and wish.keep_previous)
+    steering = Steering(router, OrderStore(config.state_directory), _around_steering(config, lifecycle, keep))
+    locator = Locator(steering, admission.check)
+    controls = Controls(steering, locator, lifecycle.journal)
+    checks = VersionChecks(roots, admission, plan.registry.check, available, controls.permit)
+    rpc = RpcSource(steering, steering, checks, wishes, owners, lifecycle.journal)
     return Sources(
         owners=owners,
+        steering=steering,
+        controls=controls,
+        rollback=Rollback(steering, controls, locator, rpc, owners, available),
+        keep_previous=keep,
         problems=problems,
-        rpc=RpcSource(router, lifecycle.door, checks, WishStore(config.state_directory), owners),
-        files=FileSystemSource(plan.files, router, Surroundings(plan.admission, owners, problems)),
-        static=StaticSource(plan.static, router, owners),
+        rpc=rpc,
+        files=FileSystemSource(plan.files, steering, Surroundings(plan.admission, owners, problems)),
+        static=StaticSource(plan.static, steering, owners),
         admission=admission,
         registry=plan.registry,
         roots=roots,
+    )
+
+
+def _around_steering(config: EngineConfig, lifecycle: Lifecycle, keep: KeepPrevious) -> SteeringSurroundings:
+    return SteeringSurroundings(
+        traffic=lifecycle.door,
+        valves=DoorValves(lifecycle.door, lifecycle.monitor),
+        submit=lifecycle.steering_pool.submit,
+        keep_previous=keep,
+        labels={name: model.labels for name, model in config.models.items()},
     )
 
 

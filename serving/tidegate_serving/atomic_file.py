@@ -5,19 +5,26 @@ The RPC Source's state, the admitted digests and the ready file are written here
 
 from __future__ import annotations
 
+import contextlib
 import os
 from pathlib import Path
 
 
 def write_atomically(path: Path, data: bytes) -> None:
-    """Writes aside, syncs, renames into place, syncs the folder, which it makes. OSError leaves the old file alone."""
+    """Writes aside, syncs, renames into place, syncs the folder, which it makes. OSError leaves the old file alone and
+    nothing beside it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     aside = path.with_name(f".{path.name}.{os.getpid()}")
-    with aside.open("wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    aside.replace(path)
+    try:
+        with aside.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        aside.replace(path)
+    except OSError:
+        with contextlib.suppress(OSError):  # where it cannot even be removed, the first error is the one to tell
+            aside.unlink()
+        raise
     folder = os.open(path.parent, os.O_RDONLY)
     try:
         os.fsync(folder)

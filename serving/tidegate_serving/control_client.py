@@ -5,6 +5,8 @@ Operators and the command line push, promote and roll back through it.
 
 from __future__ import annotations
 
+import os
+import pwd
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,16 +16,29 @@ from typing import Any, Self
 
 import grpc
 
-from tidegate_serving.contract.errors import DeadlinePassed, error_of
+from tidegate_serving.contract.errors import DeadlinePassed, InvalidInput, error_of
 from tidegate_serving.contract.messages import message
 from tidegate_serving.contract.servable import State, StateChange
+from tidegate_serving.journal.entry import Entry
+from tidegate_serving.sources.journal_messages import from_journal_entry
 from tidegate_serving.sources.rpc_messages import SERVICE, from_event, from_status
 from tidegate_serving.sources.status import EngineStatus, ServableStatus, Tee, VersionStatus
 from tidegate_serving.wire_errors import CHANNEL_OPTIONS, from_rpc
 
-__all__ = ["Aspired", "ControlClient", "EngineStatus", "ServableStatus", "Tee", "VersionStatus"]
+__all__ = [
+    "Aspired",
+    "ControlClient",
+    "EngineStatus",
+    "Entry",
+    "ServableStatus",
+    "Steered",
+    "Tee",
+    "VersionStatus",
+    "who_asks",
+]
 _PUSH_TIMEOUT = 600.0
 _CALL_TIMEOUT = 30.0
+_ORDERS = ("unpin", "freeze", "unfreeze", "disable", "enable")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +48,27 @@ class Aspired:
     version: int
     path: Path
     manifest_digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class Steered:
+    """What came of a decision, in words; `changed` is False where it was so already.
+
+    `to_version` is the version that it is about, `from_version` the one that ordinary clients had before.
+    """
+
+    sentence: str
+    changed: bool
+    from_version: int | None
+    to_version: int | None
+
+
+def who_asks() -> str:
+    """The user whose process this is, for `requested_by` where a person gives orders."""
+    try:
+        return os.environ.get("SUDO_USER") or pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        return f"uid {os.getuid()}"
 
 
 class ControlClient:
@@ -51,8 +87,13 @@ class ControlClient:
         tee: Tee | None = None,
         requested_by: str,
         reason: str = "",
+        expected_revision: int | None = None,
+        keep_previous: bool = False,
     ) -> int:
         """Says which versions, labels and tee a servable should have, as a whole; a version left out unloads.
+
+        `expected_revision` is what `status` said, 0 for none yet: Conflict where somebody else made a change meanwhile.
+        `keep_previous` keeps the version that served before loaded, so that a rollback takes effect at once.
 
         Returns the revision, which grows with each accepted change; the call returns before anything loads. Nothing
         changes when it raises: Tampered or NotAdmitted name the file, PermissionRefused a path outside the engine's
@@ -64,11 +105,75 @@ class ControlClient:
             labels=dict(labels or {}),
             requested_by=requested_by,
             reason=reason,
+            expected_revision=expected_revision,
+            keep_previous=keep_previous,
         )
         if tee is not None:
             request.tee.version = tee.version
             request.tee.fraction = tee.fraction
         return int(self._call("SetAspired", request, "SetAspiredResponse", _PUSH_TIMEOUT).revision)
+
+    def rollback(
+        self,
+        servable: str,
+        version: int | None = None,
+        *,
+        from_version: int | None = None,
+        requested_by: str,
+        reason: str = "",
+    ) -> Steered:
+        """Takes ordinary clients back to `version`, or to the one that they had before: at once where it is loaded,
+        else as soon as it is; until then the present one serves.
+
+        `from_version` makes it safe to repeat: where that does not serve any more, nothing changes. NotFound where there
+        is nothing to go back to.
+        """
+        action = message("tidegate.v1.Rollback")(version=version, from_version=from_version)
+        return self._steer(servable, requested_by, reason, rollback=action)
+
+    def pin(self, servable: str, version: int, *, requested_by: str, reason: str = "") -> Steered:
+        """Ordinary traffic stays on a version, whatever sources propose, until `unpin`."""
+        return self._steer(servable, requested_by, reason, pin=message("tidegate.v1.Pin")(version=version))
+
+    def split(
+        self, servable: str, shares: Mapping[int, float], *, key: str = "", requested_by: str, reason: str = ""
+    ) -> Steered:
+        """Divides ordinary traffic by shares that make 1, by the hash of request metadata `key` or, where that is
+        empty, by request; without shares the split ends."""
+        split = message("tidegate.v1.Split")(shares=dict(shares), key=key)
+        return self._steer(servable, requested_by, reason, split=split)
+
+    def block(self, servable: str, version: int, *, requested_by: str, reason: str) -> Steered:
+        """A version must not serve, now or later, until `unblock`. What served before takes its place; until that is
+        there, and where there is nothing, no request is answered."""
+        return self._steer(servable, requested_by, reason, block=message("tidegate.v1.Block")(version=version))
+
+    def unblock(self, servable: str, version: int, *, requested_by: str, reason: str = "") -> Steered:
+        """A blocked version may serve again."""
+        return self._steer(servable, requested_by, reason, unblock=message("tidegate.v1.Block")(version=version))
+
+    def order(self, action: str, servable: str, *, requested_by: str, reason: str = "") -> Steered:
+        """`unpin`, `freeze` (changes are refused or held back), `unfreeze`, `disable` (the kill switch) or `enable`."""
+        if action not in _ORDERS:
+            raise InvalidInput(f"order {action!r} is unknown: use {', '.join(_ORDERS)}")
+        return self._steer(servable, requested_by, reason, **{action: message("tidegate.v1.Nothing")()})
+
+    def journal(self, since_us: int = 0, servable: str = "", newest: int = 0) -> list[Entry]:
+        """What happened from a time on (Unix microseconds), oldest first; of more than `newest` the newest ones."""
+        request = message("tidegate.v1.ReadJournalRequest")(since_us=since_us, servable=servable, newest=newest)
+        return [from_journal_entry(entry) for entry in self._stream("ReadJournal", request, "JournalEntry", 120.0)]
+
+    def set_log_level(self, level: str, logger: str = "", *, requested_by: str, reason: str = "") -> str:
+        """How much the engine, or one of its loggers, logs from now on; the level before."""
+        request = message("tidegate.v1.SetLogLevelRequest")(
+            level=level, logger=logger, requested_by=requested_by, reason=reason
+        )
+        return str(self._call("SetLogLevel", request, "SetLogLevelResponse").before)
+
+    def support(self) -> dict[str, bytes]:
+        """What somebody needs who is to help, as files by name; without secrets and without model data."""
+        request = message("tidegate.v1.GetSupportRequest")()
+        return dict(self._call("GetSupport", request, "GetSupportResponse", _PUSH_TIMEOUT).files)
 
     def status(self, servable: str = "") -> EngineStatus:
         """Where everything stands now, or one servable alone."""
@@ -117,16 +222,31 @@ class ControlClient:
     ) -> None:
         self.close()
 
-    def _watch(self, servable: str, timeout: float | None) -> Iterator[StateChange]:
-        call = self._channel.unary_stream(
-            f"/{SERVICE}/WatchStates",
-            request_serializer=_serialize,
-            response_deserializer=message("tidegate.v1.StateEvent").FromString,
+    def _steer(self, servable: str, requested_by: str, reason: str, **action: Any) -> Steered:
+        request = message("tidegate.v1.SteerRequest")(
+            servable=servable, requested_by=requested_by, reason=reason, **action
         )
-        stream = call(message("tidegate.v1.WatchStatesRequest")(servable=servable), timeout=timeout)
+        done = self._call("Steer", request, "SteerResponse", _PUSH_TIMEOUT)
+        return Steered(
+            done.sentence,
+            done.changed,
+            done.from_version if done.HasField("from_version") else None,
+            done.to_version if done.HasField("to_version") else None,
+        )
+
+    def _watch(self, servable: str, timeout: float | None) -> Iterator[StateChange]:
+        request = message("tidegate.v1.WatchStatesRequest")(servable=servable)
+        return map(from_event, self._stream("WatchStates", request, "StateEvent", timeout))
+
+    def _stream(self, method: str, request: Any, answer: str, timeout: float | None) -> Iterator[Any]:
+        call = self._channel.unary_stream(
+            f"/{SERVICE}/{method}",
+            request_serializer=_serialize,
+            response_deserializer=message(f"tidegate.v1.{answer}").FromString,
+        )
+        stream = call(request, timeout=timeout)
         try:
-            for event in stream:
-                yield from_event(event)
+            yield from stream
         except grpc.RpcError as error:
             if _closed_here(error):
                 return

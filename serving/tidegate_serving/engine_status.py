@@ -1,6 +1,7 @@
 """Gathers one picture of the engine from its parts, for the control port and for embedding programs.
 
-The manager knows what is wanted from where, the monitor the states, the door labels and tee, the RPC Source who asked.
+The manager knows what is wanted from where, the monitor the states, the door labels, the RPC Source who asked, and
+steering what sources propose and people decided.
 """
 
 from __future__ import annotations
@@ -13,40 +14,58 @@ from tidegate_serving.lifecycle.manager import AspiredVersionsManager
 from tidegate_serving.lifecycle.monitor import StateMonitor
 from tidegate_serving.requests.plane import Door
 from tidegate_serving.sources.admission import Standing
+from tidegate_serving.sources.order_words import in_words
 from tidegate_serving.sources.owners import Owners
+from tidegate_serving.sources.problems import SourceProblems
 from tidegate_serving.sources.rpc import RpcSource
-from tidegate_serving.sources.status import AdmittedBy, EngineStatus, ServableStatus, VersionStatus
-from tidegate_serving.sources.target import VersionPath
+from tidegate_serving.sources.status import (
+    AdmittedBy,
+    EngineStatus,
+    ServableStatus,
+    VersionStatus,
+    WantedStatus,
+)
+from tidegate_serving.sources.steering import Steering
+from tidegate_serving.sources.target import AspiredVersion, VersionPath
 
 
 @dataclass(frozen=True, slots=True)
 class StatusReport:
-    """Makes an `EngineStatus`; `standing` says of a manifest by what right it serves, `counters` are the data plane's."""
+    """Makes an `EngineStatus`. `standing` says of a manifest by what right it serves; `counters` are the data plane's."""
 
     manager: AspiredVersionsManager
     monitor: StateMonitor
     door: Door
     source: RpcSource
     owners: Owners
+    steering: Steering
+    problems: SourceProblems
     standing: Callable[[str], Standing]
     counters: Callable[[], Mapping[str, float]]
 
     def make(self, servable: str, addresses: tuple[str, str], log_path: str) -> EngineStatus:
         """Of one servable or, for an empty name, of all. `addresses` are those of gRPC and REST."""
         origins = self.manager.origins()
-        known = {change.id.name for change in self.monitor.states()} | {known.name for known in origins}
-        names = sorted(known | set(self.source.names()))
+        names = self._names(origins)
+        chosen = [servable] if servable in names else [] if servable else sorted(names)
         return EngineStatus(
-            servables=tuple(self._servable(name, origins) for name in names if servable in ("", name)),
+            servables=tuple(self._servable(name, origins) for name in chosen),
             grpc_address=addresses[0],
             rest_address=addresses[1],
             log_path=log_path,
             counters=dict(self.counters()),
         )
 
+    def _names(self, origins: Mapping[ServableId, object]) -> set[str]:
+        troubled = {problem.servable for problem in self.problems.all() if problem.servable}
+        known = {version.name for version in origins} | self.monitor.names() | troubled
+        return known | set(self.source.names()) | self.steering.names()
+
     def _servable(self, name: str, origins: Mapping[ServableId, object]) -> ServableStatus:
         wish = self.source.wish(name)
         labels = self.door.labels(name)
+        proposal, course, orders = self.steering.proposal(name), self.steering.course(name), self.steering.orders(name)
+        problem = self.problems.of(name)
         return ServableStatus(
             servable=name,
             source=self.owners.owner(name),
@@ -55,6 +74,15 @@ class StatusReport:
             tee=wish.tee if wish else None,
             requested_by=wish.requested_by if wish else "",
             reason=wish.reason if wish else "",
+            wanted=tuple(_wanted(version) for version in proposal.versions),
+            wanted_labels=dict(proposal.labels),
+            wanted_at_us=wish.at_us if wish else 0,
+            keep_previous=wish.keep_previous if wish else False,
+            previous=orders.previous.version if orders.previous is not None else None,
+            kept=tuple(sorted(course.kept)),
+            orders=in_words(orders),
+            disabled=course.disabled,
+            source_problem=problem.error.message if problem is not None else "",
         )
 
     def _version(
@@ -75,6 +103,13 @@ class StatusReport:
             admitted=_admitted_by(standing),
             notes=standing.notes,
         )
+
+
+def _wanted(version: AspiredVersion[VersionPath]) -> WantedStatus:
+    path = version.payload
+    if path is None:
+        return WantedStatus(version.id.version)
+    return WantedStatus(version.id.version, str(path.directory), path.manifest_digest)
 
 
 def _admitted_by(standing: Standing) -> AdmittedBy | None:

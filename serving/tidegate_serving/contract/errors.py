@@ -8,6 +8,7 @@ status, events, gRPC and REST.
       NotFound            not_found             a model, version, label or file that is not there
       AlreadyExists       already_exists        a name or version that is taken
       FailedPrecondition  failed_precondition   right request, wrong moment
+        Conflict          conflict              somebody else changed it meanwhile
       NotAdmitted         not_admitted          no valid verdict: the gate stays shut
         Tampered          tampered              bytes differ from what was signed or listed
       PermissionRefused   permission_refused    needs the engine operator's leave
@@ -62,6 +63,13 @@ class FailedPrecondition(TidegateError):
 
     code = "failed_precondition"
     grpc_code = 9
+
+
+class Conflict(FailedPrecondition):
+    """Somebody else changed the thing since the caller looked; look again, then decide."""
+
+    code = "conflict"
+    grpc_code = 10
 
 
 class NotAdmitted(TidegateError):
@@ -155,6 +163,7 @@ _BY_GRPC_CODE: dict[int, type[TidegateError]] = {
         PermissionRefused,
         ResourceExhausted,
         FailedPrecondition,
+        Conflict,
         Unsupported,
         ModelFailed,
         Unavailable,

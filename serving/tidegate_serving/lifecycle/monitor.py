@@ -61,6 +61,11 @@ class StateMonitor:
         with self._changed:
             return self._states(servable)
 
+    def names(self) -> set[str]:
+        """Servables that were heard of and are remembered."""
+        with self._changed:
+            return set(self._latest)
+
     def state(self, id: ServableId) -> StateChange | None:
         """The latest change of one version, or None where it was never heard of."""
         with self._changed:

@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from tidegate_serving.contract.errors import FailedPrecondition, InvalidInput, PermissionRefused, Tampered
+from tidegate_serving.contract.errors import Conflict, FailedPrecondition, InvalidInput, PermissionRefused, Tampered
 from tidegate_serving.contract.manifest import FILE_NAME, read_manifest, verify_files
 from tidegate_serving.contract.servable import ServableId, check_name
+from tidegate_serving.journal.entry import Entry, Kind
+from tidegate_serving.journal.journal import Journal
 from tidegate_serving.sources.admission import Admission
 from tidegate_serving.sources.owners import Owners
 from tidegate_serving.sources.rpc_state import WantedVersion, Wish, WishStore
@@ -41,13 +44,15 @@ class VersionChecks:
     """What a pushed version has to pass: lie under a root, be of a known platform, be admitted.
 
     `check_platform` raises Unsupported for an unknown one; `available` says whether this very version serves now, and
-    then its files are not read again.
+    then its files are not read again. `permit` raises where people decided against the change of a servable to these
+    versions (number and manifest digest).
     """
 
     roots: Sequence[Path]
     admission: Admission
     check_platform: Callable[[str], str]
     available: Callable[[ServableId], bool]
+    permit: Callable[[str, Mapping[int, str]], None] = lambda name, versions: None
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +66,7 @@ class PushedVersion:
 
 @dataclass(frozen=True, slots=True)
 class Push:
-    """One `SetAspired` call."""
+    """One `SetAspired` call. `expected_revision`: the revision that the caller saw, 0 for none yet; None for any."""
 
     servable: str
     versions: tuple[PushedVersion, ...]
@@ -69,6 +74,8 @@ class Push:
     tee: Tee | None = None
     requested_by: str = ""
     reason: str = ""
+    keep_previous: bool = False
+    expected_revision: int | None = None
 
 
 class RpcSource:
@@ -81,12 +88,14 @@ class RpcSource:
         checks: VersionChecks,
         store: WishStore,
         owners: Owners,
+        journal: Journal,
     ) -> None:
         self._target = target
         self._traffic = traffic
         self._checks = checks
         self._store = store
         self._owners = owners
+        self._journal = journal
         self._lock = threading.Lock()
         self._turns: dict[str, threading.Lock] = {}
         self._stopped = False
@@ -113,21 +122,27 @@ class RpcSource:
         """Servables that something was told of."""
         return sorted(self._store.all())
 
-    def set_aspired(self, push: Push) -> int:
-        """Accepts a push and returns its revision, or raises and changes nothing."""
+    def set_aspired(self, push: Push, action: str = "set-aspired", loaded: WantedVersion | None = None) -> int:
+        """Accepts a push and returns its revision, or raises and changes nothing.
+
+        `action` is its name in the journal; `loaded` a version of the push that is AVAILABLE now, whose files are not
+        read again. Conflict where the servable is not at the revision that the caller expects.
+        """
         check_name(push.servable)
         with self._turn(push.servable):
             present = self._store.get(push.servable)
-            versions = self._checked(push, present)
+            _check_revision(push, present)
+            self._checks.permit(push.servable, {v.version: v.manifest_digest for v in push.versions})
+            versions = self._checked(push, present, loaded)
             _check_traffic(push)
-            return self._accept(push, versions, present)
+            return self._accept(push, versions, present, action)
 
     def _turn(self, name: str) -> threading.Lock:
         """One push of a servable at a time; reading a large version holds up no other servable."""
         with self._lock:
             return self._turns.setdefault(name, threading.Lock())
 
-    def _accept(self, push: Push, versions: tuple[WantedVersion, ...], present: Wish | None) -> int:
+    def _accept(self, push: Push, versions: tuple[WantedVersion, ...], present: Wish | None, action: str) -> int:
         with self._lock:
             if self._stopped:
                 raise FailedPrecondition("the engine is stopping: push to it again once it is back")
@@ -139,8 +154,11 @@ class RpcSource:
                 tee=push.tee,
                 requested_by=push.requested_by,
                 reason=push.reason,
+                keep_previous=push.keep_previous,
+                at_us=time.time_ns() // 1000,
             )
             self._store.put(push.servable, wish)
+            self._journal.add(_entry(push.servable, wish, action))
             _log.info("%s: revision %d by %s: %s", push.servable, wish.revision, wish.requested_by, wish.reason)
             self._tell(push.servable, wish)
             if not versions:
@@ -153,16 +171,24 @@ class RpcSource:
         self._traffic.set_tee(name, wish.tee)
         self._target.set_aspired_versions(name, [_aspired(name, version, wish) for version in wish.versions])
 
-    def _checked(self, push: Push, present: Wish | None) -> tuple[WantedVersion, ...]:
+    def _checked(self, push: Push, present: Wish | None, loaded: WantedVersion | None) -> tuple[WantedVersion, ...]:
         numbers = [version.version for version in push.versions]
         if len(set(numbers)) < len(numbers):
             raise InvalidInput(f"versions of {push.servable!r} are {numbers}: name each once")
-        return tuple(self._check_version(ServableId(push.servable, v.version), v, present) for v in push.versions)
+        known = {version.version: version for version in (present.versions if present else ())}
+        if loaded is not None:
+            known[loaded.version] = loaded
+        return tuple(
+            self._check_version(ServableId(push.servable, pushed.version), pushed, known.get(pushed.version))
+            for pushed in push.versions
+        )
 
-    def _check_version(self, id: ServableId, pushed: PushedVersion, present: Wish | None) -> WantedVersion:
-        known = present.version(pushed.version) if present else None
+    def _check_version(self, id: ServableId, pushed: PushedVersion, known: WantedVersion | None) -> WantedVersion:
         if known is not None and self._checks.available(id):
-            if (known.path, known.manifest_digest) != (str(Path(pushed.path).resolve()), pushed.manifest_digest):
+            if (str(Path(known.path).resolve()), known.manifest_digest) != (
+                str(Path(pushed.path).resolve()),
+                pushed.manifest_digest,
+            ):
                 raise FailedPrecondition(
                     f"{id} serves now from {known.path} (SHA-256 {known.manifest_digest[:12]}) and cannot be replaced: "
                     "publish under a new version number"
@@ -191,6 +217,24 @@ class RpcSource:
             roots = ", ".join(str(root) for root in self._checks.roots) or "none"
             raise PermissionRefused(f"{path} lies outside the engine's roots ({roots}): publish under one of them")
         return real
+
+
+def _check_revision(push: Push, present: Wish | None) -> None:
+    revision = present.revision if present else 0
+    if push.expected_revision is not None and push.expected_revision != revision:
+        by = f", by {present.requested_by}: {present.reason}" if present else ""
+        raise Conflict(
+            f"{push.servable} is at revision {revision}{by}; this change is for revision {push.expected_revision}: "
+            "look at its status again and decide anew"
+        )
+
+
+def _entry(name: str, wish: Wish, action: str) -> Entry:
+    versions = ", ".join(str(version.version) for version in sorted(wish.versions, key=lambda v: v.version))
+    labels = "".join(f", {label} on {version}" for label, version in sorted(wish.labels.items()))
+    tee = f", tee of {wish.tee.fraction:g} to {wish.tee.version}" if wish.tee else ""
+    text = f"{name} is to have versions {versions or 'none'}{labels}{tee} (revision {wish.revision})"
+    return Entry(Kind.CONTROL, action, text, name, None, wish.requested_by, wish.reason, at_us=wish.at_us)
 
 
 def _check_traffic(push: Push) -> None:

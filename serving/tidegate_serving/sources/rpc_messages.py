@@ -9,7 +9,15 @@ from typing import Any
 
 from tidegate_serving.contract.messages import message
 from tidegate_serving.contract.servable import ServableId, State, StateChange
-from tidegate_serving.sources.status import AdmittedBy, EngineStatus, ServableStatus, Tee, VersionStatus
+from tidegate_serving.sources.status import (
+    AdmittedBy,
+    EngineStatus,
+    OrderStatus,
+    ServableStatus,
+    Tee,
+    VersionStatus,
+    WantedStatus,
+)
 
 SERVICE = "tidegate.v1.RpcSource"
 ERROR_CODE_KEY = "tidegate-error-code"
@@ -68,6 +76,16 @@ def _to_servable(status: ServableStatus) -> Any:
         versions=[_to_version(version) for version in status.versions],
         requested_by=status.requested_by,
         reason=status.reason,
+        wanted=[_to_wanted(wanted) for wanted in status.wanted],
+        wanted_labels=dict(status.wanted_labels),
+        wanted_at_us=status.wanted_at_us,
+        keep_previous=status.keep_previous,
+        previous=status.previous or 0,
+        has_previous=status.previous is not None,
+        kept=list(status.kept),
+        orders=[_to_order(order) for order in status.orders],
+        disabled=status.disabled,
+        source_problem=status.source_problem,
     )
     if status.tee is not None:
         answer.tee.version = status.tee.version
@@ -84,7 +102,36 @@ def _from_servable(answer: Any) -> ServableStatus:
         tee=Tee(answer.tee.version, answer.tee.fraction) if answer.HasField("tee") else None,
         requested_by=answer.requested_by,
         reason=answer.reason,
+        wanted=tuple(WantedStatus(one.version, one.path, one.manifest_digest) for one in answer.wanted),
+        wanted_labels=dict(answer.wanted_labels),
+        wanted_at_us=answer.wanted_at_us,
+        keep_previous=answer.keep_previous,
+        previous=answer.previous if answer.has_previous else None,
+        kept=tuple(answer.kept),
+        orders=tuple(_from_order(order) for order in answer.orders),
+        disabled=answer.disabled,
+        source_problem=answer.source_problem,
     )
+
+
+def _to_wanted(wanted: WantedStatus) -> Any:
+    return message("tidegate.v1.AspiredVersion")(
+        version=wanted.version, path=wanted.path, manifest_digest=wanted.manifest_digest
+    )
+
+
+def _to_order(order: OrderStatus) -> Any:
+    return message("tidegate.v1.Order")(
+        action=order.action,
+        text=order.text,
+        requested_by=order.requested_by,
+        reason=order.reason,
+        at_us=order.at_us,
+    )
+
+
+def _from_order(answer: Any) -> OrderStatus:
+    return OrderStatus(answer.action, answer.text, answer.requested_by, answer.reason, answer.at_us)
 
 
 def _to_version(status: VersionStatus) -> Any:

@@ -1,6 +1,6 @@
-"""The control port: grpcio's threaded server in front of the RPC Source, with typed errors and streams of states.
+"""The control port: grpcio's threaded server in front of the RPC Source and the control desk, with typed errors.
 
-Calls come in from control clients and go out to the RPC Source, the state feed and the engine's status.
+Calls come in from control clients and go out to the RPC Source, the desk, the state feed and the engine's status.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ import grpc
 from tidegate_serving.contract.errors import ResourceExhausted, TidegateError, Unavailable
 from tidegate_serving.contract.messages import message
 from tidegate_serving.contract.servable import StateChange
+from tidegate_serving.sources.control_desk import ControlDesk
+from tidegate_serving.sources.controls import Asked
 from tidegate_serving.sources.rpc import Push, PushedVersion, RpcSource
 from tidegate_serving.sources.rpc_messages import ERROR_CODE_KEY, SERVICE, to_event, to_status
 from tidegate_serving.sources.status import EngineStatus, Tee
@@ -48,8 +50,11 @@ class States(Protocol):
 class RpcServer:
     """Serves `tidegate.v1.RpcSource`. There is no authentication: it belongs on a loopback address."""
 
-    def __init__(self, source: RpcSource, states: States, status: Callable[[str], EngineStatus]) -> None:
+    def __init__(
+        self, source: RpcSource, desk: ControlDesk, states: States, status: Callable[[str], EngineStatus]
+    ) -> None:
         self._source = source
+        self._desk = desk
         self._states = states
         self._status = status
         self._stopping = threading.Event()
@@ -80,11 +85,11 @@ class RpcServer:
             {
                 "SetAspired": _unary(self._set_aspired, "SetAspiredRequest"),
                 "GetStatus": _unary(self._get_status, "GetStatusRequest"),
-                "WatchStates": grpc.unary_stream_rpc_method_handler(
-                    _typed_stream(self._watch_states),
-                    request_deserializer=message("tidegate.v1.WatchStatesRequest").FromString,
-                    response_serializer=_serialize,
-                ),
+                "Steer": _unary(self._desk.steer, "SteerRequest"),
+                "SetLogLevel": _unary(self._desk.set_log_level, "SetLogLevelRequest"),
+                "GetSupport": _unary(self._desk.get_support, "GetSupportRequest"),
+                "ReadJournal": _stream(lambda request, _: self._desk.read_journal(request), "ReadJournalRequest"),
+                "WatchStates": _stream(self._watch_states, "WatchStatesRequest"),
             },
         )
 
@@ -96,8 +101,12 @@ class RpcServer:
             tee=Tee(request.tee.version, request.tee.fraction) if request.tee.version else None,
             requested_by=request.requested_by,
             reason=request.reason,
+            keep_previous=request.keep_previous,
+            expected_revision=request.expected_revision if request.HasField("expected_revision") else None,
         )
-        return message("tidegate.v1.SetAspiredResponse")(revision=self._source.set_aspired(push))
+        with self._desk.refusals("set-aspired", Asked(push.servable, push.requested_by, push.reason)):
+            revision = self._source.set_aspired(push)
+        return message("tidegate.v1.SetAspiredResponse")(revision=revision)
 
     def _get_status(self, request: Any) -> Any:
         return to_status(self._status(request.servable))
@@ -134,16 +143,20 @@ def _unary(call: Callable[[Any], Any], request: str) -> grpc.RpcMethodHandler[An
     )
 
 
-def _typed_stream(
-    call: Callable[[Any, grpc.ServicerContext], Iterator[Any]],
-) -> Callable[[Any, grpc.ServicerContext], Iterator[Any]]:
+def _stream(
+    call: Callable[[Any, grpc.ServicerContext], Iterator[Any]], request: str
+) -> grpc.RpcMethodHandler[Any, Any]:
     def handle(message_in: Any, context: grpc.ServicerContext) -> Iterator[Any]:
         try:
             yield from call(message_in, context)
         except Exception as error:
             _abort(context, error)
 
-    return handle
+    return grpc.unary_stream_rpc_method_handler(
+        handle,
+        request_deserializer=message(f"tidegate.v1.{request}").FromString,
+        response_serializer=_serialize,
+    )
 
 
 def _abort(context: grpc.ServicerContext, error: Exception) -> None:

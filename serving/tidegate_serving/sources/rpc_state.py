@@ -12,13 +12,14 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, TextIO
 
-from tidegate_serving.atomic_file import write_atomically
 from tidegate_serving.contract.errors import FailedPrecondition, Tampered, TidegateError
 from tidegate_serving.contract.formats import check_format
+from tidegate_serving.contract.servable import check_name
 from tidegate_serving.sources.status import Tee
+from tidegate_serving.state_file import in_our_words, keep, make_folder
 
 VERSION = "1"
-FILE_NAME = "aspired.json"
+FOLDER = "aspired"
 LOCK_NAME = "lock"
 
 
@@ -34,7 +35,8 @@ class WantedVersion:
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """All that a client said of one servable, the whole set each time. `labels` map to version numbers."""
+    """All that a client said of one servable, the whole set each time. `labels` map to version numbers; `at_us` is when
+    it was said, Unix microseconds."""
 
     revision: int
     versions: tuple[WantedVersion, ...]
@@ -42,6 +44,8 @@ class Wish:
     tee: Tee | None = None
     requested_by: str = ""
     reason: str = ""
+    keep_previous: bool = False
+    at_us: int = 0
 
     def version(self, number: int) -> WantedVersion | None:
         """One wanted version, or None."""
@@ -49,13 +53,13 @@ class Wish:
 
 
 class WishStore:
-    """Wishes by servable, in a directory or, for None, in memory only."""
+    """Wishes by servable, a file each, in a directory or, for None, in memory only."""
 
     def __init__(self, directory: Path | None) -> None:
-        self._path = None if directory is None else directory / FILE_NAME
+        self._folder = None if directory is None else directory / FOLDER
         self._lock = None if directory is None else _lock(directory)
         try:
-            self._wishes = {} if self._path is None else _read(self._path)
+            self._wishes = {} if self._folder is None else _read_all(self._folder)
         except TidegateError:
             self.close()
             raise
@@ -69,11 +73,11 @@ class WishStore:
         return self._wishes.get(name)
 
     def put(self, name: str, wish: Wish) -> None:
-        """Keeps a wish, on disk before it returns; OSError, and nothing changes, when it cannot be written."""
-        wishes = {**self._wishes, name: wish}
-        if self._path is not None:
-            _write(self._path, wishes)
-        self._wishes = wishes
+        """Keeps a wish, on disk before it returns; where that fails, nothing changes and it raises as
+        `state_file.keep`."""
+        if self._folder is not None:
+            _write(self._folder / f"{check_name(name)}.json", name, wish)
+        self._wishes[name] = wish
 
     def close(self) -> None:
         """Lets another engine use the directory."""
@@ -82,8 +86,11 @@ class WishStore:
 
 
 def _lock(directory: Path) -> TextIO:
-    directory.mkdir(parents=True, exist_ok=True)
-    file = (directory / LOCK_NAME).open("w", encoding="ascii")
+    make_folder(directory, "state_directory")
+    try:
+        file = (directory / LOCK_NAME).open("w", encoding="ascii")
+    except OSError as error:
+        raise in_our_words(error, directory / LOCK_NAME) from error
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
@@ -94,16 +101,20 @@ def _lock(directory: Path) -> TextIO:
     return file
 
 
-def _read(path: Path) -> dict[str, Wish]:
+def _read_all(folder: Path) -> dict[str, Wish]:
+    if not folder.is_dir():
+        return {}
+    return {path.name.removesuffix(".json"): _read(path) for path in sorted(folder.glob("[!.]*.json"))}
+
+
+def _read(path: Path) -> Wish:
     try:
         document = json.loads(path.read_bytes())
-    except FileNotFoundError:
-        return {}
     except ValueError as error:
         raise Tampered(f"{path} is not JSON ({error}): restore it, or remove it and push again") from error
     check_format(document, kind="aspired", version=VERSION, where=str(path))
     try:
-        return {name: _wish(data) for name, data in document["servables"].items()}
+        return _wish(document)
     except (KeyError, TypeError, ValueError) as error:
         raise Tampered(f"{path} cannot be used ({error}): restore it, or remove it and push again") from error
 
@@ -116,12 +127,11 @@ def _wish(data: Mapping[str, Any]) -> Wish:
         tee=None if data["tee"] is None else Tee(**data["tee"]),
         requested_by=data["requested_by"],
         reason=data["reason"],
+        keep_previous=data["keep_previous"],
+        at_us=data["at_us"],
     )
 
 
-def _write(path: Path, wishes: Mapping[str, Wish]) -> None:
-    document = {
-        "format": f"tidegate.aspired/{VERSION}",
-        "servables": {name: asdict(wish) for name, wish in wishes.items()},
-    }
-    write_atomically(path, (json.dumps(document, indent=1, sort_keys=True) + "\n").encode())
+def _write(path: Path, name: str, wish: Wish) -> None:
+    document = {"format": f"tidegate.aspired/{VERSION}", "servable": name, **asdict(wish)}
+    keep(path, (json.dumps(document, indent=1, sort_keys=True) + "\n").encode())

@@ -50,8 +50,33 @@ class VersionStatus:
 
 
 @dataclass(frozen=True, slots=True)
+class WantedStatus:
+    """A version that a source wants: where it lies and its manifest's digest, empty where there is none."""
+
+    version: int
+    path: str = ""
+    manifest_digest: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class OrderStatus:
+    """What somebody decided, in words: `action` is pin, freeze, disable, split or block; `at_us` Unix microseconds."""
+
+    action: str
+    text: str
+    requested_by: str = ""
+    reason: str = ""
+    at_us: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class ServableStatus:
-    """One servable: which source owns it, what that was last told and by whom, and its versions, newest first."""
+    """One servable: which source owns it, what that wants and who said so, and its versions, newest first.
+
+    `wanted` and `wanted_labels` are what the source wants, `wanted_at_us` since when (Unix microseconds, 0 where
+    unknown). `previous` is what a rollback goes back to, `kept` are versions that are loaded only for that, `orders`
+    what people decided, `disabled` why no request is answered, `source_problem` what stands in the source's way.
+    """
 
     servable: str
     source: str = ""
@@ -60,6 +85,15 @@ class ServableStatus:
     tee: Tee | None = None
     requested_by: str = ""
     reason: str = ""
+    wanted: tuple[WantedStatus, ...] = ()
+    wanted_labels: Mapping[str, int] = field(default_factory=dict)
+    wanted_at_us: int = 0
+    keep_previous: bool = False
+    previous: int | None = None
+    kept: tuple[int, ...] = ()
+    orders: tuple[OrderStatus, ...] = ()
+    disabled: str = ""
+    source_problem: str = ""
 
     def version(self, number: int) -> VersionStatus | None:
         """The status of one version, or None where the engine does not know it."""

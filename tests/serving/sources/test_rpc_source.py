@@ -17,18 +17,20 @@ from tidegate_serving.contract.errors import (
     NotAdmitted,
     NotFound,
     PermissionRefused,
+    ResourceExhausted,
     Tampered,
     TidegateError,
     Unsupported,
 )
 from tidegate_serving.contract.repository import verdict_path
 from tidegate_serving.contract.servable import ServableId
+from tidegate_serving.journal import Journal
 from tidegate_serving.platforms.platform import PlatformOptions
 from tidegate_serving.platforms.registry import installed_platforms
 from tidegate_serving.sources.admission import AdmittedDigests, VerdictAdmission
 from tidegate_serving.sources.owners import Owners
 from tidegate_serving.sources.rpc import NAME, Push, PushedVersion, RpcSource, VersionChecks
-from tidegate_serving.sources.rpc_state import FILE_NAME, WishStore
+from tidegate_serving.sources.rpc_state import FOLDER, WishStore
 from tidegate_serving.sources.status import Tee
 
 
@@ -41,6 +43,7 @@ class Bench:
         self.traffic = FakeTraffic()
         self.owners = Owners()
         self.available: set[ServableId] = set()
+        self.journal = Journal(None)
         self.source = self.make()
 
     def make(self) -> RpcSource:
@@ -50,7 +53,7 @@ class Bench:
             check_platform=installed_platforms(PlatformOptions()).check,
             available=self.available.__contains__,
         )
-        return RpcSource(self.target, self.traffic, checks, WishStore(self.folder / "state"), self.owners)
+        return RpcSource(self.target, self.traffic, checks, WishStore(self.folder / "state"), self.owners, self.journal)
 
     def restart(self) -> None:
         self.source.stop()
@@ -246,13 +249,13 @@ def test_a_stopped_source_takes_nothing(bench: Bench) -> None:
     bench.nothing_changed_by(FailedPrecondition, "stopping", one)
 
 
-@pytest.mark.parametrize("text", ["{", json.dumps({"format": "tidegate.aspired/1", "servables": {"m": {}}})])
+@pytest.mark.parametrize("text", ["{", json.dumps({"format": "tidegate.aspired/1", "servable": "m"})])
 def test_state_that_cannot_be_read_is_named_and_kept(bench: Bench, text: str) -> None:
     bench.push(bench.published(1))
     bench.source.stop()
-    path = bench.folder / "state" / FILE_NAME
+    path = bench.folder / "state" / FOLDER / "m.json"
     path.write_text(text)
-    with pytest.raises(Tampered, match=FILE_NAME):
+    with pytest.raises(Tampered, match=r"aspired/m\.json"):
         bench.make()
     assert path.read_text() == text
 
@@ -266,7 +269,7 @@ def test_a_push_that_cannot_be_kept_is_not_told(bench: Bench, monkeypatch: pytes
 
     with monkeypatch.context() as patch:
         patch.setattr(Path, "replace", fails)
-        with pytest.raises(OSError, match="No space left"):
+        with pytest.raises(ResourceExhausted, match=r"aspired/m\.json cannot be kept, the disk is full: free space"):
             bench.push(one, two)
     assert bench.target.calls == [("m", [1])]
     for _ in range(2):

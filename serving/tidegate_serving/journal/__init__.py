@@ -1,0 +1,6 @@
+"""What happened in an engine, kept across restarts: every control action with who and why, and every state change."""
+
+from tidegate_serving.journal.entry import Entry, Kind
+from tidegate_serving.journal.journal import Journal
+
+__all__ = ["Entry", "Journal", "Kind"]

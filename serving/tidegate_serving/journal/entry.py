@@ -1,0 +1,113 @@
+"""One thing that happened: when, to which servable, who asked for it and why, and what it was in words.
+
+Rooms that change something make entries; the journal keeps them as JSON lines; people read their words.
+"""
+
+from __future__ import annotations
+
+import enum
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from tidegate_serving.contract.formats import check_format
+from tidegate_serving.contract.servable import State, StateChange
+
+FORMAT_KIND = "journal"
+VERSION = "1"
+
+
+class Kind(enum.Enum):
+    """What sort of thing happened."""
+
+    CONTROL = "control"  # somebody asked for it, and it was done
+    REFUSED = "refused"  # somebody asked for it, and it was not done
+    STATE = "state"  # a version entered a public state
+    SOURCE = "source"  # a source proposed something, or could not be heard
+    ENGINE = "engine"  # the engine started, stopped, or could not keep something
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """`text` says it in words; `action` is its stable name (`rollback`, `AVAILABLE`, ...); `at_us` is Unix time in
+    microseconds; `version` is None where it concerns the whole servable."""
+
+    kind: Kind
+    action: str
+    text: str
+    servable: str = ""
+    version: int | None = None
+    requested_by: str = ""
+    reason: str = ""
+    error_code: str = ""
+    at_us: int = field(default_factory=lambda: time.time_ns() // 1000)
+
+    def words(self) -> str:
+        """One line for people, without the time."""
+        who = f" by {self.requested_by}" if self.requested_by else ""
+        why = f" ({self.reason})" if self.reason else ""
+        return f"{self.text}{who}{why}"
+
+
+def of_change(change: StateChange) -> Entry:
+    """A state change as an entry."""
+    if change.state is State.END and change.error_code:
+        text = f"{change.id} has ended with {change.error_code}: {change.error_message}"
+    else:
+        text = f"{change.id} {_SAID[change.state]}"
+    return Entry(
+        Kind.STATE,
+        change.state.name,
+        text,
+        servable=change.id.name,
+        version=change.id.version,
+        error_code=change.error_code,
+        at_us=change.at_us,
+    )
+
+
+_SAID = {
+    State.START: "is wanted",
+    State.LOADING: "is loading",
+    State.AVAILABLE: "is available",
+    State.UNLOADING: "is unloading",
+    State.END: "has unloaded",
+}
+
+
+def to_line(entry: Entry) -> bytes:
+    """One line of JSON, with its format and a time that people can read."""
+    document = {
+        "format": f"tidegate.{FORMAT_KIND}/{VERSION}",
+        "at": datetime.fromtimestamp(entry.at_us / 1e6, UTC).isoformat(timespec="microseconds"),
+        "at_us": entry.at_us,
+        "kind": entry.kind.value,
+        "action": entry.action,
+        "servable": entry.servable,
+        "version": entry.version,
+        "requested_by": entry.requested_by,
+        "reason": entry.reason,
+        "error_code": entry.error_code,
+        "text": entry.text,
+    }
+    return (json.dumps(document, ensure_ascii=False) + "\n").encode()
+
+
+def from_line(line: bytes, where: str) -> Entry:
+    """The entry of a line. ValueError or KeyError for a torn one, Unsupported for one of an unknown major version."""
+    document: Mapping[str, Any] = json.loads(line)
+    check_format(document, kind=FORMAT_KIND, version=VERSION, where=where)
+    return Entry(
+        Kind(document["kind"]),
+        document["action"],
+        document["text"],
+        document["servable"],
+        document["version"],
+        document["requested_by"],
+        document["reason"],
+        document["error_code"],
+        document["at_us"],
+    )

@@ -1,0 +1,37 @@
+"""What steering turns at the data plane: the kill switch, the split, and where ordinary clients are now.
+
+Steering speaks of orders; the door speaks of traffic; this stands between them.
+"""
+
+from __future__ import annotations
+
+from tidegate_serving.contract.servable import State
+from tidegate_serving.lifecycle.monitor import StateMonitor
+from tidegate_serving.requests.plane import Door
+from tidegate_serving.requests.traffic import Split
+from tidegate_serving.sources.course import STABLE
+from tidegate_serving.sources.orders import SplitRule
+
+
+class DoorValves:
+    """Steering's `Valves` on the door; the monitor knows which versions are there."""
+
+    def __init__(self, door: Door, monitor: StateMonitor) -> None:
+        self._door = door
+        self._monitor = monitor
+
+    def set_enabled(self, name: str, enabled: bool, reason: str) -> None:
+        """The kill switch."""
+        self._door.set_enabled(name, enabled, reason)
+
+    def set_split(self, name: str, split: SplitRule | None) -> None:
+        """How ordinary traffic is divided, or not."""
+        self._door.set_split(name, None if split is None else Split(split.shares, split.key))
+
+    def serving(self, name: str) -> int | None:
+        """Label `stable`, else the newest version that is there."""
+        stable = self._door.labels(name).get(STABLE)
+        if stable is not None:
+            return stable
+        available = (change for change in self._monitor.states(name) if change.state is State.AVAILABLE)
+        return next((change.id.version for change in available), None)

@@ -1,0 +1,121 @@
+"""What becomes of a servable, given what its sources propose and what people decided: one pure function.
+
+Steering asks it at each change and tells the manager and the data plane what comes out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tidegate_serving.contract.servable import ServableId
+from tidegate_serving.sources.orders import KnownVersion, Orders, SplitRule
+from tidegate_serving.sources.status import Tee
+from tidegate_serving.sources.target import AspiredVersion, VersionPath
+
+STABLE = "stable"
+PathVersion = AspiredVersion[VersionPath]
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """What a servable's source wants: versions, labels, tee."""
+
+    versions: tuple[PathVersion, ...] = ()
+    labels: Mapping[str, int] = field(default_factory=dict)
+    tee: Tee | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Course:
+    """What is made so. `disabled`: why no request is answered, empty where they are. `kept`: versions that are there
+    only so that a rollback takes effect at once."""
+
+    versions: tuple[PathVersion, ...] = ()
+    labels: Mapping[str, int] = field(default_factory=dict)
+    tee: Tee | None = None
+    split: SplitRule | None = None
+    disabled: str = ""
+    kept: frozenset[int] = frozenset()
+
+    @property
+    def numbers(self) -> frozenset[int]:
+        """The version numbers."""
+        return frozenset(version.id.version for version in self.versions)
+
+
+def steer(name: str, proposal: Proposal, orders: Orders, serving: KnownVersion | None, keep_previous: bool) -> Course:
+    """Frozen sets stand for proposals; blocked versions leave; a pinned one joins and takes label `stable`; with
+    `keep_previous` the one that serves and the one before it stay. `serving` is what ordinary clients get now."""
+    versions = {version.id.version: version for version in _base(name, proposal, orders)}
+    labels = dict(orders.frozen.labels if orders.frozen else proposal.labels)
+    gone = {number for number, version in versions.items() if orders.blocks_version(version)}
+    for number in gone:
+        del versions[number]
+    labels = {label: number for label, number in labels.items() if number not in gone}
+    if gone:
+        _stand_in(name, versions, labels, orders)
+    pinned = orders.pinned.version if orders.pinned is not None else None
+    if pinned is not None and not orders.blocks(pinned):
+        versions.setdefault(pinned.version, aspired(name, pinned))
+        labels[STABLE] = pinned.version
+    kept = _kept(versions, labels, orders, serving) if keep_previous else []
+    for known in kept:
+        versions[known.version] = aspired(name, known)
+    tee = proposal.tee if proposal.tee is not None and proposal.tee.version in versions else None
+    return Course(
+        versions=tuple(versions.values()),
+        labels=labels,
+        tee=tee,
+        split=orders.split,
+        disabled=_disabled(name, orders, serving, bool(versions)),
+        kept=frozenset(known.version for known in kept),
+    )
+
+
+def aspired(name: str, known: KnownVersion) -> PathVersion:
+    """A known version as sources want one."""
+    return AspiredVersion(ServableId(name, known.version), known.path)
+
+
+def _base(name: str, proposal: Proposal, orders: Orders) -> tuple[PathVersion, ...]:
+    if orders.frozen is None:
+        return proposal.versions
+    return tuple(aspired(name, known) for known in orders.frozen.versions)
+
+
+def _stand_in(name: str, versions: dict[int, PathVersion], labels: dict[str, int], orders: Orders) -> None:
+    """A blocked version has left: the one that served before takes its place, else the newest of those left."""
+    previous = orders.previous
+    if previous is not None and not any(version.error is None for version in versions.values()):
+        versions[previous.version] = aspired(name, previous)
+    usable = [number for number, version in versions.items() if version.error is None]
+    if usable and STABLE not in labels:
+        in_line = previous is not None and previous.version in usable
+        labels[STABLE] = previous.version if in_line and previous is not None else max(usable)
+
+
+def _kept(
+    versions: Mapping[int, PathVersion], labels: Mapping[str, int], orders: Orders, serving: KnownVersion | None
+) -> list[KnownVersion]:
+    """Never one that ordinary clients would land on because it is newer than all that is wanted."""
+    if not versions:
+        return []
+    newest = max(versions)
+    found: dict[int, KnownVersion] = {}
+    for known in (serving, orders.previous):
+        if known is None or known.version in versions or orders.blocks(known):
+            continue
+        if STABLE in labels or known.version < newest:
+            found[known.version] = known
+    return list(found.values())
+
+
+def _disabled(name: str, orders: Orders, serving: KnownVersion | None, any_left: bool) -> str:
+    if orders.disabled is not None:
+        note = orders.disabled
+        return f"servable '{name}' was switched off by {note.requested_by}: {note.reason or 'no reason given'}"
+    if serving is not None and orders.blocks(serving):
+        rest = "another is being loaded" if any_left else "there is no other: publish one, or unblock it"
+        return f"{name}:{serving.version} was blocked: {orders.why_blocked(serving)}; {rest}"
+    return ""

@@ -1,0 +1,229 @@
+"""Between the sources and the engine: what sources propose goes through what people decided, and comes out as told.
+
+Every source has it for a target and for its labels and tee; the router and the data plane's door are behind it. It also
+remembers what ordinary clients got before, so that one call takes them back.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+from tidegate_serving.contract.errors import TidegateError
+from tidegate_serving.contract.servable import State, StateChange
+from tidegate_serving.sources.course import STABLE, Course, PathVersion, Proposal, steer
+from tidegate_serving.sources.order_store import OrderStore
+from tidegate_serving.sources.orders import KnownVersion, Orders, SplitRule, with_served
+from tidegate_serving.sources.rpc import Traffic
+from tidegate_serving.sources.status import Tee
+from tidegate_serving.sources.target import Target, VersionPath
+
+_log = logging.getLogger(__name__)
+_TURNS = (State.AVAILABLE, State.UNLOADING, State.END)
+
+
+class Valves(Protocol):
+    """What the data plane can do for a servable besides labels and tee."""
+
+    def set_enabled(self, name: str, enabled: bool, reason: str) -> None:
+        """The kill switch."""
+
+    def set_split(self, name: str, split: SplitRule | None) -> None:
+        """How ordinary traffic is divided, or not."""
+
+    def serving(self, name: str) -> int | None:
+        """The version that ordinary clients get now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What steering works on: `submit` runs a task soon on another thread; `keep_previous` says of a servable whether
+    the version that served before stays loaded; `labels` are those that the config gives by servable."""
+
+    traffic: Traffic
+    valves: Valves
+    submit: Callable[[Callable[[], None]], None]
+    keep_previous: Callable[[str], bool] = lambda name: False
+    labels: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+
+
+class Steering:
+    """A `Target` of paths and the `Traffic` of sources."""
+
+    def __init__(self, target: Target[VersionPath], store: OrderStore, around: Surroundings) -> None:
+        self._target = target
+        self._store = store
+        self._around = around
+        self._lock = threading.RLock()
+        self._proposals = {name: Proposal(labels=labels) for name, labels in around.labels.items() if labels}
+        self._told: dict[str, Course] = {}
+        self._serving: dict[str, int] = {}
+        self._paths: dict[str, dict[int, VersionPath]] = {}
+        self._heard: set[str] = set()
+        self._listening = threading.Lock()
+
+    def start(self) -> None:
+        """Decisions of earlier runs count before any source speaks."""
+        with self._lock:
+            for name in self._store.names():
+                self._apply(name)
+
+    # What sources say
+
+    def set_aspired_versions(self, name: str, versions: Sequence[PathVersion]) -> None:
+        """The wanted set of one servable, as its source proposes it."""
+        with self._lock:
+            self._proposals[name] = replace(self.proposal(name), versions=tuple(versions))
+            self._apply(name)
+
+    def set_labels(self, name: str, labels: Mapping[str, int]) -> None:
+        """The label set that the source or the config proposes."""
+        with self._lock:
+            self._proposals[name] = replace(self.proposal(name), labels=dict(labels))
+            self._apply(name, versions=False)
+
+    def set_tee(self, name: str, tee: Tee | None) -> None:
+        """The tee that the source proposes."""
+        with self._lock:
+            self._proposals[name] = replace(self.proposal(name), tee=tee)
+            self._apply(name, versions=False)
+
+    def heard(self, change: StateChange) -> None:
+        """A version came or went; looked at soon, on another thread."""
+        if change.state in _TURNS:
+            with self._listening:
+                idle = not self._heard
+                self._heard.add(change.id.name)
+            if idle:
+                self._around.submit(self._catch_up)
+
+    # What people decide
+
+    def orders(self, name: str) -> Orders:
+        """What was decided about a servable."""
+        return self._store.get(name)
+
+    def decide(self, name: str, change: Callable[[Orders], Orders], *, even_if_lost: bool = False) -> bool:
+        """Keeps new orders and follows them; False where they are what they were. Raises where they cannot be kept,
+        and nothing changes; with `even_if_lost` they count until the engine stops, and then it raises."""
+        with self._lock:
+            before = self._store.get(name)
+            after = change(before)
+            if after == before:
+                return False
+            lost: TidegateError | None = None
+            try:
+                self._store.put(name, after)
+            except TidegateError as error:
+                if not even_if_lost:
+                    raise
+                self._store.put_in_memory(name, after)
+                lost = error
+            self._apply(name)
+        if lost is not None:
+            raise type(lost)(f"{name}: this counts now, and is forgotten when the engine stops: {lost}") from lost
+        return True
+
+    # For everybody
+
+    def proposal(self, name: str) -> Proposal:
+        """What the source of a servable wants."""
+        return self._proposals.get(name, Proposal())
+
+    def course(self, name: str) -> Course:
+        """What was told last."""
+        return self._told.get(name, Course())
+
+    def serving(self, name: str) -> KnownVersion | None:
+        """The version that ordinary clients get now, where it is known how to load it again."""
+        return self.known(name, self._around.valves.serving(name))
+
+    def known(self, name: str, version: int | None) -> KnownVersion | None:
+        """A version that was wanted once, or None."""
+        path = self._paths.get(name, {}).get(version) if version is not None else None
+        return None if path is None or version is None else KnownVersion(version, path)
+
+    def names(self) -> frozenset[str]:
+        """Servables that something was proposed of or decided about."""
+        with self._lock:
+            return frozenset(self._proposals) | frozenset(self._store.names())
+
+    def refresh(self, name: str) -> None:
+        """Something that counts has changed outside, such as the config."""
+        with self._lock:
+            self._apply(name)
+
+    def _apply(self, name: str, versions: bool = True) -> None:
+        """Labels first: one that can move moves before its old version is given up, one that cannot holds it."""
+        self._learn(name)
+        course, told = self._steered(name), self._told.get(name, Course())
+        if course.disabled != told.disabled:
+            self._around.valves.set_enabled(name, not course.disabled, course.disabled)
+        if course.labels != told.labels:
+            self._tell_labels(name, course.labels)
+        if course.tee != told.tee:
+            self._around.traffic.set_tee(name, course.tee)
+        if course.split != told.split:
+            self._around.valves.set_split(name, course.split)
+        self._look(name)
+        course = self._steered(name)
+        if versions and course.versions != told.versions:
+            self._target.set_aspired_versions(name, course.versions)
+        self._told[name] = course if versions else replace(course, versions=told.versions)
+
+    def _tell_labels(self, name: str, labels: Mapping[str, int]) -> None:
+        """Where label `stable` appears, it first stands where ordinary clients are, so that they stay there until the
+        version that it is for has come."""
+        serving = self._around.valves.serving(name)
+        if STABLE in labels and serving is not None and STABLE not in self._told.get(name, Course()).labels:
+            self._around.traffic.set_labels(name, {**labels, STABLE: serving})
+        self._around.traffic.set_labels(name, labels)
+
+    def _steered(self, name: str) -> Course:
+        serving = self.known(name, self._serving.get(name))
+        keep = self._around.keep_previous(name)
+        return steer(name, self.proposal(name), self._store.get(name), serving, keep)
+
+    def _learn(self, name: str) -> None:
+        """Where versions lie: those proposed, those decided about, and the one that serves."""
+        before = self._paths.get(name, {})
+        serving = self._serving.get(name)
+        orders = self._store.get(name)
+        paths = {number: path for number, path in before.items() if number in (serving, *self.course(name).numbers)}
+        held = orders.frozen.versions if orders.frozen else ()
+        pinned = (orders.pinned.version,) if orders.pinned else ()
+        paths.update({known.version: known.path for known in (*orders.served, *held, *pinned)})
+        paths.update({v.id.version: v.payload for v in self.proposal(name).versions if v.payload is not None})
+        self._paths[name] = paths
+
+    def _look(self, name: str) -> bool:
+        """Whether ordinary clients get another version than at the last look; what they got before is remembered."""
+        now, before = self._around.valves.serving(name), self._serving.get(name)
+        if now is None or now == before:
+            return False
+        self._serving[name] = now
+        left = self.known(name, before)
+        orders = self._store.get(name)
+        if left is not None:
+            self._remember(name, with_served(orders, left, now))
+        elif any(known.version == now for known in orders.served):
+            self._remember(name, with_served(orders, orders.served[-1], now))
+        return True
+
+    def _remember(self, name: str, orders: Orders) -> None:
+        try:
+            self._store.put(name, orders)
+        except TidegateError as error:
+            self._store.put_in_memory(name, orders)
+            _log.error("what served before is forgotten at the engine's end: %s", error)
+
+    def _catch_up(self) -> None:
+        with self._listening:
+            names, self._heard = self._heard, set()
+        for name in sorted(names):
+            with self._lock:
+                if self._look(name):
+                    self._apply(name)
