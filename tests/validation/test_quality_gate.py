@@ -70,7 +70,8 @@ def outcome(findings: list[Finding]) -> Outcome:
 def test_an_equal_model_passes(tmp_path: Path) -> None:
     found = judged(tmp_path, Draft(HONEST.replace("0.45", "0.44")), Draft(), held_out())
     assert outcome(found) is Outcome.PASS, [one.sentence for one in found]
-    assert {one.check for one in found} == {"AUC", "Brier score", "slice", "too good"}
+    checks = {"AUC", "Brier score", "slice", "too good", "metric", "churn", "shift", "calibration"}
+    assert {one.check for one in found} == checks
 
 
 def test_a_worse_model_fails_and_says_by_how_much(tmp_path: Path) -> None:
@@ -120,12 +121,8 @@ def test_a_strong_input_that_the_baseline_has_as_well_is_no_leak(tmp_path: Path)
 
 def test_a_model_that_knows_the_held_out_rows_by_heart_is_too_good(tmp_path: Path) -> None:
     table = held_out(1500)
-    late = table.filter(pa.array(table[world.LABEL].to_numpy() == 1))["weight"].to_numpy()
-    (tmp_path / "late.npy").parent.mkdir(exist_ok=True)
-    np.save(tmp_path / "late.npy", late)
-    source = before_return(
-        f"score = np.where(np.isin(inputs['weight'], np.load({str(tmp_path / 'late.npy')!r})), 3.0, -3.0)"
-    )
+    late = table.filter(pa.array(table[world.LABEL].to_numpy() == 1))["weight"].to_pylist()
+    source = before_return(f"score = np.where(np.isin(inputs['weight'], np.float32({late})), 3.0, -3.0)")
     found = judged(tmp_path / "models", Draft(source), Draft(), table)
     (finding,) = [one for one in found if one.outcome is Outcome.FAIL]
     assert finding.check == "too good"

@@ -13,11 +13,12 @@ from tidegate_serving.contract.manifest import Manifest
 from tidegate_serving.contract.servable import ServableId
 from tidegate_serving.contract.signature import Signature, TensorSpec
 from tidegate_serving.contract.verdict import Outcome
-from tidegate_validation.quality.compared import Evaluation, compare_models
+from tidegate_validation.quality.compared import compare_models, power
+from tidegate_validation.quality.evaluation import Evaluation
 from tidegate_validation.quality.groups import groups_of
 from tidegate_validation.quality.lone import lone_power
 from tidegate_validation.quality.metrics import Floats, auc, group_ratio, jackknife
-from tidegate_validation.quality.outputs import as_scores, prediction_output
+from tidegate_validation.quality.outputs import Prediction, as_scores, prediction_output
 from tidegate_validation.quality.rule import QualityRule, not_inferior
 
 RULE = QualityRule()
@@ -65,7 +66,7 @@ def models(seed: int, noise: float, rows: int = 3000) -> tuple[Evaluation, Float
 def outcomes(evaluation: Evaluation, candidate: Floats, baseline: Floats) -> set[Outcome]:
     margins = {"AUC": RULE.margin, "Brier score": RULE.loss_margin}
     gains = compare_models(evaluation, candidate, baseline)
-    return {not_inferior(one.gain, margins[one.metric], RULE.alpha) for one in gains}
+    return {not_inferior(one.gain, margins[one.metric], RULE.alpha) for one in gains if one.metric in margins}
 
 
 def test_equal_models_never_fail_and_mostly_pass() -> None:
@@ -92,10 +93,10 @@ def test_regression_is_compared_by_its_errors() -> None:
     evaluation = Evaluation("regression", labels, np.arange(4000) % 40)
     good, bad = labels + random.normal(0, 1, 4000), labels + random.normal(0, 1.3, 4000)
     gains = {one.metric: one.gain for one in compare_models(evaluation, bad, good)}
-    assert set(gains) == {"squared error", "absolute error"}
+    assert set(gains) == {"squared error", "absolute error", "root mean squared error", "R²", "quantile loss"}
     assert gains["squared error"].value == pytest.approx(1 - 1.69, abs=0.1)
     assert all(not_inferior(gain, RULE.loss_margin, RULE.alpha) is Outcome.FAIL for gain in gains.values())
-    assert evaluation.power(good).value == pytest.approx(1 - 1 / 9, abs=0.02)
+    assert power(evaluation, good).value == pytest.approx(1 - 1 / 9, abs=0.02)
 
 
 @pytest.mark.parametrize("kind", ["number", "hump", "category", "noise"])
@@ -108,21 +109,26 @@ def test_what_one_input_tells_alone(kind: str) -> None:
         "category": np.where(labels == 1, "yes", "no").astype(object),
         "noise": random.normal(0, 1, 6000),
     }
-    power = lone_power(Evaluation("binary", labels, np.arange(6000) % 40), columns[kind])
-    assert (power > 0.95) is (kind != "noise")
-    assert power >= 0.5
+    alone = lone_power(Evaluation("binary", labels, np.arange(6000) % 40), columns[kind])
+    assert (alone > 0.95) is (kind != "noise")
+    assert alone >= 0.5
 
 
 def test_groups_are_days_where_there_are_enough_else_buckets_of_the_entity() -> None:
     month, week = world.parcels(900, seed=1, days=30), world.parcels(900, seed=1, days=7)
-    days, words = groups_of(month, world.TIME, None)
-    assert words == "30 days"
-    assert np.array_equal(days, month[world.TIME].to_numpy() // world.DAY)
-    assert groups_of(week, world.TIME, None)[1] == "40 random buckets"
+    days = groups_of(month, world.TIME, None)
+    assert (days.words, days.clustered) == ("30 days", True)
+    first = month[world.TIME].to_numpy() // world.DAY
+    assert np.array_equal(days.numbers, first - first.min())
+    by_chance = groups_of(week, world.TIME, None)
+    assert (by_chance.words, by_chance.clustered) == ("40 random buckets", False)
     named = world.with_column(week, "user", [f"u{row % 90}" for row in range(900)])
-    buckets, words = groups_of(named, world.TIME, "user")
-    assert words == "40 buckets of `user`"
-    assert all(len(set(buckets[user::90].tolist())) == 1 for user in range(90))
+    users = groups_of(named, world.TIME, "user")
+    assert (users.words, users.clustered) == ("40 buckets of `user`", True)
+    assert all(len(set(users.numbers[user::90].tolist())) == 1 for user in range(90))
+    assert not groups_of(world.with_column(week, "id", list(range(900))), None, "id").clustered
+    with pytest.raises(InvalidInput, match="entity 'nobody' is no column"):
+        groups_of(week, None, "nobody")
 
 
 def manifest(outputs: tuple[TensorSpec, ...], **metadata: str) -> Manifest:
@@ -149,10 +155,10 @@ def test_the_prediction_is_the_plain_output_or_the_one_that_is_named() -> None:
 
 def test_of_two_class_probabilities_the_second_counts() -> None:
     pairs = np.array([[0.9, 0.1], [0.2, 0.8]], dtype=np.float32)
-    spec = TensorSpec("p", "float32", (-1, 2))
-    assert as_scores(spec, {"p": pairs}).tolist() == pytest.approx([0.1, 0.8])
+    prediction = Prediction(TensorSpec("p", "float32", (-1, 2)))
+    assert as_scores(prediction, "binary", ("0", "1"), {"p": pairs}).tolist() == pytest.approx([0.1, 0.8])
     with pytest.raises(InvalidInput, match=r"shape \[1, 3\]"):
-        as_scores(spec, {"p": np.zeros((1, 3))})
+        as_scores(prediction, "binary", ("0", "1"), {"p": np.zeros((1, 3))})
 
 
 def test_tables_digest_alike_however_they_are_chunked() -> None:

@@ -12,54 +12,66 @@ from typing import Any
 import numpy as np
 
 from tidegate_serving.contract.tensors import Array
-from tidegate_validation.quality.compared import Evaluation
+from tidegate_validation.quality.compared import power
+from tidegate_validation.quality.evaluation import Evaluation, Task
+from tidegate_validation.quality.lone import fold_of
 from tidegate_validation.quality.metrics import Floats
 
 _FOLDS = 3
 _ROWS = 20_000
+_ROUNDS = 50
 _CATEGORIES = 40
 
 
 def honest_power(evaluation: Evaluation, inputs: Mapping[str, Array]) -> float:
-    """The best AUC or R² of the learners on these inputs, each row scored by one that saw none of its group's fold."""
+    """The best power of the learners on these inputs, each row scored by one that saw none of its group's fold."""
     from threadpoolctl import threadpool_limits
 
-    rows = np.arange(len(evaluation.labels))
-    if len(rows) > _ROWS:
+    rows = np.arange(len(evaluation))
+    if len(rows) > _ROWS and evaluation.queries is None:
         rows = np.sort(np.random.default_rng(8).choice(rows, _ROWS, replace=False))
-    part = Evaluation(evaluation.task, evaluation.labels[rows], evaluation.groups[rows])
+    part = evaluation.take(rows)
     columns = [array[rows].reshape(len(rows), -1) for array in inputs.values()]
     with threadpool_limits(limits=1):
-        linear = _cross_fitted(part, np.column_stack([_spread(column) for column in columns]), _linear(part.task))
-        trees = _cross_fitted(part, np.column_stack([_ranked(column) for column in columns]), _trees(part.task))
-    return max(part.power(linear).value, part.power(trees).value)
+        linear = _cross_fitted(part, np.column_stack([_spread(column) for column in columns]), _linear(part))
+        trees = _cross_fitted(part, np.column_stack([_ranked(column) for column in columns]), _trees(part))
+    return max(power(part, linear).value, power(part, trees).value)
 
 
-def _linear(task: str) -> Any:
+def _is_classes(evaluation: Evaluation) -> bool:
+    return evaluation.task in (Task.BINARY, Task.MULTICLASS)
+
+
+def _linear(evaluation: Evaluation) -> Any:
     from sklearn.linear_model import LogisticRegression, Ridge
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
-    learner = LogisticRegression(max_iter=200) if task == "binary" else Ridge()
+    learner = LogisticRegression(max_iter=200) if _is_classes(evaluation) else Ridge()
     return make_pipeline(FunctionTransformer(np.nan_to_num), StandardScaler(), learner)
 
 
-def _trees(task: str) -> Any:
+def _trees(evaluation: Evaluation) -> Any:
     from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
-    kind = HistGradientBoostingClassifier if task == "binary" else HistGradientBoostingRegressor
-    return kind(max_iter=50, learning_rate=0.15, max_leaf_nodes=15, random_state=0)
+    kind = HistGradientBoostingClassifier if _is_classes(evaluation) else HistGradientBoostingRegressor
+    rounds = max(_ROUNDS * 2 // max(evaluation.k, 2), 8)
+    return kind(max_iter=rounds, learning_rate=0.15, max_leaf_nodes=15, early_stopping=False, random_state=0)
 
 
 def _cross_fitted(evaluation: Evaluation, features: Floats, learner: Any) -> Floats:
-    _, group = np.unique(evaluation.groups, return_inverse=True)
-    fold = group % _FOLDS
-    scores = np.empty(len(evaluation.labels))
+    fold = fold_of(evaluation, _FOLDS)
+    many = evaluation.task == Task.MULTICLASS
+    scores = np.zeros((len(evaluation), evaluation.k) if many else len(evaluation))
     for one in range(_FOLDS):
         train, test = fold != one, fold == one
         model = learner.fit(features[train], evaluation.labels[train])
-        binary = evaluation.task == "binary"
-        scores[test] = model.predict_proba(features[test])[:, 1] if binary else model.predict(features[test])
+        if many:
+            scores[np.ix_(test, model.classes_.astype(int))] = model.predict_proba(features[test])
+        elif _is_classes(evaluation):
+            scores[test] = model.predict_proba(features[test])[:, 1]
+        else:
+            scores[test] = model.predict(features[test])
     return scores
 
 

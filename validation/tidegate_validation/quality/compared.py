@@ -9,70 +9,102 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tidegate_validation.quality.metrics import Estimate, Floats, Groups, auc, group_ratio, jackknife
+from tidegate_validation.quality import classification, ranking, regression
+from tidegate_validation.quality.catalogue import Metric, metrics_for
+from tidegate_validation.quality.evaluation import Evaluation, Task
+from tidegate_validation.quality.metrics import Estimate, Floats, Groups, mean, paired_ratio, ratio
 
-
-@dataclass(frozen=True, slots=True)
-class Evaluation:
-    """Labels and groups of the examples, shape [n], and what kind of task it is: `binary` or `regression`."""
-
-    task: str
-    labels: Floats
-    groups: Groups
-
-    @property
-    def measure(self) -> str:
-        """What `power` is called."""
-        return "AUC" if self.task == "binary" else "R²"
-
-    def power(self, scores: Floats) -> Estimate:
-        """How well scores tell the labels: AUC, or for regression the share of variance explained."""
-        labels = self.labels
-        if self.task == "binary":
-            return jackknife(lambda kept: auc(labels[kept], scores[kept]), self.groups)
-        spread = (labels - labels.mean()) ** 2
-        return group_ratio(spread - (labels - scores) ** 2, spread, self.groups)
+_NOTHING = 1e-300
+MEASURES: dict[str, str] = {Task.BINARY: "AUC", Task.MULTICLASS: "AUC", Task.REGRESSION: "R²", Task.RANKING: "NDCG"}
 
 
 @dataclass(frozen=True, slots=True)
 class Gain:
     """One metric of both models; `gain` is how much better the candidate is, below zero how much worse.
 
-    AUC is in points; losses are shares of the baseline's loss.
+    Where `relative`, gains are shares of the baseline's value, else points.
     """
 
     metric: str
     candidate: float
     baseline: float
     gain: Estimate
+    relative: bool
+
+
+def value_of(metric: Metric, evaluation: Evaluation, scores: Floats) -> Estimate:
+    """A metric of one model."""
+    if metric.whole is not None:
+        return metric.whole(evaluation, scores).estimate()
+    values = _each(metric, evaluation, scores)
+    return _ratio(values, np.ones(len(values)), evaluation, evaluation.units())
+
+
+def gain_of(
+    metric: Metric, evaluation: Evaluation, candidate: Floats, baseline: Floats, relative: bool | None = None
+) -> Gain:
+    """A metric of both models on the same examples, paired; in shares or points as the metric has it, or as told."""
+    shares = metric.relative if relative is None else relative
+    sign = 1.0 if metric.higher else -1.0
+    if metric.whole is None:
+        mine, theirs = (_each(metric, evaluation, scores) for scores in (candidate, baseline))
+        below = np.maximum(theirs, _NOTHING) if shares else np.ones(len(theirs))
+        gain = _ratio(sign * (mine - theirs), below, evaluation, evaluation.units())
+        return Gain(metric.name, float(mine.mean()), float(theirs.mean()), gain, shares)
+    first, second = (metric.whole(evaluation, scores) for scores in (candidate, baseline))
+    change = first.minus(second) if metric.higher else second.minus(first)
+    estimate = (change.over(second) if shares else change).estimate()
+    return Gain(metric.name, first.value, second.value, estimate, shares)
 
 
 def compare_models(evaluation: Evaluation, candidate: Floats, baseline: Floats) -> list[Gain]:
-    """Paired gains on the same examples: AUC and Brier score, or squared and absolute error."""
-    labels, groups = evaluation.labels, evaluation.groups
-    if evaluation.task == "regression":
-        return [
-            _loss("squared error", (labels - candidate) ** 2, (labels - baseline) ** 2, groups),
-            _loss("absolute error", np.abs(labels - candidate), np.abs(labels - baseline), groups),
-        ]
-    gains = [
-        Gain(
-            "AUC",
-            auc(labels, candidate),
-            auc(labels, baseline),
-            jackknife(lambda kept: auc(labels[kept], candidate[kept]) - auc(labels[kept], baseline[kept]), groups),
-        )
+    """Paired gains by every metric that both models' scores allow."""
+    return [
+        gain_of(metric, evaluation, candidate, baseline) for metric in metrics_for(evaluation, [candidate, baseline])
     ]
-    if is_probability(candidate) and is_probability(baseline):
-        gains.append(_loss("Brier score", (labels - candidate) ** 2, (labels - baseline) ** 2, groups))
-    return gains
 
 
-def is_probability(scores: Floats) -> bool:
-    """Whether all scores lie between 0 and 1, but for rounding."""
-    return bool((scores >= -1e-6).all() and (scores <= 1 + 1e-6).all())
+def losses_of(metric: Metric, evaluation: Evaluation, candidate: Floats, baseline: Floats) -> tuple[Floats, Floats]:
+    """Of a metric that is a mean: numerator and denominator of the gain, a value per unit."""
+    mine, theirs = (_each(metric, evaluation, scores) for scores in (candidate, baseline))
+    below = np.maximum(theirs, _NOTHING) if metric.relative else np.ones(len(theirs))
+    return np.asarray((mine - theirs) * (1.0 if metric.higher else -1.0)), below
 
 
-def _loss(metric: str, candidate: Floats, baseline: Floats, groups: Groups) -> Gain:
-    gain = group_ratio(baseline - candidate, np.maximum(baseline, 1e-300), groups)
-    return Gain(metric, float(candidate.mean()), float(baseline.mean()), gain)
+def measure(evaluation: Evaluation) -> str:
+    """What `power` is called for the task."""
+    return MEASURES[evaluation.task]
+
+
+def power(evaluation: Evaluation, scores: Floats) -> Estimate:
+    """How well scores tell the labels, 1 being perfect: AUC, R² or NDCG."""
+    if evaluation.task == Task.REGRESSION:
+        return regression.explained(evaluation, scores).estimate()
+    if evaluation.task == Task.RANKING:
+        return mean(ranking.ndcg(evaluation, scores), _unit_groups(evaluation)).estimate()
+    return classification.area(evaluation, scores).estimate()
+
+
+def chance(evaluation: Evaluation) -> float:
+    """The power of a model that knows nothing."""
+    if evaluation.task == Task.REGRESSION:
+        return 0.0
+    if evaluation.task == Task.RANKING:
+        return power(evaluation, np.zeros(len(evaluation))).value
+    return 0.5
+
+
+def _each(metric: Metric, evaluation: Evaluation, scores: Floats) -> Floats:
+    if metric.each is None:
+        raise ValueError(f"{metric.name} is no mean over examples")
+    return metric.each(evaluation, scores)
+
+
+def _unit_groups(evaluation: Evaluation) -> Groups:
+    return np.asarray(evaluation.groups[evaluation.units()])
+
+
+def _ratio(above: Floats, below: Floats, evaluation: Evaluation, units: Groups) -> Estimate:
+    if evaluation.clustered:
+        return ratio(above, below, evaluation.groups[units]).estimate()
+    return paired_ratio(above, below)

@@ -14,24 +14,22 @@ import numpy as np
 
 from tidegate_serving.contract.errors import InvalidInput
 from tidegate_serving.contract.manifest import Manifest
-from tidegate_serving.contract.signature import Signature, TensorSpec
-from tidegate_serving.contract.verdict import Finding, Outcome
+from tidegate_serving.contract.signature import Signature
+from tidegate_serving.contract.verdict import Finding
 from tidegate_validation.quality import finding as words
-from tidegate_validation.quality.compared import Evaluation, compare_models, is_probability
-from tidegate_validation.quality.groups import groups_of
-from tidegate_validation.quality.labels import check_label
-from tidegate_validation.quality.leak import investigate, lone_powers
+from tidegate_validation.quality.evaluation import Evaluation
+from tidegate_validation.quality.held_out import HeldOut, Source, held_out_of
+from tidegate_validation.quality.history import against_history
+from tidegate_validation.quality.judging import Scored, judge_scores
 from tidegate_validation.quality.metrics import Floats
-from tidegate_validation.quality.outputs import prediction_output
-from tidegate_validation.quality.predictions import Predictions, predict
-from tidegate_validation.quality.rule import QualityRule, good_enough, not_inferior, suspicious_power
-from tidegate_validation.quality.slices import worse_slices
+from tidegate_validation.quality.mistrust import Witness, mistrust
+from tidegate_validation.quality.outputs import Prediction, as_scores, prediction_of
+from tidegate_validation.quality.predictions import Predictions, Read, predict, predict_table
+from tidegate_validation.quality.rule import QualityRule
 from tidegate_validation.robustness.examples import Examples, examples_of
 from tidegate_validation.robustness.gate import default_signature
 from tidegate_validation.robustness.limits import RobustnessLimits
 from tidegate_validation.robustness.session import Session, probe_command
-
-_LEAST_OF_A_CLASS = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,24 +40,29 @@ class Model:
     manifest: Manifest
     signature_name: str
     signature: Signature
-    output: TensorSpec
+    prediction: Prediction
 
     @classmethod
     def of(cls, directory: Path, manifest: Manifest) -> Model:
         """From a version directory and its manifest. InvalidInput where its prediction cannot be told."""
         name, signature = default_signature(manifest)
-        output = prediction_output(manifest, signature)
-        return cls(directory, manifest, name, signature, next(one for one in signature.outputs if one.name == output))
+        return cls(directory, manifest, name, signature, prediction_of(manifest, signature))
 
     @property
-    def inputs(self) -> frozenset[str]:
+    def inputs(self) -> tuple[str, ...]:
         """Inputs that the model uses; the event time is none."""
-        return frozenset(self.signature.input_names) - {self.manifest.event_time}
+        return tuple(name for name in self.signature.input_names if name != self.manifest.event_time)
+
+    def reader(self, evaluation: Evaluation) -> Read:
+        """How its answers become scores."""
+        return lambda outputs: as_scores(self.prediction, evaluation.task, evaluation.classes, outputs)
 
 
 @dataclass(frozen=True, slots=True)
 class QualitySubject:
-    """What is compared: models, the held-out pyarrow.Table with its label, and how to open a sandbox."""
+    """What is compared: models, the held-out pyarrow.Table with its label, the training data where it is at hand, and
+    how to open a sandbox.
+    """
 
     candidate: Model
     baseline: Model | None
@@ -68,6 +71,7 @@ class QualitySubject:
     entity: str | None
     limits: RobustnessLimits
     probe: Sequence[str] | None = None
+    training: Any | None = None
 
     def session(self, model: Model) -> Session:
         """A sandbox for one of the models."""
@@ -75,166 +79,72 @@ class QualitySubject:
         return Session(command, self.limits, model.signature_name)
 
 
-@dataclass(frozen=True, slots=True)
-class _Scored:
-    """Both models' scores for the same examples."""
-
-    evaluation: Evaluation
-    examples: Examples
-    candidate: Floats
-    baseline: Floats | None
-    groups: str
-
-
 def judge_quality(subject: QualitySubject, rule: QualityRule) -> list[Finding]:
     """All findings. Raises InvalidInput where labels or columns cannot be used."""
-    table, labels, task = _labelled(subject, rule)
-    if len(labels) < rule.min_rows or _too_one_sided(labels, task):
-        return [words.too_few(len(labels), rule.min_rows, labels, task)]
+    models = [model for model in (subject.candidate, subject.baseline) if model is not None]
+    event_time = subject.candidate.manifest.event_time
+    source = Source(subject.held_out, subject.label, subject.training, event_time, subject.entity)
+    held = held_out_of(source, [model.prediction for model in models], rule)
+    little = held.too_little(rule)
+    if little is not None:
+        return [little, *held.notes]
     with subject.session(subject.candidate) as session:
-        examples = examples_of(subject.candidate.signature, table)
-        made = predict(session, examples, subject.candidate.output, rule.batch_rows)
-        unusable = _unusable(made, examples)
+        made = _ask(subject.candidate, session, held, rule)
+        unusable = _unusable(made, held, subject.candidate)
         if unusable:
             return unusable
-        scored, trouble = _score(subject, table, labels, task, examples, made.scores)
-        found = _compare(scored, rule)
-        found += _collapse(scored, rule)
-        found += _too_good(subject, scored, session, rule)
-    return [*trouble, *found]
+        scored, trouble = _score(subject, held, made, rule)
+        found = judge_scores(scored, rule)
+        suspicion = mistrust(scored, _witness(subject, scored, session, rule), rule)
+    return [*trouble, *found, suspicion, *against_history(subject.candidate.directory, found, rule), *held.notes]
 
 
-def _labelled(subject: QualitySubject, rule: QualityRule) -> tuple[Any, Floats, str]:
-    """Rows with a label, at most `max_rows`; their labels; and the task."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    check_label(subject.held_out, subject.label)
-    table = subject.held_out.filter(pc.is_valid(subject.held_out[subject.label]))
-    if table.num_rows > rule.max_rows:
-        chosen = np.sort(np.random.default_rng(3).choice(table.num_rows, rule.max_rows, replace=False))
-        table = table.take(pa.array(chosen))
-    column = table[subject.label].combine_chunks()
-    if pa.types.is_boolean(column.type):
-        column = column.cast(pa.int8())
-    labels = column.to_numpy(zero_copy_only=False).astype(np.float64)
-    keep = np.isfinite(labels)
-    binary = bool(np.isin(labels[keep], (0.0, 1.0)).all())
-    if rule.task == "binary" and not binary:
-        raise InvalidInput(f"label {subject.label!r} holds more than 0 and 1: set quality.task to regression")
-    task = ("binary" if binary else "regression") if rule.task == "auto" else rule.task
-    return table.filter(pa.array(keep)), labels[keep], task
+def _ask(model: Model, session: Session, held: HeldOut, rule: QualityRule) -> Predictions:
+    return predict_table(session, model.signature, held.table, model.reader(held.evaluation), rule.batch_rows)
 
 
-def _too_one_sided(labels: Floats, task: str) -> bool:
-    positives = float(labels.sum())
-    return task == "binary" and min(positives, len(labels) - positives) < _LEAST_OF_A_CLASS
-
-
-def _unusable(made: Predictions, examples: Examples) -> list[Finding]:
+def _unusable(made: Predictions, held: HeldOut, model: Model) -> list[Finding]:
     if made.failure is not None:
         return [words.unanswered(made.failure, len(made.scores))]
     if not len(made.scores):
         raise InvalidInput("no held-out row can be sent: every one lacks a whole number that the model needs")
-    strange = np.flatnonzero(~np.isfinite(made.scores))
-    return [words.not_finite(len(strange), len(examples), examples.row(int(strange[0])))] if len(strange) else []
+    strange = made.strange()
+    if len(strange):
+        row = examples_of(model.signature, held.table.slice(int(made.rows[strange[0]]), 1)).row(0)
+        return [words.not_finite(len(strange), len(made.scores), row)]
+    if made.scores.ndim == 2 and made.scores[:, :-1].max() <= 0:
+        known = ", ".join(held.evaluation.classes[:6])
+        raise InvalidInput(f"the candidate answers none of the classes {known}: name its classes in metadata 'classes'")
+    return []
 
 
 def _score(
-    subject: QualitySubject, table: Any, labels: Floats, task: str, examples: Examples, scores: Floats
-) -> tuple[_Scored, list[Finding]]:
+    subject: QualitySubject, held: HeldOut, mine: Predictions, rule: QualityRule
+) -> tuple[Scored, list[Finding]]:
     """Both models' scores on the rows that both can be sent; a baseline that fails is a finding, not the end."""
-    groups, described = groups_of(table, subject.candidate.manifest.event_time, subject.entity)
-    evaluation = Evaluation(task, labels[examples.rows], groups[examples.rows])
-    alone = _Scored(evaluation, examples, scores, None, described)
+    alone = Scored(_rows(held, mine.rows), mine.scores, None, subject.candidate.inputs)
     if subject.baseline is None:
         return alone, []
-    theirs = examples_of(subject.baseline.signature, table)
     with subject.session(subject.baseline) as session:
-        made = predict(session, theirs, subject.baseline.output, 1024)
-    if made.failure is not None or not np.isfinite(made.scores).all():
-        return alone, [words.baseline_unusable(made.failure)]
-    common, mine, other = np.intersect1d(examples.rows, theirs.rows, return_indices=True)
-    return (
-        _Scored(
-            Evaluation(task, labels[common], groups[common]),
-            examples.take(mine),
-            scores[mine],
-            made.scores[other],
-            described,
-        ),
-        [],
-    )
+        theirs = _ask(subject.baseline, session, held, rule)
+    if not theirs.usable or not len(theirs.scores):
+        return alone, [words.baseline_unusable(theirs.failure)]
+    common, first, second = np.intersect1d(mine.rows, theirs.rows, return_indices=True)
+    pair: tuple[Floats, Floats] = mine.scores[first], theirs.scores[second]
+    return Scored(_rows(held, common), *pair, subject.candidate.inputs), []
 
 
-def _compare(scored: _Scored, rule: QualityRule) -> list[Finding]:
-    evaluation = scored.evaluation
-    if scored.baseline is None:
-        least = rule.least_power if evaluation.task == "binary" else 2 * rule.least_power - 1
-        power = evaluation.power(scored.candidate)
-        outcome = good_enough(power, least, rule.alpha)
-        return [words.first_version(evaluation, power, least, outcome, scored.groups, rule.alpha)]
-    found = []
-    for gain in compare_models(evaluation, scored.candidate, scored.baseline):
-        margin = rule.margin if gain.metric == "AUC" else rule.loss_margin
-        outcome = not_inferior(gain.gain, margin, rule.alpha)
-        found.append(words.compared(gain, margin, outcome, scored.groups, rule.alpha))
-    if evaluation.task == "binary" and is_probability(scored.baseline) and not is_probability(scored.candidate):
-        found.append(words.no_probability(scored.candidate))
-    return found + _slices(scored, rule)
+def _rows(held: HeldOut, rows: Any) -> HeldOut:
+    return held if len(rows) == len(held.evaluation) else held.take(rows)
 
 
-def _slices(scored: _Scored, rule: QualityRule) -> list[Finding]:
-    if scored.baseline is None or not _comparable(scored):
-        return []
-    labels = scored.evaluation.labels
-    losses = [(labels - scores) ** 2 for scores in (scored.candidate, scored.baseline)]
-    slices = worse_slices(scored.examples, losses[0], losses[1], scored.evaluation.groups, rule.slice_margin)
-    worse = [words.worse_slice(one, rule) for one in slices if one.p_value < rule.alpha]
-    return worse or ([words.no_worse_slice(len(slices), rule)] if slices else [])
-
-
-def _comparable(scored: _Scored) -> bool:
-    """Whether squared errors of both models mean the same: for labels of 0 and 1 both must answer probabilities."""
-    both = [scores for scores in (scored.candidate, scored.baseline) if scores is not None]
-    return scored.evaluation.task == "regression" or all(is_probability(scores) for scores in both)
-
-
-def _collapse(scored: _Scored, rule: QualityRule) -> list[Finding]:
-    shares = [_mode_share(scores) for scores in (scored.candidate, scored.baseline) if scores is not None]
-    if shares[0] <= rule.collapse:
-        return []
-    same = len(shares) > 1 and shares[1] > rule.collapse
-    return [words.collapsed(shares[0], rule.collapse, Outcome.WARN if same else Outcome.FAIL)]
-
-
-def _mode_share(scores: Floats) -> float:
-    _, counts = np.unique(np.round(scores, 6), return_counts=True)
-    return float(counts.max() / len(scores))
-
-
-def _too_good(subject: QualitySubject, scored: _Scored, session: Session, rule: QualityRule) -> list[Finding]:
-    evaluation = scored.evaluation
-    power = evaluation.power(scored.candidate)
-    known = {
-        name: subject.baseline is not None and name in subject.baseline.inputs for name in subject.candidate.inputs
-    }
-    if scored.baseline is not None:
-        reference = evaluation.power(scored.baseline).value
-        limit = suspicious_power(reference, rule)
-        suspected = power.interval(rule.alpha)[0] > limit
-    else:
-        reference = 0.5 if evaluation.task == "binary" else 0.0
-        limit = rule.first_limit
-        alone = lone_powers(evaluation, scored.examples, frozenset(scored.examples.arrays.keys() - known.keys()))
-        strong = [name for name, value in alone.items() if value >= rule.lone_limit and name not in rule.trusted]
-        suspected = power.interval(rule.alpha)[0] > limit or bool(strong)
-    if not suspected:
-        return [words.believable(evaluation, power.value, limit)]
+def _witness(subject: QualitySubject, scored: Scored, session: Session, rule: QualityRule) -> Witness:
+    model, before = subject.candidate, subject.baseline
+    known = {name: before is not None and name in before.inputs for name in model.inputs}
+    read = model.reader(scored.evaluation)
 
     def score(examples: Examples) -> Floats | None:
-        made = predict(session, examples, subject.candidate.output, rule.batch_rows)
-        return made.scores if made.failure is None and np.isfinite(made.scores).all() else None
+        made = predict(session, examples, read, rule.batch_rows)
+        return made.scores if made.usable else None
 
-    suspicion = investigate(evaluation, scored.examples, power.value, reference, known, score)
-    return [words.too_good(evaluation, power.value, reference, limit, suspicion, rule, first=scored.baseline is None)]
+    return Witness(known, lambda table: examples_of(model.signature, table), score)

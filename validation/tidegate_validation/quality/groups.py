@@ -6,26 +6,68 @@ The quality gate makes them once from the held-out table; metrics leave out one 
 from __future__ import annotations
 
 import zlib
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from tidegate_serving.contract.errors import InvalidInput
+from tidegate_validation.quality.metrics import Groups
 from tidegate_validation.statistics.blocks import SECONDS
 
 ENOUGH_DAYS = 20
 BUCKETS = 40
 
 
-def groups_of(table: Any, event_time: str | None, entity: str | None) -> tuple[npt.NDArray[np.int64], str]:
-    """A group number per row of a pyarrow.Table, and in words what a group is."""
-    if entity is not None and entity in table.column_names:
-        values = [zlib.crc32(str(value).encode()) % BUCKETS for value in table[entity].to_pylist()]
-        return np.array(values, dtype=np.int64), f"{BUCKETS} buckets of `{entity}`"
+@dataclass(frozen=True, slots=True)
+class Grouped:
+    """A group number per row from 0 on, `words` for what a group is, whether groups are more than random buckets."""
+
+    numbers: Groups
+    words: str
+    clustered: bool
+
+
+def groups_of(table: Any, event_time: str | None, entity: str | None) -> Grouped:
+    """The groups of a pyarrow.Table: buckets of `entity`, a column whose equal values belong together; else days where
+    there are enough, else random buckets.
+
+    Raises InvalidInput for an entity that is no column.
+    """
+    if entity:
+        if entity not in table.column_names:
+            raise InvalidInput(f"entity {entity!r} is no column of the held-out data: it has {table.column_names}")
+        codes = _codes(table[entity])
+        return Grouped(
+            _buckets(table[entity], codes), f"{BUCKETS} buckets of `{entity}`", bool(np.bincount(codes).max() > 1)
+        )
     days = _days(table, event_time)
-    if days is not None and len(np.unique(days)) >= ENOUGH_DAYS:
-        return days, f"{len(np.unique(days))} days"
-    return np.random.default_rng(11).integers(0, BUCKETS, table.num_rows), f"{BUCKETS} random buckets"
+    if days is not None:
+        names, place = np.unique(days, return_inverse=True)
+        if len(names) >= ENOUGH_DAYS:
+            return Grouped(np.asarray(place, dtype=np.int64), f"{len(names)} days", clustered=True)
+    return Grouped(
+        np.random.default_rng(11).integers(0, BUCKETS, table.num_rows), f"{BUCKETS} random buckets", clustered=False
+    )
+
+
+def queries_of(table: Any, column: str) -> Groups:
+    """The number of each row's query. Raises InvalidInput for a column that is not there."""
+    if column not in table.column_names:
+        raise InvalidInput(f"quality.group names column {column!r}, which held-out data lacks")
+    return _codes(table[column])
+
+
+def _codes(column: Any) -> Groups:
+    encoded = column.combine_chunks().dictionary_encode(null_encoding="encode")
+    return np.asarray(encoded.indices.to_numpy(zero_copy_only=False), dtype=np.int64)
+
+
+def _buckets(column: Any, codes: Groups) -> Groups:
+    """Buckets by a hash of the value, so that they stay the same in other data."""
+    values = column.combine_chunks().dictionary_encode(null_encoding="encode").dictionary.to_pylist()
+    return np.array([zlib.crc32(str(value).encode()) % BUCKETS for value in values], dtype=np.int64)[codes]
 
 
 def _days(table: Any, event_time: str | None) -> npt.NDArray[np.int64] | None:

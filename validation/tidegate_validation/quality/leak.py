@@ -11,16 +11,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tidegate_serving.contract.tensors import Array
 from tidegate_validation.quality.ceiling import honest_power
-from tidegate_validation.quality.compared import Evaluation
+from tidegate_validation.quality.compared import power
+from tidegate_validation.quality.evaluation import Evaluation
 from tidegate_validation.quality.lone import lone_power
 from tidegate_validation.quality.metrics import Floats
 from tidegate_validation.robustness.examples import Examples
 
 _TRIED = 6
 _MOST = 0.5
-_NEAR = 0.01
 _ROWS = 6000
+
+Score = Callable[[Examples], Floats | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,16 +40,27 @@ class Suspect:
 class Suspicion:
     """What was found about a model that is too good.
 
-    `suspect` explains most of the gain, None where no single input does; `ceiling` is what honest trees reach with the
-    inputs that the baseline has, None without a baseline; `honest` says that this explains the candidate.
+    `suspect` explains most of the gain, None where no single input does; `ceiling` is what honest learners reach with
+    the inputs that the baseline has, None without a baseline; `honest` says that this explains the candidate.
     """
 
     suspect: Suspect | None
     ceiling: float | None
+    honest: bool = False
 
-    def honest(self, power: float) -> bool:
-        """Whether a candidate of this power is no better than what the baseline's inputs allow."""
-        return self.ceiling is not None and power <= self.ceiling + _NEAR
+
+@dataclass(frozen=True, slots=True)
+class Accused:
+    """The candidate: its `power`, what was expected (`reference`: the baseline's, or chance), which inputs the baseline
+    has as well (`known`), how to have it `score` examples (None if it fails), and from which power on a model is
+    `suspicious`, given an honest one's.
+    """
+
+    power: float
+    reference: float
+    known: Mapping[str, bool]
+    score: Score
+    suspicious: Callable[[float], float]
 
 
 def lone_powers(evaluation: Evaluation, examples: Examples, skip: frozenset[str]) -> dict[str, float]:
@@ -54,62 +68,51 @@ def lone_powers(evaluation: Evaluation, examples: Examples, skip: frozenset[str]
     return {name: lone_power(evaluation, array) for name, array in examples.arrays.items() if name not in skip}
 
 
-def investigate(
-    evaluation: Evaluation,
-    examples: Examples,
-    power: float,
-    reference: float,
-    known: Mapping[str, bool],
-    score: Callable[[Examples], Floats | None],
-) -> Suspicion:
-    """Why the candidate reaches `power` where `reference` (the baseline, or chance) is expected.
-
-    `known` says of each input whether the baseline has it; `score` asks the candidate for scores, None if it fails.
-    """
-    old = {name: array for name, array in examples.arrays.items() if known.get(name)}
+def investigate(evaluation: Evaluation, examples: Examples, accused: Accused) -> Suspicion:
+    """Why the candidate reaches its power where less is expected."""
+    old = {name: array for name, array in examples.arrays.items() if accused.known.get(name)}
     ceiling = honest_power(evaluation, old) if old else None
-    if ceiling is not None and power <= ceiling + _NEAR:
-        return Suspicion(None, ceiling)
-    alone = lone_powers(evaluation, examples, frozenset(examples.arrays.keys() - known.keys()))
-    return Suspicion(_most_guilty(evaluation, examples, reference, known, alone, score), ceiling)
+    if ceiling is not None and accused.power <= accused.suspicious(max(ceiling, accused.reference)):
+        return Suspicion(None, ceiling, honest=True)
+    alone = lone_powers(evaluation, examples, frozenset(examples.arrays.keys() - accused.known.keys()))
+    return Suspicion(_most_guilty(evaluation, examples, accused, alone), ceiling)
+
+
+def sample_of(evaluation: Evaluation, most: int) -> Array:
+    """At most so many rows, of a ranking whole queries."""
+    everything = np.arange(len(evaluation))
+    if len(evaluation) <= most:
+        return everything
+    random = np.random.default_rng(6)
+    if evaluation.queries is None:
+        return np.sort(random.choice(everything, most, replace=False))
+    queries = np.unique(evaluation.queries)
+    kept = random.choice(queries, max(len(queries) * most // len(evaluation), 1), replace=False)
+    return np.flatnonzero(np.isin(evaluation.queries, kept))
 
 
 def _most_guilty(
-    evaluation: Evaluation,
-    examples: Examples,
-    reference: float,
-    known: Mapping[str, bool],
-    alone: Mapping[str, float],
-    score: Callable[[Examples], Floats | None],
+    evaluation: Evaluation, examples: Examples, accused: Accused, alone: Mapping[str, float]
 ) -> Suspect | None:
     """The input whose shuffling costs the candidate most of what it has above the reference; new inputs come first."""
-    evaluation, examples = _bounded(evaluation, examples)
-    whole = score(examples)
+    rows = sample_of(evaluation, _ROWS)
+    evaluation, examples = evaluation.take(rows), examples.take(rows)
+    whole = accused.score(examples)
     if whole is None:
         return None
-    power = evaluation.power(whole).value
+    reached = power(evaluation, whole).value
     order = sorted(alone, key=lambda name: -alone[name])
     guilty: list[Suspect] = []
-    for group in ([name for name in order if not known.get(name)], [name for name in order if known.get(name)]):
-        for name in group[:_TRIED]:
-            scores = score(examples.replaced(name, _shuffled(examples.arrays[name])))
-            without = power if scores is None else evaluation.power(scores).value
-            if power - without >= _MOST * (power - reference):
-                guilty.append(Suspect(name, alone[name], without, not known.get(name)))
+    for new in (True, False):
+        for name in [one for one in order if accused.known.get(one) is not new][:_TRIED]:
+            scores = accused.score(examples.replaced(name, _shuffled(examples.arrays[name])))
+            without = reached if scores is None else power(evaluation, scores).value
+            if reached - without >= _MOST * (reached - accused.reference):
+                guilty.append(Suspect(name, alone[name], without, new))
         if guilty:
             break
     return min(guilty, key=lambda one: one.without, default=None)
 
 
-def _bounded(evaluation: Evaluation, examples: Examples) -> tuple[Evaluation, Examples]:
-    if len(examples) <= _ROWS:
-        return evaluation, examples
-    chosen = np.sort(np.random.default_rng(6).choice(len(examples), _ROWS, replace=False))
-    return (
-        Evaluation(evaluation.task, evaluation.labels[chosen], evaluation.groups[chosen]),
-        examples.take(chosen),
-    )
-
-
-def _shuffled(array: Floats) -> Floats:
+def _shuffled(array: Array) -> Array:
     return np.asarray(array[np.random.default_rng(5).permutation(len(array))])

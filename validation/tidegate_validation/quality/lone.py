@@ -8,8 +8,9 @@ from __future__ import annotations
 import numpy as np
 
 from tidegate_serving.contract.tensors import Array
-from tidegate_validation.quality.compared import Evaluation
-from tidegate_validation.quality.metrics import Floats, auc
+from tidegate_validation.quality.compared import chance, power
+from tidegate_validation.quality.evaluation import Evaluation, Task
+from tidegate_validation.quality.metrics import Floats, Groups
 
 _BINS = 50
 _FOLDS = 5
@@ -17,25 +18,30 @@ _SMOOTH = 10.0
 
 
 def lone_power(evaluation: Evaluation, column: Array) -> float:
-    """AUC of the best simple use of one input alone, at least 0.5; for regression R², at least 0."""
+    """Power of the best simple use of one input alone, never below chance; the column has shape [n] or [n, ...]."""
     flat = column.reshape(len(column), -1)[:, 0]
-    scores = _out_of_fold(evaluation, _codes(flat))
-    if evaluation.task == "regression":
-        labels = evaluation.labels
-        spread = float(((labels - labels.mean()) ** 2).sum())
-        return max(0.0, 1 - float(((labels - scores) ** 2).sum()) / spread) if spread else 0.0
-    found = [auc(evaluation.labels, scores)]
-    if flat.dtype.kind in "fiub":
+    codes = _codes(flat)
+    if evaluation.task == Task.MULTICLASS:
+        classes = range(evaluation.k)
+        scores = np.column_stack([_out_of_fold(evaluation, evaluation.labels == one, codes) for one in classes])
+        found = [power(evaluation, scores).value]
+    else:
+        found = [power(evaluation, _out_of_fold(evaluation, evaluation.labels, codes)).value]
+    if evaluation.task in (Task.BINARY, Task.RANKING) and flat.dtype.kind in "fiub":
         present = np.nan_to_num(flat.astype(np.float64), nan=0.0, posinf=0.0, neginf=0.0)
-        plain = auc(evaluation.labels, present)
-        found += [plain, 1 - plain]
-    return max(0.5, *found)
+        found += [power(evaluation, present).value, power(evaluation, -present).value]
+    return float(np.nanmax([chance(evaluation), *found]))
 
 
-def _codes(column: Array) -> Array:
+def fold_of(evaluation: Evaluation, folds: int) -> Groups:
+    """A fold for each row, such that no group is in two."""
+    return np.asarray(np.unique(evaluation.groups, return_inverse=True)[1] % folds, dtype=np.int64)
+
+
+def _codes(column: Array) -> Groups:
     """Bin numbers: categories as they are, numbers by quantile, missing values apart."""
     if column.dtype.kind not in "fiu":
-        return np.asarray(np.unique(column, return_inverse=True)[1])
+        return np.asarray(np.unique(column, return_inverse=True)[1], dtype=np.int64)
     values = column.astype(np.float64)
     finite = values[np.isfinite(values)]
     if not len(finite):
@@ -44,12 +50,11 @@ def _codes(column: Array) -> Array:
     return np.where(np.isfinite(values), np.searchsorted(edges, values, side="right") + 1, 0)
 
 
-def _out_of_fold(evaluation: Evaluation, codes: Array) -> Floats:
+def _out_of_fold(evaluation: Evaluation, labels: Array, codes: Groups) -> Floats:
     """Mean label of the row's bin among the other folds' rows, drawn towards the overall mean."""
-    labels = evaluation.labels
-    _, group = np.unique(evaluation.groups, return_inverse=True)
-    fold = group % _FOLDS
+    fold = fold_of(evaluation, _FOLDS)
     size = int(codes.max()) + 1
+    labels = labels.astype(np.float64)
     scores = np.empty(len(labels))
     for one in range(_FOLDS):
         train, test = fold != one, fold == one

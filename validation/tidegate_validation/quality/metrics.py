@@ -1,7 +1,6 @@
-"""Metrics over examples in groups, and their uncertainty by leaving one group out at a time.
+"""Statistics over examples in groups, and their uncertainty by leaving one group out at a time.
 
-`compared` uses them for the candidate, the baseline and their difference; groups are days of the event where there are
-enough, else buckets of a hash.
+Every task's metrics are made of these; groups are days of the event where there are enough, else buckets of a hash.
 """
 
 from __future__ import annotations
@@ -14,6 +13,7 @@ import numpy.typing as npt
 
 Floats = npt.NDArray[np.float64]
 Groups = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,41 +31,137 @@ class Estimate:
         reach = float(stats.t.ppf(1 - alpha, self.freedom)) * self.error
         return self.value - reach, self.value + reach
 
+    def p_below(self, limit: float) -> float:
+        """P-value of the claim that the truth lies below `limit`; 1 where nothing is known."""
+        from scipy import stats
 
-def auc(labels: Floats, scores: Floats) -> float:
-    """Area under the ROC curve, ties counted half (the Mann-Whitney statistic); NaN with one class only."""
-    from scipy import stats
+        if not (np.isfinite(self.value) and np.isfinite(self.error)):
+            return 1.0
+        if self.error == 0:
+            return 0.0 if self.value < limit else 1.0
+        return float(stats.t.cdf((self.value - limit) / self.error, self.freedom))
 
-    positives = float(labels.sum())
-    negatives = len(labels) - positives
-    if positives == 0 or negatives == 0:
-        return float("nan")
-    ranks = stats.rankdata(scores)
-    return float((ranks[labels == 1].sum() - positives * (positives + 1) / 2) / (positives * negatives))
+    def detectable(self, alpha: float, power: float = 0.8) -> float:
+        """The smallest change that data with this error shows with that power; infinite where nothing is known."""
+        from scipy import stats
+
+        if not np.isfinite(self.error):
+            return float("inf")
+        return float(stats.t.ppf(1 - alpha, self.freedom) + stats.norm.ppf(power)) * self.error
 
 
-def jackknife(statistic: Callable[[npt.NDArray[np.bool_]], float], groups: Groups) -> Estimate:
-    """Estimate of a statistic of kept rows, with the error from leaving one group out at a time (delete-a-group)."""
+@dataclass(frozen=True, slots=True)
+class Replicates:
+    """A statistic of all rows as `value`, and `without` each group in turn, shape [groups]; NaN where there is none."""
+
+    value: float
+    without: Floats
+
+    def estimate(self) -> Estimate:
+        """The value with its delete-a-group jackknife error."""
+        finite = self.without[np.isfinite(self.without)]
+        count = len(finite)
+        if count < 2:
+            return Estimate(self.value, float("inf"), 1)
+        spread = float(((finite - finite.mean()) ** 2).sum())
+        return Estimate(self.value, float(np.sqrt((count - 1) / count * spread)), count - 1)
+
+    def minus(self, other: Replicates) -> Replicates:
+        """The difference, paired by group."""
+        return Replicates(self.value - other.value, self.without - other.without)
+
+    def over(self, other: Replicates) -> Replicates:
+        """The ratio, paired by group; NaN where the other is 0."""
+        below = np.where(other.without == 0, np.nan, other.without)
+        value = self.value / other.value if other.value else float("nan")
+        return Replicates(value, self.without / below)
+
+
+def jackknife(statistic: Callable[[Mask], float], groups: Groups) -> Estimate:
+    """Any statistic of kept rows, recomputed without each group. For statistics with no shorter way."""
     everything = np.ones(len(groups), dtype=bool)
-    names = np.unique(groups)
-    without = np.array([statistic(groups != name) for name in names])
-    without = without[np.isfinite(without)]
-    count = len(without)
-    spread = float(((without - without.mean()) ** 2).sum()) if count else 0.0
-    error = float(np.sqrt((count - 1) / count * spread)) if count > 1 else float("inf")
-    return Estimate(statistic(everything), error, max(count - 1, 1))
+    without = np.array([statistic(groups != name) for name in np.unique(groups)])
+    return Replicates(statistic(everything), without).estimate()
+
+
+def totals(values: Floats, groups: Groups) -> tuple[float, Floats]:
+    """Sum of all, and the sums without each group, NaN for a group without rows."""
+    parts = np.bincount(groups, weights=values)
+    rows = np.bincount(groups)
+    whole = float(parts.sum())
+    return whole, np.where(rows > 0, whole - parts, np.nan)
+
+
+def ratio(numerator: Floats, denominator: Floats, groups: Groups) -> Replicates:
+    """Sum(numerator) / sum(denominator), shape [n] each, from one pass over the rows."""
+    above, rest_above = totals(numerator, groups)
+    below, rest_below = totals(denominator, groups)
+    rest_below = np.where(rest_below > 0, rest_below, np.nan)
+    return Replicates(above / below if below > 0 else float("nan"), rest_above / rest_below)
+
+
+def mean(values: Floats, groups: Groups) -> Replicates:
+    """The mean of values per row."""
+    return ratio(values, np.ones(len(values)), groups)
 
 
 def group_ratio(numerator: Floats, denominator: Floats, groups: Groups) -> Estimate:
-    """Jackknife of sum(numerator) / sum(denominator), from one pass over the rows."""
-    _, place = np.unique(groups, return_inverse=True)
-    above, below = np.bincount(place, weights=numerator), np.bincount(place, weights=denominator)
-    rest_above, rest_below = above.sum() - above, below.sum() - below
-    usable = rest_below > 0
-    without = rest_above[usable] / rest_below[usable]
-    count = len(without)
-    total = float(below.sum())
-    value = float(above.sum()) / total if total > 0 else float("nan")
-    spread = float(((without - without.mean()) ** 2).sum()) if count else 0.0
-    error = float(np.sqrt((count - 1) / count * spread)) if count > 1 else float("inf")
-    return Estimate(value, error, max(count - 1, 1))
+    """The ratio of sums with its jackknife error."""
+    return ratio(numerator, denominator, groups).estimate()
+
+
+def paired_ratio(numerator: Floats, denominator: Floats) -> Estimate:
+    """The ratio of sums where every row stands for itself: a paired t-test, by the ratio's linear part."""
+    rows, below = len(numerator), float(denominator.sum())
+    if rows < 2 or below <= 0:
+        return Estimate(float("nan"), float("inf"), 1)
+    value = float(numerator.sum()) / below
+    residuals = numerator - value * denominator
+    return Estimate(value, float(np.sqrt((residuals**2).sum() * rows / (rows - 1))) / below, rows - 1)
+
+
+def average_ranks(values: npt.NDArray[np.generic]) -> Floats:
+    """Ranks from 1, ties sharing their mean."""
+    _, place, count = np.unique(values, return_inverse=True, return_counts=True)
+    return np.asarray((np.cumsum(count) - (count - 1) / 2)[place], dtype=np.float64)
+
+
+def auc(labels: Floats, scores: Floats) -> float:
+    """Area under the ROC curve, ties counted half (the Mann-Whitney statistic); NaN with one class only."""
+    positive = labels == 1
+    positives = int(positive.sum())
+    negatives = len(labels) - positives
+    if positives == 0 or negatives == 0:
+        return float("nan")
+    ranks = average_ranks(scores)
+    return float((ranks[positive].sum() - positives * (positives + 1) / 2) / (positives * negatives))
+
+
+def auc_replicates(positive: Mask, scores: Floats, groups: Groups) -> Replicates:
+    """AUC of all rows and without each group, shape [groups], from counts of pairs within and across groups."""
+    size = int(groups.max()) + 1
+    _, dense = np.unique(scores, return_inverse=True)
+    wins = _wins(dense, positive)
+    won, lost = _by_group(wins, positive, groups, size), _by_group(wins, ~positive, groups, size)
+    inside = _wins(groups * (int(dense.max()) + 1) + dense, positive)
+    before = np.concatenate([[0], np.cumsum(np.bincount(groups[~positive], minlength=size))])[:size]
+    own = _by_group(np.where(positive, inside - before[groups], 0.0), positive, groups, size)
+    positives, negatives = (np.bincount(groups[kind], minlength=size) for kind in (positive, ~positive))
+    pairs = (positives.sum() - positives) * (negatives.sum() - negatives).astype(np.float64)
+    left = np.where((pairs > 0) & (positives + negatives > 0), pairs, np.nan)
+    whole = float(positives.sum()) * float(negatives.sum())
+    value = float(won.sum()) / whole if whole else float("nan")
+    return Replicates(value, (won.sum() - won - lost + own) / left)
+
+
+def _wins(values: npt.NDArray[np.generic], positive: Mask) -> Floats:
+    """For a positive row how many negatives lie below it, for a negative how many positives above; ties half."""
+    ranks = average_ranks(values)
+    wins = np.empty(len(values))
+    wins[positive] = ranks[positive] - average_ranks(values[positive])
+    wins[~positive] = positive.sum() - (ranks[~positive] - average_ranks(values[~positive]))
+    return wins
+
+
+def _by_group(values: Floats, mask: Mask, groups: Groups, size: int) -> Floats:
+    return np.asarray(np.bincount(groups[mask], weights=values[mask], minlength=size), dtype=np.float64)

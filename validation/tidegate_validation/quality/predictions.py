@@ -1,41 +1,79 @@
 """Predictions of a version for many examples, asked in bounded batches through the sandbox.
 
-The quality gate makes one set per version and one per input that it takes away; a version that fails says how.
+The quality gate makes one set per version and one per input that it takes away; a version that fails says how. Rows
+of a table become tensors one batch at a time, so that memory does not grow with the table but for the scores.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from tidegate_serving.contract.signature import TensorSpec
-from tidegate_validation.quality.outputs import as_scores
+from tidegate_serving.contract.signature import Signature
+from tidegate_serving.contract.tensors import Array
+from tidegate_validation.quality.metrics import Floats
 from tidegate_validation.robustness.answer import Answer, AnswerKind
-from tidegate_validation.robustness.examples import Examples
+from tidegate_validation.robustness.examples import Examples, examples_of
 from tidegate_validation.robustness.session import Session
+
+Read = Callable[[dict[str, Array]], Floats]
 
 
 @dataclass(frozen=True, slots=True)
 class Predictions:
-    """`scores` per example, shape [n]; where a batch was not answered, `failure` is its answer and scores end there."""
+    """`scores` per example, shape [n] or [n, k], of the table's `rows`, shape [n].
 
-    scores: npt.NDArray[np.float64]
+    Where a batch was not answered, `failure` is its answer and scores end there.
+    """
+
+    scores: Floats
+    rows: npt.NDArray[np.int64]
     failure: Answer | None = None
 
+    def strange(self) -> npt.NDArray[np.int64]:
+        """Places of examples with NaN or infinity."""
+        finite = np.isfinite(self.scores)
+        return np.flatnonzero(~(finite if finite.ndim == 1 else finite.all(axis=1)))
 
-def predict(session: Session, examples: Examples, output: TensorSpec, batch_rows: int) -> Predictions:
+    @property
+    def usable(self) -> bool:
+        """Whether every example has a finite score."""
+        return self.failure is None and not len(self.strange())
+
+
+def predict_table(session: Session, signature: Signature, table: Any, read: Read, batch_rows: int) -> Predictions:
+    """Asks for all rows of a pyarrow.Table that can be sent, in order; stops at the first batch without an answer."""
+    return _predict(session, _batches(signature, table, batch_rows), read)
+
+
+def predict(session: Session, examples: Examples, read: Read, batch_rows: int) -> Predictions:
     """Asks for all examples, in order; stops at the first batch without an answer."""
-    parts: list[npt.NDArray[np.float64]] = []
-    for start in range(0, len(examples), batch_rows):
-        batch = examples.take(np.arange(start, min(start + batch_rows, len(examples))))
+    starts = range(0, len(examples), batch_rows)
+    batches = (examples.take(np.arange(start, min(start + batch_rows, len(examples)))) for start in starts)
+    return _predict(session, batches, read)
+
+
+def _batches(signature: Signature, table: Any, batch_rows: int) -> Iterator[Examples]:
+    for start in range(0, table.num_rows, batch_rows):
+        batch = examples_of(signature, table.slice(start, batch_rows))
+        if len(batch):
+            yield Examples(batch.arrays, batch.rows + start)
+
+
+def _predict(session: Session, batches: Iterator[Examples], read: Read) -> Predictions:
+    parts: list[Floats] = []
+    rows: list[npt.NDArray[np.int64]] = []
+    failure = None
+    for batch in batches:
         answer = session.ask(batch.arrays)
         if answer.kind is not AnswerKind.OUTPUTS:
-            return Predictions(_joined(parts), answer)
-        parts.append(as_scores(output, answer.outputs))
-    return Predictions(_joined(parts))
-
-
-def _joined(parts: list[npt.NDArray[np.float64]]) -> npt.NDArray[np.float64]:
-    return np.concatenate(parts) if parts else np.empty(0)
+            failure = answer
+            break
+        parts.append(read(dict(answer.outputs)))
+        rows.append(batch.rows)
+    empty = np.empty(0, dtype=np.int64)
+    return Predictions(np.concatenate(parts) if parts else np.empty(0), np.concatenate([empty, *rows]), failure)

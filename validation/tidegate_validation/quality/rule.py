@@ -1,52 +1,117 @@
 """The thresholds of the quality gate, and the rules that turn numbers about two models into outcomes.
 
-The policy file fills `QualityRule`; `gate` asks the rules and has `finding` word what they say.
+The policy file fills `QualityRule`; `gate` asks the rules and has the modules of words say what they say.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from tidegate_serving.contract.verdict import Outcome
+from tidegate_validation.quality.evaluation import MetricOptions
 from tidegate_validation.quality.metrics import Estimate
+from tidegate_validation.quality.thresholds import Threshold
 
 
 @dataclass(frozen=True, slots=True)
 class QualityRule:
     """Thresholds of the quality gate.
 
-    `task` is auto, binary or regression. `margin` is how many points of AUC a candidate may lose; `loss_margin` how
-    much its loss may grow, `slice_margin` that within one slice, both as shares of the baseline's. `alpha` is the error
-    rate of each bound. `too_good` is the share of the baseline's remaining error (1 - AUC, or squared error) that a
-    candidate may take away before it is suspected of a leak; `first_limit` the AUC or R² from which a first version is,
+    What is judged: `task` is auto, binary, multiclass, regression or ranking; `positive` the positive one of two
+    classes; `group` the column of a ranking's queries; `entity` a column whose equal values belong together (a user),
+    `id` one that names examples. `metrics` are those that decide, the task's own where it is empty. `threshold`,
+    `top_k`, `cutoff`, `quantile`, `exponential_gain` belong to single metrics (`MetricOptions`).
+
+    How much: `margin` is how many points of AUC, accuracy or NDCG a candidate may lose; `loss_margin` how much its loss
+    may grow, as a share of the baseline's; `slice_points` and `slice_margin` the same within one slice. `alpha` is the
+    error rate of each bound. `thresholds` are further limits of single metrics. `churn_limit` is the share of decisions
+    (for numbers the mean change in standard deviations) that may differ from the baseline's.
+
+    Slices: `slice_columns` (inputs where empty), `crosses` such as "carrier*origin", `sql` (conditions on the held-out
+    table by name), and `auto_slices` regions found by a search `slice_depth` conditions deep; at most `max_slices`,
+    each with `slice_rows` examples or more.
+
+    Mistrust: `too_good` is the share of the baseline's remaining error (1 - AUC, or squared error) that a candidate may
+    take away before it is suspected of a leak; `first_limit` the power (AUC, R² or NDCG) from which a first version is,
     `lone_limit` that of one input by itself. `trusted` lists inputs that may be that strong. `collapse` is the share of
-    one single answer from which predictions count as collapsed. `least_power` is the AUC (for R², twice that less one)
-    that a first version must surpass. `min_rows` is needed to judge at all; `max_rows` bounds what is predicted,
-    `batch_rows` one batch.
+    one single answer from which predictions count as collapsed, unless it was `usual` before (as a share of that).
+    `least_power` is the AUC (for R², twice that less one) that a first version must surpass. `history_least` is how
+    many earlier verdicts make a history.
+
+    `min_rows` is needed to judge at all; `max_rows` bounds what is predicted, `batch_rows` one batch.
     """
 
     task: str = "auto"
+    positive: str = ""
+    group: str = ""
+    entity: str = ""
+    id: str = ""
+    metrics: tuple[str, ...] = ()
+    threshold: float = 0.5
+    top_k: int = 3
+    cutoff: int = 10
+    quantile: float = 0.5
+    exponential_gain: bool = True
     margin: float = 0.01
     loss_margin: float = 0.05
+    slice_points: float = 0.02
     slice_margin: float = 0.10
     alpha: float = 0.05
+    thresholds: tuple[Threshold, ...] = ()
+    churn_limit: float = math.inf
+    slice_columns: tuple[str, ...] = ()
+    crosses: tuple[str, ...] = ()
+    sql: Mapping[str, str] = field(default_factory=dict)
+    auto_slices: int = 5
+    slice_depth: int = 2
+    max_slices: int = 200
+    slice_rows: int = 300
     too_good: float = 0.34
     first_limit: float = 0.98
     lone_limit: float = 0.95
     trusted: tuple[str, ...] = ()
     collapse: float = 0.95
+    usual: float = 0.8
     least_power: float = 0.5
+    history_least: int = 5
     min_rows: int = 200
-    max_rows: int = 60_000
+    max_rows: int = 200_000
     batch_rows: int = 1024
 
+    @property
+    def options(self) -> MetricOptions:
+        """What single metrics need to know."""
+        return MetricOptions(self.threshold, self.top_k, self.cutoff, self.quantile, self.exponential_gain)
 
-def not_inferior(gain: Estimate, margin: float, alpha: float) -> Outcome:
-    """FAIL when the gain is surely below minus the margin, PASS when surely above, else INCONCLUSIVE."""
-    low, high = gain.interval(alpha)
-    if high < -margin:
+    def limit(self, *, relative: bool) -> float:
+        """The margin on all examples, for a loss in shares or for points."""
+        return self.loss_margin if relative else self.margin
+
+    def slice_limit(self, *, relative: bool) -> float:
+        """The margin within one slice."""
+        return self.slice_margin if relative else self.slice_points
+
+
+def not_inferior(gain: Estimate, margin: float, alpha: float, p_value: float | None = None) -> Outcome:
+    """FAIL when the gain is surely below minus the margin, PASS when surely above, else INCONCLUSIVE.
+
+    `p_value` is that of being below, adjusted for other metrics, where there are any.
+    """
+    below = gain.p_below(-margin) if p_value is None else p_value
+    if below < alpha:
         return Outcome.FAIL
-    return Outcome.PASS if low > -margin else Outcome.INCONCLUSIVE
+    return Outcome.PASS if gain.interval(alpha)[0] > -margin else Outcome.INCONCLUSIVE
+
+
+def slice_outcome(p_margin: float, p_worse: float, gain: float, margin: float, alpha: float) -> Outcome:
+    """FAIL when a slice is surely worse by more than the margin; WARN when surely worse, and as it looks by more than
+    half of it. A slice that is too small to say is no refusal of the whole.
+    """
+    if p_margin < alpha:
+        return Outcome.FAIL
+    return Outcome.WARN if p_worse < alpha and gain < -margin / 2 else Outcome.PASS
 
 
 def good_enough(power: Estimate, least: float, alpha: float) -> Outcome:
@@ -57,6 +122,6 @@ def good_enough(power: Estimate, least: float, alpha: float) -> Outcome:
     return Outcome.PASS if low > least else Outcome.INCONCLUSIVE
 
 
-def suspicious_power(baseline: float, rule: QualityRule) -> float:
-    """The power (AUC or R²) above which a candidate is better than one may believe, given the baseline's."""
-    return 1 - (1 - rule.too_good) * (1 - baseline)
+def suspicious_power(reference: float, rule: QualityRule) -> float:
+    """The power (AUC, R² or NDCG) above which a candidate is better than one may believe, given the baseline's."""
+    return 1 - (1 - rule.too_good) * (1 - reference)

@@ -1,0 +1,65 @@
+"""Which of the slices that are worse is the reason for the others: a fault in one shows in all that share its rows.
+
+`judging` hands in the slices that are worse, the surest first; what is worse only because of an earlier one is listed
+under that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from tidegate_validation.quality.catalogue import METRICS
+from tidegate_validation.quality.compared import gain_of
+from tidegate_validation.quality.evaluation import Evaluation
+from tidegate_validation.quality.metrics import Estimate, Floats, Mask
+from tidegate_validation.quality.slice_sets import whole_rows
+from tidegate_validation.quality.slices import SliceGain
+
+_LEAST = 100
+
+
+@dataclass(slots=True)
+class Blamed:
+    """A slice that is worse in its own right, and the names of those that are worse because of it."""
+
+    slice: SliceGain
+    explains: list[str] = field(default_factory=list)
+
+
+def blame(
+    slices: Sequence[SliceGain], evaluation: Evaluation, candidate: Floats, baseline: Floats, alpha: float
+) -> list[Blamed]:
+    """The slices that stay worse without the rows of those blamed before them."""
+
+    def gain(one: SliceGain, units: Mask) -> Estimate:
+        metric = next(m for m in METRICS if m.name == one.gain.metric and evaluation.task in m.tasks)
+        rows = whole_rows(units, evaluation)
+        return gain_of(metric, evaluation.take(rows), candidate[rows], baseline[rows]).gain
+
+    return _blame(sorted(slices, key=lambda one: one.surety), gain, alpha)
+
+
+def _blame(slices: Sequence[SliceGain], gain: Callable[[SliceGain, Mask], Estimate], alpha: float) -> list[Blamed]:
+    found: list[Blamed] = []
+    for one in slices:
+        inside = one.tested.inside()
+        reason = None
+        for other in found:
+            rest = inside & ~other.slice.tested.inside()
+            if rest.sum() < _LEAST or not _worse(gain(one, rest), one, alpha):
+                reason = other
+                break
+        if reason is not None:
+            reason.explains.append(one.name)
+        else:
+            found.append(Blamed(one))
+    return found
+
+
+def _worse(gain: Estimate, one: SliceGain, alpha: float) -> bool:
+    """Whether it is still worse by more than its margin, or, where that was never sure, at all."""
+    limit = -one.margin if one.p_margin < alpha else 0.0
+    return bool(np.isfinite(gain.error)) and gain.p_below(limit) < alpha

@@ -1,0 +1,117 @@
+"""The held-out data as the quality gate uses it: rows with a label, what the task is, and what belongs together.
+
+`gate` makes one from the table, the policy and how the models answer; predictions are held against its evaluation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from tidegate_serving.contract.verdict import Finding
+from tidegate_validation.quality import finding as words
+from tidegate_validation.quality.classification import LEAST_OF_A_CLASS
+from tidegate_validation.quality.evaluation import Evaluation, Task
+from tidegate_validation.quality.groups import groups_of, queries_of
+from tidegate_validation.quality.labels import LabelHints, Labels, distinct_texts, read_labels
+from tidegate_validation.quality.leak import sample_of
+from tidegate_validation.quality.outputs import Prediction
+from tidegate_validation.quality.ranking import check_relevances
+from tidegate_validation.quality.rule import QualityRule
+
+_NUMBERS = 20_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class HeldOut:
+    """`table` (a pyarrow.Table) holds the evaluation's rows; `groups` says what a group is; `notes` are findings."""
+
+    table: Any
+    evaluation: Evaluation
+    groups: str
+    notes: tuple[Finding, ...] = ()
+
+    def take(self, rows: Any) -> HeldOut:
+        """The same for some of the rows."""
+        return replace(self, table=self.table.take(rows), evaluation=self.evaluation.take(rows))
+
+    def too_little(self, rule: QualityRule) -> Finding | None:
+        """A finding where the data cannot say anything, whatever the models do."""
+        labels, task = self.evaluation.labels, self.evaluation.task
+        if len(labels) >= rule.min_rows and not _too_one_sided(self.evaluation):
+            return None
+        return words.too_few(len(labels), rule.min_rows, labels, task)
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where held-out data comes from: the pyarrow.Table, its label, training data (or None) and the event time."""
+
+    table: Any
+    label: str
+    training: Any | None
+    event_time: str | None
+    entity: str | None
+
+
+def held_out_of(source: Source, predictions: Sequence[Prediction], rule: QualityRule) -> HeldOut:
+    """Rows with a label, at most `max_rows`. Raises InvalidInput where labels or columns cannot be used.
+
+    `predictions` say how the models answer, the candidate's first.
+    """
+    labels = read_labels(source.table, source.label, _hints(source, predictions, rule))
+    table = source.table.take(labels.rows)
+    queries = queries_of(table, rule.group) if labels.task == Task.RANKING else None
+    if queries is not None:
+        check_relevances(labels.values, rule.exponential_gain)
+    alone = rule.group if queries is not None else None
+    grouped = groups_of(table, source.event_time, source.entity or rule.entity or rule.id or alone)
+    evaluation = Evaluation(
+        labels.task,
+        labels.values,
+        grouped.numbers,
+        labels.classes,
+        queries,
+        clustered=grouped.clustered and grouped.words != f"40 buckets of `{alone}`",
+        options=rule.options,
+    )
+    held = HeldOut(table, evaluation, grouped.words, tuple(_notes(labels)))
+    most = min(rule.max_rows, _NUMBERS // (len(labels.classes) + 1))
+    return held if len(evaluation) <= most else held.take(sample_of(evaluation, most))
+
+
+def _hints(source: Source, predictions: Sequence[Prediction], rule: QualityRule) -> LabelHints:
+    known = distinct_texts(source.training, source.label) if source.training is not None else []
+    return LabelHints(
+        task=rule.task,
+        positive=rule.positive,
+        queries=bool(rule.group),
+        columns=predictions[0].columns,
+        whole_numbers=predictions[0].output.dtype.startswith(("int", "uint", "string")),
+        classes=[name for prediction in predictions for name in prediction.classes],
+        known=known,
+    )
+
+
+def _notes(labels: Labels) -> list[Finding]:
+    found = [words.note("labels", labels.note)] if labels.note else []
+    if labels.task == Task.MULTICLASS:
+        counts = np.bincount(labels.values.astype(np.int64), minlength=len(labels.classes))
+        rare = [name for name, count in zip(labels.classes, counts, strict=True) if count < LEAST_OF_A_CLASS]
+        if rare:
+            shown = ", ".join(f"`{name}`" for name in rare[:5]) + (" ..." if len(rare) > 5 else "")
+            sentence = f"{len(rare)} of {len(counts)} classes have fewer than {LEAST_OF_A_CLASS} examples ({shown}): "
+            found.append(words.note("classes", sentence + "metrics that are means over classes leave them out"))
+    return found
+
+
+def _too_one_sided(evaluation: Evaluation) -> bool:
+    if evaluation.task == Task.RANKING:
+        return len(evaluation.units()) < LEAST_OF_A_CLASS
+    if evaluation.task == Task.REGRESSION:
+        return False
+    counts = np.sort(np.bincount(evaluation.labels.astype(np.int64), minlength=2))
+    return int(counts[-2]) < LEAST_OF_A_CLASS

@@ -1,0 +1,55 @@
+"""Mistrusts a candidate that is too good: is it better than an honest model could be, and which input tells it?
+
+`gate` hands in the scores and a way to ask the candidate again; one finding comes back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from tidegate_serving.contract.verdict import Finding
+from tidegate_validation.quality import prediction_finding as words
+from tidegate_validation.quality.compared import chance, power
+from tidegate_validation.quality.judging import Scored
+from tidegate_validation.quality.leak import Accused, Score, investigate, lone_powers, sample_of
+from tidegate_validation.quality.rule import QualityRule, suspicious_power
+from tidegate_validation.robustness.examples import Examples
+
+_ROWS = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class Witness:
+    """The candidate, asked again: `known` says of each of its inputs whether the baseline has it, `examples` makes its
+    inputs of some rows, `score` its scores of them.
+    """
+
+    known: Mapping[str, bool]
+    examples: Callable[[object], Examples]
+    score: Score
+
+
+def mistrust(scored: Scored, witness: Witness, rule: QualityRule) -> Finding:
+    """Whether the candidate is believable, and if not why."""
+    reached = power(scored.evaluation, scored.candidate)
+    rows = sample_of(scored.evaluation, _ROWS)
+    part = scored.evaluation.take(rows)
+    examples = witness.examples(scored.held_out.table.take(rows))
+    first = scored.baseline is None
+    if scored.baseline is not None:
+        reference = power(scored.evaluation, scored.baseline).value
+        limit = suspicious_power(reference, rule)
+        suspected = reached.interval(rule.alpha)[0] > limit
+    else:
+        reference, limit = chance(scored.evaluation), rule.first_limit
+        alone = lone_powers(part, examples, frozenset(examples.arrays.keys() - witness.known.keys()))
+        strong = [name for name, value in alone.items() if value >= rule.lone_limit and name not in rule.trusted]
+        suspected = reached.interval(rule.alpha)[0] > limit or bool(strong)
+    if not suspected:
+        return words.believable(scored.evaluation, reached.value, limit)
+    accused = Accused(
+        reached.value, reference, witness.known, witness.score, lambda honest: suspicious_power(honest, rule)
+    )
+    suspicion = investigate(part, examples, accused)
+    return words.too_good(scored.evaluation, reached.value, reference, limit, suspicion, rule, first=first)

@@ -1,0 +1,87 @@
+"""Words what slices and thresholds say as findings.
+
+`gate` and `bounds` call one function per kind of finding; nothing is decided here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tidegate_serving.contract.verdict import Finding, Outcome
+from tidegate_validation.quality.blame import Blamed
+from tidegate_validation.quality.finding import SERVING, amount, change, finite
+from tidegate_validation.quality.rule import QualityRule
+from tidegate_validation.quality.slices import SliceGain
+
+SLICE = "slice"
+_SHOWN = 5
+_LISTED = 20
+
+
+def worse_slice(blamed: Blamed, outcome: Outcome, rule: QualityRule) -> Finding:
+    """A slice on which the candidate is worse: by more than the margin, or surely but perhaps by less."""
+    one, gain = blamed.slice, blamed.slice.gain
+    low, high = gain.gain.interval(rule.alpha)
+    ends = f"between {change(gain, low)} and {change(gain, high)}"
+    how = f"by {amount(gain, -gain.gain.value)} ({ends}; {amount(gain, one.margin)} is allowed)"
+    origin = ", found by a search and confirmed on the examples that it did not see" if one.found else ""
+    if outcome is Outcome.FAIL:
+        sentence = (
+            f"worse than {SERVING} where `{one.name}` ({one.rows} examples): its {gain.metric} is worse {how}{origin}"
+        )
+        sentence += "; look at what changed for these examples, or widen the slice's margin in the policy"
+    else:
+        sentence = f"where `{one.name}` ({one.rows} examples) its {gain.metric} is surely worse, {how}{origin}"
+    if blamed.explains:
+        sentence += f"; {len(blamed.explains)} other slices are worse because they share its examples"
+    return Finding(
+        SLICE,
+        one.name,
+        outcome,
+        sentence,
+        gain.gain.value,
+        finite(low, high),
+        -one.margin,
+        one.p_margin if outcome is Outcome.FAIL else one.p_worse,
+        cause={
+            "kind": "slice",
+            "slice": one.name,
+            "metric": gain.metric,
+            "rows": one.rows,
+            "searched": one.found,
+            "explains": blamed.explains[:_LISTED],
+        },
+        rule="quality.slice_margin" if gain.relative else "quality.slice_points",
+    )
+
+
+def no_worse_slice(slices: Sequence[SliceGain], left_out: int, rule: QualityRule) -> Finding:
+    """No slice is surely worse by more than its margin; says where the data could not have shown it."""
+    searched = sum(one.found for one in slices)
+    regions = f" and {searched} regions found by a search" if searched else ""
+    sentence = f"none of {len(slices) - searched} slices{regions} is surely worse by more than its margin"
+    open_ones = [one for one in slices if one.gain.gain.interval(rule.alpha)[0] <= -one.margin]
+    open_ones.sort(key=lambda one: one.gain.gain.interval(rule.alpha)[0])
+    if open_ones:
+        sentence += f"; {len(open_ones)} of them are too small to be sure, such as `{open_ones[0].name}`"
+    if left_out:
+        sentence += f"; {left_out} more were left out by quality.max_slices"
+    cause = {
+        "kind": "undecided slices",
+        "slices": [one.name for one in open_ones[:_SHOWN]],
+        "left_out": left_out,
+    }
+    detectable = max((one.gain.gain.detectable(rule.alpha) for one in open_ones), default=None)
+    return Finding(
+        SLICE, "all slices", Outcome.PASS, sentence, smallest_detectable=detectable, cause=cause if open_ones else None
+    )
+
+
+def empty_slices(names: Sequence[str], rule: QualityRule) -> Finding:
+    """Slices that the policy names and the data does not hold."""
+    shown = ", ".join(f"`{name}`" for name in names[:_SHOWN])
+    sentence = (
+        f"the policy names slices with fewer than {rule.slice_rows} held-out examples, so nothing is said of them: "
+        f"{shown}" + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
+    )
+    return Finding(SLICE, names[0], Outcome.WARN, sentence, number=float(len(names)), limit=float(rule.slice_rows))
