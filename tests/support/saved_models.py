@@ -21,6 +21,7 @@ NAMES = {
     "dtypes": "one signature per dtype: y = x",
     "strict": "refuses negative values; a second signature divides whole numbers, which may be 0",
     "large": "80 MB of variables",
+    "warm": "half_plus_two with a warm-up file of one request of each kind",
 }
 REGRESS = "tensorflow/serving/regress"
 CLASSIFY = "tensorflow/serving/classify"
@@ -49,6 +50,7 @@ def main(directory: Path) -> None:
         "dtypes": _dtypes,
         "strict": _strict,
         "large": _large,
+        "warm": _warm,
     }
     for name, make in makers.items():
         make(tf, directory / name / "1")
@@ -204,6 +206,33 @@ def _large(tf: Any, directory: Path) -> None:
         return {"value": tf.gather(model.table, row)}
 
     _save(tf, model, directory, {"serving_default": pick})
+
+
+def _warm(tf: Any, directory: Path) -> None:
+    from tensorflow_serving.apis import prediction_log_pb2
+
+    _half_plus_two(tf, directory)
+    example = tf.train.Example()
+    example.features.feature["x"].float_list.value.append(4)
+    logs = [prediction_log_pb2.PredictionLog() for _ in range(5)]
+    predict, classify, regress, multi, session = logs
+    predict.predict_log.request.inputs["x"].CopyFrom(tf.make_tensor_proto([1.0, 2.0]))
+    classify.classify_log.request.model_spec.signature_name = "classify_x_to_y"
+    classify.classify_log.request.input.example_list.examples.extend([example, example])
+    regress.regress_log.request.model_spec.signature_name = "regress_x2_to_y3"
+    regress.regress_log.request.input.example_list_with_context.examples.append(example)
+    regress.regress_log.request.input.example_list_with_context.context.CopyFrom(example)
+    for name in ("classify_x_to_y", "regress_x_to_y"):
+        multi.multi_inference_log.request.tasks.add().model_spec.signature_name = name
+    multi.multi_inference_log.request.input.example_list.examples.append(example)
+    feed = session.session_run_log.request.feed.add()
+    feed.name = "serving_default_x:0"
+    feed.tensor.CopyFrom(tf.make_tensor_proto([1.0]))
+    session.session_run_log.request.fetch.append(feed.name)
+    (directory / "assets.extra").mkdir()
+    with tf.io.TFRecordWriter(str(directory / "assets.extra/tf_serving_warmup_requests")) as writer:
+        for log in logs:
+            writer.write(log.SerializeToString())
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ from tidegate_serving.contract.tensors import Array
 from tidegate_serving.platforms.axes import as_column, as_matrix
 from tidegate_serving.platforms.loader import Servable
 from tidegate_serving.platforms.output_rules import OutputRule, output_rules
-from tidegate_serving.platforms.platform import PlatformOptions, missing_library, model_file
+from tidegate_serving.platforms.platform import PlatformOptions, missing_library, model_file, thread_count
 
 _NUMPY_TYPES = {
     "tensor(bool)": "bool",
@@ -77,20 +77,13 @@ def _session(path: Path, manifest: Manifest) -> Any:
         raise missing_library("onnxruntime", "onnx", "onnx") from error
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
-    options.intra_op_num_threads = _threads(manifest)
+    options.intra_op_num_threads = thread_count(manifest, "onnx.threads")
     options.inter_op_num_threads = 1
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     try:
         return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
     except Exception as error:
         raise ModelFailed(f"{path} is no ONNX model that onnxruntime can run: {error}") from error
-
-
-def _threads(manifest: Manifest) -> int:
-    text = manifest.metadata.get("onnx.threads", "1")
-    if not text.isdigit() or int(text) < 1:
-        raise InvalidInput(f"metadata 'onnx.threads' of {manifest.id} is {text!r}: use a whole number above 0")
-    return int(text)
 
 
 def _check_inputs(session: Any, manifest: Manifest, path: Path) -> None:

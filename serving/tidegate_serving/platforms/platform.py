@@ -12,6 +12,7 @@ from typing import Protocol, runtime_checkable
 
 from tidegate_serving.contract.errors import InvalidInput, Unsupported
 from tidegate_serving.contract.manifest import Manifest
+from tidegate_serving.contract.repository import PROFILE
 from tidegate_serving.platforms.discovery import Discovered
 from tidegate_serving.platforms.loader import Servable
 
@@ -80,7 +81,7 @@ def model_file(manifest: Manifest, directory: Path, key: str, suffixes: tuple[st
         if named not in listed:
             raise InvalidInput(f"metadata {key!r} of {manifest.id} names {named!r}, which its manifest does not list")
         return directory / named
-    found = [path for path in listed if PurePosixPath(path).suffix in suffixes]
+    found = [path for path in listed if PurePosixPath(path).suffix in suffixes and not is_profile(path)]
     if len(found) != 1:
         raise InvalidInput(
             f"{manifest.id} lists {len(found)} files ending in {' or '.join(suffixes)}: "
@@ -89,6 +90,19 @@ def model_file(manifest: Manifest, directory: Path, key: str, suffixes: tuple[st
     return directory / found[0]
 
 
+def is_profile(path: str) -> bool:
+    """Whether a file of a manifest belongs to the training profile, not to the model."""
+    return path.startswith(f"{PROFILE}/")
+
+
 def missing_library(library: str, extra: str, platform: str) -> Unsupported:
     """The error for a library that an extra would have installed."""
     return Unsupported(f"platform {platform!r} needs {library}: install it with `pip install tidegate[{extra}]`")
+
+
+def thread_count(manifest: Manifest, key: str) -> int:
+    """The number of threads that metadata `key` names, 1 where it does not."""
+    text = manifest.metadata.get(key, "1")
+    if not text.isdigit() or int(text) < 1:
+        raise InvalidInput(f"metadata {key!r} of {manifest.id} is {text!r}: use a whole number above 0")
+    return int(text)

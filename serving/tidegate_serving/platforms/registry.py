@@ -15,19 +15,27 @@ from pathlib import Path
 
 from tidegate_serving.contract.errors import AlreadyExists, Unsupported
 from tidegate_serving.contract.manifest import Manifest
-from tidegate_serving.contract.repository import PROFILE
 from tidegate_serving.contract.servable import check_name
 from tidegate_serving.platforms.discovery import Discovered
 from tidegate_serving.platforms.loader import Servable
-from tidegate_serving.platforms.platform import Discovers, Estimates, Platform, PlatformOptions, WarmUpOptions
+from tidegate_serving.platforms.platform import (
+    Discovers,
+    Estimates,
+    Platform,
+    PlatformOptions,
+    WarmUpOptions,
+    is_profile,
+)
 
 GROUP = "tidegate.platforms"
 SIZE_FACTOR = 1.2
 _BUILT_IN = {
+    "lightgbm": "tidegate_serving.platforms.lightgbm:LightgbmPlatform",
     "onnx": "tidegate_serving.platforms.onnx:OnnxPlatform",
     "python": "tidegate_serving.platforms.python:PythonPlatform",
     "sklearn": "tidegate_serving.platforms.sklearn:SklearnPlatform",
     "tensorflow": "tidegate_serving.platforms.tensorflow:TensorflowPlatform",
+    "xgboost": "tidegate_serving.platforms.xgboost:XgboostPlatform",
 }
 _log = logging.getLogger(__name__)
 
@@ -88,14 +96,10 @@ class PlatformRegistry:
         platform = self._platform(manifest)
         if isinstance(platform, Estimates):
             return platform.estimate(directory, manifest)
-        return int(SIZE_FACTOR * sum(entry.size for entry in manifest.files if not _is_profile(entry.path)))
+        return int(SIZE_FACTOR * sum(entry.size for entry in manifest.files if not is_profile(entry.path)))
 
     def _platform(self, manifest: Manifest) -> Platform:
         return self._factories[self.check(manifest.platform)]()
-
-
-def _is_profile(path: str) -> bool:
-    return path.startswith(f"{PROFILE}/")
 
 
 def installed_platforms(options: PlatformOptions) -> PlatformRegistry:

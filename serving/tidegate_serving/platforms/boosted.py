@@ -1,0 +1,83 @@
+"""What xgboost and lightgbm have in common: results by name, rules for outputs, a signature read off the model.
+
+Either platform wraps its booster in a `Booster` of two methods; this module makes servables and signatures of it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import numpy as np
+
+from tidegate_serving.contract.errors import InvalidInput
+from tidegate_serving.contract.manifest import Manifest
+from tidegate_serving.contract.signature import SERVING_DEFAULT, Signature, TensorSpec
+from tidegate_serving.contract.tensors import Array
+from tidegate_serving.platforms.discovery import Discovered
+from tidegate_serving.platforms.features import FeaturePlan, Features
+from tidegate_serving.platforms.output_rules import output_rules
+
+RESULTS = ("predict", "margin", "leaf", "contributions")
+
+
+class Booster(Protocol):
+    """A loaded model of either library."""
+
+    @property
+    def features(self) -> Features:
+        """What it takes."""
+
+    @property
+    def binary(self) -> bool:
+        """Whether `predict` gives the probability of one of two classes."""
+
+    def result(self, name: str, data: Array) -> Array:
+        """One of `RESULTS` for rows of features."""
+
+
+class BoostedServable:
+    """Asks the booster for each result that outputs need, once per batch."""
+
+    def __init__(self, booster: Booster, manifest: Manifest, key: str) -> None:
+        self._booster: Booster | None = booster
+        rules = output_rules(manifest, key)
+        for output, rule in rules.items():
+            if rule.result not in RESULTS:
+                raise InvalidInput(
+                    f"{manifest.id} has no result {rule.result!r} for output {output!r}: name one of "
+                    f"{', '.join(RESULTS)} in metadata {key!r}"
+                )
+        self._plans = {
+            name: (
+                FeaturePlan(manifest, name, booster.features),
+                {spec.name: rules[spec.name] for spec in signature.outputs},
+            )
+            for name, signature in manifest.signatures.items()
+        }
+
+    def predict(self, signature: str, inputs: Mapping[str, Array]) -> Mapping[str, Any]:
+        """Outputs as the rules pick them from the booster's results."""
+        plan, rules = self._plans[signature]
+        data = plan.array(inputs)
+        booster = self._booster
+        if booster is None:
+            raise InvalidInput("this version is closed")
+        results = {name: booster.result(name, data) for name in dict.fromkeys(rule.result for rule in rules.values())}
+        return {name: rule.pick(results[rule.result]) for name, rule in rules.items()}
+
+    def close(self) -> None:
+        """Frees the booster."""
+        self._booster = None
+
+
+def discovered(booster: Booster, key: str) -> Discovered:
+    """One signature: the model's features in; `probability` out of a binary classifier, else `predict`."""
+    features = booster.features
+    shape = booster.result("predict", np.full((2, features.count), np.nan, dtype=features.dtype)).shape[1:]
+    name, metadata = "predict", {}
+    if booster.binary:
+        name, metadata = "probability", {key: json.dumps({"probability": "predict"})}
+    output = TensorSpec(name, features.dtype, (-1, *shape))
+    return Discovered({SERVING_DEFAULT: Signature(features.inputs(), (output,))}, metadata)

@@ -1,0 +1,86 @@
+"""XGBoost models that `save_model` wrote, as UBJSON or JSON.
+
+Metadata: `xgboost.file` (default: the only .ubj, .json, .xgb or .model file), `xgboost.outputs` (see `output_rules`; a
+result is `predict`, `margin`, `leaf` or `contributions`), `xgboost.threads` (default 1). Inputs are the model's
+features by name, or one matrix; NaN is missing, and so is a category that the model does not know.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from tidegate_serving.contract.errors import ModelFailed
+from tidegate_serving.contract.manifest import Manifest
+from tidegate_serving.contract.tensors import Array
+from tidegate_serving.platforms.boosted import BoostedServable, discovered
+from tidegate_serving.platforms.discovery import Discovered
+from tidegate_serving.platforms.features import Features
+from tidegate_serving.platforms.loader import Servable
+from tidegate_serving.platforms.platform import PlatformOptions, missing_library, model_file, thread_count
+
+SUFFIXES = (".ubj", ".json", ".xgb", ".model")
+_OUTPUTS = "xgboost.outputs"
+_OPTIONS = {"margin": {"output_margin": True}, "leaf": {"pred_leaf": True}, "contributions": {"pred_contribs": True}}
+
+
+class XgboostPlatform:
+    """Loads a booster."""
+
+    def __init__(self, options: PlatformOptions) -> None:
+        self._options = options
+
+    def discover(self, directory: Path, manifest: Manifest) -> Discovered:
+        """Features and output as the booster has them."""
+        return discovered(_load(directory, manifest), _OUTPUTS)
+
+    def load(self, directory: Path, manifest: Manifest) -> Servable:
+        """A booster whose features are held against the signatures before anybody asks it."""
+        return BoostedServable(_load(directory, manifest), manifest, _OUTPUTS)
+
+
+class XgboostBooster:
+    """The library's booster."""
+
+    def __init__(self, xgboost: Any, booster: Any) -> None:
+        self._xgboost = xgboost
+        self._booster = booster
+        names, types = booster.feature_names, booster.feature_types
+        categories = _categories(booster) if types and "c" in types else {}
+        self.features = Features(booster.num_features(), tuple(names) if names else None, "float32", categories)
+        learner = json.loads(booster.save_config())["learner"]
+        self.binary = learner["objective"]["name"] == "binary:logistic"
+        self._in_place = not categories and learner["gradient_booster"]["name"] != "gblinear"
+
+    def result(self, name: str, data: Array) -> Array:
+        """One of the results; a booster trained with categories gets them as codes."""
+        if name == "predict" and self._in_place:
+            made: Array = self._booster.inplace_predict(data, validate_features=False)
+            return made
+        names, types = self._booster.feature_names, self._booster.feature_types
+        matrix = self._xgboost.DMatrix(
+            data, feature_names=names, feature_types=types, enable_categorical=True, nthread=1
+        )
+        result: Array = self._booster.predict(matrix, **_OPTIONS.get(name, {}))
+        return result
+
+
+def _load(directory: Path, manifest: Manifest) -> XgboostBooster:
+    try:
+        import xgboost
+    except ImportError as error:
+        raise missing_library("xgboost", "xgboost", "xgboost") from error
+    path = model_file(manifest, directory, "xgboost.file", SUFFIXES)
+    booster = xgboost.Booster({"nthread": thread_count(manifest, "xgboost.threads")})
+    try:
+        booster.load_model(path)
+    except (xgboost.core.XGBoostError, ValueError) as error:
+        said = str(error).partition("\nStack trace")[0]
+        raise ModelFailed(f"{path} is no XGBoost model that `save_model` wrote: {said}") from error
+    return XgboostBooster(xgboost, booster)
+
+
+def _categories(booster: Any) -> dict[str, list[Any]]:
+    found = booster.get_categories(export_to_arrow=True).to_arrow()
+    return {str(name): values.to_pylist() for name, values in found if values is not None}
