@@ -93,7 +93,7 @@ def _outlier(metric: Finding, value: float, values: Floats, level: float) -> Fin
         return None
     sentence = (
         f"{metric.subject} {value:.4g} is an outlier among the {count} before it: they reach "
-        f"{values.min():.4g} to {values.max():.4g}, and {middle - reach:.4g} to {middle + reach:.4g} would be ordinary; "
+        f"{values.min():.4g} to {values.max():.4g}, and {middle - reach:.4g} to {middle + reach:.4g} is ordinary; "
         "find out what is different about this version or its data"
     )
     return Finding(
