@@ -14,13 +14,13 @@ from typing import Any
 
 from tidegate_serving.contract.errors import NotFound
 from tidegate_serving.contract.manifest import Manifest
-from tidegate_serving.contract.repository import profile_directory
+from tidegate_serving.contract.repository import expectations_directory, profile_directory
 from tidegate_serving.contract.verdict import Finding, GateResult, Outcome
 from tidegate_validation.checks.gate import CheckSubject, run_user_check
 from tidegate_validation.checks.installed import installed_checks
 from tidegate_validation.checks.rule import CheckRule
 from tidegate_validation.decision import gate_result
-from tidegate_validation.expectations import DataSet, check_data
+from tidegate_validation.expectations import DataSet, check_data, read_suites
 from tidegate_validation.policy import Policy
 from tidegate_validation.quality.gate import Model, QualitySubject, judge_quality
 from tidegate_validation.robustness.gate import RobustnessSubject, default_signature, examine
@@ -71,9 +71,11 @@ def expectations(material: Material) -> GateResult:
     candidate, baseline = material.profile(), material.baseline_profile()
     if candidate is None:
         return gate_result("expectations", [_no_profile("expectations", material)], "")
-    data_sets = [DataSet("held-out data", material.held_out, candidate, material.label)]
-    if material.training is not None and baseline is not None:
-        data_sets.append(DataSet("training data", material.training, baseline, material.label))
+    own = read_suites(expectations_directory(material.candidate))
+    data_sets = [DataSet("held-out data", material.held_out, candidate, own)]
+    if material.training is not None and material.baseline is not None and baseline is not None:
+        theirs = read_suites(expectations_directory(material.baseline))
+        data_sets.append(DataSet("training data", material.training, baseline, theirs))
     docs = material.report / DATA_DOCS if material.report is not None else None
     findings = check_data(data_sets, material.policy.expectations, docs)
     return gate_result("expectations", findings, findings[-1].sentence)

@@ -1,6 +1,7 @@
 """Where things lie in a model repository: version directories, and verdicts and reports beside them.
 
-    ROOT/NAME/VERSION/            files of the version, `profile/` (training profile), `manifest.json` last
+    ROOT/NAME/VERSION/            files of the version, `profile/` (training profile), `expectations/` (of the data;
+                                      people edit them before publishing), `manifest.json` last
     ROOT/NAME/VERSION.verdict.json    the signed verdict (a DSSE envelope)
     ROOT/NAME/VERSION.override-GATE.json    a signed override of that gate's no, if there is one
     ROOT/NAME/VERSION.report/     the verdict for people: `index.html`, `verdict.json`, Data Docs
@@ -15,6 +16,7 @@ from pathlib import Path
 from tidegate_serving.contract.servable import ServableId, check_name
 
 PROFILE = "profile"
+EXPECTATIONS = "expectations"
 _VERDICT = ".verdict.json"
 
 
@@ -47,6 +49,11 @@ def report_directory(directory: Path) -> Path:
 def profile_directory(directory: Path) -> Path:
     """The training profile inside a version directory."""
     return directory / PROFILE
+
+
+def expectations_directory(directory: Path) -> Path:
+    """The data expectations inside a version directory."""
+    return directory / EXPECTATIONS
 
 
 def versions(root: Path, name: str) -> list[int]:

@@ -1,0 +1,88 @@
+"""Has Great Expectations check a suite against a data frame, and writes its Data Docs.
+
+`check` hands in expectations and a frame; Great Expectations' results come back as plain dictionaries, in suite order.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from tidegate_serving.contract.errors import InvalidInput
+from tidegate_validation.expectations.expectation import Expectation
+
+_SITE = "tidegate"
+_PLACE = "tidegate_place"
+
+
+class Runner:
+    """One Great Expectations context. `docs` is the folder for Data Docs, None for no docs."""
+
+    def __init__(self, docs: Path | None) -> None:
+        os.environ["GX_ANALYTICS_ENABLED"] = "false"
+        self._gx: Any = _library()
+        self._context = self._gx.get_context(mode="ephemeral")
+        progress = self._gx.data_context.types.base.ProgressBarsConfig(globally=False)
+        self._context.variables.progress_bars = progress
+        self._docs = docs
+        if docs is not None:
+            self._add_site(docs)
+
+    def run(self, name: str, frame: Any, expectations: Sequence[Expectation]) -> list[dict[str, Any]]:
+        """A result per expectation, in their order. `frame` is a pandas.DataFrame; names must differ between runs.
+
+        InvalidInput for an expectation that Great Expectations does not know or cannot use.
+        """
+        gx = self._gx
+        suite = gx.ExpectationSuite(name=name)
+        for place, one in enumerate(expectations):
+            suite.add_expectation(self._made(one, place))
+        batch = (
+            self._context.data_sources.add_pandas(name)
+            .add_dataframe_asset(name)
+            .add_batch_definition_whole_dataframe(name)
+        )
+        definition = gx.ValidationDefinition(name=name, data=batch, suite=self._context.suites.add(suite))
+        kept = self._context.validation_definitions.add(definition)
+        action = gx.checkpoint.UpdateDataDocsAction(name="docs", site_names=[_SITE])
+        checkpoint = gx.Checkpoint(
+            name=name,
+            validation_definitions=[kept],
+            result_format="SUMMARY",
+            actions=[action] if self._docs is not None else [],
+        )
+        ran = self._context.checkpoints.add(checkpoint).run(batch_parameters={"dataframe": frame})
+        results = [result for one in ran.run_results.values() for result in one.to_json_dict()["results"]]
+        return sorted(results, key=lambda result: int(result["expectation_config"]["meta"][_PLACE]))
+
+    def _made(self, one: Expectation, place: int) -> Any:
+        """Made one by one: a suite made from a list drops what it does not understand."""
+        configuration = importlib.import_module("great_expectations.expectations.expectation_configuration")
+        meta = {**one.meta, _PLACE: place}
+        try:
+            return configuration.ExpectationConfiguration(
+                type=one.type, kwargs=dict(one.kwargs), meta=meta, severity=one.severity
+            ).to_domain_obj()
+        except Exception as error:
+            said = " ".join(str(error).split())
+            raise InvalidInput(
+                f"expectation {one.type} of {one.subject} cannot be used ({said[:200]}): correct the version's suite"
+            ) from error
+
+    def _add_site(self, docs: Path) -> None:
+        docs.mkdir(parents=True, exist_ok=True)
+        store = {"class_name": "TupleFilesystemStoreBackend", "base_directory": str(docs.resolve())}
+        index = {"class_name": "DefaultSiteIndexBuilder"}
+        site = {"class_name": "SiteBuilder", "site_index_builder": index, "store_backend": store}
+        self._context.add_data_docs_site(_SITE, site)
+
+
+def _library() -> Any:
+    """Great Expectations, whose import takes seconds and warns."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return importlib.import_module("great_expectations")
