@@ -30,6 +30,7 @@ class EngineConfig:
     grpc_address: TensorFlow Serving's gRPC door; empty for none.
     grpc_socket_path: a Unix socket that leads through the gRPC door too; None for none.
     rest_address: the REST door, metrics and health; empty for none.
+    metrics_path: one more path at which the REST door answers with metrics; empty for `/metrics` alone.
     control_address: the RPC Source's port, without authentication and therefore on loopback; empty for none.
     repository: a model repository (ROOT/NAME/VERSION) that the file system source serves; None for none.
     versions: which versions of the repository's servables: `latest:N`, `all`, `specific:1,4` or `none`.
@@ -78,6 +79,7 @@ class EngineConfig:
 
     grpc_address: str = "127.0.0.1:8500"
     grpc_socket_path: Path | None = None
+    metrics_path: str = ""
     rest_address: str = "127.0.0.1:8501"
     control_address: str = "127.0.0.1:8502"
     repository: Path | None = None
