@@ -47,7 +47,6 @@ ADMITTED_FILE = "admitted.json"
 class SourcePlan:
     """What the sources are to be told, read and checked."""
 
-    config: EngineConfig
     admission: Admission
     registry: PlatformRegistry
     files: FileSystemOptions
@@ -83,7 +82,6 @@ class Sources:
         self.admission.now = plan.admission
         self.registry.take_over(plan.registry)
         self.roots[:] = plan.roots
-        self.keep_previous.now = plan.config
         self.static.update(plan.static)
         self.files.update(plan.files, plan.admission)
 
@@ -95,7 +93,6 @@ def plan_sources(config: EngineConfig) -> SourcePlan:
         if model.platform is not None:
             _check_platform(registry, name, model.platform)
     return SourcePlan(
-        config=config,
         admission=_admission(config),
         registry=registry,
         files=file_system_options(config),
@@ -110,9 +107,9 @@ def make_sources(config: EngineConfig, lifecycle: Lifecycle) -> Sources:
     owners, problems, roots = Owners(), SourceProblems(), list(plan.roots)
     admission, available = LiveAdmission(plan.admission), _available(lifecycle.monitor)
     router = Router(_adapters(plan.registry, admission), lifecycle.manager)
-    wishes = WishStore(config.state_directory)
+    orders, wishes = OrderStore(config.state_directory), WishStore(config.state_directory)
     keep = KeepPrevious(config, lambda name: (wish := wishes.get(name)) is not None and wish.keep_previous)
-    steering = Steering(router, OrderStore(config.state_directory), _around_steering(config, lifecycle, keep))
+    steering = Steering(router, orders, _around_steering(config, lifecycle, keep))
     locator = Locator(steering, admission.check)
     controls = Controls(steering, locator, lifecycle.journal)
     checks = VersionChecks(roots, admission, plan.registry.check, available, controls.permit)

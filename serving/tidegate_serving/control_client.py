@@ -125,8 +125,8 @@ class ControlClient:
         """Takes ordinary clients back to `version`, or to the one that they had before: at once where it is loaded,
         else as soon as it is; until then the present one serves.
 
-        `from_version` makes it safe to repeat: where that does not serve any more, nothing changes. NotFound where there
-        is nothing to go back to.
+        `from_version` makes it safe to repeat: where that does not serve any more, nothing changes. NotFound where
+        there is nothing to go back to.
         """
         action = message("tidegate.v1.Rollback")(version=version, from_version=from_version)
         return self._steer(servable, requested_by, reason, rollback=action)

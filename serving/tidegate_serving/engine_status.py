@@ -31,7 +31,7 @@ from tidegate_serving.sources.target import AspiredVersion, VersionPath
 
 @dataclass(frozen=True, slots=True)
 class StatusReport:
-    """Makes an `EngineStatus`. `standing` says of a manifest by what right it serves; `counters` are the data plane's."""
+    """Makes an `EngineStatus`; `standing` says by what right a manifest serves, `counters` are the data plane's."""
 
     manager: AspiredVersionsManager
     monitor: StateMonitor

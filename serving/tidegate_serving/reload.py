@@ -15,8 +15,10 @@ from tidegate_serving.assembly import Lifecycle, manager_options
 from tidegate_serving.assembly_sources import SourcePlan, Sources, plan_sources
 from tidegate_serving.config import EngineConfig
 from tidegate_serving.config_view import ConfigDiff, diff
+from tidegate_serving.journal import Entry, Kind
 from tidegate_serving.requests.limits import Limits
 from tidegate_serving.requests.plane import Door
+from tidegate_serving.sources.steering import Steering
 
 _ADMISSION = ("trusted_keys", "allow_unverified", "override_policy")
 _log = logging.getLogger(__name__)
@@ -54,6 +56,7 @@ class Reloader:
             if changes:
                 self._change(before, config, plan)
                 _log.info("reloaded:\n%s", changes)
+                self._lifecycle.journal.add(Entry(Kind.CONTROL, "reload", f"the config was reloaded: {changes}"))
             self._live.now = config
             return changes
 
@@ -75,6 +78,8 @@ class Reloader:
     def _apply(self, before: EngineConfig, after: EngineConfig, plan: SourcePlan) -> None:
         """Labels first: one that can move moves before its old version is given up, one that cannot holds it."""
         parts = self._lifecycle
+        self._sources.keep_previous.now = after
+        tell_labels(self._sources.steering, before, after)
         tell_door(parts.door, before, after)
         parts.manager.reconfigure(manager_options(after))
         parts.pools[0].resize(after.load_threads)
@@ -82,14 +87,23 @@ class Reloader:
         self._sources.retell(plan)
 
 
-def tell_door(door: Door, before: EngineConfig, after: EngineConfig) -> None:
-    """Traffic by another config: labels, batching, log rates and limits, of what differs and of nothing else."""
-    door.adopt(after)
+def tell_labels(steering: Steering, before: EngineConfig, after: EngineConfig) -> None:
+    """Labels by another config, and whether the version before stays loaded, of what differs."""
     for name in sorted(before.models.keys() | after.models.keys()):
         old, new = before.models.get(name), after.models.get(name)
         old_labels, new_labels = (dict(model.labels) if model else {} for model in (old, new))
         if old_labels != new_labels:
-            door.set_labels(name, new_labels)
+            steering.set_labels(name, new_labels)
+        if (old and old.keep_previous) != (new and new.keep_previous):
+            steering.refresh(name)
+    if before.keep_previous != after.keep_previous:
+        for name in sorted(steering.names()):
+            steering.refresh(name)
+
+
+def tell_door(door: Door, before: EngineConfig, after: EngineConfig) -> None:
+    """Traffic by another config: batching, log rates and limits, of what differs and of nothing else."""
+    door.adopt(after)
     for name in door.names() | after.models.keys():
         old, new = before.models.get(name), after.models.get(name)
         if (before.batching, old and old.batching) != (after.batching, new and new.batching):

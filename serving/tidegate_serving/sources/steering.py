@@ -160,16 +160,16 @@ class Steering:
         """Labels first: one that can move moves before its old version is given up, one that cannot holds it."""
         self._learn(name)
         course, told = self._steered(name), self._told.get(name, Course())
-        if course.disabled != told.disabled:
-            self._around.valves.set_enabled(name, not course.disabled, course.disabled)
         if course.labels != told.labels:
             self._tell_labels(name, course.labels)
+        self._look(name)
+        course = self._steered(name)
+        if course.disabled != told.disabled:
+            self._around.valves.set_enabled(name, not course.disabled, course.disabled)
         if course.tee != told.tee:
             self._around.traffic.set_tee(name, course.tee)
         if course.split != told.split:
             self._around.valves.set_split(name, course.split)
-        self._look(name)
-        course = self._steered(name)
         if versions and course.versions != told.versions:
             self._target.set_aspired_versions(name, course.versions)
         self._told[name] = course if versions else replace(course, versions=told.versions)
