@@ -8,18 +8,14 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from tests.validation import world
+from tests.validation.judged import judged, outcome
 from tests.validation.world import HONEST, Draft, before_return
 
 from tidegate_serving.contract.errors import InvalidInput
-from tidegate_serving.contract.manifest import read_manifest
 from tidegate_serving.contract.signature import Signature, TensorSpec
-from tidegate_serving.contract.verdict import Finding, Outcome
-from tidegate_validation.decision import worst
-from tidegate_validation.quality.gate import Model, QualitySubject, judge_quality
+from tidegate_serving.contract.verdict import Outcome
 from tidegate_validation.quality.rule import QualityRule
-from tidegate_validation.robustness.limits import RobustnessLimits
 
-LIMITS = RobustnessLimits(load_seconds=60, call_seconds=20)
 WITH_HINT = Signature((*world.INPUTS, TensorSpec("hint", "float32")), world.OUTPUT)
 USES_HINT = HONEST.replace("score = 0.45", 'score = 6.0 * (inputs["hint"] - 0.5) + 0.45')
 WEAK = """
@@ -41,30 +37,6 @@ def leaking(table: pa.Table, noise: float) -> pa.Table:
     return world.with_column(
         table, "hint", (table[world.LABEL].to_numpy() + random.normal(0, noise, table.num_rows)).astype(np.float32)
     )
-
-
-def judged(
-    root: Path,
-    candidate: Draft,
-    baseline: Draft | None,
-    table: pa.Table,
-    rule: QualityRule | None = None,
-) -> list[Finding]:
-    directories = [world.publish(root, 2, candidate)] + ([world.publish(root, 1, baseline)] if baseline else [])
-    models = [Model.of(directory, read_manifest(directory)[0]) for directory in directories]
-    subject = QualitySubject(
-        candidate=models[0],
-        baseline=models[1] if baseline else None,
-        held_out=table,
-        label=world.LABEL,
-        entity=None,
-        limits=LIMITS,
-    )
-    return judge_quality(subject, rule or QualityRule())
-
-
-def outcome(findings: list[Finding]) -> Outcome:
-    return worst([one.outcome for one in findings])
 
 
 def test_an_equal_model_passes(tmp_path: Path) -> None:

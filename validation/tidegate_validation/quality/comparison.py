@@ -25,7 +25,11 @@ def judge_against(
     gains = {gain.metric: gain for gain in compare_models(evaluation, candidate, baseline)}
     names = deciding(evaluation, [candidate, baseline], rule)
     found = [words.missing_metric(name, evaluation.task) for name in names if name not in gains]
-    found += _decide([gains[name] for name in names if name in gains], Basis(len(evaluation.units()), groups), rule)
+    found += _decide(
+        [gains[name] for name in names if name in gains],
+        Basis(len(evaluation.units()), groups, "queries" if evaluation.task == Task.RANKING else "examples"),
+        rule,
+    )
     if evaluation.task in (Task.BINARY, Task.MULTICLASS) and is_probability(baseline) and not is_probability(candidate):
         found.append(words.no_probability(candidate))
     others = [gain for name, gain in gains.items() if name not in names]

@@ -26,10 +26,11 @@ SERVING = "the version that serves now"
 
 @dataclass(frozen=True, slots=True)
 class Basis:
-    """What an interval rests on: so many examples (or queries), in these groups."""
+    """What an interval rests on: so many `units` (examples or queries), in these groups."""
 
     rows: int
     groups: str
+    units: str
 
 
 def too_few(rows: int, least: int, labels: Floats, task: str) -> Finding:
@@ -109,12 +110,14 @@ def compared(gain: Gain, outcome: Outcome, p_value: float, basis: Basis, rule: Q
     }.get(outcome, f"not surely as good as {SERVING}")
     sure = f"gain {change(gain, gain.gain.value)}, between {change(gain, low)} and {change(gain, high)}"
     allowed = f"a loss of {amount(gain, margin)} is allowed"
-    sentence = f"{said}: {values(gain)} ({sure}; {allowed}; {basis.rows} examples in {basis.groups})"
+    sentence = f"{said}: {values(gain)} ({sure}; {allowed}; {basis.rows} {basis.units} in {basis.groups})"
     detectable = gain.gain.detectable(rule.alpha)
     needed = None
     if outcome is Outcome.INCONCLUSIVE and math.isfinite(detectable) and margin > 0:
         needed = _rounded(math.ceil(basis.rows * max((detectable / margin) ** 2, 1.0)))
-        sentence += f"; this data shows losses from {amount(gain, detectable)} on: hold out about {needed:,} examples"
+        sentence += (
+            f"; this data shows losses from {amount(gain, detectable)} on: hold out about {needed:,} {basis.units}"
+        )
     return Finding(
         gain.metric,
         EVERYTHING,
