@@ -5,7 +5,7 @@ The xgboost and lightgbm platforms describe their model's features; a plan per s
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,13 +23,15 @@ MATRIX = "x"
 class Features:
     """What a model says of its features: how many, their names if it has any, and the categories of some, by name.
 
-    A value of a category column that the model does not know counts as missing.
+    Categories are numbers or bytes. A value that is none of them is looked up again as `spelled_otherwise` has it; one
+    that the model still does not know counts as missing.
     """
 
     count: int
     names: tuple[str, ...] | None
     dtype: str
     categories: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    spelled_otherwise: Callable[[Any], Any] | None = None
 
     def inputs(self) -> tuple[TensorSpec, ...]:
         """The inputs of a signature that the model alone suggests."""
@@ -39,7 +41,7 @@ class Features:
 
     def _dtype_of(self, name: str) -> str:
         categories = self.categories.get(name, ())
-        return "string" if any(isinstance(category, str) for category in categories) else self.dtype
+        return "string" if any(isinstance(category, bytes) for category in categories) else self.dtype
 
 
 class FeaturePlan:
@@ -48,7 +50,11 @@ class FeaturePlan:
     def __init__(self, manifest: Manifest, name: str, features: Features) -> None:
         signature = manifest.signatures[name]
         self._dtype = np.dtype(features.dtype)
-        self._codes = {column: _codes(categories) for column, categories in features.categories.items()}
+        self._codes = {
+            column: {category: code for code, category in enumerate(categories)}
+            for column, categories in features.categories.items()
+        }
+        self._otherwise = features.spelled_otherwise or (lambda value: value)
         self._matrix: str | None = None
         columns = [spec for spec in signature.inputs if not _is_extra(spec, manifest, features)]
         if len(columns) == 1 and len(columns[0].shape) == 2:
@@ -71,11 +77,7 @@ class FeaturePlan:
         if codes is None:
             return column.reshape(len(column))
         values = column.reshape(len(column)).tolist()
-        return [codes.get(value, np.nan) for value in values]
-
-
-def _codes(categories: Sequence[Any]) -> dict[Any, int]:
-    return {item.encode() if isinstance(item, str) else item: code for code, item in enumerate(categories)}
+        return [codes[value] if value in codes else codes.get(self._otherwise(value), np.nan) for value in values]
 
 
 def _is_extra(spec: TensorSpec, manifest: Manifest, features: Features) -> bool:

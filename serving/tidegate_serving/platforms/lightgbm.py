@@ -21,6 +21,7 @@ from tidegate_serving.platforms.loader import Servable
 from tidegate_serving.platforms.platform import PlatformOptions, missing_library, model_file, thread_count
 
 SUFFIXES = (".txt", ".lgb", ".lightgbm", ".model")
+_LAST_LINE = "\nend of parameters"
 _OUTPUTS = "lightgbm.outputs"
 _OPTIONS = {"margin": {"raw_score": True}, "leaf": {"pred_leaf": True}, "contributions": {"pred_contrib": True}}
 
@@ -68,6 +69,8 @@ def _load(directory: Path, manifest: Manifest) -> LightgbmBooster:
     threads = thread_count(manifest, "lightgbm.threads")
     try:
         text = path.read_text(encoding="utf-8")
+        if _LAST_LINE not in text:
+            raise ModelFailed(f"{path} is no LightGBM model that `save_model` wrote, or cut short: save it again")
         return LightgbmBooster(lightgbm.Booster(model_str=text), text, threads)
     except (lightgbm.basic.LightGBMError, ValueError) as error:
         raise ModelFailed(f"{path} is no LightGBM model that `save_model` wrote: {error}") from error
@@ -87,4 +90,8 @@ def _categories(
             f"the model has {len(columns)} categorical features and lists the categories of {len(listed)}: "
             "train it again without columns that never vary"
         )
-    return dict(zip(columns, listed, strict=True))
+    return {name: [_as_bytes(item) for item in items] for name, items in zip(columns, listed, strict=True)}
+
+
+def _as_bytes(category: Any) -> Any:
+    return category.encode() if isinstance(category, str) else category

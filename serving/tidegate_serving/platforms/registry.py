@@ -34,6 +34,7 @@ _BUILT_IN = {
     "onnx": "tidegate_serving.platforms.onnx:OnnxPlatform",
     "python": "tidegate_serving.platforms.python:PythonPlatform",
     "sklearn": "tidegate_serving.platforms.sklearn:SklearnPlatform",
+    "table": "tidegate_serving.platforms.table:TablePlatform",
     "tensorflow": "tidegate_serving.platforms.tensorflow:TensorflowPlatform",
     "xgboost": "tidegate_serving.platforms.xgboost:XgboostPlatform",
 }

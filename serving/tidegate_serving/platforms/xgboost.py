@@ -48,7 +48,9 @@ class XgboostBooster:
         self._booster = booster
         names, types = booster.feature_names, booster.feature_types
         categories = _categories(booster) if types and "c" in types else {}
-        self.features = Features(booster.num_features(), tuple(names) if names else None, "float32", categories)
+        self.features = Features(
+            booster.num_features(), tuple(names) if names else None, "float32", categories, _as_saved
+        )
         learner = json.loads(booster.save_config())["learner"]
         self.binary = learner["objective"]["name"] == "binary:logistic"
         self._in_place = not categories and learner["gradient_booster"]["name"] != "gblinear"
@@ -82,5 +84,17 @@ def _load(directory: Path, manifest: Manifest) -> XgboostBooster:
 
 
 def _categories(booster: Any) -> dict[str, list[Any]]:
+    """Categories by feature; words as the bytes that XGBoost has, which need not be whole characters."""
+    import pyarrow as pa
+
     found = booster.get_categories(export_to_arrow=True).to_arrow()
-    return {str(name): values.to_pylist() for name, values in found if values is not None}
+    return {
+        str(name): (values.cast(pa.binary()) if pa.types.is_string(values.type) else values).to_pylist()
+        for name, values in found
+        if values is not None
+    }
+
+
+def _as_saved(value: Any) -> Any:
+    """A word as XGBoost up to 3.2 keeps it, when it trains and when it saves: as many bytes as it has characters."""
+    return value[: len(value.decode(errors="replace"))] if isinstance(value, bytes) else value
