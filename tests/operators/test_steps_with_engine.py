@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 import zlib
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -278,9 +279,35 @@ def test_a_rollback_that_leads_nowhere_says_so_and_changes_nothing(doors: Doors,
     serve_first(doors, world, name)
     with pytest.raises(NotFound, match="below 1"):
         rollback(control=doors.control, servable=name)
-    with pytest.raises(NotFound, match="cannot be rolled back to"):
+    with pytest.raises(NotFound, match="m[0-9a-f]+:9 cannot serve, publish it again"):
         rollback(control=doors.control, servable=name, version=9)
     assert available(doors, name) == [1]
+
+
+def test_a_rollback_to_a_version_that_was_kept_takes_effect_at_once(doors: Doors, world: World, name: str) -> None:
+    serve_first(doors, world, name)
+    push(directory=world.admitted(2, BETTER, name=name), control=doors.control)
+    assert promote(control=doors.control, servable=name, version=2, keep_previous=True).ended == ()
+    assert available(doors, name) == [1, 2]
+    assert answered_by(doors, name) == 2
+    with ControlClient(doors.control) as client:
+        began = time.monotonic()
+        done = client.rollback(name, requested_by="anna", reason="it is late")
+        assert answered_by(doors, name) == 1
+        assert time.monotonic() - began < 1.0
+    assert (done.from_version, done.to_version) == (2, 1)
+    found = status(doors, name)
+    assert (found.requested_by, found.reason, found.wanted_labels) == ("anna", "it is late", {"stable": 1})
+
+
+def test_two_releases_at_once_do_not_overwrite_each_other(doors: Doors, world: World, name: str) -> None:
+    serve_first(doors, world, name)
+    directories = [world.admitted(version, name=name) for version in range(2, 6)]
+    with ThreadPoolExecutor(4) as pool:
+        pushed = list(pool.map(lambda directory: push(directory=directory, control=doors.control), directories))
+    assert len({one.revision for one in pushed}) == 4
+    assert available(doors, name) == [1, 2, 3, 4, 5]
+    assert status(doors, name).label("stable") == 1
 
 
 def test_an_engine_that_does_not_answer_is_no_first_version(world: World, name: str) -> None:

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from tidegate_operators.steps.canary_log import read_numbers
-from tidegate_operators.steps.wanted import Wanted, give_up, read_wanted, set_wanted
+from tidegate_operators.steps.wanted import Wanted, change, give_up, read_wanted
 from tidegate_serving.contract.errors import FailedPrecondition, Refused
 from tidegate_serving.contract.repository import report_directory
 from tidegate_serving.contract.servable import ServableId
@@ -61,11 +61,10 @@ def require_passed(result: CanaryResult) -> CanaryResult:
 
 def _finish(client: ControlClient, identity: ServableId, passed: bool) -> None:
     reason = f"the canary of {identity} ended"
-    wanted = read_wanted(client, identity.name)
     if passed:
-        set_wanted(client, wanted.teeing(None), reason)
+        change(client, identity.name, lambda wanted: wanted.teeing(None), reason)
     else:
-        give_up(client, wanted, identity.version, reason)
+        give_up(client, identity.name, identity.version, reason)
 
 
 def _live_directory(wanted: Wanted, version: int) -> Path:
@@ -89,7 +88,8 @@ def _observe(
             "the engine keeps no inference log, which a canary is judged by: start it with --log-path"
         )
     since = datetime.now(UTC)
-    set_wanted(client, wanted.teeing(Tee(identity.version, rule.fraction)), f"canary of {identity}")
+    tee = Tee(identity.version, rule.fraction)
+    change(client, identity.name, lambda wanted: wanted.teeing(tee), f"canary of {identity}")
     return observe(
         lambda: judge(str(identity), read_numbers(Path(log_path), identity, primary, since, rule), rule),
         rule.within_seconds,

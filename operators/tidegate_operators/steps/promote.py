@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
-from tidegate_operators.steps.wanted import Wanted, read_wanted, set_wanted
+from tidegate_operators.steps.wanted import REQUESTED_BY, Wanted, change
 from tidegate_serving.contract.errors import FailedPrecondition
 from tidegate_serving.contract.servable import ServableId, State
 from tidegate_serving.control_client import ControlClient
@@ -23,21 +23,38 @@ class Promoted:
     revision: int
 
 
-def promote(*, control: str, servable: str, version: int, timeout: float = 120.0, reason: str = "") -> Promoted:
-    """Makes a live version the one that ordinary clients get, and waits until all others are END.
+def promote(
+    *,
+    control: str,
+    servable: str,
+    version: int,
+    timeout: float = 120.0,
+    reason: str = "",
+    keep_previous: bool | None = None,
+    requested_by: str = REQUESTED_BY,
+) -> Promoted:
+    """Makes a live version the one that ordinary clients get, and waits until the others are END.
 
     The label moves in the same change that stops aspiring the others, so no request falls between them. `timeout` in
-    seconds covers all unloads. FailedPrecondition where the version is not live, DeadlinePassed where one does not end.
+    seconds covers all unloads. With `keep_previous` the version that served before stays loaded, so that a rollback
+    takes effect at once; None leaves that as it was. FailedPrecondition where the version is not live, DeadlinePassed
+    where one does not end.
     """
     deadline = time.monotonic() + timeout
-    with ControlClient(control) as client:
-        wanted = read_wanted(client, servable)
+
+    def edit(wanted: Wanted) -> Wanted:
         _check_is_live(wanted, version)
-        leaving = tuple(sorted(entry.version for entry in wanted.versions if entry.version != version))
-        revision = set_wanted(client, wanted.promoting(version), reason or f"promote {servable}:{version}")
+        return wanted.promoting(version) if keep_previous is None else wanted.promoting(version).keeping(keep_previous)
+
+    with ControlClient(control) as client:
+        promoted = change(client, servable, edit, reason or f"promote {servable}:{version}", requested_by)
+        status = client.status(servable).servable(servable)
+        kept = status.kept if status is not None else ()
+        before = {entry.version for entry in promoted.before.versions}
+        leaving = tuple(sorted(before - {version, *kept}))
         for old in leaving:
             client.wait_until(servable, old, State.END, max(deadline - time.monotonic(), 0.0))
-    return Promoted(ServableId(servable, version), leaving, revision)
+    return Promoted(ServableId(servable, version), leaving, promoted.revision)
 
 
 def _check_is_live(wanted: Wanted, version: int) -> None:

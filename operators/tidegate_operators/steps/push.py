@@ -6,11 +6,12 @@ set to the engine, and, where the engine refuses or the load fails, the set as i
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tidegate_operators.steps.verdict_file import verdict_digest
-from tidegate_operators.steps.wanted import Wanted, give_up, read_wanted, set_wanted
+from tidegate_operators.steps.wanted import REQUESTED_BY, Changed, Wanted, change, give_up, read_wanted
 from tidegate_serving.contract.errors import FailedPrecondition, Tampered, TidegateError
 from tidegate_serving.contract.manifest import read_manifest
 from tidegate_serving.contract.repository import verdict_path
@@ -29,7 +30,13 @@ class Pushed:
 
 
 def push(
-    *, directory: Path, control: str, verdict: str | None = None, timeout: float = 120.0, reason: str = ""
+    *,
+    directory: Path,
+    control: str,
+    verdict: str | None = None,
+    timeout: float = 120.0,
+    reason: str = "",
+    requested_by: str = REQUESTED_BY,
 ) -> Pushed:
     """Loads the version in `directory` beside the one that serves; ordinary clients notice nothing.
 
@@ -46,17 +53,34 @@ def push(
     identity = manifest.id
     candidate = Aspired(identity.version, directory, manifest_digest)
     with ControlClient(control) as client:
-        before = read_wanted(client, identity.name)
-        _check_number_is_free(before, candidate)
-        after = before.adding(candidate)
-        revision = set_wanted(client, after, reason or f"push {identity}")
+        pushed = change(client, identity.name, _adding(candidate), reason or f"push {identity}", requested_by)
         try:
             client.wait_until(identity.name, identity.version, State.AVAILABLE, timeout)
         except TidegateError:
-            set_wanted(client, before, f"{identity} did not become available")
+            change(client, identity.name, _undo(pushed, candidate), f"{identity} did not become available")
             raise
+    before = pushed.before
     beside = before.stable if before.stable != identity.version else None
-    return Pushed(identity, manifest_digest, beside, revision)
+    return Pushed(identity, manifest_digest, beside, pushed.revision)
+
+
+def _adding(candidate: Aspired) -> Callable[[Wanted], Wanted]:
+    def edit(before: Wanted) -> Wanted:
+        _check_number_is_free(before, candidate)
+        return before.adding(candidate)
+
+    return edit
+
+
+def _undo(pushed: Changed, candidate: Aspired) -> Callable[[Wanted], Wanted]:
+    """All of it, or, where somebody else has changed something since, the candidate alone."""
+
+    def edit(now: Wanted) -> Wanted:
+        if now.revision == pushed.revision:
+            return replace(pushed.before, revision=now.revision)
+        return now if pushed.before.get(candidate.version) else now.without(candidate.version)
+
+    return edit
 
 
 def withdraw(*, control: str, servable: str, version: int, reason: str) -> bool:
@@ -72,7 +96,7 @@ def withdraw(*, control: str, servable: str, version: int, reason: str) -> bool:
             raise FailedPrecondition(
                 f"{servable}:{version} is what ordinary clients get: roll back or promote another version instead"
             )
-        give_up(client, wanted, version, reason)
+        give_up(client, servable, version, reason)
     return True
 
 

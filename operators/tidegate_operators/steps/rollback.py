@@ -1,67 +1,70 @@
-"""Takes a servable back to the version that served before: loads it again, moves label `stable`, lets the others go.
+"""Takes a servable back to the version that served before, in one call to the engine, and waits until it does.
 
-In comes the servable, from a person or a monitor; out go the same changes as a push and a promotion make.
+In comes the servable, from a person or a monitor; the engine moves label `stable` as soon as the version is loaded, at
+once where it was kept, and lets the others go.
 """
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
-from pathlib import Path
 
-from tidegate_operators.steps.promote import promote
-from tidegate_operators.steps.push import push
-from tidegate_operators.steps.verdict_file import claimed_verdict
-from tidegate_operators.steps.wanted import read_wanted
-from tidegate_serving.contract.errors import FailedPrecondition, NotFound
-from tidegate_serving.contract.repository import verdict_path, versions
-from tidegate_serving.contract.servable import ServableId
-from tidegate_serving.control_client import ControlClient
+from tidegate_operators.steps.wanted import REQUESTED_BY
+from tidegate_serving.contract.errors import FailedPrecondition, TidegateError
+from tidegate_serving.contract.servable import ServableId, State
+from tidegate_serving.control_client import ControlClient, ServableStatus, Steered
 
 
 @dataclass(frozen=True, slots=True)
 class RolledBack:
-    """Label `stable` is on `id` again; `ended` are the versions that unloaded."""
+    """Ordinary clients get `id` again; `ended` are the versions that unloaded, ascending."""
 
     id: ServableId
     ended: tuple[int, ...]
+    sentence: str = ""
 
 
 def rollback(
-    *, control: str, servable: str, version: int | None = None, timeout: float = 120.0, reason: str = ""
+    *,
+    control: str,
+    servable: str,
+    version: int | None = None,
+    timeout: float = 120.0,
+    reason: str = "",
+    requested_by: str = REQUESTED_BY,
 ) -> RolledBack:
-    """Back to `version`, or without one to the newest version that a verdict allows below the one that serves.
+    """Back to `version`, or without one to what ordinary clients got before; where the engine does not remember that,
+    to the newest older version beside the present one that a verdict lets in.
 
-    Versions are looked for beside the directory of the one that serves. An admitted version loads again until it is
-    revoked, so its verdict's expiry does not stand in the way. FailedPrecondition where nothing serves, NotFound
-    where there is no earlier version; where the earlier one cannot be loaded, the present one keeps serving.
+    An admitted version loads again until it is revoked, so its verdict's expiry does not stand in the way.
+    FailedPrecondition where nothing serves or the servable is frozen, NotFound where there is no earlier version. Where
+    the earlier one does not load, its error is raised: the present one keeps serving, and the engine goes on trying.
     """
-    target = _find_target(control, servable, version)
-    why = reason or f"roll back {servable} to {target.name}"
-    pushed = push(directory=target, control=control, timeout=timeout, reason=why)
-    promoted = promote(control=control, servable=servable, version=pushed.id.version, timeout=timeout, reason=why)
-    return RolledBack(promoted.id, promoted.ended)
-
-
-def _find_target(control: str, servable: str, version: int | None) -> Path:
+    deadline = time.monotonic() + timeout
     with ControlClient(control) as client:
-        wanted = read_wanted(client, servable)
-    serving = wanted.get(wanted.stable) if wanted.stable is not None else None
-    if serving is None:
-        raise FailedPrecondition(f"nothing serves under {servable!r}: push a version instead of rolling back")
-    folder = serving.path.parent
-    if version is None:
-        return _previous(folder, ServableId(servable, serving.version))
-    target = folder / str(version)
-    if not target.is_dir():
-        raise NotFound(f"{target} is missing: {servable}:{version} cannot be rolled back to, publish it again")
-    return target
+        before = client.status(servable).servable(servable)
+        why = reason or f"roll back {servable}"
+        done = client.rollback(servable, version, requested_by=requested_by, reason=why)
+        target = _target(servable, done)
+        try:
+            client.wait_until(servable, target, State.AVAILABLE, timeout)
+        except TidegateError as error:
+            serving = f"version {done.from_version}" if done.from_version is not None else "what served before"
+            raise type(error)(f"{error.message}; {serving} keeps serving, and the engine goes on trying") from error
+        leaving = _leaving(before, client.status(servable).servable(servable), target)
+        for old in leaving:
+            client.wait_until(servable, old, State.END, max(deadline - time.monotonic(), 0.0))
+    return RolledBack(ServableId(servable, target), leaving, done.sentence)
 
 
-def _previous(folder: Path, serving: ServableId) -> Path:
-    for number in reversed(versions(folder.parent, folder.name)):
-        verdict = verdict_path(folder / str(number))
-        if number < serving.version and verdict.is_file() and claimed_verdict(verdict).allowed:
-            return folder / str(number)
-    raise NotFound(
-        f"{folder} holds no version that a verdict allows below {serving.version}: name the version to go back to"
-    )
+def _target(servable: str, done: Steered) -> int:
+    if done.to_version is None:
+        raise FailedPrecondition(f"the engine does not say where {servable} went: see `tidegate status`")
+    return done.to_version
+
+
+def _leaving(before: ServableStatus | None, now: ServableStatus | None, target: int) -> tuple[int, ...]:
+    """What was there and is neither wanted nor kept any more."""
+    present = {entry.version for entry in before.versions if entry.state is State.AVAILABLE} if before else set()
+    stays = {target} | ({one.version for one in now.wanted} | set(now.kept) if now else set())
+    return tuple(sorted(present - stays))

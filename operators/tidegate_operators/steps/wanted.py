@@ -1,33 +1,39 @@
 """What shall be live of one servable, as a value: versions, labels and tee, and pure ways to change it.
 
-Steps read it from an engine's status, change it, and hand the whole of it back through the RPC Source, which
-takes nothing less.
+Steps read it from an engine's status, change it, and hand the whole of it back through the RPC Source, which takes
+nothing less, and only where nobody else changed it meanwhile: two releases at once cannot overwrite each other.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from tidegate_serving.contract.errors import DeadlinePassed
+from tidegate_serving.contract.errors import Conflict, DeadlinePassed
 from tidegate_serving.contract.servable import State
-from tidegate_serving.control_client import Aspired, ControlClient, Tee, VersionStatus
+from tidegate_serving.control_client import Aspired, ControlClient, Tee
 
 STABLE = "stable"
+REQUESTED_BY = "tidegate"
 _UNLOAD_SECONDS = 30.0
-_ALIVE = (State.START, State.LOADING, State.AVAILABLE)
+_TRIES = 20
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """The whole wanted set of one servable. A version that is left out is to be unloaded."""
+    """The whole wanted set of one servable at a revision of the engine's. A version that is left out is to be unloaded.
+
+    `keep_previous`: the version that served before stays loaded, so that a rollback takes effect at once.
+    """
 
     servable: str
     versions: tuple[Aspired, ...] = ()
     labels: Mapping[str, int] = field(default_factory=dict)
     tee: Tee | None = None
+    revision: int = 0
+    keep_previous: bool = False
 
     @property
     def stable(self) -> int | None:
@@ -63,48 +69,79 @@ class Wanted:
         labels = {label: target for label, target in self.labels.items() if target == version}
         return replace(self, versions=kept, labels={**labels, STABLE: version}, tee=None)
 
+    def keeping(self, previous: bool) -> Wanted:
+        """With the version that served before kept loaded, or not."""
+        return replace(self, keep_previous=previous)
+
     def teeing(self, tee: Tee | None) -> Wanted:
         """With this tee, or with none."""
         return replace(self, tee=tee)
 
 
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """A change that was accepted: what was wanted before, what is now, and the revision that this made."""
+
+    before: Wanted
+    after: Wanted
+    revision: int
+
+
 def read_wanted(control: ControlClient, servable: str) -> Wanted:
     """What an engine is asked to keep live of `servable` now; empty when it does not know the name."""
-    for status in control.status(servable).servables:
-        if status.servable == servable:
-            live = [entry for entry in status.versions if _is_wanted(entry)]
-            labels = {label: entry.version for entry in live for label in entry.labels}
-            tee = status.tee if status.tee is not None and status.tee.version else None
-            return Wanted(servable, tuple(_aspired(entry) for entry in live), labels, tee)
-    return Wanted(servable)
+    status = control.status(servable).servable(servable)
+    if status is None:
+        return Wanted(servable)
+    return Wanted(
+        servable,
+        tuple(Aspired(one.version, Path(one.path), one.manifest_digest) for one in status.wanted if one.path),
+        status.wanted_labels,
+        status.tee if status.tee is not None and status.tee.version else None,
+        status.revision,
+        status.keep_previous,
+    )
 
 
-def give_up(control: ControlClient, wanted: Wanted, version: int, reason: str) -> None:
+def change(
+    control: ControlClient,
+    servable: str,
+    edit: Callable[[Wanted], Wanted],
+    reason: str,
+    requested_by: str = REQUESTED_BY,
+) -> Changed:
+    """Tells the engine what `edit` makes of what is wanted now; where somebody else was quicker, looks and edits again.
+
+    Raises what `edit` raises, and the engine's refusal, naming the file; then nothing has changed.
+    """
+    for _ in range(_TRIES - 1):
+        with contextlib.suppress(Conflict):
+            return _change_once(control, servable, edit, reason, requested_by)
+    return _change_once(control, servable, edit, reason, requested_by)
+
+
+def _change_once(
+    control: ControlClient, servable: str, edit: Callable[[Wanted], Wanted], reason: str, requested_by: str
+) -> Changed:
+    before = read_wanted(control, servable)
+    after = edit(before)
+    revision = control.set_aspired(
+        servable,
+        after.versions,
+        labels=after.labels,
+        tee=after.tee,
+        requested_by=requested_by,
+        reason=reason,
+        expected_revision=before.revision,
+        keep_previous=after.keep_previous,
+    )
+    return Changed(before, after, revision)
+
+
+def give_up(control: ControlClient, servable: str, version: int, reason: str) -> None:
     """Un-aspires one version and waits until it has unloaded, so that whoever reads next does not see it any more.
 
     A request that is under way may hold it longer than is worth waiting for; it then ends later, by itself.
     """
-    set_wanted(control, wanted.without(version), reason)
+    change(control, servable, lambda wanted: wanted.without(version), reason)
     with contextlib.suppress(DeadlinePassed):
-        control.wait_until(wanted.servable, version, State.END, _UNLOAD_SECONDS)
-
-
-def _is_wanted(entry: VersionStatus) -> bool:
-    """Alive, or failed and to be tried again: the engine keeps the path of what it has not given up."""
-    return entry.state in _ALIVE or (entry.state is State.END and bool(entry.error_code) and bool(entry.path))
-
-
-def _aspired(entry: VersionStatus) -> Aspired:
-    return Aspired(entry.version, Path(entry.path), entry.manifest_digest)
-
-
-def set_wanted(control: ControlClient, wanted: Wanted, reason: str) -> int:
-    """Tells the engine; returns the revision. Raises the engine's refusal, naming the file, before anything changes."""
-    return control.set_aspired(
-        wanted.servable,
-        wanted.versions,
-        labels=wanted.labels,
-        tee=wanted.tee,
-        requested_by="tidegate",
-        reason=reason,
-    )
+        control.wait_until(servable, version, State.END, _UNLOAD_SECONDS)
