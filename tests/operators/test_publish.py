@@ -16,6 +16,7 @@ from tidegate_operators.steps import Publication, Published, publish, publish_fi
 from tidegate_serving.contract.errors import AlreadyExists, InvalidInput, NotFound, TidegateError, Unsupported
 from tidegate_serving.contract.manifest import read_manifest, verify_files
 from tidegate_serving.contract.signature import Signature, TensorSpec
+from tidegate_validation.expectations import read_suites
 from tidegate_validation.statistics import read_profile
 
 SIGNATURE = Signature(
@@ -211,3 +212,34 @@ def test_paths_that_do_not_lead_anywhere_are_named(
     }
     with pytest.raises(error, match=words):
         publish_files(Publication(**{**given, **changed}))
+
+
+def test_a_version_carries_the_expectations_of_its_data(model: Path, tmp_path: Path) -> None:
+    published = put(model, tmp_path / "models")
+    suites = read_suites(published.directory / "expectations")
+    assert suites is not None
+    assert {one.subject for one in suites.rows} >= {"x", "kind"}
+    manifest, _ = read_manifest(published.directory)
+    listed = {entry.path for entry in manifest.files}
+    assert {"expectations/suite.json", "expectations/statistics.json"} <= listed
+
+
+def test_edited_expectations_are_published_as_they_are(model: Path, tmp_path: Path) -> None:
+    edited = tmp_path / "edited"
+    edited.mkdir()
+    (edited / "suite.json").write_text('{"notes": "by hand", "expectations": [{"type": "expect_column_to_exist"}]}')
+    published = put(model, tmp_path / "models", expectations=edited)
+    assert (published.directory / "expectations" / "suite.json").read_bytes() == (edited / "suite.json").read_bytes()
+    assert not (published.directory / "expectations" / "statistics.json").exists()
+
+
+@pytest.mark.parametrize(("text", "error"), [(None, NotFound), ("{", InvalidInput)])
+def test_expectations_that_cannot_be_read_publish_nothing(
+    model: Path, tmp_path: Path, text: str | None, error: type[TidegateError]
+) -> None:
+    (tmp_path / "edited").mkdir()
+    if text is not None:
+        (tmp_path / "edited" / "suite.json").write_text(text)
+    with pytest.raises(error, match=r"suite\.json"):
+        put(model, tmp_path / "models", expectations=tmp_path / "edited")
+    assert not list(tmp_path.rglob("manifest.json"))

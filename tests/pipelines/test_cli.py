@@ -55,6 +55,7 @@ def test_help_lists_every_command_with_examples_and_exit_codes(tidegate: Command
     assert listed == {
         *("keys", "publish", "validate", "serve", "push", "canary", "promote", "release"),
         *("rollback", "status", "predict", "skew", "demo", "verify", "override", "revoke"),
+        "expectations",
     }
     assert "tidegate publish model.onnx" in done.stdout
     assert "Exit status" in done.stdout
@@ -74,6 +75,7 @@ def test_help_is_quick() -> None:
     [
         *("keys", "publish", "validate", "serve", "push", "canary", "promote", "release"),
         *("rollback", "status", "predict", "skew", "demo", "verify", "override", "revoke"),
+        "expectations",
     ],
 )
 def test_every_command_teaches_by_example(command: str, tidegate: Command) -> None:

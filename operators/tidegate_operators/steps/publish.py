@@ -20,7 +20,13 @@ from typing import TYPE_CHECKING, Any
 from tidegate_operators.steps.publication_checks import check_example, check_training, plain_example, profiled_features
 from tidegate_serving.contract.errors import AlreadyExists, InvalidInput, NotFound
 from tidegate_serving.contract.manifest import FILE_NAME, Manifest, describe_files
-from tidegate_serving.contract.repository import PROFILE, profile_directory, version_directory
+from tidegate_serving.contract.repository import (
+    EXPECTATIONS,
+    PROFILE,
+    expectations_directory,
+    profile_directory,
+    version_directory,
+)
 from tidegate_serving.contract.servable import ServableId
 from tidegate_serving.contract.signature import Signature
 
@@ -52,13 +58,15 @@ def publish(
     event_time: str | None = None,
     example: Mapping[str, Any],
     metadata: Mapping[str, str] | None = None,
+    expectations: Path | None = None,
 ) -> Published:
     """Copies `files` into the repository as `servable`:`version` and describes them.
 
     `files` is a directory, whose contents are copied, or files, which are copied under their own names. `training`
     holds the training data, one column per input and `label`; its profile goes into the version, without it no skew can
-    be judged. `event_time` names the input that carries the event's time in Unix seconds. `example` is one row: a value
-    per input.
+    be judged. `expectations` is a folder with an edited `suite.json` (see `tidegate expectations infer`), which the
+    version then carries; without it one is inferred from the profile. `event_time` names the input that carries the
+    event's time in Unix seconds. `example` is one row: a value per input.
 
     AlreadyExists for a version that is taken, NotFound for a missing file, InvalidInput, naming the column or input,
     for what does not fit together. Whatever fails, nothing of the version is left behind.
@@ -77,6 +85,7 @@ def publish(
         _copy(files, aside)
         if training is not None:
             _build_profile(aside, training, signatures, label, event_time)
+        _add_expectations(aside, expectations, inferred=training is not None)
         manifest = Manifest(
             id=identity,
             platform=platform,
@@ -133,7 +142,7 @@ def _copy(files: Path | Sequence[Path], aside: Path) -> None:
             shutil.copytree(source, aside, dirs_exist_ok=True)
         else:
             shutil.copy2(source, aside / source.name)
-    for reserved in (FILE_NAME, PROFILE):
+    for reserved in (FILE_NAME, PROFILE, EXPECTATIONS):
         if (aside / reserved).exists():
             raise InvalidInput(f"{reserved} is written by publish: leave it out of the model's files")
     if not any(path.is_file() for path in aside.rglob("*")):
@@ -160,6 +169,23 @@ def _build_profile(
         event_time=event_time,
         directory=profile_directory(aside),
     )
+
+
+def _add_expectations(aside: Path, given: Path | None, inferred: bool) -> None:
+    from tidegate_validation.expectations import ExpectationRule, Suites, read_suites, write_suites
+    from tidegate_validation.expectations.suite import STATISTICS_NAME, SUITE_NAME
+    from tidegate_validation.statistics import read_profile
+
+    folder = expectations_directory(aside)
+    if given is not None:
+        if read_suites(given) is None:
+            raise NotFound(f"{given} has no suite.json: make one with `tidegate expectations infer`")
+        folder.mkdir()
+        for name in (SUITE_NAME, STATISTICS_NAME):
+            if (given / name).is_file():
+                shutil.copy2(given / name, folder / name)
+    elif inferred:
+        write_suites(Suites.inferred(read_profile(profile_directory(aside)), ExpectationRule()), folder)
 
 
 def _sync_tree(directory: Path) -> None:

@@ -31,7 +31,8 @@ class Publication:
     """What to publish. `training` is a path or a table, as `tidegate_validation.tables.as_table` takes them.
 
     `signature` and `example` are JSON files; where they are None they are inferred and taken from `training`, or from
-    `sample`, rows of the same columns of which no training profile is made.
+    `sample`, rows of the same columns of which no training profile is made. `expectations` is a folder with an edited
+    suite, inferred from `training` where it is None.
     """
 
     files: Sequence[Path]
@@ -46,6 +47,7 @@ class Publication:
     label: str | None = None
     event_time: str | None = None
     metadata: Mapping[str, str] = field(default_factory=dict)
+    expectations: Path | None = None
 
 
 def publish_files(publication: Publication) -> Published:
@@ -74,6 +76,7 @@ def publish_files(publication: Publication) -> Published:
         event_time=publication.event_time,
         example=_example(publication, inferred.signatures, sample),
         metadata={**inferred.metadata, **publication.metadata},
+        expectations=publication.expectations,
     )
 
 

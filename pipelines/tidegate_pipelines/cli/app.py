@@ -12,6 +12,7 @@ import typer
 
 from tidegate_pipelines.cli import (
     demo,
+    expectations,
     gate,
     keys,
     model_server,
@@ -81,7 +82,22 @@ def _options(
         show_log_lines(tracebacks=debug)
 
 
-for module in (keys, publish, gate, verify, override, serve, model_server, releases, status, predict, skew, demo):
+_MODULES = (
+    keys,
+    expectations,
+    publish,
+    gate,
+    verify,
+    override,
+    serve,
+    model_server,
+    releases,
+    status,
+    predict,
+    skew,
+    demo,
+)
+for module in _MODULES:
     module.register(app)
 
 

@@ -38,6 +38,9 @@ def publish(
     example: Annotated[
         Path | None, typer.Option("--example", metavar="FILE", help="JSON, a value per input; else from training.")
     ] = None,
+    expectations: Annotated[
+        Path | None, typer.Option("--expectations", metavar="FOLDER", help="An edited suite; else inferred.")
+    ] = None,
     metadata: Annotated[
         list[str] | None, typer.Option("--metadata", metavar="NAME=VALUE", help="Free text; may be repeated.")
     ] = None,
@@ -69,6 +72,7 @@ def publish(
             label=label,
             event_time=event_time,
             metadata=_pairs(metadata or []),
+            expectations=expectations,
         )
     )
     say(f"published {name}:{version} at {published.directory} (manifest {published.manifest_digest[:12]})")
