@@ -21,7 +21,6 @@ from tidegate_serving.contract.errors import (
     NotFound,
     TidegateError,
     Unavailable,
-    Unsupported,
 )
 from tidegate_serving.contract.messages import message
 from tidegate_serving.contract.servable import State
@@ -184,14 +183,16 @@ def test_malformed_protobuf_is_refused(engine: EngineProcess, client: Client) ->
     assert client.predict("adder", {"x": X}).version == 1
 
 
-def test_a_reload_of_the_config_is_not_served(engine: EngineProcess) -> None:
+def test_a_path_outside_the_roots_is_not_served_on_request(engine: EngineProcess, client: Client) -> None:
     request = message("tensorflow.serving.ReloadConfigRequest")()
+    request.config.model_config_list.config.add(name="m", base_path="/etc", model_platform="tensorflow")
     with grpc.insecure_channel(engine.addresses["grpc"]) as channel:
         call = raw_call(channel, "/tensorflow.serving.ModelService/HandleReloadConfigRequest")
         with pytest.raises(grpc.RpcError) as caught:
             call(request.SerializeToString(), timeout=10)
-    assert caught.value.code().value[0] == Unsupported.grpc_code
-    assert "tidegate push" in str(caught.value.details())
+    assert caught.value.code() is grpc.StatusCode.PERMISSION_DENIED
+    assert "base path /etc of model 'm' lies outside the engine's roots" in str(caught.value.details())
+    assert client.predict("adder", {"x": X}).version == 1
 
 
 def test_nobody_at_the_address_is_said() -> None:

@@ -3,12 +3,17 @@
 
 use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
 
 use crate::hooks::Hooks;
 use crate::lock;
+use crate::shared::Shared;
 use crate::status::{Code, Status};
+
+/// An answer that is to come, or why there will be none.
+type Asked = Result<oneshot::Receiver<Result<Vec<u8>, Status>>, Status>;
 
 /// Calls that may wait.
 const WAITING: usize = 256;
@@ -16,7 +21,7 @@ const WAITING: usize = 256;
 /// Every method of TensorFlow Serving that we know and do not answer ourselves.
 pub const METHODS: [&str; 6] = [
     MODEL_STATUS,
-    "/tensorflow.serving.ModelService/HandleReloadConfigRequest",
+    RELOAD_CONFIG,
     "/tensorflow.serving.PredictionService/Classify",
     "/tensorflow.serving.PredictionService/Regress",
     "/tensorflow.serving.PredictionService/MultiInference",
@@ -25,6 +30,12 @@ pub const METHODS: [&str; 6] = [
 
 /// What the REST door asks too.
 pub const MODEL_STATUS: &str = "/tensorflow.serving.ModelService/GetModelStatus";
+
+/// Answered on a line of its own, because it lasts as long as models take to load; a client's deadline is its own.
+pub const RELOAD_CONFIG: &str = "/tensorflow.serving.ModelService/HandleReloadConfigRequest";
+
+/// The longest that a reload is waited for.
+const LONGEST_RELOAD: Duration = Duration::from_secs(24 * 3600);
 
 struct Call {
     method: String,
@@ -48,7 +59,7 @@ pub fn line() -> (Control, ControlCalls) {
 
 impl Control {
     /// Asks; the answer comes through the receiver. Refused at once when too many wait.
-    pub fn ask(&self, method: &str, request: Vec<u8>) -> Result<oneshot::Receiver<Result<Vec<u8>, Status>>, Status> {
+    pub fn ask(&self, method: &str, request: Vec<u8>) -> Asked {
         let (answer, receiver) = oneshot::channel();
         let call = Call { method: method.to_owned(), request, answer };
         let sent = match lock(&self.sender).as_ref() {
@@ -81,11 +92,16 @@ impl ControlCalls {
     }
 }
 
+/// Asks for a method on the line that it belongs to, and says until when its answer is waited for.
+pub fn ask(shared: &Shared, method: &str, request: Vec<u8>, deadline: Instant) -> (Asked, Instant) {
+    match method {
+        RELOAD_CONFIG => (shared.reloads.ask(method, request), Instant::now() + LONGEST_RELOAD),
+        _ => (shared.control.ask(method, request), deadline),
+    }
+}
+
 /// Waits for an answer, but not longer than a request's deadline.
-pub async fn wait(
-    asked: Result<oneshot::Receiver<Result<Vec<u8>, Status>>, Status>,
-    deadline: std::time::Instant,
-) -> Result<Vec<u8>, Status> {
+pub async fn wait(asked: Asked, deadline: Instant) -> Result<Vec<u8>, Status> {
     match tokio::time::timeout_at(deadline.into(), asked?).await {
         Ok(Ok(answer)) => answer,
         Ok(Err(_)) => Err(Status::new(Code::Unavailable, "the server stopped before the call was answered")),

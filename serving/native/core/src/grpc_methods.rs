@@ -82,10 +82,10 @@ impl GrpcMethods {
 
     fn ask_python(&self, method: &str, call: GrpcCall) {
         let id = self.id(&call);
-        let asked = self.0.shared.control.ask(method, call.message.to_vec());
+        let (asked, deadline) = control::ask(&self.0.shared, method, call.message.to_vec(), call.deadline);
         let metrics = self.0.shared.metrics.clone();
         tokio::spawn(async move {
-            let answer = control::wait(asked, call.deadline).await;
+            let answer = control::wait(asked, deadline).await;
             let code = answer.as_ref().err().map_or(Code::Ok, |status| status.code);
             metrics.unrouted.count(Door::Grpc, code);
             let tags = Tags { version: None, id: Some(&id) };

@@ -49,8 +49,8 @@ impl Plane {
         let (grpc, grpc_address) = listen::maybe(settings.grpc_address.as_deref(), count)?;
         let (rest, rest_address) = listen::maybe(settings.rest_address.as_deref(), count)?;
         let (unix, socket_file) = listen::maybe_unix(settings.grpc_socket_path.as_deref(), count)?;
-        let (control, calls) = control::line();
-        let shared = Arc::new(Shared::new(settings, control));
+        let ((control, calls), (reloads, reload_calls)) = (control::line(), control::line());
+        let shared = Arc::new(Shared::new(settings, control, reloads));
         let mailboxes: Arc<[Arc<Mailbox>]> = (0..count).map(|_| Arc::default()).collect();
         let (sender, receiver) = channel();
         let wiring = Wiring { mailboxes, metrics: shared.metrics.clone(), released: sender };
@@ -64,10 +64,11 @@ impl Plane {
             _socket_file: socket_file,
             rest_address,
         };
-        let (logging, asked) = (hooks.clone(), hooks.clone());
+        let (logging, asked, reloading) = (hooks.clone(), hooks.clone(), hooks.clone());
         let for_log = shared.clone();
         plane.helper("tg-log", move || for_log.log.run(&*logging))?;
         plane.helper("tg-control", move || calls.run(&*asked))?;
+        plane.helper("tg-reload", move || reload_calls.run(&*reloading))?;
         let metrics = shared.metrics.clone();
         let released = thread::Builder::new().name("tg-released".to_owned());
         *lock(&plane.released) = Some(released.spawn(move || release(&receiver, &metrics, &*hooks))?);
@@ -161,6 +162,7 @@ impl Plane {
         }
         self.shared.log.close();
         self.shared.control.close();
+        self.shared.reloads.close();
         for thread in helpers {
             complete &= thread.join().is_ok();
         }

@@ -30,7 +30,7 @@ pub struct RestRoutes(pub Arc<Desk>);
 impl RestService for RestRoutes {
     fn call(&self, call: RestCall) -> RestAnswer {
         let id = RequestId::choose(call.head.headers.get(ID_HEADER), &self.0.shared.ids);
-        match rest_path::parse(call.head.method.as_str(), call.head.uri.path()) {
+        match self.route(&call) {
             Ok(Route::Predict(target)) => self.predict(&call, &target, id),
             Ok(Route::Status(target)) => self.status(&call, &target, id),
             Ok(Route::Metadata(target)) => RestAnswer::Ready(self.metadata(&call, &target, &id)),
@@ -52,6 +52,14 @@ impl RestService for RestRoutes {
 }
 
 impl RestRoutes {
+    fn route(&self, call: &RestCall) -> Result<Route, Status> {
+        let (method, path) = (call.head.method.as_str(), call.head.uri.path());
+        match self.0.shared.metrics_path.as_deref() {
+            Some(metrics) if metrics == path && matches!(method, "GET" | "HEAD") => Ok(Route::Metrics),
+            _ => rest_path::parse(method, path),
+        }
+    }
+
     fn count(&self, code: Code, call: &RestCall) {
         self.0.shared.metrics.unrouted.count(Door::Rest, code);
         self.0.shared.metrics.count_latency(Door::Rest, call.received.elapsed());

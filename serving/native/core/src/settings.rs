@@ -13,6 +13,8 @@ pub struct Settings {
     pub grpc_socket_path: Option<PathBuf>,
     /// `host:port` of the REST door, if there is one.
     pub rest_address: Option<String>,
+    /// One more path at which the REST door answers with metrics, if there is one.
+    pub metrics_path: Option<String>,
     /// I/O threads.
     pub io_threads: usize,
     /// Largest request body or message, in bytes.

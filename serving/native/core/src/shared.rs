@@ -33,8 +33,12 @@ pub struct Shared {
     pub metrics: Arc<Metrics>,
     /// The inference log.
     pub log: Log,
-    /// Rare calls.
+    /// One more path of the metrics.
+    pub metrics_path: Option<String>,
+    /// Rare calls that are answered at once.
     pub control: Control,
+    /// Calls for another list of models, which may take as long as models take to load.
+    pub reloads: Control,
     /// Ids for requests that bring none.
     pub ids: IdSource,
     readiness: Mutex<Readiness>,
@@ -42,14 +46,16 @@ pub struct Shared {
 
 impl Shared {
     /// Not ready, and serving nothing.
-    pub fn new(settings: &Settings, control: Control) -> Shared {
+    pub fn new(settings: &Settings, control: Control, reloads: Control) -> Shared {
         let metrics = Arc::new(Metrics::default());
         Shared {
             map: ArcSwap::default(),
             log: Log::new(settings, metrics.clone()),
             limits: Arc::new(Limits::new(settings)),
             metrics,
+            metrics_path: settings.metrics_path.clone(),
             control,
+            reloads,
             ids: IdSource::default(),
             readiness: Mutex::new(Readiness { ready: false, reason: "the server is starting".to_owned() }),
         }

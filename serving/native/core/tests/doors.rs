@@ -286,6 +286,17 @@ fn health_and_metrics() {
 }
 
 #[test]
+fn metrics_have_one_more_path_where_the_settings_name_one() {
+    let running = Running::start(&Settings { metrics_path: Some("/prometheus".to_owned()), ..settings() });
+    let mut rest = running.rest();
+    for path in ["/prometheus", "/metrics"] {
+        assert!(rest.get(path).body.contains("tidegate_connections{door=\"rest\"} 1"), "{path}");
+    }
+    assert_eq!(rest.post("/prometheus", "{}").status, 404);
+    assert_eq!(running.rest().get("/prometheus/").status, 404);
+}
+
+#[test]
 fn too_many_connections_are_closed_at_once() {
     let running = Running::start(&Settings { max_connections: 2, ..settings() });
     running.plane.apply(vec![publish("m", 1, &Model::half_plus_two(), scalar_signature())]).unwrap();
