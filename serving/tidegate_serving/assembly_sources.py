@@ -25,6 +25,7 @@ from tidegate_serving.platforms.version_loader import VersionLoader
 from tidegate_serving.requests.valves import DoorValves
 from tidegate_serving.sources.admission import Admission, AdmittedDigests, AdmitUnverified, VerdictAdmission
 from tidegate_serving.sources.controls import Controls
+from tidegate_serving.sources.extra import SourceContext, extra_sources
 from tidegate_serving.sources.file_system import FileSystemOptions, FileSystemSource, Surroundings
 from tidegate_serving.sources.live_admission import LiveAdmission
 from tidegate_serving.sources.locate import Locator
@@ -68,6 +69,7 @@ class Sources:
     rpc: RpcSource
     files: FileSystemSource
     static: StaticSource
+    extra: tuple[Source, ...]
     admission: LiveAdmission
     registry: PlatformRegistry
     roots: list[Path]
@@ -75,7 +77,7 @@ class Sources:
     @property
     def all(self) -> tuple[Source, ...]:
         """In the order in which they start."""
-        return (self.rpc, self.files, self.static)
+        return (self.rpc, self.files, self.static, *self.extra)
 
     def retell(self, plan: SourcePlan) -> None:
         """Lives by a new plan from now on."""
@@ -124,6 +126,7 @@ def make_sources(config: EngineConfig, lifecycle: Lifecycle) -> Sources:
         rpc=rpc,
         files=FileSystemSource(plan.files, steering, Surroundings(plan.admission, owners, problems)),
         static=StaticSource(plan.static, steering, owners),
+        extra=extra_sources(config.sources, SourceContext(steering, admission, owners, problems)),
         admission=admission,
         registry=plan.registry,
         roots=roots,
@@ -163,7 +166,7 @@ def _admission(config: EngineConfig) -> Admission:
     if config.allow_unverified:
         return AdmitUnverified()
     paths = any(model.path is not None for model in config.models.values())
-    serves = config.repository is not None or config.directories or config.roots or paths
+    serves = config.repository is not None or config.directories or config.roots or paths or config.sources
     if serves and not config.trusted_keys:
         raise InvalidInput(
             "no trusted_keys are set, so no version could ever be admitted: name the validator's public key "

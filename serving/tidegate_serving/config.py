@@ -19,7 +19,7 @@ from tidegate_serving.contract.errors import InvalidInput
 
 __all__ = ["BatchingConfig", "EngineConfig", "ModelConfig"]
 NOT_A_KEY = {"config": False}
-TABLES = ("batching", "models", "platforms", "device_limits_bytes")
+TABLES = ("batching", "models", "platforms", "sources", "device_limits_bytes")
 Setting = str | int | float | bool
 
 
@@ -74,6 +74,7 @@ class EngineConfig:
     batching: defaults for every servable.
     models: what single servables want differently, by name.
     platforms: settings of single platforms, by platform and key.
+    sources: further sources, such as `object_store` and `mlflow`, each by its name with a table of its own.
     origins: where values came from, by dotted key; what is not named is a default. Not a key of its own.
     """
 
@@ -123,6 +124,7 @@ class EngineConfig:
     batching: BatchingConfig = field(default_factory=BatchingConfig)
     models: Mapping[str, ModelConfig] = field(default_factory=dict)
     platforms: Mapping[str, Mapping[str, Setting]] = field(default_factory=dict)
+    sources: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     origins: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False, metadata=NOT_A_KEY)
 
     def __post_init__(self) -> None:

@@ -41,6 +41,8 @@ def convert(kind: Any, values: Mapping[str, Any], where: str) -> Any:
 
 
 def _value(kind: Any, value: Any, where: str) -> Any:
+    if kind is Any:
+        return value
     origin = typing.get_origin(kind)
     if origin in (types.UnionType, typing.Union):
         return _optional(kind, value, where)

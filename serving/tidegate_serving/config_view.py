@@ -31,6 +31,7 @@ FIXED = {
     "log_block_seconds": "the log's buffers are made at the start",
     "log_buffer_bytes": "the log's buffers are made at the start",
     "ready_file": "it is written at the start",
+    "sources": "they start with the engine",
 }
 _BARE = re.compile(r"[A-Za-z0-9_-]+\Z")
 

@@ -23,7 +23,8 @@ ROWS = TABLE.to_pylist()
 
 
 def frame_with_index() -> pd.DataFrame:
-    return TABLE.to_pandas().set_index(pd.Index([10, 20, 30], name="id"))
+    frame: pd.DataFrame = TABLE.to_pandas().set_index(pd.Index([10, 20, 30], name="id"))
+    return frame
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from tidegate_serving.contract.errors import NotFound
 from tidegate_serving.contract.log_record import OUTPUT_PREFIX, Role
@@ -49,13 +49,12 @@ def read_numbers(
     from tidegate_serving.inference_log.reader import connect, scan
 
     try:
-        sources = scan(log_root, identity.name, primary), scan(log_root, identity.name, identity.version)
+        served, teed_to = (scan(log_root, identity.name, version) for version in (primary, identity.version))
     except NotFound:
         return CanaryNumbers()
     with connect(log_root) as connection:
-        columns = [_outputs(connection, source) for source in sources]
-        moment = since.astimezone(UTC)
-        found = connection.execute(_query(*sources, *columns, rule), [moment, moment]).fetchone()
+        query = _query(_side(connection, served), _side(connection, teed_to), rule)
+        found = connection.execute(query, [since.astimezone(UTC)] * 2).fetchone()
     teed, compared, errors, not_finite, primary_faults, disagreements, slow, gap, primary_us, tee_us = found
     return CanaryNumbers(
         teed=teed,
@@ -71,19 +70,27 @@ def read_numbers(
     )
 
 
-def _outputs(connection: Any, source: str) -> dict[str, str]:
+class _Side(NamedTuple):
+    """One version's rows as SQL text, and the DuckDB type of each output column."""
+
+    source: str
+    outputs: Mapping[str, str]
+
+
+def _side(connection: Any, source: str) -> _Side:
     described = connection.execute(f"SELECT column_name, column_type FROM (DESCRIBE SELECT * FROM {source})")
-    return {name: kind for name, kind in described.fetchall() if name.startswith(OUTPUT_PREFIX)}
+    return _Side(source, {name: kind for name, kind in described.fetchall() if name.startswith(OUTPUT_PREFIX)})
 
 
-def _query(primary: str, tee: str, outputs: Mapping[str, str], tee_outputs: Mapping[str, str], rule: CanaryRule) -> str:
+def _query(primary: _Side, tee: _Side, rule: CanaryRule) -> str:
     from tidegate_serving.inference_log.compare import is_real
 
+    outputs, tee_outputs = primary.outputs, tee.outputs
     both = [name for name in outputs if name in tee_outputs]
     real = [name for name in both if is_real(outputs[name]) and is_real(tee_outputs[name])]
     rows = _ROWS.format(
-        tee=tee,
-        primary=primary,
+        tee=tee.source,
+        primary=primary.source,
         tee_role=Role.TEE.value,
         primary_role=Role.PRIMARY.value,
         t_bad=_any(_not_finite("t", tee_outputs)),

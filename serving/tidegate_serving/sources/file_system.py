@@ -61,8 +61,11 @@ class FileSystemSource:
     gives them up.
     """
 
-    def __init__(self, options: FileSystemOptions, target: Target[VersionPath], around: Surroundings) -> None:
+    def __init__(
+        self, options: FileSystemOptions, target: Target[VersionPath], around: Surroundings, title: str = NAME
+    ) -> None:
         self._options = options
+        self._title = title
         self._target = target
         self._around = around
         self._lock = threading.Lock()
@@ -170,12 +173,12 @@ class FileSystemSource:
         try:
             look()
         except TidegateError as error:
-            problems.report(name, NAME, error)
+            problems.report(name, self._title, error)
         except OSError as error:
             what = f"base path of servable {name!r}" if name else f"repository {self._options.root}"
-            problems.report(name, NAME, Unavailable(f"{what} cannot be read, what it last had is kept: {error}"))
+            problems.report(name, self._title, Unavailable(f"{what} cannot be read, what it last had is kept: {error}"))
         else:
-            problems.settle(name, NAME)
+            problems.settle(name, self._title)
 
     def _discover(self) -> None:
         root = self._options.root
@@ -193,7 +196,7 @@ class FileSystemSource:
             for name in lost:
                 del self._watched[name]
         for name in lost:
-            self._around.problems.settle(name, NAME)
+            self._around.problems.settle(name, self._title)
         self._poller.add(found)
         if not names and any(self._watched):
             raise NotFound(f"repository {root} is suddenly empty, what it last held is kept: is a mount lost?")
@@ -207,11 +210,11 @@ class FileSystemSource:
         with watched.turn:
             if self._stopped or watched.gone or not (versions or self._may_give_up(watched)):
                 return
-            self._around.owners.claim(name, NAME)
+            self._around.owners.claim(name, self._title)
             self._target.set_aspired_versions(name, versions)
             watched.known = bool(versions)
             if not versions:
-                self._around.owners.release(name, NAME)
+                self._around.owners.release(name, self._title)
 
     def _may_give_up(self, watched: Watched) -> bool:
         """Whether nothing is wanted any more; raises what is to be said where that is not to be."""
@@ -234,5 +237,5 @@ class FileSystemSource:
             watched.gone = True
             if watched.known and for_good and not self._stopped:
                 self._target.set_aspired_versions(watched.name, [])
-                self._around.owners.release(watched.name, NAME)
-        self._around.problems.settle(watched.name, NAME)
+                self._around.owners.release(watched.name, self._title)
+        self._around.problems.settle(watched.name, self._title)

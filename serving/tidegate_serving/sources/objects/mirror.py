@@ -1,0 +1,122 @@
+"""Brings the versions that are wanted of an object store into the cache, whole and verified.
+
+The source polls it per servable. Manifest and verdict come first, and only what is admitted and wanted is fetched; what
+vanished from the store leaves the cache.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from pathlib import Path
+
+from tidegate_serving.contract.errors import NotFound, TidegateError
+from tidegate_serving.contract.manifest import FILE_NAME, Manifest, read_manifest
+from tidegate_serving.contract.servable import ServableId, check_name
+from tidegate_serving.sources.admission import Admission
+from tidegate_serving.sources.objects.cache import VersionCache
+from tidegate_serving.sources.objects.store import Child, ObjectStore
+from tidegate_serving.sources.version_policy import VersionPolicy
+
+_log = logging.getLogger(__name__)
+
+
+class Mirror:
+    """Copies of ROOT/NAME/VERSION. `update` is called by one thread at a time per servable."""
+
+    def __init__(self, store: ObjectStore, cache: VersionCache, admission: Admission) -> None:
+        self._store = store
+        self._cache = cache
+        self._admission = admission
+        self._stamps: dict[tuple[str, str], tuple[str, ...]] = {}
+        self._kept: dict[str, set[ServableId]] = {}
+        self._filling = threading.Lock()
+
+    def names(self) -> list[str]:
+        """The servables that the store holds."""
+        return [child.name for child in self._store.children() if child.is_folder and not child.name.startswith(".")]
+
+    def update(self, name: str, policy: VersionPolicy) -> None:
+        """One servable as the store has it now. Raises what stood in the way of the newest version that had something.
+
+        Whatever it raises, what the cache held and is still in the store stays.
+        """
+        check_name(name)
+        children = self._store.children(name)
+        present = {int(child.name) for child in children if child.is_folder and child.name.isdigit()}
+        self._drop_vanished(name, present)
+        self._copy_documents(name, children)
+        faults: list[TidegateError] = []
+        chosen = policy.choose(present, lambda number: self._usable(ServableId(name, number), faults), bool)
+        wanted = [manifest for manifest in chosen if manifest is not None]
+        ids = {manifest.id for manifest in wanted}
+        for manifest in wanted:
+            self._hold(manifest, ids, faults)
+        if all(self._cache.holds(one) for one in ids):
+            self._kept[name] = ids
+        if faults:
+            raise faults[0]
+
+    def _usable(self, id: ServableId, faults: list[TidegateError]) -> Manifest | None:
+        """The manifest of a version that may serve; None for one that may not or is not complete."""
+        try:
+            manifest, digest = self._manifest(id)
+            self._admission.check(self._cache.path(id), manifest, digest)
+        except NotFound:
+            return None
+        except TidegateError as error:
+            faults.append(error)
+            return None
+        return manifest
+
+    def _manifest(self, id: ServableId) -> tuple[Manifest, str]:
+        if self._cache.holds(id):
+            return read_manifest(self._cache.path(id))
+        folder = self._cache.manifest_path(id)
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / FILE_NAME).write_bytes(self._store.read(id.name, str(id.version), FILE_NAME))
+        return read_manifest(folder)
+
+    def _hold(self, manifest: Manifest, wanted: set[ServableId], faults: list[TidegateError]) -> None:
+        """Fetches a version unless it is there; what serves until it is, is not thrown out for it."""
+        if self._cache.holds(manifest.id):
+            self._cache.touch(manifest.id)
+            return
+        with self._filling:
+            keep = wanted.union(*self._kept.values())
+            try:
+                with self._cache.filling(manifest, keep) as folder:
+                    self._fetch(manifest, folder)
+            except TidegateError as error:
+                faults.insert(0, error)
+            else:
+                _log.info("%s is in the cache: %s", manifest.id, self._cache.path(manifest.id))
+
+    def _fetch(self, manifest: Manifest, folder: Path) -> None:
+        for entry in manifest.files:
+            path = (manifest.id.name, str(manifest.id.version), *entry.path.split("/"))
+            self._store.fetch(path, entry, folder / entry.path)
+        (self._cache.manifest_path(manifest.id) / FILE_NAME).replace(folder / FILE_NAME)
+
+    def _copy_documents(self, name: str, children: list[Child]) -> None:
+        """Verdicts and overrides that are new or changed, to where admission looks for them."""
+        documents = [child for child in children if not child.is_folder and child.name.endswith(".json")]
+        for child in documents:
+            key = (name, child.name)
+            if self._stamps.get(key) != child.stamp or not child.stamp:
+                target = self._cache.root / name / child.name
+                target.parent.mkdir(parents=True, exist_ok=True)
+                aside = target.with_name(f".{target.name}")
+                aside.write_bytes(self._store.read(name, child.name))
+                aside.replace(target)
+                self._stamps[key] = child.stamp
+        for key in [key for key in self._stamps if key[0] == name]:
+            if key[1] not in {child.name for child in documents}:
+                (self._cache.root / name / key[1]).unlink(missing_ok=True)
+                del self._stamps[key]
+
+    def _drop_vanished(self, name: str, present: set[int]) -> None:
+        for held in self._cache.versions(name):
+            if held.version not in present:
+                _log.info("%s is no longer in %s and leaves the cache", held, self._store.url)
+                self._cache.remove(held)

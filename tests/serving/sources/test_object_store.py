@@ -1,0 +1,273 @@
+"""Model repositories in an object store: a real S3 server, and stores that stall, lie or lose things."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, ClassVar
+
+import fsspec
+import numpy as np
+import pytest
+from fsspec.implementations.local import LocalFileSystem
+from moto.server import ThreadedMotoServer
+from tests.support.eventually import eventually
+from tests.support.fakes import FakeTarget
+from tests.support.versions import adding, make_validator, publish
+
+from tidegate_serving.client import Client
+from tidegate_serving.config import EngineConfig
+from tidegate_serving.contract.errors import InvalidInput, ResourceExhausted, Tampered, TidegateError, Unavailable
+from tidegate_serving.contract.servable import ServableId, State
+from tidegate_serving.engine import Engine
+from tidegate_serving.sources.admission import AdmittedDigests, AdmitUnverified, VerdictAdmission
+from tidegate_serving.sources.extra import SourceContext, extra_sources
+from tidegate_serving.sources.objects.cache import VersionCache
+from tidegate_serving.sources.objects.mirror import Mirror
+from tidegate_serving.sources.objects.store import ObjectStore
+from tidegate_serving.sources.owners import Owners
+from tidegate_serving.sources.problems import SourceProblems
+from tidegate_serving.sources.version_policy import parse_version_policy
+
+X = np.array([1.0], np.float32)
+KEYS = {"key": "testing", "secret": "testing"}
+
+
+class FaultyStore(LocalFileSystem):  # type: ignore[misc]
+    """A local folder as a store that stalls, sends too much or too little when it is told to."""
+
+    protocol = "faulty"
+    stalled: ClassVar[threading.Event | None] = None
+    tamper: ClassVar[Callable[[bytes], bytes]] = staticmethod(lambda data: data)
+
+    def ls(self, path: str, detail: bool = False, **options: Any) -> Any:
+        if FaultyStore.stalled is not None:
+            FaultyStore.stalled.wait()
+        return super().ls(path, detail=detail, **options)
+
+    def _open(self, path: str, mode: str = "rb", **options: Any) -> Any:
+        import io
+
+        data = Path(self._strip_protocol(path)).read_bytes()
+        return io.BytesIO(FaultyStore.tamper(data) if path.endswith("model.py") else data)
+
+
+fsspec.register_implementation("faulty", FaultyStore, clobber=True)
+
+
+@pytest.fixture
+def faults() -> Iterator[type[FaultyStore]]:
+    yield FaultyStore
+    if FaultyStore.stalled is not None:
+        FaultyStore.stalled.set()
+    FaultyStore.stalled = None
+    FaultyStore.tamper = staticmethod(lambda data: data)
+
+
+class Shelf:
+    """A folder behind a store, and the mirror's copy of it."""
+
+    def __init__(self, folder: Path, most_bytes: int = 0, timeout: float = 10.0) -> None:
+        self.root = folder / "store"
+        self.root.mkdir()
+        self.cache = VersionCache(folder / "cache", most_bytes)
+        self.mirror = Mirror(ObjectStore(f"faulty://{self.root}", {}, timeout), self.cache, AdmitUnverified())
+
+    def update(self, policy: str = "latest:1") -> None:
+        self.mirror.update("m", parse_version_policy(policy))
+
+    def held(self) -> list[int]:
+        return sorted(held.version for held in self.cache.versions("m"))
+
+
+@pytest.fixture
+def shelf(tmp_path: Path) -> Shelf:
+    return Shelf(tmp_path)
+
+
+def test_only_what_is_wanted_is_fetched_and_it_is_the_same_to_the_byte(shelf: Shelf) -> None:
+    for version in (1, 2, 3):
+        publish(shelf.root, "m", version, adding(version))
+    shelf.update()
+    assert shelf.held() == [3]
+    original, copy = shelf.root / "m" / "3", shelf.cache.path(ServableId("m", 3))
+    assert {path.name: path.read_bytes() for path in copy.iterdir()} == {
+        path.name: path.read_bytes() for path in original.iterdir()
+    }
+    assert shelf.mirror.names() == ["m"]
+
+
+def test_a_version_without_a_manifest_is_not_there_yet(shelf: Shelf) -> None:
+    publish(shelf.root, "m", 1)
+    manifest = publish(shelf.root, "m", 2) / "manifest.json"
+    data = manifest.read_bytes()
+    manifest.unlink()
+    shelf.update()
+    assert shelf.held() == [1]
+    manifest.write_bytes(data)
+    shelf.update()
+    assert shelf.held() == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("tamper", "words"),
+    [
+        (lambda data: data + b"#", r"model\.py is longer than"),
+        (lambda data: data[:-1], r"model\.py ended after"),
+        (lambda data: b"#" + data[1:], r"model\.py differs from the SHA-256"),
+    ],
+)
+def test_a_store_that_lies_about_a_file_adds_nothing_and_the_old_version_stays(
+    shelf: Shelf, faults: type[FaultyStore], tamper: Callable[[bytes], bytes], words: str
+) -> None:
+    publish(shelf.root, "m", 1)
+    shelf.update()
+    publish(shelf.root, "m", 2)
+    faults.tamper = staticmethod(tamper)
+    with pytest.raises(Tampered, match=words):
+        shelf.update()
+    assert shelf.held() == [1]
+    assert sorted(path.name for path in (shelf.cache.root / "m").iterdir()) == ["1"]
+    faults.tamper = staticmethod(lambda data: data)
+    shelf.update()
+    assert shelf.held() == [1, 2]
+
+
+def test_a_store_that_stalls_costs_its_deadline_and_nothing_else(tmp_path: Path, faults: type[FaultyStore]) -> None:
+    shelf = Shelf(tmp_path, timeout=0.2)
+    publish(shelf.root, "m", 1)
+    shelf.update()
+    faults.stalled = threading.Event()
+    with pytest.raises(Unavailable, match=r"listing faulty://.*/m took more than 0\.2 s"):
+        shelf.update()
+    assert shelf.held() == [1]
+    faults.stalled.set()
+    shelf.update()
+    assert shelf.held() == [1]
+
+
+def test_the_cache_is_bounded_and_throws_out_what_was_wanted_longest_ago(tmp_path: Path) -> None:
+    measured = publish(tmp_path / "measured", "m", 1, adding(1))
+    size = sum(path.stat().st_size for path in measured.iterdir())
+    shelf = Shelf(tmp_path, most_bytes=int(2.5 * size))
+    for version in (1, 2, 3, 4):
+        publish(shelf.root, "m", version, adding(version))
+        shelf.update()
+        assert shelf.cache.size() <= 2.5 * size
+    assert shelf.held() == [3, 4]
+
+
+def test_what_serves_is_not_thrown_out_for_a_version_that_does_not_fit(tmp_path: Path) -> None:
+    shelf = Shelf(tmp_path, most_bytes=4000)
+    publish(shelf.root, "m", 1)
+    shelf.update()
+    publish(shelf.root, "m", 2, adding(2, files={"model.py": "#" * 3900}))
+    with pytest.raises(ResourceExhausted, match=r"m:2 needs 4\d\d\d bytes .* raise cache_bytes"):
+        shelf.update()
+    assert shelf.held() == [1]
+
+
+def test_what_vanished_from_the_store_leaves_the_cache_and_a_lost_folder_does_not(shelf: Shelf) -> None:
+    for version in (1, 2):
+        publish(shelf.root, "m", version)
+        shelf.update()
+    shutil.rmtree(shelf.root / "m" / "2")
+    shelf.update()
+    assert shelf.held() == [1]
+    shutil.rmtree(shelf.root / "m")
+    with pytest.raises(TidegateError, match="found nothing there"):
+        shelf.update()
+    assert shelf.held() == [1]
+
+
+def test_an_interrupted_fetch_is_swept_away_at_the_next_start(tmp_path: Path) -> None:
+    left = tmp_path / "cache" / "m" / "1.fetching"
+    left.mkdir(parents=True)
+    (left / "model.py").write_text("half")
+    VersionCache(tmp_path / "cache", 0)
+    assert not left.exists()
+
+
+@pytest.fixture(scope="module")
+def s3() -> Iterator[str]:
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    yield f"http://{host}:{port}"
+    server.stop()
+
+
+def bucket(s3: str, name: str) -> Any:
+    files = fsspec.filesystem("s3", endpoint_url=s3, skip_instance_cache=True, use_listings_cache=False, **KEYS)
+    files.mkdir(name)
+    return files
+
+
+def table(s3: str, name: str, cache: Path, **more: Any) -> dict[str, Any]:
+    options = {"endpoint_url": s3, **KEYS}
+    return {"url": f"s3://{name}/models", "cache": str(cache), "poll_seconds": 0.1, "options": options, **more}
+
+
+def test_versions_in_s3_are_wanted_once_a_verdict_admits_them(s3: str, tmp_path: Path) -> None:
+    files, validator = bucket(s3, "gate"), make_validator(tmp_path)
+    target, problems = FakeTarget(), SourceProblems()
+    admission = VerdictAdmission([validator.public], AdmittedDigests(None))
+    context = SourceContext(target, admission, Owners(), problems)
+    for version in (1, 2):
+        directory = publish(tmp_path / "made", "m", version)
+        files.put(str(directory), f"gate/models/m/{version}", recursive=True)
+    files.put(str(validator.sign(tmp_path / "made" / "m" / "1")), "gate/models/m/1.verdict.json")
+    (source,) = extra_sources({"object_store": table(s3, "gate", tmp_path / "cache")}, context)
+    source.start()
+    try:
+        assert target.numbers("m") == [1]
+        problem = problems.of("m")
+        assert problem is not None
+        assert "2.verdict.json" in problem.error.message
+        files.put(str(validator.sign(tmp_path / "made" / "m" / "2")), "gate/models/m/2.verdict.json")
+        eventually(lambda: target.numbers("m") == [2])
+        eventually(lambda: problems.of("m") is None)
+    finally:
+        source.stop()
+
+
+def test_an_engine_serves_from_s3_and_survives_the_loss_of_it(s3: str, tmp_path: Path) -> None:
+    files = bucket(s3, "live")
+    files.put(str(publish(tmp_path / "made", "m", 1, adding(1))), "live/models/m/1", recursive=True)
+    config = EngineConfig(
+        grpc_address="127.0.0.1:0",
+        rest_address="",
+        control_address="",
+        allow_unverified=True,
+        sources={"object_store": table(s3, "live", tmp_path / "cache")},
+    )
+    with Engine(config) as engine, Client(engine.addresses.grpc) as client:
+        assert client.predict("m", {"x": X}).outputs["y"].tolist() == [2.0]
+        files.put(str(publish(tmp_path / "made", "m", 2, adding(2))), "live/models/m/2", recursive=True)
+        engine.wait_until("m", 2, State.AVAILABLE, 20.0)
+        eventually(lambda: client.predict("m", {"x": X}).outputs["y"].tolist() == [3.0])
+        files.rm("live/models", recursive=True)
+        eventually(lambda: any("found nothing there" in note for note in _problems(engine)))
+        assert client.predict("m", {"x": X}).version == 2
+
+
+def _problems(engine: Engine) -> list[str]:
+    return [servable.source_problem for servable in engine.status().servables]
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"object_stor": {}}, "source 'object_stor' is unknown: use one of mlflow, object_store"),
+        ({"object_store": {"url": "s3://b", "cache": "relative"}}, "cache relative of the object store is relative"),
+        ({"object_store": {"url": "s3://b", "cache": "/c", "cach_bytes": 1}}, "did you mean cache_bytes"),
+        ({"object_store": {"url": "models", "cache": "/c"}}, "is no URL"),
+        ({"object_store": {"url": "nosuch://b", "cache": "/c"}}, "nosuch"),
+    ],
+)
+def test_a_table_that_cannot_be_is_refused(given: dict[str, dict[str, Any]], words: str) -> None:
+    context = SourceContext(FakeTarget(), AdmitUnverified(), Owners(), SourceProblems())
+    with pytest.raises((InvalidInput, TidegateError), match=words):
+        extra_sources(given, context)
