@@ -71,6 +71,7 @@ class FileSystemSource:
         self._lock = threading.Lock()
         self._watched: dict[str, Watched] = {}
         self._poller = Poller(self._look)
+        self._started = False
         self._stopped = False
 
     def start(self) -> None:
@@ -84,6 +85,7 @@ class FileSystemSource:
         self._arrange()
         if root is not None:
             self._look(_ROOT)
+        self._started = True
         self._poller.start()
         self._first_look()
 
@@ -150,6 +152,8 @@ class FileSystemSource:
 
     def _first_look(self) -> None:
         names = {*self._names(), *((_ROOT,) if self._options.root is not None else ())}
+        if not self._started:
+            return
         self._poller.add(names)
         if not self._poller.wait_idle(names, FIRST_LOOK_SECONDS):
             _log.warning("not every base path could be looked at within %g s, the others go ahead", FIRST_LOOK_SECONDS)
