@@ -1,0 +1,89 @@
+"""Looks on threads: each at its own pace, one that stalls harms no other."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+from tests.support.eventually import eventually
+
+from tidegate_serving.sources.polling import Poller
+
+
+class Bench:
+    def __init__(self) -> None:
+        self.counts: Counter[str] = Counter()
+        self.pauses: dict[str, float | None] = {}
+        self.gate = threading.Event()
+        self.stalled = threading.Event()
+        self.poller = Poller(self.poll, threads=2)
+
+    def poll(self, key: str) -> float | None:
+        self.counts[key] += 1
+        if key == "stalls":
+            self.stalled.set()
+            assert self.gate.wait(30)
+        if key == "fails":
+            raise RuntimeError("the disk is away")
+        return self.pauses.get(key)
+
+
+@pytest.fixture
+def bench() -> Iterator[Bench]:
+    made = Bench()
+    made.poller.start()
+    yield made
+    made.gate.set()
+    made.poller.stop()
+
+
+def test_a_look_without_a_next_is_the_only_one(bench: Bench) -> None:
+    bench.poller.add(["a", "b"])
+    assert bench.poller.wait_idle(["a", "b"], 10)
+    assert bench.counts == {"a": 1, "b": 1}
+
+
+def test_each_comes_again_after_its_own_pause(bench: Bench) -> None:
+    bench.pauses = {"quick": 0.01, "slow": 1000.0}
+    bench.poller.add(["quick", "slow"])
+    eventually(lambda: bench.counts["quick"] >= 5)
+    assert bench.counts["slow"] == 1
+
+
+def test_one_that_stalls_holds_up_no_other(bench: Bench) -> None:
+    bench.poller.add(["stalls"])
+    assert bench.stalled.wait(10)
+    bench.pauses["quick"] = 0.01
+    bench.poller.add(["quick"])
+    eventually(lambda: bench.counts["quick"] >= 3)
+    assert not bench.poller.wait_idle(["stalls", "quick"], 0.05)
+    bench.gate.set()
+    assert bench.poller.wait_idle(["stalls"], 10)
+
+
+def test_one_that_is_asked_for_while_it_is_looked_at_is_looked_at_again(bench: Bench) -> None:
+    bench.poller.add(["stalls"])
+    assert bench.stalled.wait(10)
+    bench.poller.add(["stalls"])
+    bench.gate.set()
+    eventually(lambda: bench.counts["stalls"] == 2)
+
+
+def test_one_that_fails_is_tried_again(bench: Bench) -> None:
+    bench.poller.add(["fails"])
+    eventually(lambda: bench.counts["fails"] >= 2)
+
+
+def test_one_that_is_discarded_is_looked_at_no_more(bench: Bench) -> None:
+    bench.pauses = {"quick": 0.01, "other": 0.01}
+    bench.poller.add(["quick"])
+    eventually(lambda: bench.counts["quick"] >= 2)
+    bench.pauses["quick"] = None
+    bench.poller.discard(["quick"])
+    assert bench.poller.wait_idle(["quick"], 10)
+    seen = bench.counts["quick"]
+    bench.poller.add(["other"])
+    eventually(lambda: bench.counts["other"] >= 3)
+    assert bench.counts["quick"] <= seen + 1
