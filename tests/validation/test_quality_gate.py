@@ -42,8 +42,13 @@ def leaking(table: pa.Table, noise: float) -> pa.Table:
 def test_an_equal_model_passes(tmp_path: Path) -> None:
     found = judged(tmp_path, Draft(HONEST.replace("0.45", "0.44")), Draft(), held_out())
     assert outcome(found) is Outcome.PASS, [one.sentence for one in found]
-    checks = {"AUC", "Brier score", "slice", "too good", "metric", "churn", "shift", "calibration"}
+    checks = {"AUC", "Brier score", "slice", "slices", "too good", "metric", "churn", "shift", "calibration"}
     assert {one.check for one in found} == checks
+    (table,) = (one for one in found if one.check == "slices")
+    assert table.example is not None
+    drawn = {row["slice"]: row for row in table.example["slices"]}
+    assert {"depot = east", "depot = west"} <= set(drawn)
+    assert all(row["interval"][0] < row["gain"] < row["interval"][1] for row in drawn.values())
 
 
 def test_a_worse_model_fails_and_says_by_how_much(tmp_path: Path) -> None:

@@ -92,6 +92,8 @@ def _slices(scored: Scored, baseline: Floats, partitions: list[Partition], rule:
     found = [slice_finding.worse_slice(one, outcomes[one.slice.name], rule) for one in blamed]
     if slices and not any(one.outcome is Outcome.FAIL for one in found):
         found.append(slice_finding.no_worse_slice(slices, left_out, rule))
+    if slices:
+        found.append(slice_finding.slice_table(slices, outcomes, rule))
     empty = [
         name
         for partition in partitions

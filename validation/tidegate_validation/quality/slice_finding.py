@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from tidegate_serving.contract.verdict import Finding, Outcome
 from tidegate_validation.quality.blame import Blamed
@@ -14,8 +14,10 @@ from tidegate_validation.quality.rule import QualityRule
 from tidegate_validation.quality.slices import SliceGain
 
 SLICE = "slice"
+SLICE_TABLE = "slices"
 _SHOWN = 5
 _LISTED = 20
+_DRAWN = 60
 
 
 def worse_slice(blamed: Blamed, outcome: Outcome, rule: QualityRule) -> Finding:
@@ -75,6 +77,27 @@ def no_worse_slice(slices: Sequence[SliceGain], left_out: int, rule: QualityRule
     return Finding(
         SLICE, "all slices", Outcome.PASS, sentence, smallest_detectable=detectable, cause=cause if open_ones else None
     )
+
+
+def slice_table(slices: Sequence[SliceGain], outcomes: Mapping[str, Outcome], rule: QualityRule) -> Finding:
+    """Every slice with the metric that looks worst there, for the report's forest plot; decides nothing."""
+    shown = sorted(slices, key=lambda one: one.surety)[:_DRAWN]
+    rows = [
+        {
+            "slice": one.name,
+            "metric": one.gain.metric,
+            "rows": one.rows,
+            "outcome": outcomes[one.name].value,
+            "gain": one.gain.gain.value,
+            "interval": list(one.gain.gain.interval(rule.alpha)),
+            "margin": one.margin,
+            "relative": one.gain.relative,
+        }
+        for one in shown
+    ]
+    of_them = f", the {len(shown)} least sure ones in detail" if len(shown) < len(slices) else ""
+    sentence = f"{len(slices)} slices were compared{of_them}"
+    return Finding(SLICE_TABLE, "every slice", Outcome.PASS, sentence, float(len(slices)), example={"slices": rows})
 
 
 def empty_slices(names: Sequence[str], rule: QualityRule) -> Finding:
