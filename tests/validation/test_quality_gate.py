@@ -47,7 +47,7 @@ def test_an_equal_model_passes(tmp_path: Path) -> None:
     (table,) = (one for one in found if one.check == "slices")
     assert table.example is not None
     drawn = {row["slice"]: row for row in table.example["slices"]}
-    assert {"depot = east", "depot = west"} <= set(drawn)
+    assert {"depot=east", "depot=west"} <= set(drawn)
     assert all(row["interval"][0] < row["gain"] < row["interval"][1] for row in drawn.values())
 
 
