@@ -16,7 +16,7 @@ from onnx import TensorProto, helper
 from sklearn.linear_model import LinearRegression, LogisticRegression
 
 from tidegate_operators.steps.infer_signature import infer_signature, read_signatures
-from tidegate_serving.contract.errors import InvalidInput, NotFound, Unsupported
+from tidegate_serving.contract.errors import InvalidInput, ModelFailed, NotFound, Unsupported
 from tidegate_serving.contract.signature import Signature, TensorSpec
 
 FRAME = pd.DataFrame({"size": np.linspace(0, 1, 40), "age": np.arange(40), "late": [0, 1] * 20})
@@ -89,6 +89,32 @@ def test_many_classes_give_a_column_each(tmp_path: Path) -> None:
     assert outputs == (TensorSpec("predict_proba", "float64", (-1, 3)),)
 
 
+def test_an_estimator_of_a_matrix_needs_no_training_data(tmp_path: Path) -> None:
+    skops.io.dump(LogisticRegression().fit(FRAME[["size", "age"]].to_numpy(), FRAME["late"]), tmp_path / "m.skops")
+    inferred = infer_signature([tmp_path / "m.skops"], "sklearn", None, None, "at")
+    assert inferred.signatures["serving_default"].inputs == (
+        TensorSpec("x", "float64", (-1, 2)),
+        TensorSpec("at", "int64"),
+    )
+
+
+def test_a_saved_model_tells_all_its_signatures(saved_models: Path) -> None:
+    inferred = infer_signature([saved_models / "half_plus_two/1"], "tensorflow", None, None, "at")
+    assert {name: signature.input_names for name, signature in inferred.signatures.items()} == {
+        "serving_default": ("x", "at"),
+        "classify_x_to_y": ("inputs",),
+        **{f"regress_{name}": ("inputs",) for name in ("x_to_y", "x_to_y2", "x2_to_y3")},
+    }
+
+
+def test_a_table_brings_its_example_along(tmp_path: Path) -> None:
+    (tmp_path / "airports.json").write_text('{"JFK": {"delay": 1.5}}')
+    (tmp_path / "notes.txt").write_text("by hand")
+    inferred = infer_signature([tmp_path / "airports.json", tmp_path / "notes.txt"], "table", None, None, None)
+    assert inferred.example == {"key": "JFK"}
+    assert inferred.signatures["serving_default"].outputs == (TensorSpec("delay", "float64"),)
+
+
 def test_training_data_without_a_fitted_column_is_refused_by_name(tmp_path: Path) -> None:
     path = estimator(tmp_path / "m.skops", LogisticRegression(), "late")
     with pytest.raises(InvalidInput, match="fitted on age"):
@@ -103,10 +129,12 @@ def test_what_cannot_be_told_says_what_to_give(tmp_path: Path) -> None:
     (tmp_path / "model.pkl").write_bytes(b"")
     with pytest.raises(InvalidInput, match=r"model\.pkl is a pickle.*save the model with skops"):
         infer_signature([tmp_path / "model.pkl"], "sklearn", TABLE, None, None)
+    (tmp_path / "model.pkl").unlink()
+    estimator(tmp_path / "m.skops", LogisticRegression(), "late")
     with pytest.raises(InvalidInput, match="give --training"):
         infer_signature([tmp_path], "sklearn", None, None, None)
     (tmp_path / "broken.onnx").write_bytes(b"no graph")
-    with pytest.raises(InvalidInput, match=r"broken\.onnx is no ONNX model"):
+    with pytest.raises(ModelFailed, match=r"broken\.onnx is no ONNX model"):
         infer_signature([tmp_path], "onnx", None, None, None)
 
 

@@ -243,3 +243,23 @@ def test_expectations_that_cannot_be_read_publish_nothing(
     with pytest.raises(error, match=r"suite\.json"):
         put(model, tmp_path / "models", expectations=tmp_path / "edited")
     assert not list(tmp_path.rglob("manifest.json"))
+
+
+def test_a_saved_model_is_published_with_all_its_signatures(saved_models: Path, tmp_path: Path) -> None:
+    table = pa.table({"x": pa.array(np.linspace(0.0, 9.0, 50), pa.float32())})
+    path = tmp_path / "train.parquet"
+    pq.write_table(table, path)
+    published = publish_files(
+        Publication([saved_models / "half_plus_two/1"], "half", 1, "tensorflow", tmp_path / "models", training=path)
+    )
+    manifest, _ = read_manifest(published.directory)
+    assert len(manifest.signatures) == 5
+    assert manifest.example == {"x": 0.0}
+    verify_files(manifest, published.directory)
+
+
+def test_a_table_is_published_from_its_file_alone(tmp_path: Path) -> None:
+    (tmp_path / "airports.json").write_text('{"JFK": {"delay": 1.5}}')
+    publication = Publication([tmp_path / "airports.json"], "airports", 1, "table", tmp_path / "models")
+    manifest, _ = read_manifest(publish_files(publication).directory)
+    assert manifest.example == {"key": "JFK"}

@@ -1,25 +1,27 @@
-"""Reads a signature off a model's file: ONNX from its graph, scikit-learn from the columns that it was fitted on.
+"""Reads signatures off a model's files, as its platform can tell them; scikit-learn's dtypes from the training data.
 
-In come the model's files and the training data; out goes a signature with the metadata that its outputs
-need, for `publish`.
+In come the model's files and the training data; out go signatures with the metadata that their outputs need, and an
+example row where the model brings one along, for `publish`.
 """
 
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tidegate_serving.contract.errors import InvalidInput, NotFound, Unsupported
-from tidegate_serving.contract.signature import DTYPES, SERVING_DEFAULT, Signature, TensorSpec
+from tidegate_serving.contract.errors import InvalidInput, NotFound
+from tidegate_serving.contract.manifest import Manifest
+from tidegate_serving.contract.servable import ServableId
+from tidegate_serving.contract.signature import DTYPES, SERVING_DEFAULT, Signature, TensorSpec, default_name
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 PICKLES = (".pkl", ".pickle", ".joblib")
-_ONNX_NAMES = {"float": "float32", "double": "float64"}
 _ARROW_NAMES = {
     "halffloat": "float16",
     "float": "float32",
@@ -31,32 +33,27 @@ _ARROW_NAMES = {
 
 @dataclass(frozen=True, slots=True)
 class Inferred:
-    """Signatures by name, and the metadata that tells the platform how outputs come about."""
+    """Signatures by name, the metadata that tells the platform how outputs come about, and an example row or none."""
 
     signatures: Mapping[str, Signature]
     metadata: Mapping[str, str] = field(default_factory=dict)
+    example: Mapping[str, Any] = field(default_factory=dict)
 
 
 def infer_signature(
     files: Sequence[Path], platform: str, training: pa.Table | None, label: str | None, event_time: str | None
 ) -> Inferred:
-    """The signature of the only model file among `files` (files, or directories that hold it).
+    """The signatures of the model in `files` (files, or directories that hold it), as its platform reads them off it.
 
-    onnx: inputs and outputs of the graph; a column of shape [N, 1] becomes [N]. sklearn: the columns that it was fitted
-    on, else all of `training` but label and event time, with `training`'s dtypes; the output is `probability` for a
-    binary classifier, `predict_proba` for any other, `predict` for a regressor. `event_time` becomes an int64 input of
-    its own. Unsupported for other platforms, InvalidInput where something cannot be told.
+    sklearn with `training`: the columns that the estimator was fitted on, else all of `training` but label and event
+    time, with `training`'s dtypes; the output is `probability` for a binary classifier, `predict_proba` for any other,
+    `predict` for a regressor. `event_time` becomes an int64 input of the default signature. Unsupported for platforms
+    that cannot tell, InvalidInput where something cannot be told.
     """
-    if platform == "onnx":
-        return _with_event_time(_from_onnx(_only(files, (".onnx",))), event_time)
-    if platform == "sklearn":
-        if training is None:
-            raise InvalidInput(
-                "a scikit-learn model's dtypes come from its training data: give --training, or a signature"
-            )
+    if platform == "sklearn" and training is not None:
         estimator = _read_estimator(_only(files, (".skops",)))
         return _with_event_time(_from_sklearn(estimator, training, label, event_time), event_time)
-    raise Unsupported(f"a signature cannot be read off a model of platform {platform!r}: write one as JSON")
+    return _with_event_time(_discovered(files, platform), event_time)
 
 
 def read_signatures(path: Path) -> dict[str, Signature]:
@@ -88,36 +85,26 @@ def _only(files: Sequence[Path], suffixes: tuple[str, ...]) -> Path:
 
 
 def _with_event_time(inferred: Inferred, event_time: str | None) -> Inferred:
-    signature = inferred.signatures[SERVING_DEFAULT]
+    name = default_name(inferred.signatures)
+    signature = inferred.signatures[name]
     if event_time is None or event_time in signature.input_names:
         return inferred
-    inputs = (*signature.inputs, TensorSpec(event_time, "int64"))
-    return Inferred({SERVING_DEFAULT: Signature(inputs, signature.outputs)}, inferred.metadata)
+    timed = replace(signature, inputs=(*signature.inputs, TensorSpec(event_time, "int64")))
+    return replace(inferred, signatures={**inferred.signatures, name: timed})
 
 
-def _from_onnx(path: Path) -> Inferred:
-    try:
-        import onnxruntime
-    except ImportError as error:
-        raise Unsupported(
-            "reading an ONNX graph needs onnxruntime: install it with `pip install tidegate[onnx]`"
-        ) from error
-    try:
-        session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
-    except Exception as error:
-        raise InvalidInput(f"{path} is no ONNX model that onnxruntime can read: {error}") from error
-    inputs = tuple(_onnx_spec(node, path) for node in session.get_inputs())
-    outputs = tuple(_onnx_spec(node, path) for node in session.get_outputs())
-    return Inferred({SERVING_DEFAULT: Signature(inputs, outputs)})
+def _discovered(files: Sequence[Path], platform: str) -> Inferred:
+    """What the platform reads off the files, which lie as they would in the version's directory."""
+    from tidegate_serving.platforms.discovery import completed
+    from tidegate_serving.platforms.foreign import file_entries
+    from tidegate_serving.platforms.platform import PlatformOptions
+    from tidegate_serving.platforms.registry import installed_platforms
 
-
-def _onnx_spec(node: Any, path: Path) -> TensorSpec:
-    kind = str(node.type).removeprefix("tensor(").removesuffix(")")
-    dtype = _ONNX_NAMES.get(kind, kind)
-    if dtype not in DTYPES:
-        raise InvalidInput(f"{path}: {node.name!r} is {node.type}, which cannot be served: export with zipmap=False")
-    rest = tuple(size if isinstance(size, int) else -1 for size in (node.shape or ())[1:])
-    return TensorSpec(node.name, dtype, (-1,) if rest == (1,) else (-1, *rest))
+    root = files[0] if len(files) == 1 and files[0].is_dir() else Path(os.path.commonpath([f.parent for f in files]))
+    entries = tuple(entry for file in files for entry in file_entries(file, root))
+    bare = Manifest(ServableId("model", 0), platform, {}, entries, "")
+    found = completed(bare, installed_platforms(PlatformOptions()).discover(root, bare))
+    return Inferred(found.signatures, found.metadata, found.example)
 
 
 def _read_estimator(path: Path) -> Any:
@@ -137,7 +124,9 @@ def _from_sklearn(estimator: Any, training: pa.Table, label: str | None, event_t
     if missing:
         raise InvalidInput(f"the model was fitted on {', '.join(missing)}, which the training data lacks")
     inputs = tuple(TensorSpec(name, _arrow_dtype(name, training.schema.field(name).type)) for name in names)
-    output, metadata = _sklearn_output(estimator)
+    from tidegate_serving.platforms.sklearn import estimator_output
+
+    output, metadata = estimator_output(estimator)
     return Inferred({SERVING_DEFAULT: Signature(inputs, (output,))}, metadata)
 
 
@@ -149,13 +138,3 @@ def _arrow_dtype(name: str, type: pa.DataType) -> str:
     if dtype not in DTYPES:
         raise InvalidInput(f"training column {name!r} is {text}, which cannot be served: cast it, or write a signature")
     return dtype
-
-
-def _sklearn_output(estimator: Any) -> tuple[TensorSpec, dict[str, str]]:
-    if not callable(getattr(estimator, "predict_proba", None)):
-        return TensorSpec("predict", "float64"), {}
-    classes = len(estimator.classes_)
-    if classes == 2:
-        rule = {"probability": "predict_proba[:,1]"}
-        return TensorSpec("probability", "float64"), {"sklearn.outputs": json.dumps(rule)}
-    return TensorSpec("predict_proba", "float64", (-1, classes)), {}

@@ -10,30 +10,31 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from tidegate_serving.contract.errors import InvalidInput
-from tidegate_serving.contract.signature import Signature, TensorSpec
+from tidegate_serving.contract.signature import Signature, TensorSpec, default_name
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 
 def inputs_by_name(signatures: Mapping[str, Signature]) -> dict[str, TensorSpec]:
-    """Every input of every signature. InvalidInput where two signatures disagree about one, or there is none."""
-    if not signatures:
-        raise InvalidInput("a version needs at least one signature, usually under the name 'serving_default'")
+    """Every input of every signature; where two signatures disagree about one, the default signature's, else the first.
+
+    InvalidInput where there is no signature.
+    """
+    default = signatures[default_name(signatures)]
     found: dict[str, TensorSpec] = {}
-    for signature in signatures.values():
+    for signature in (default, *signatures.values()):
         for spec in signature.inputs:
-            if found.setdefault(spec.name, spec) != spec:
-                raise InvalidInput(f"input {spec.name!r} has two dtypes or shapes in the signatures: make them agree")
+            found.setdefault(spec.name, spec)
     return found
 
 
 def profiled_features(signatures: Mapping[str, Signature], event_time: str | None) -> tuple[str, ...]:
-    """Inputs whose distribution is profiled: one value per row, the time of the event apart."""
+    """Inputs of the default signature whose distribution is profiled: one value per row, the event's time apart."""
     return tuple(
-        name
-        for name, spec in inputs_by_name(signatures).items()
-        if name != event_time and all(size == 1 for size in spec.shape[1:])
+        spec.name
+        for spec in signatures[default_name(signatures)].inputs
+        if spec.name != event_time and all(size == 1 for size in spec.shape[1:])
     )
 
 
@@ -43,18 +44,20 @@ def plain_example(example: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def check_example(example: Mapping[str, Any], signatures: Mapping[str, Signature]) -> None:
-    """InvalidInput unless `example` has one usable value for each input and for nothing else."""
+    """InvalidInput unless `example` has one usable value for each input of the default signature, and for nothing that
+    no signature takes.
+    """
     inputs = inputs_by_name(signatures)
-    missing = [name for name in inputs if name not in example]
+    missing = [name for name in signatures[default_name(signatures)].input_names if name not in example]
     if missing:
         raise InvalidInput(f"the example lacks a value for input {', '.join(missing)}: give one value per input")
     unknown = [name for name in example if name not in inputs]
     if unknown:
         raise InvalidInput(f"the example has {', '.join(unknown)}, which no signature takes: remove it")
-    for name, spec in inputs.items():
-        for value in _flat(example[name]):
-            if not _fits(value, spec.dtype):
-                raise InvalidInput(f"the example's value {value!r} for input {name} is no {spec.dtype}")
+    for name, given in example.items():
+        for value in _flat(given):
+            if not _fits(value, inputs[name].dtype):
+                raise InvalidInput(f"the example's value {value!r} for input {name} is no {inputs[name].dtype}")
 
 
 def check_training(

@@ -17,7 +17,6 @@ from tidegate_operators.steps.infer_signature import Inferred, infer_signature, 
 from tidegate_operators.steps.publication_checks import check_training, inputs_by_name
 from tidegate_operators.steps.publish import Published, publish
 from tidegate_serving.contract.errors import InvalidInput, NotFound
-from tidegate_serving.contract.signature import Signature
 from tidegate_validation.tables import as_table
 
 if TYPE_CHECKING:
@@ -74,7 +73,7 @@ def publish_files(publication: Publication) -> Published:
         training=training,
         label=publication.label,
         event_time=publication.event_time,
-        example=_example(publication, inferred.signatures, sample),
+        example=_example(publication, inferred, sample),
         metadata={**inferred.metadata, **publication.metadata},
         expectations=publication.expectations,
     )
@@ -86,12 +85,14 @@ def _signatures(publication: Publication, sample: pa.Table | None) -> Inferred:
     return infer_signature(publication.files, publication.platform, sample, publication.label, publication.event_time)
 
 
-def _example(publication: Publication, signatures: Mapping[str, Signature], sample: pa.Table | None) -> dict[str, Any]:
+def _example(publication: Publication, inferred: Inferred, sample: pa.Table | None) -> dict[str, Any]:
     if publication.example is not None:
         return _read_example(publication.example)
+    if sample is None and inferred.example:
+        return dict(inferred.example)
     if sample is None:
         raise InvalidInput("a version needs an example row for its warm-up: give training data, or an example as JSON")
-    names = [name for name in inputs_by_name(signatures) if name in sample.column_names]
+    names = [name for name in inputs_by_name(inferred.signatures) if name in sample.column_names]
     for row in sample.select(names).slice(0, _EXAMPLE_ROWS).to_pylist():
         if all(not _is_missing(value) for value in row.values()):
             return dict(row)

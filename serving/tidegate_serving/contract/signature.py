@@ -93,3 +93,10 @@ class Signature:
         except (KeyError, TypeError) as error:
             raise InvalidInput(f"a signature needs inputs and outputs: {error}") from error
         return cls(inputs, outputs, str(data.get("method_name", PREDICT)))
+
+
+def default_name(signatures: Mapping[str, Signature]) -> str:
+    """The signature that a version is mainly asked by: `serving_default`, else the first. InvalidInput for none."""
+    if not signatures:
+        raise InvalidInput("a version needs at least one signature, usually under the name 'serving_default'")
+    return SERVING_DEFAULT if SERVING_DEFAULT in signatures else next(iter(signatures))

@@ -22,13 +22,17 @@ def has_manifest(directory: Path) -> bool:
 
 def foreign_manifest(id: ServableId, platform: str, directory: Path) -> Manifest:
     """What the directory holds now, links followed, without hashes and signatures. NotFound where it is empty."""
-    entries = tuple(
-        FileEntry(path.relative_to(directory).as_posix(), path.stat().st_size, "") for path in _files(directory)
-    )
+    entries = file_entries(directory, directory)
     if not entries:
         raise NotFound(f"{directory} holds no files: put the model of {id} there")
     made_at = datetime.fromtimestamp(directory.stat().st_mtime, tz=UTC)
     return Manifest(id, platform, {}, entries, made_at.isoformat(timespec="seconds"))
+
+
+def file_entries(path: Path, root: Path) -> tuple[FileEntry, ...]:
+    """A file, or whatever lies in a directory, by its path under `root`, with its size and without a hash."""
+    found = [path] if path.is_file() else _files(path)
+    return tuple(FileEntry(file.relative_to(root).as_posix(), file.stat().st_size, "") for file in found)
 
 
 def _files(directory: Path) -> list[Path]:

@@ -15,8 +15,10 @@ import numpy as np
 
 from tidegate_serving.contract.errors import InvalidInput, ModelFailed
 from tidegate_serving.contract.manifest import Manifest
+from tidegate_serving.contract.signature import SERVING_DEFAULT, Signature, TensorSpec
 from tidegate_serving.contract.tensors import Array
 from tidegate_serving.platforms.axes import as_column, as_matrix
+from tidegate_serving.platforms.discovery import Discovered
 from tidegate_serving.platforms.loader import Servable
 from tidegate_serving.platforms.output_rules import OutputRule, output_rules
 from tidegate_serving.platforms.platform import PlatformOptions, missing_library, model_file, thread_count
@@ -35,6 +37,14 @@ class OnnxPlatform:
 
     def __init__(self, options: PlatformOptions) -> None:
         self._options = options
+
+    def discover(self, directory: Path, manifest: Manifest) -> Discovered:
+        """Inputs and outputs of the graph; a column of shape [N, 1] becomes [N]."""
+        path = model_file(manifest, directory, "onnx.file", (".onnx",))
+        session = _session(path, manifest)
+        inputs = tuple(_spec(node, path) for node in session.get_inputs())
+        outputs = tuple(_spec(node, path) for node in session.get_outputs())
+        return Discovered({SERVING_DEFAULT: Signature(inputs, outputs)})
 
     def load(self, directory: Path, manifest: Manifest) -> Servable:
         """A session whose inputs and outputs are held against the signatures before anybody asks it."""
@@ -84,6 +94,14 @@ def _session(path: Path, manifest: Manifest) -> Any:
         return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
     except Exception as error:
         raise ModelFailed(f"{path} is no ONNX model that onnxruntime can run: {error}") from error
+
+
+def _spec(node: Any, path: Path) -> TensorSpec:
+    dtype = "string" if node.type == "tensor(string)" else _NUMPY_TYPES.get(node.type)
+    if dtype is None:
+        raise InvalidInput(f"{path}: {node.name!r} is {node.type}, which cannot be served: export with zipmap=False")
+    rest = tuple(size if isinstance(size, int) else -1 for size in (node.shape or ())[1:])
+    return TensorSpec(node.name, dtype, (-1,) if rest == (1,) else (-1, *rest))
 
 
 def _check_inputs(session: Any, manifest: Manifest, path: Path) -> None:

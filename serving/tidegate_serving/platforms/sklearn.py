@@ -8,6 +8,7 @@ only input where that has two axes, else the inputs side by side in the signatur
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,9 @@ import numpy as np
 
 from tidegate_serving.contract.errors import InvalidInput
 from tidegate_serving.contract.manifest import Manifest
+from tidegate_serving.contract.signature import SERVING_DEFAULT, Signature, TensorSpec
 from tidegate_serving.contract.tensors import Array
+from tidegate_serving.platforms.discovery import Discovered
 from tidegate_serving.platforms.loader import Servable
 from tidegate_serving.platforms.output_rules import OutputRule, output_rules
 from tidegate_serving.platforms.platform import PlatformOptions, missing_library, model_file
@@ -31,10 +34,25 @@ class SklearnPlatform:
     def __init__(self, options: PlatformOptions) -> None:
         self._options = options
 
+    def discover(self, directory: Path, manifest: Manifest) -> Discovered:
+        """One matrix in, for an estimator that was fitted on one. InvalidInput where it was fitted on named columns,
+        whose dtypes only the training data knows.
+        """
+        estimator = self._read(directory, manifest)
+        names, count = getattr(estimator, "feature_names_in_", None), getattr(estimator, "n_features_in_", None)
+        if names is not None or count is None:
+            raise InvalidInput(
+                f"{type(estimator).__name__} of {manifest.id} was fitted on columns whose dtypes it does not know: "
+                "give --training, or a signature"
+            )
+        output, metadata = estimator_output(estimator)
+        return Discovered(
+            {SERVING_DEFAULT: Signature((TensorSpec("x", "float64", (-1, int(count))),), (output,))}, metadata
+        )
+
     def load(self, directory: Path, manifest: Manifest) -> Servable:
         """An estimator whose columns and methods are held against the signatures before anybody asks it."""
-        path = model_file(manifest, directory, "sklearn.file", (".skops", ".pkl", ".pickle", ".joblib"))
-        estimator = read_estimator(path, allow_pickle=self._options.allow_pickle)
+        estimator = self._read(directory, manifest)
         rules = output_rules(manifest, "sklearn.outputs")
         for output, rule in rules.items():
             if rule.result not in METHODS or not callable(getattr(estimator, rule.result, None)):
@@ -43,6 +61,23 @@ class SklearnPlatform:
                     "name one in metadata 'sklearn.outputs'"
                 )
         return SklearnServable(estimator, manifest, rules)
+
+    def _read(self, directory: Path, manifest: Manifest) -> Any:
+        path = model_file(manifest, directory, "sklearn.file", (".skops", ".pkl", ".pickle", ".joblib"))
+        return read_estimator(path, allow_pickle=self._options.allow_pickle)
+
+
+def estimator_output(estimator: Any) -> tuple[TensorSpec, dict[str, str]]:
+    """The output that an estimator suggests, with the metadata for it: `probability` of a binary classifier,
+    `predict_proba` of any other, else `predict`.
+    """
+    if not callable(getattr(estimator, "predict_proba", None)):
+        return TensorSpec("predict", "float64"), {}
+    classes = len(estimator.classes_)
+    if classes == 2:
+        rule = {"probability": "predict_proba[:,1]"}
+        return TensorSpec("probability", "float64"), {"sklearn.outputs": json.dumps(rule)}
+    return TensorSpec("predict_proba", "float64", (-1, classes)), {}
 
 
 class SklearnServable:

@@ -16,7 +16,7 @@ import numpy as np
 from tidegate_serving.contract.errors import InvalidInput, ModelFailed, TidegateError, Unsupported
 from tidegate_serving.contract.manifest import Manifest
 from tidegate_serving.contract.messages import message
-from tidegate_serving.contract.signature import SERVING_DEFAULT, Signature
+from tidegate_serving.contract.signature import SERVING_DEFAULT, Signature, default_name
 from tidegate_serving.contract.tensors import Array
 from tidegate_serving.platforms.example import example_inputs
 from tidegate_serving.platforms.loader import Answer, Loaded, RunsSessions, Servable
@@ -63,7 +63,7 @@ def ask(servable: Servable, signature: str, inputs: Inputs) -> Answer:
 def _run_example(loaded: Loaded, options: WarmUpOptions) -> None:
     manifest = loaded.manifest
     for name, signature in manifest.signatures.items():
-        inputs = example_inputs(signature, manifest.example)
+        inputs = _example(manifest, name, signature)
         if inputs is None:
             _log.info("%s has no example for signature %s: it is not warmed up", manifest.id, name)
             continue
@@ -72,6 +72,16 @@ def _run_example(loaded: Loaded, options: WarmUpOptions) -> None:
                 _predict(loaded, name, _stretched(inputs, size))
         except TidegateError as error:
             raise type(error)(f"{manifest.id} cannot answer its own example: {error}") from error
+
+
+def _example(manifest: Manifest, name: str, signature: Signature) -> Inputs | None:
+    """The example as a signature's inputs. It is the default signature's: another that it does not fit has none."""
+    try:
+        return example_inputs(signature, manifest.example)
+    except InvalidInput:
+        if name == default_name(manifest.signatures):
+            raise
+        return None
 
 
 def _runs(loaded: Loaded, record: bytes, options: WarmUpOptions) -> Iterator[Callable[[], None]]:
