@@ -160,7 +160,7 @@ def test_refusing_an_unseen_category_fails_unless_the_baseline_does_too(tmp_path
         ),
         (before_return("open(__file__, 'a').write('#')"), "load", "denied"),
         (before_return("if len(score) > 200: __import__('os').abort()"), "batch", "is not answered"),
-        (before_return("score = score[:1]"), "data", "of shape [1] for 16 rows"),
+        (before_return("score = score[:1]"), "data", "of shape [1] for 2 rows"),
     ],
     ids=["import", "exit", "batch", "random", "leak", "files", "large", "rows"],
 )
@@ -211,7 +211,7 @@ def test_more_memory_than_allowed_is_not_to_be_had(tmp_path: Path) -> None:
     limits = replace(LIMITS, memory_mb=4096)
     found = failing(examined(tmp_path, before_return(STRANGER + "np.empty(2 ** 30)"), limits=limits))
     assert [one.subject for one in found] == ["depot"]
-    assert "it refuses to answer" in found[0].sentence
+    assert "its code fails (the model raised MemoryError" in found[0].sentence
 
 
 ANSWERS_THE_WRONG_REQUEST = """

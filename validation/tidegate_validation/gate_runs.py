@@ -113,6 +113,7 @@ def robustness(material: Material) -> GateResult:
         held_out=material.held_out,
         facts=facts,
         probe=material.probe,
+        report=material.report,
     )
     findings = examine(subject, material.policy.robustness)
     passed = "loads, answers real data and odd inputs alike, refuses what is malformed, and stays alive"

@@ -112,6 +112,10 @@ class ConfinedChild:
         """How much it wrote to its log."""
         return self._log.written
 
+    def processes(self) -> int:
+        """How many processes it is now, itself included."""
+        return self._watch.processes()
+
     def log(self, most: int) -> str:
         """The end of its log."""
         return self._log.text(most)

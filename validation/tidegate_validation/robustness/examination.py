@@ -1,11 +1,13 @@
 """The state of one examination: the version's session, a row that it answers, what was found, and when to stop.
 
-`gate` makes one and hands it from stage to stage; stages ask through it, so that deaths are counted in one place.
+`gate` makes one and hands it from stage to stage; stages ask through it, so that deaths, time and failing inputs are
+kept in one place.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,16 +18,26 @@ from tidegate_serving.contract.tensors import Array
 from tidegate_serving.contract.verdict import Finding, Outcome
 from tidegate_validation.robustness.answer import Answer, AnswerKind
 from tidegate_validation.robustness.examples import Examples
+from tidegate_validation.robustness.failing_input import FailingInput, Way
+from tidegate_validation.robustness.keeper import Keeper
 from tidegate_validation.robustness.limits import RobustnessLimits
 from tidegate_validation.robustness.session import Session
 from tidegate_validation.robustness.world import InputFacts
+
+_LEAST_SECONDS = 0.05
+
+
+class OutOfTime(Exception):
+    """The gate's own deadline has passed; `gate` turns it into a finding."""
 
 
 @dataclass(slots=True)
 class Examination:
     """What stages share. `good` is one row that the version answered with `expected`; `baseline` can be asked too.
 
-    `real_rows` says that no row of real data has failed so far.
+    `real_rows` says that no row of real data has failed so far, `steady` that the same request was always answered
+    alike, `changed` what the version did to its process, `seconds` how long ordinary calls took. `end` is the gate's
+    deadline by the monotonic clock.
     """
 
     session: Session
@@ -35,35 +47,65 @@ class Examination:
     limits: RobustnessLimits
     facts: Mapping[str, InputFacts]
     data: Examples
+    keeper: Keeper
+    end: float
     findings: list[Finding] = field(default_factory=list)
     good: Examples | None = None
     expected: Mapping[str, Array] = field(default_factory=dict)
     seconds: list[float] = field(default_factory=list)
+    changed: dict[str, None] = field(default_factory=dict)
     real_rows: bool = True
+    steady: bool = True
+    stage: str = "load"
 
     def ask(self, examples: Examples) -> Answer:
         """The version's answer to whole examples; an answer with another number of rows counts as garbled."""
         return self.ask_raw(examples.arrays, len(examples))
 
-    def ask_raw(self, tensors: Mapping[str, Array], rows: int) -> Answer:
-        """The version's answer to tensors as they are."""
-        answer = self.session.ask(tensors)
-        if answer.kind is AnswerKind.OUTPUTS:
-            self.seconds.append(answer.seconds)
-            wrong = [name for name, array in answer.outputs.items() if array.shape[:1] != (rows,)]
-            if wrong:
-                return Answer(AnswerKind.GARBLED, words=f"answered {rows} rows with another number in `{wrong[0]}`")
-        return answer
+    def ask_raw(self, tensors: Mapping[str, Array], rows: int, most: float | None = None) -> Answer:
+        """The version's answer to tensors as they are, within `most` seconds, the limits' if not given."""
+        loaded = self.session.load(self.time_for(self.limits.load_seconds))
+        if loaded.fatal:
+            return self._noted(loaded)
+        seconds = self.time_for(self.limits.call_seconds if most is None else most)
+        return self._checked(self.session.ask(tensors, seconds), rows)
+
+    def ask_at_once(self, examples: Examples, calls: Sequence[tuple[int, int]], threads: int) -> Answer:
+        """The version's answers to several calls made at once; see `Sandbox.predict_at_once`."""
+        loaded = self.session.load(self.time_for(self.limits.load_seconds))
+        if loaded.fatal:
+            return self._noted(loaded)
+        seconds = self.time_for(self.limits.call_seconds)
+        return self._noted(self.session.ask_at_once(examples.arrays, calls, threads, seconds))
 
     def ask_baseline(self, tensors: Mapping[str, Array]) -> Answer | None:
         """The baseline's answer to the inputs that it knows; None without a baseline or where it lacks one."""
         if self.baseline is None or not self.baseline_inputs <= tensors.keys():
             return None
-        return self.baseline.ask({name: tensors[name] for name in self.baseline_inputs})
+        if self.baseline.load(self.time_for(self.limits.load_seconds)).fatal:
+            return None
+        seconds = self.time_for(self.limits.call_seconds)
+        return self.baseline.ask({name: tensors[name] for name in self.baseline_inputs}, seconds)
+
+    def time_for(self, seconds: float) -> float:
+        """So many seconds, or what is left of the gate's. Raises OutOfTime where nothing is left."""
+        left = self.end - time.monotonic()
+        if left < _LEAST_SECONDS:
+            raise OutOfTime(self.stage)
+        return min(seconds, left)
+
+    def replay_seconds(self) -> float:
+        """A deadline for trying an input again that hung: far above what ordinary calls took."""
+        usual = max(self.seconds, default=self.limits.call_seconds)
+        return min(self.limits.call_seconds, max(1.0, 20.0 * usual))
 
     def report(self, check: str, subject: str, outcome: Outcome, sentence: str, **more: Any) -> None:
         """Adds a finding."""
         self.findings.append(Finding(check, subject, outcome, sentence, **more))
+
+    def keep(self, check: str, subject: str, tensors: Mapping[str, Array], way: Way, **more: Any) -> dict[str, Any]:
+        """Keeps a failing input, and says for a finding's example where it is and how to try it again."""
+        return self.keeper.keep(FailingInput(check, subject, way, tensors, **more))
 
     @property
     def exhausted(self) -> bool:
@@ -76,3 +118,23 @@ class Examination:
             return self.data
         chosen = np.sort(np.random.default_rng(seed).choice(len(self.data), rows, replace=False))
         return self.data.take(chosen)
+
+    def answered_rows(self, count: int) -> Examples:
+        """Rows to repeat: real ones, or only the good row where some real ones are known to fail."""
+        if self.good is not None and not self.real_rows:
+            return self.good
+        return self.sample(count, seed=3)
+
+    def _checked(self, answer: Answer, rows: int) -> Answer:
+        if answer.kind is AnswerKind.OUTPUTS:
+            self.seconds.append(answer.seconds)
+            wrong = [name for name, array in answer.outputs.items() if array.shape[:1] != (rows,)]
+            if wrong:
+                return Answer(AnswerKind.GARBLED, words=f"answered {rows} rows with another number in `{wrong[0]}`")
+        return self._noted(answer)
+
+    def _noted(self, answer: Answer) -> Answer:
+        self.changed |= dict.fromkeys(answer.state.changed)
+        if answer.kind is AnswerKind.HUNG and time.monotonic() >= self.end:
+            raise OutOfTime(self.stage)
+        return answer

@@ -10,6 +10,7 @@ from typing import Any
 
 from tidegate_serving.contract.verdict import Finding, Outcome
 from tidegate_validation.robustness.answer import Answer, AnswerKind
+from tidegate_validation.robustness.judgement import by_accident
 from tidegate_validation.robustness.probes import Likelihood, Probe
 
 _SHOWN = 60
@@ -22,7 +23,7 @@ def probe_finding(
     sentence = f"with {shown(probe)} {came_back(answer)}"
     if outcome is Outcome.FAIL and not answer.fatal and probe.what == "missing" and why_everyday:
         sentence += f", and missing values occur in {why_everyday}"
-    if outcome is Outcome.WARN and answer.kind is AnswerKind.REFUSED:
+    if outcome is Outcome.WARN and (answer.kind is AnswerKind.REFUSED or probe.likelihood is Likelihood.RARE):
         sentence += ", as does the version that serves now"
     if probe.likelihood is Likelihood.MALFORMED and answer.kind is AnswerKind.OUTPUTS:
         sentence = f"`{probe.subject}`: {probe.what} is answered instead of refused"
@@ -66,7 +67,7 @@ def came_back(answer: Answer) -> str:
         output = answer.non_finite()
         return "it answers finite numbers" if output is None else f"it answers NaN or infinity in `{output}`"
     if answer.kind is AnswerKind.REFUSED:
-        return f"it refuses to answer ({answer.words})"
+        return f"{'its code fails' if by_accident(answer) else 'it refuses to answer'} ({answer.words})"
     if answer.kind is AnswerKind.NOT_LOADED:
         return f"it does not load any more ({answer.words})"
     if answer.kind is AnswerKind.HUNG:

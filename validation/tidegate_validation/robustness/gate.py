@@ -5,27 +5,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tidegate_serving.contract.errors import Tampered
-from tidegate_serving.contract.manifest import Manifest, verify_files
+from tidegate_serving.contract.manifest import FILE_NAME, Manifest, digest
 from tidegate_serving.contract.signature import SERVING_DEFAULT, Signature
 from tidegate_serving.contract.verdict import Finding, Outcome
-from tidegate_validation.robustness import stages
 from tidegate_validation.robustness.answer import AnswerKind
-from tidegate_validation.robustness.examination import Examination
+from tidegate_validation.robustness.examination import Examination, OutOfTime
 from tidegate_validation.robustness.examples import example_of, examples_of
+from tidegate_validation.robustness.failing_input import Origin
+from tidegate_validation.robustness.keeper import Keeper
 from tidegate_validation.robustness.limits import RobustnessLimits
 from tidegate_validation.robustness.session import Session, probe_command
+from tidegate_validation.robustness.stages import batches, concurrency, edges, ending, golden, latency, repetition
 from tidegate_validation.robustness.world import InputFacts
+
+_ENDING_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True)
 class RobustnessSubject:
-    """The version to examine and, where there is one, the version that serves now; `held_out` is a pyarrow.Table."""
+    """The version to examine and, where there is one, the version that serves now; `held_out` is a pyarrow.Table.
+
+    Failing inputs are kept under `report`, if given.
+    """
 
     candidate: Path
     manifest: Manifest
@@ -34,36 +41,36 @@ class RobustnessSubject:
     held_out: Any
     facts: dict[str, InputFacts]
     probe: Sequence[str] | None = None
+    report: Path | None = None
 
 
 def examine(subject: RobustnessSubject, limits: RobustnessLimits) -> list[Finding]:
-    """All findings about one version. Raises InvalidInput where the data cannot be sent to it at all."""
+    """All findings about one version, in the order of the stages.
+
+    Ends within `limits.total_seconds`, whatever the version does. Raises InvalidInput where the data cannot be sent to
+    it at all, Unavailable where the sandbox cannot be started.
+    """
     name, signature = default_signature(subject.manifest)
-    command = probe_command(subject.candidate, subject.probe, limits)
+    end = time.monotonic() + limits.total_seconds
     data = examples_of(signature, subject.held_out)
-    with Session(command, limits, name) as session, _baseline(subject, limits) as baseline:
-        examination = Examination(
-            session=session,
-            baseline=baseline if subject.baseline else None,
-            signature=signature,
-            baseline_inputs=_inputs(subject.baseline_manifest),
-            limits=limits,
-            facts=subject.facts,
-            data=data,
-        )
-        if _load(examination) and stages.golden(examination, example_of(signature, subject.manifest.example)):
-            for stage in (
-                stages.real_data,
-                stages.boundaries,
-                stages.malformed,
-                stages.batches,
-                stages.repetition,
-            ):
-                if not examination.exhausted:
-                    stage(examination)
-        _latency(examination)
-    _files(subject, examination)
-    _limits(examination)
+    with Session(probe_command(subject.candidate, subject.probe, limits), limits, name) as session:
+        with _baseline(subject, limits) as baseline:
+            examination = Examination(
+                session=session,
+                baseline=baseline if subject.baseline else None,
+                signature=signature,
+                baseline_inputs=_inputs(subject.baseline_manifest),
+                limits=limits,
+                facts=subject.facts,
+                data=data,
+                keeper=Keeper(subject.report, _origin(subject, limits)),
+                end=end,
+            )
+            _in_time(examination, lambda: _stages(examination, subject))
+        examination.end = time.monotonic() + max(min(end - time.monotonic(), _ENDING_SECONDS), 1.0)
+        _in_time(examination, lambda: ending.unloading(examination))
+    ending.conduct(examination, subject.manifest, subject.candidate)
+    ending.sandbox(examination)
     return examination.findings
 
 
@@ -71,6 +78,36 @@ def default_signature(manifest: Manifest) -> tuple[str, Signature]:
     """Name and signature that are judged: `serving_default`, else the first."""
     name = SERVING_DEFAULT if SERVING_DEFAULT in manifest.signatures else next(iter(manifest.signatures))
     return name, manifest.signatures[name]
+
+
+def _stages(examination: Examination, subject: RobustnessSubject) -> None:
+    if not _load(examination):
+        return
+    examination.stage = "golden"
+    if not golden.golden(examination, example_of(examination.signature, subject.manifest.example)):
+        return
+    stages: tuple[Callable[[Examination], None], ...] = (
+        golden.real_data,
+        repetition.repetition,
+        batches.batches,
+        concurrency.threads,
+        edges.boundaries,
+        edges.malformed,
+        latency.latency,
+    )
+    for stage in stages:
+        if not examination.exhausted:
+            examination.stage = stage.__name__
+            stage(examination)
+
+
+def _in_time(examination: Examination, run: Callable[[], None]) -> None:
+    try:
+        run()
+    except OutOfTime:
+        limit = examination.limits.total_seconds
+        sentence = f"the gate's {limit:g} s were over in the stage {examination.stage!r}; what follows is untried"
+        examination.report("time", examination.stage, Outcome.INCONCLUSIVE, sentence, limit=limit)
 
 
 def _baseline(subject: RobustnessSubject, limits: RobustnessLimits) -> Session:
@@ -83,36 +120,30 @@ def _inputs(manifest: Manifest | None) -> frozenset[str]:
     return frozenset(default_signature(manifest)[1].input_names) if manifest else frozenset()
 
 
+def _origin(subject: RobustnessSubject, limits: RobustnessLimits) -> Origin:
+    directory = subject.candidate.absolute()
+    return Origin(
+        directory=directory,
+        servable=str(subject.manifest.id),
+        manifest_digest=digest((directory / FILE_NAME).read_bytes()),
+        signature=default_signature(subject.manifest)[0],
+        limits=limits,
+    )
+
+
 def _load(examination: Examination) -> bool:
-    answer = examination.session.load()
+    begun = time.monotonic()
+    answer = examination.session.load(examination.time_for(examination.limits.load_seconds))
+    seconds = time.monotonic() - begun
     if answer.kind is AnswerKind.OUTPUTS:
-        examination.report("load", "version", Outcome.PASS, "loads")
+        examination.report("load", "version", Outcome.PASS, f"loads in {seconds:.2g} s", number=seconds)
         return True
+    if answer.kind is AnswerKind.HUNG and time.monotonic() >= examination.end:
+        raise OutOfTime(examination.stage)
     words = {
         AnswerKind.NOT_LOADED: f"does not load: {answer.words}",
-        AnswerKind.HUNG: f"does not load: {answer.words}",
+        AnswerKind.HUNG: f"does not load: it {answer.words}",
     }.get(answer.kind, f"takes its process down while it loads: it {answer.words}")
     log = {"log": answer.log} if answer.log else None
     examination.report("load", "version", Outcome.FAIL, f"the version {words}", example=log)
     return False
-
-
-def _latency(examination: Examination) -> None:
-    if examination.seconds:
-        ordered = sorted(examination.seconds)
-        middle, late = ordered[len(ordered) // 2], ordered[int(0.99 * (len(ordered) - 1))]
-        sentence = f"half of {len(ordered)} calls took {1e3 * middle:.2g} ms or less, 99 % {1e3 * late:.2g} ms"
-        examination.report("latency", "calls", Outcome.PASS, sentence, number=late)
-
-
-def _files(subject: RobustnessSubject, examination: Examination) -> None:
-    try:
-        verify_files(subject.manifest, subject.candidate)
-    except Tampered as error:
-        sentence = f"while it ran, the version changed its own files: {error.message}"
-        examination.report("files", "version", Outcome.FAIL, sentence)
-
-
-def _limits(examination: Examination) -> None:
-    missing = examination.session.not_limited
-    examination.report("sandbox", "limits", Outcome.PASS, f"not held back here: {'; '.join(missing)}")

@@ -1,6 +1,6 @@
 """The rule of the robustness gate: how an answer to a probe counts, given how likely the probe is in the world.
 
-`gate` asks it for every answer; words are made in `finding`.
+Stages ask it for every answer; words are made in `finding`.
 """
 
 from __future__ import annotations
@@ -14,22 +14,63 @@ from tidegate_serving.contract.verdict import Outcome
 from tidegate_validation.robustness.answer import Answer, AnswerKind
 from tidegate_validation.robustness.probes import Likelihood
 
+_ACCIDENTS = frozenset(
+    {
+        "ArithmeticError",
+        "AssertionError",
+        "AttributeError",
+        "BufferError",
+        "EOFError",
+        "ImportError",
+        "LookupError",
+        "MemoryError",
+        "NameError",
+        "NotImplementedError",
+        "OSError",
+        "RecursionError",
+        "ReferenceError",
+        "StopIteration",
+        "SystemError",
+        "SystemExit",
+        "KeyboardInterrupt",
+        "GeneratorExit",
+    }
+)
+_BARE_ACCIDENTS = frozenset({"Exception", "RuntimeError"})
+
+
+def answered(answer: Answer) -> bool:
+    """Whether finite numbers came."""
+    return answer.kind is AnswerKind.OUTPUTS and answer.non_finite() is None
+
+
+def by_accident(answer: Answer) -> bool:
+    """Whether a refusal is an exception that no code raises to say that an input is wrong.
+
+    A ValueError, a TypeError, an error of our family and a library's or model's own class say that; a KeyError, an
+    IndexError, an OverflowError, a bare RuntimeError and the like are what a crash looks like in Python.
+    """
+    if answer.kind is not AnswerKind.REFUSED or not answer.raised:
+        return False
+    return answer.raised[0] in _BARE_ACCIDENTS or bool(_ACCIDENTS & set(answer.raised))
+
 
 def judge_answer(likelihood: Likelihood, answer: Answer, baseline: Answer | None = None) -> Outcome:
-    """FAIL for a process that ended or hung, and for no finite answer to an everyday input.
+    """FAIL for a process that ended or hung, for no finite answer to an everyday input, and for an accident.
 
-    A typed refusal is right for what is odd or malformed; for an everyday input it is a WARN where the baseline refuses
-    the same, else a FAIL. NaN for an odd input, and an answer to a malformed one, are WARN.
+    A typed refusal is right for what is rare, extreme or malformed. NaN is a FAIL for what is rare, a WARN for what is
+    extreme; an answer to a malformed input is a WARN. What would FAIL is a WARN where the baseline does the same.
     """
     if answer.fatal:
         return Outcome.FAIL
-    everyday = likelihood is Likelihood.EVERYDAY
     if answer.kind is AnswerKind.REFUSED:
-        if not everyday:
+        if likelihood is not Likelihood.EVERYDAY and not by_accident(answer):
             return Outcome.PASS
         return Outcome.WARN if baseline is not None and baseline.kind is AnswerKind.REFUSED else Outcome.FAIL
     if answer.non_finite() is not None:
-        return Outcome.FAIL if everyday else Outcome.WARN
+        if likelihood is Likelihood.RARE and baseline is not None and baseline.non_finite() is not None:
+            return Outcome.WARN
+        return Outcome.FAIL if likelihood in (Likelihood.EVERYDAY, Likelihood.RARE) else Outcome.WARN
     return Outcome.WARN if likelihood is Likelihood.MALFORMED else Outcome.PASS
 
 

@@ -54,5 +54,5 @@ class RobustnessLimits:
     tolerance: float = 1e-5
     crashes: int = 3
     nondeterminism: str = "FAIL"
-    leak_kb: int = 64
+    leak_kb: float = 1.0
     log_kb: int = 64

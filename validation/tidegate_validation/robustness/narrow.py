@@ -1,6 +1,7 @@
-"""Narrows a failing batch down to one row, and that row to the one column that makes it fail.
+"""Makes a failing batch as small as it gets: few rows, then few columns that differ from a row that is answered.
 
-`stages` asks when rows of real data break a version, so that the finding can show the smallest input that does.
+`stages` asks when rows of real data break a version, so that the finding can show the smallest input that does. Rows
+by delta debugging (Zeller and Hildebrandt 2002); columns one by one first, because what does not fail is cheap.
 """
 
 from __future__ import annotations
@@ -16,35 +17,73 @@ from tidegate_validation.robustness.examples import Examples, plain
 
 Ask = Callable[[Examples], Answer]
 Fails = Callable[[Answer], bool]
+_MOST_TRIES = 48
 
 
 @dataclass(frozen=True, slots=True)
 class Culprit:
-    """One failing row; `changed` holds the single column that does it, or every column where no single one does."""
+    """Failing rows; `changed` holds the columns of the first that do it, every column where no fewer do."""
 
     example: Examples
     answer: Answer
     changed: dict[str, Any]
 
 
-def narrow(batch: Examples, answer: Answer, good: Examples | None, ask: Ask, fails: Fails) -> Culprit | None:
-    """The culprit in a batch whose `answer` failed; None where no part fails again on its own.
+def narrow(batch: Examples, answer: Answer, good: Examples | None, ask: Ask, fails: Fails) -> Culprit:
+    """The culprit in a batch whose `answer` failed; `good` is a row that the version answers.
 
-    `good` is a row that the version answers. Each step asks the version once or twice, and may cost a restart.
+    Asks the version some dozens of times at most; every failing answer may cost a restart.
     """
-    while len(batch) > 1:
-        half = len(batch) // 2
-        for part in (batch.take(np.arange(half)), batch.take(np.arange(half, len(batch)))):
-            found = ask(part)
+    rows, answer = _fewer_rows(batch, answer, ask, fails)
+    if good is None or len(rows) != 1:
+        return Culprit(rows, answer, rows.row(0))
+    for name, array in rows.arrays.items():
+        found = ask(good.replaced(name, array))
+        if fails(found):
+            return Culprit(good.replaced(name, array), found, {name: plain(array[0])})
+    return _fewer_columns(rows, answer, good, ask, fails)
+
+
+def _fewer_rows(batch: Examples, answer: Answer, ask: Ask, fails: Fails) -> tuple[Examples, Answer]:
+    parts, tries = 2, 0
+    while len(batch) > 1 and tries < _MOST_TRIES:
+        cut = np.array_split(np.arange(len(batch)), min(parts, len(batch)))
+        smaller = None
+        for chosen in [*cut, *_complements(cut)]:
+            tries += 1
+            found = ask(batch.take(chosen))
             if fails(found):
-                batch, answer = part, found
+                smaller, answer = chosen, found
                 break
-        else:
-            return None
-    row = batch.row(0)
-    if good is not None:
-        for name, array in batch.arrays.items():
-            found = ask(good.replaced(name, array))
-            if fails(found):
-                return Culprit(good.replaced(name, array), found, {name: plain(array[0])})
-    return Culprit(batch, answer, row)
+            if tries >= _MOST_TRIES:
+                break
+        if smaller is None:
+            if parts >= len(batch):
+                break
+            parts *= 2
+            continue
+        parts = 2 if len(smaller) <= -(-len(batch) // parts) else max(2, parts - 1)
+        batch = batch.take(smaller)
+    return batch, answer
+
+
+def _complements(cut: list[Any]) -> list[Any]:
+    if len(cut) < 3:
+        return []
+    return [
+        np.concatenate([part for place, part in enumerate(cut) if place != left_out]) for left_out in range(len(cut))
+    ]
+
+
+def _fewer_columns(row: Examples, answer: Answer, good: Examples, ask: Ask, fails: Fails) -> Culprit:
+    """Takes back to the good row's value, one after another, every column whose own value is not needed to fail."""
+    changed = dict.fromkeys(row.arrays)
+    for name in list(changed):
+        if len(changed) == 1:
+            break
+        tried = row.replaced(name, good.arrays[name])
+        found = ask(tried)
+        if fails(found):
+            row, answer = tried, found
+            del changed[name]
+    return Culprit(row, answer, {name: plain(row.arrays[name][0]) for name in changed})

@@ -17,15 +17,19 @@ from tidegate_serving.contract.tensors import Array
 from tidegate_validation.robustness.examples import Examples, plain
 from tidegate_validation.robustness.world import InputFacts
 
+ALL_INPUTS = "all inputs"
 UNSEEN = "\u2603unseen"
 _LONG = 10_000
 
 
 class Likelihood(enum.Enum):
-    """How an input comes about: in everyday serving, rarely if ever, or only by a broken client."""
+    """How an input comes about: in everyday serving, seldom, hardly ever (no number, the ends of a type), or only by a
+    broken client.
+    """
 
     EVERYDAY = "everyday"
-    ODD = "odd"
+    RARE = "rare"
+    EXTREME = "extreme"
     MALFORMED = "malformed"
 
 
@@ -59,7 +63,7 @@ def boundary_probes(signature: Signature, good: Examples, facts: Mapping[str, In
     ):
         if len(changed) > 1:
             shown = {name: plain(array.ravel()[0]) for name, array in changed.items()}
-            yield Probe(what, "all inputs", Likelihood.ODD, {**good.arrays, **changed}, shown)
+            yield Probe(what, ALL_INPUTS, Likelihood.EXTREME, {**good.arrays, **changed}, shown)
 
 
 def malformed_probes(signature: Signature, good: Examples) -> Iterator[Probe]:
@@ -93,36 +97,57 @@ def _edges(spec: TensorSpec, facts: InputFacts) -> list[tuple[str, Any, Likeliho
     if spec.dtype == "bool":
         return [("true", True, Likelihood.EVERYDAY), ("false", False, Likelihood.EVERYDAY)]
     kind = np.dtype(spec.dtype)
+    missing = Likelihood.EVERYDAY if facts.missing_in else Likelihood.EXTREME
+    found: list[tuple[str, Any, Likelihood]] = []
     if kind.kind == "f":
-        limits = np.finfo(kind)
-        missing = Likelihood.EVERYDAY if facts.missing_in else Likelihood.ODD
-        found = [
+        lowest, highest = float(np.finfo(kind).min), float(np.finfo(kind).max)
+        found += [
             ("missing", float("nan"), missing),
-            ("infinity", float("inf"), Likelihood.ODD),
-            ("minus infinity", float("-inf"), Likelihood.ODD),
+            ("infinity", float("inf"), Likelihood.EXTREME),
+            ("minus infinity", float("-inf"), Likelihood.EXTREME),
         ]
-        lowest, highest = float(limits.min), float(limits.max)
     else:
-        found = []
         lowest, highest = int(np.iinfo(kind).min), int(np.iinfo(kind).max)
-    ends = [("the highest number of its type", highest), ("the lowest number of its type", lowest), ("zero", 0)]
-    if kind.kind != "u":
-        ends.append(("a negative number", -1))
-    seen = [("the lowest number seen", facts.minimum), ("the highest number seen", facts.maximum)]
-    for what, value in [*ends, *((what, value) for what, value in seen if value is not None)]:
-        likelihood = Likelihood.EVERYDAY if facts.holds(value) else Likelihood.ODD
+    ends = [("the highest number of its type", highest), ("the lowest number of its type", lowest)]
+    found += [(what, value, _likelihood(facts, value, Likelihood.EXTREME)) for what, value in ends]
+    for what, value in _ordinary_edges(facts):
         if lowest <= value <= highest:
+            likelihood = _likelihood(facts, value, Likelihood.RARE)
             found.append((what, value if kind.kind == "f" else int(value), likelihood))
     return found
 
 
+def _ordinary_edges(facts: InputFacts) -> list[tuple[str, float]]:
+    """Numbers that a feed may bring any day, though training never saw some of them."""
+    edges = [("zero", 0.0), ("a negative number", -1.0)]
+    if facts.minimum is not None and facts.maximum is not None:
+        step = 0.1 * (facts.maximum - facts.minimum)
+        edges += [
+            ("the lowest number seen", facts.minimum),
+            ("the highest number seen", facts.maximum),
+            ("a number below all that were seen", facts.minimum - max(step, 1.0)),
+            ("a number above all that were seen", facts.maximum + max(step, 1.0)),
+        ]
+    return edges
+
+
+def _likelihood(facts: InputFacts, value: float, otherwise: Likelihood) -> Likelihood:
+    return Likelihood.EVERYDAY if facts.holds(value) else otherwise
+
+
 def _text_edges(facts: InputFacts) -> list[tuple[str, Any, Likelihood]]:
-    empty = Likelihood.EVERYDAY if facts.missing_in else Likelihood.ODD
+    empty = Likelihood.EVERYDAY if facts.missing_in else Likelihood.RARE
     return [
         ("an unseen category", UNSEEN.encode(), Likelihood.EVERYDAY),
         ("an empty text", b"", empty),
-        (f"a text of {_LONG} letters", b"x" * _LONG, Likelihood.ODD),
-        ("bytes that are no UTF-8", b"\xff\xfe\x80", Likelihood.ODD),
+        (
+            "letters of other scripts",
+            "\u65e5\u672c\u8a9e \u0645\u0637\u0627\u0631 \U0001f6eb".encode(),
+            Likelihood.EVERYDAY,
+        ),
+        ("a zero byte", b"a\x00b", Likelihood.RARE),
+        (f"a text of {_LONG} letters", b"x" * _LONG, Likelihood.RARE),
+        ("bytes that are no UTF-8", b"\xff\xfe\x80", Likelihood.EXTREME),
     ]
 
 

@@ -29,6 +29,7 @@ _POLL = 1.0
 _LAST_WORDS = 0.5
 _DUMP = 0.7
 _CONCURRENT_SHARE = 0.25
+_CONCURRENT_SECONDS = 1.0
 
 
 class Sandbox:
@@ -61,6 +62,10 @@ class Sandbox:
     def log_bytes(self) -> int:
         """How much it wrote to its log."""
         return self._child.log_bytes
+
+    def processes(self) -> int:
+        """How many processes there are now."""
+        return self._child.processes()
 
     def start(self, seconds: float | None = None) -> Answer:
         """Starts the process and waits until the version is loaded. Unavailable where the sandbox itself cannot."""
@@ -95,7 +100,8 @@ class Sandbox:
         The outputs hold, for every round, the rows of all calls in order: shape [rounds * rows, ...].
         """
         whole = seconds if seconds is not None else self._limits.call_seconds
-        head = {"signature": signature, "calls": calls, "threads": threads, "seconds": _CONCURRENT_SHARE * whole}
+        going_on = min(_CONCURRENT_SECONDS, _CONCURRENT_SHARE * whole)
+        head = {"signature": signature, "calls": calls, "threads": threads, "seconds": going_on}
         return self._call("concurrent", head, tensors, whole)
 
     def stop(self, seconds: float) -> Answer:

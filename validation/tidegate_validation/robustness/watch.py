@@ -30,6 +30,15 @@ class Use:
     disk_bytes: int = 0
     network_tries: int = 0
 
+    def with_more(self, other: Use) -> Use:
+        """What two processes, one after the other, used at most; tries to reach the network add up."""
+        return Use(
+            max(self.resident_bytes, other.resident_bytes),
+            max(self.threads, other.threads),
+            max(self.disk_bytes, other.disk_bytes),
+            self.network_tries + other.network_tries,
+        )
+
 
 def memory_limit(limits: RobustnessLimits) -> int:
     """Bytes that a version may use: the limit, or four fifths of what this machine has free where that is less."""
@@ -62,14 +71,21 @@ class Watch:
         if self._thread.is_alive() and threading.current_thread() is not self._thread:
             self._thread.join()
 
+    def processes(self) -> int:
+        """How many processes there are now."""
+        return len(self._found())
+
     def look(self) -> None:
         """Notes what is in use now."""
-        found = [process for process in descendants(self._guard) if process.pid not in self._own]
+        found = self._found()
         if found:
             self.use.threads = max(self.use.threads, sum(process.threads for process in found))
             self.use.resident_bytes = max(self.use.resident_bytes, self._resident(found))
             self.use.disk_bytes = max(self.use.disk_bytes, self._on_disk())
-            self.use.network_tries = max(self.use.network_tries, network_tries(self.main))
+            self.use.network_tries = max(self.use.network_tries, network_tries(self._guard))
+
+    def _found(self) -> list[Process]:
+        return [process for process in descendants(self._guard) if process.pid not in self._own]
 
     def _run(self) -> None:
         while not self._stop.wait(_POLL):
@@ -97,7 +113,7 @@ class Watch:
 
     def _on_disk(self) -> int:
         """Bytes in its home: of the file system that is mounted there for it alone, else of the files."""
-        inside = f"/proc/{self.main}/root{self._home}"
+        inside = f"/proc/{self._guard}/root{self._home}"
         try:
             if Path(inside).stat().st_dev != Path(self._home).stat().st_dev:
                 state = os.statvfs(inside)
@@ -108,9 +124,14 @@ class Watch:
 
 
 def network_tries(pid: int) -> int:
-    """How many packets of a process's network namespace found no way out, by the kernel's count; 0 where it is gone."""
+    """How many packets of a process's own network namespace found no way out, by the kernel's count.
+
+    0 where the process is gone, or shares this process's network.
+    """
     found = 0
     try:
+        if Path(f"/proc/{pid}/ns/net").readlink() == Path("/proc/self/ns/net").readlink():
+            return 0
         lines = Path(f"/proc/{pid}/net/snmp").read_text(encoding="ascii").splitlines()
         names, values = [line.split() for line in lines if line.startswith("Ip:")]
         found += int(values[names.index("OutNoRoutes")])

@@ -1,0 +1,115 @@
+"""What a process holds, call after call: memory, open files, threads, processes, log; and what of it keeps growing.
+
+The repetition stage fills `Held` and reports it. A leak grows to the end, in every part of the calls; what fills a
+cache or warms up grows at first only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+import numpy as np
+
+from tidegate_serving.contract.verdict import Outcome
+from tidegate_validation.robustness.answer import Answer
+from tidegate_validation.robustness.examination import Examination
+
+_WARM = 0.3
+_LEAST_LEAKED = 1 << 20
+_KILOBYTE = 1024
+_PARTS = 3
+_SUSPICIOUS = 1 << 14
+_LEAST_LEFT = 5
+
+
+@dataclass(slots=True)
+class Held:
+    """Per call, what was held after it; processes and log bytes at the start and, later, at the end."""
+
+    processes_before: int
+    log_before: int
+    resident: list[int] = field(default_factory=list)
+    open_files: list[int] = field(default_factory=list)
+    threads: list[int] = field(default_factory=list)
+    processes_after: int = 0
+    log_after: int = 0
+
+    def add(self, answer: Answer) -> None:
+        """One call more."""
+        self.resident.append(answer.resident_bytes)
+        self.open_files.append(answer.state.open_files)
+        self.threads.append(answer.state.threads)
+
+    @property
+    def suspicious(self) -> bool:
+        """Whether more calls are needed to tell a leak from the noise."""
+        start = int(_WARM * len(self.resident))
+        counts = any(held[-1] > held[start] for held in (self.open_files, self.threads))
+        middles = [float(np.median(part)) for part in np.array_split(self.resident[start:], _PARTS)]
+        return counts or all(later - earlier >= _SUSPICIOUS for earlier, later in pairwise(middles))
+
+    def end(self, processes: int, log: int) -> None:
+        """After the last call."""
+        self.processes_after, self.log_after = processes, log
+
+
+def report_growth(examination: Examination, held: Held) -> None:
+    """Findings about memory, files, threads, processes and the log."""
+    calls = len(held.resident)
+    _memory(examination, held.resident)
+    for name, counts in (("open files", held.open_files), ("threads", held.threads)):
+        if keeps_growing(counts):
+            grown = counts[-1] - counts[0]
+            _leak(examination, name, f"{name} grow with every call: {grown} more after {calls} calls", grown / calls)
+        else:
+            examination.report("leak", name, Outcome.PASS, f"{name} do not grow: {counts[-1]} after {calls} calls")
+    left = held.processes_after - held.processes_before
+    if left >= min(_LEAST_LEFT, calls / 2):
+        sentence = f"it leaves processes behind with every call: {left} more after {calls} calls"
+        _leak(examination, "processes", sentence, left / calls)
+    _log(examination, (held.log_after - held.log_before) / calls / _KILOBYTE)
+
+
+def keeps_growing(counts: Sequence[int]) -> bool:
+    """Whether counts rise from each part to the next, after the first calls, by some in all."""
+    parts = np.array_split(np.asarray(counts[int(_WARM * len(counts)) :]), _PARTS)
+    middles = [float(np.median(part)) for part in parts if len(part)]
+    rising = all(later > earlier for earlier, later in pairwise(middles))
+    return rising and counts[-1] - counts[int(_WARM * len(counts))] >= _LEAST_LEFT
+
+
+def _memory(examination: Examination, resident: Sequence[int]) -> None:
+    from scipy import stats
+
+    warm = np.asarray(resident[int(_WARM * len(resident)) :], dtype=np.float64)
+    places = np.unique(np.linspace(0, len(warm) - 1, 300).astype(np.int64))
+    slope, _, low, high = (float(value) for value in stats.theilslopes(warm[places], places))
+    parts = [float(np.median(part)) for part in np.array_split(warm, _PARTS)]
+    risen = all(later - earlier > _LEAST_LEAKED / 8 for earlier, later in pairwise(parts))
+    limit = examination.limits.leak_kb
+    grows = low / _KILOBYTE > limit and risen and warm[-1] - warm[0] > _LEAST_LEAKED
+    words = f"memory grows by {slope / _KILOBYTE:.3g} KiB with every call, over {len(resident)} calls"
+    examination.report(
+        "memory",
+        "resident memory",
+        Outcome.FAIL if grows else Outcome.PASS,
+        words if grows else f"memory does not grow over {len(resident)} calls",
+        number=slope / _KILOBYTE,
+        interval=(low / _KILOBYTE, high / _KILOBYTE),
+        limit=limit,
+        cause={"kind": "leak"} if grows else None,
+    )
+
+
+def _leak(examination: Examination, name: str, sentence: str, per_call: float) -> None:
+    cause = {"kind": "leak"}
+    examination.report("leak", name, Outcome.FAIL, sentence, number=per_call, limit=0.0, cause=cause)
+
+
+def _log(examination: Examination, per_call: float) -> None:
+    limit = float(examination.limits.log_kb)
+    if per_call > limit:
+        sentence = f"it writes {per_call:.0f} KiB to its log with every call, which would fill a server's disk"
+        examination.report("log", "calls", Outcome.WARN, sentence, number=per_call, limit=limit)

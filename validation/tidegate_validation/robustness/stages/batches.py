@@ -1,0 +1,104 @@
+"""Batches of no row, one, several, the largest size and one more; every row must be answered as it is alone.
+
+`gate` runs it on rows that the version answers; Giskard's comparison of rows alone and in a batch is the model.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tidegate_serving.contract.verdict import Outcome
+from tidegate_validation.robustness.answer import Answer
+from tidegate_validation.robustness.examination import Examination
+from tidegate_validation.robustness.examples import Examples
+from tidegate_validation.robustness.failing_input import Way
+from tidegate_validation.robustness.finding import came_back, example
+from tidegate_validation.robustness.judgement import answered, judge_answer, largest_difference
+from tidegate_validation.robustness.probes import Likelihood
+from tidegate_validation.robustness.stages.bad_rows import report_if_unsteady
+
+_CHECK, _SUBJECT = "batch", "batch size"
+_ALONE = 12
+
+
+def batches(examination: Examination) -> None:
+    """The sizes that every engine forms, then those that only odd clients send."""
+    largest = examination.limits.max_batch
+    rows = examination.answered_rows(largest)
+    rows = rows.take(np.arange(largest) % len(rows))
+    together = examination.ask(rows)
+    if not answered(together):
+        _bad_batch(examination, rows, together)
+        return
+    if not _alike(examination, rows, together):
+        return
+    if _odd_size(examination, rows.take(np.arange(0)), "an empty batch"):
+        more = rows.take(np.arange(largest + 1) % largest)
+        _odd_size(examination, more, f"{largest + 1} rows, one more than the largest batch")
+
+
+def _alike(examination: Examination, rows: Examples, together: Answer) -> bool:
+    """Whether rows are answered alike alone, in small groups, and in another order."""
+    largest, tolerance = len(rows), examination.limits.tolerance
+    places = np.unique(np.linspace(0, largest - 1, _ALONE).astype(np.int64))
+    worst, worst_group = 0.0, places[:1]
+    for group in (*(np.array([place]) for place in places), places, places[::-1]):
+        answer = examination.ask(rows.take(group))
+        if not answered(answer):
+            _bad_batch(examination, rows.take(group), answer)
+            return False
+        difference = largest_difference(answer.outputs, {n: a[group] for n, a in together.outputs.items()})
+        if difference > worst:
+            worst, worst_group = difference, group
+    if worst > tolerance and _answers_itself_alike(examination, rows, together):
+        sentence = f"the same row is answered differently alone and in a batch, by up to {worst:.3g}"
+        shown = {"input": rows.row(int(worst_group[0]))}
+        shown |= examination.keep(_CHECK, _SUBJECT, rows.arrays, Way.ALONE)
+        examination.report(
+            _CHECK,
+            _SUBJECT,
+            Outcome.FAIL,
+            sentence,
+            number=worst,
+            limit=tolerance,
+            example=shown,
+            cause={"kind": "depends on the batch"},
+        )
+    elif worst > tolerance:
+        sentence = "whether a row depends on its batch cannot be told, for the same batch is answered differently again"
+        examination.report(_CHECK, _SUBJECT, Outcome(examination.limits.nondeterminism), sentence, number=worst)
+    else:
+        sentence = f"answers batches of 1 to {largest}, and a row alike in each"
+        examination.report(_CHECK, _SUBJECT, Outcome.PASS, sentence, number=worst, limit=tolerance)
+    return True
+
+
+def _answers_itself_alike(examination: Examination, rows: Examples, together: Answer) -> bool:
+    again = examination.ask(rows)
+    return answered(again) and largest_difference(again.outputs, together.outputs) <= examination.limits.tolerance
+
+
+def _odd_size(examination: Examination, rows: Examples, what: str) -> bool:
+    """Sends a batch that may be refused, but not by accident, and not with the process's life; False where it died."""
+    answer = examination.ask(rows)
+    outcome = judge_answer(Likelihood.EXTREME, answer)
+    if outcome is Outcome.FAIL and not answer.fatal:
+        outcome = judge_answer(Likelihood.EXTREME, answer, examination.ask_baseline(rows.arrays))
+    if outcome in (Outcome.PASS, Outcome.WARN) and answered(answer):
+        examination.report(_CHECK, what, Outcome.PASS, f"answers {what}")
+    elif outcome is Outcome.PASS:
+        examination.report(_CHECK, what, Outcome.PASS, f"refuses {what} in so many words ({answer.words})")
+    else:
+        kept = examination.keep(_CHECK, what, rows.arrays, Way.ANSWER)
+        shown = {**({"log": answer.log} if answer.log else {}), **kept}
+        sentence = f"with {what} {came_back(answer)}"
+        examination.report(_CHECK, what, outcome, sentence, number=float(len(rows)), example=shown or None)
+    return not answer.fatal
+
+
+def _bad_batch(examination: Examination, rows: Examples, answer: Answer) -> None:
+    if report_if_unsteady(examination, rows, answer):
+        return
+    sentence = f"a batch of {len(rows)} rows, each answered alone, is not answered: {came_back(answer)}"
+    shown = example({}, rows.row(0), answer) | examination.keep(_CHECK, _SUBJECT, rows.arrays, Way.ANSWER)
+    examination.report(_CHECK, _SUBJECT, Outcome.FAIL, sentence, number=float(len(rows)), example=shown)

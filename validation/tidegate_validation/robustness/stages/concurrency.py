@@ -1,0 +1,101 @@
+"""The same calls from several threads at once, as an engine with more than one executor thread makes them.
+
+`gate` runs it on a version that answers the same request alike; answers must equal those to the same calls in turn.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tidegate_serving.contract.tensors import Array
+from tidegate_serving.contract.verdict import Outcome
+from tidegate_validation.robustness.answer import Answer, AnswerKind
+from tidegate_validation.robustness.examination import Examination
+from tidegate_validation.robustness.examples import Examples
+from tidegate_validation.robustness.failing_input import Way
+from tidegate_validation.robustness.finding import came_back, example
+from tidegate_validation.robustness.judgement import answered, largest_difference
+
+_SIZES = (1, 2, 3, 5, 8, 13, 21, 40)
+_CHECK = "threads"
+
+
+def threads(examination: Examination) -> None:
+    """Compares concurrent answers with serial ones; not tried where the policy says that the engine has one thread."""
+    count = examination.limits.threads
+    if count < 2:
+        examination.report(_CHECK, "calls", Outcome.PASS, "asked by one thread only, as the policy says engines do")
+        return
+    if not examination.steady:
+        sentence = "concurrent answers cannot be compared, for the same request is answered differently anyway"
+        examination.report(_CHECK, "calls", Outcome(examination.limits.nondeterminism), sentence)
+        return
+    rows, calls = _calls(examination)
+    serial = _in_turn(examination, rows, calls)
+    if serial is None:
+        return
+    answer = examination.ask_at_once(rows, calls, count)
+    if answer.kind is not AnswerKind.OUTPUTS:
+        kept = examination.keep(_CHECK, "calls", rows.arrays, Way.AT_ONCE, calls=calls)
+        sentence = f"asked by {count} threads at once {came_back(answer)}, though it answers the same calls in turn"
+        shown = example({}, rows.row(0), answer) | kept
+        examination.report(
+            _CHECK,
+            "calls",
+            Outcome.FAIL,
+            sentence,
+            number=float(count),
+            example=shown,
+            cause={"kind": "not thread-safe"},
+        )
+        return
+    worst, wrong, done = compare(answer, serial, calls)
+    if worst <= examination.limits.tolerance:
+        sentence = f"answers {done} calls from {count} threads at once as it does in turn"
+        examination.report(_CHECK, "calls", Outcome.PASS, sentence, number=worst, limit=examination.limits.tolerance)
+        return
+    kept = examination.keep(_CHECK, "calls", rows.arrays, Way.AT_ONCE, calls=calls)
+    examination.report(
+        _CHECK,
+        "calls",
+        Outcome.FAIL,
+        f"asked by {count} threads at once it answers otherwise than in turn: {wrong} of {done} calls, "
+        f"by up to {worst:.3g}",
+        number=worst,
+        limit=examination.limits.tolerance,
+        example={"input": rows.row(0), **kept},
+        cause={"kind": "not thread-safe"},
+    )
+
+
+def compare(answer: Answer, serial: dict[str, Array], calls: list[tuple[int, int]]) -> tuple[float, int, int]:
+    """The largest difference to the serial answers, in how many calls there was one, and how many calls were made."""
+    rows = calls[-1][1]
+    rounds = len(next(iter(answer.outputs.values()))) // rows
+    worst, wrong = 0.0, 0
+    for place in range(rounds):
+        for first, last in calls:
+            part = {name: array[place * rows + first : place * rows + last] for name, array in answer.outputs.items()}
+            difference = largest_difference(part, {name: array[first:last] for name, array in serial.items()})
+            worst, wrong = max(worst, difference), wrong + (difference > 0)
+    return worst, wrong, rounds * len(calls)
+
+
+def _calls(examination: Examination) -> tuple[Examples, list[tuple[int, int]]]:
+    """Rows, and the ranges of them that single calls take, of different lengths."""
+    rows = examination.answered_rows(sum(_SIZES))
+    rows = rows.take(np.arange(sum(_SIZES)) % len(rows))
+    ends = np.cumsum(_SIZES)
+    return rows, [(int(end - size), int(end)) for end, size in zip(ends, _SIZES, strict=True)]
+
+
+def _in_turn(examination: Examination, rows: Examples, calls: list[tuple[int, int]]) -> dict[str, Array] | None:
+    answers = [examination.ask(rows.take(np.arange(first, last))) for first, last in calls]
+    for answer in answers:
+        if not answered(answer):
+            sentence = (
+                f"a call that was to be repeated from several threads was not answered at all: {came_back(answer)}"
+            )
+            examination.report(_CHECK, "calls", Outcome.FAIL, sentence)
+            return None
+    return {name: np.concatenate([answer.outputs[name] for answer in answers]) for name in answers[0].outputs}

@@ -1,0 +1,63 @@
+"""What is left when all was asked: unloading, what the version did to its process, to the network and to its files.
+
+`gate` runs it last, whatever came before.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tidegate_serving.contract.errors import Tampered
+from tidegate_serving.contract.manifest import Manifest, verify_files
+from tidegate_serving.contract.verdict import Outcome
+from tidegate_validation.robustness.answer import AnswerKind
+from tidegate_validation.robustness.examination import Examination
+from tidegate_validation.robustness.watch import memory_limit
+
+_MEGABYTE = 1 << 20
+_HARMLESS = ("changed the working directory", "changed the mode of new files")
+
+
+def unloading(examination: Examination) -> None:
+    """Has the version unloaded, as the engine does when another takes its place, and its process end by itself."""
+    answer = examination.session.stop(examination.time_for(examination.limits.exit_seconds))
+    if answer is None:
+        return
+    if answer.kind is AnswerKind.OUTPUTS:
+        examination.report("unload", "version", Outcome.PASS, "unloads and ends", number=answer.seconds)
+    elif answer.kind is AnswerKind.REFUSED:
+        examination.report("unload", "version", Outcome.WARN, f"cannot be unloaded cleanly: {answer.words}")
+    else:
+        shown = {"log": answer.log} if answer.log else None
+        sentence = f"asked to unload and end, its process {answer.words}"
+        examination.report("unload", "version", Outcome.FAIL, sentence, example=shown)
+
+
+def conduct(examination: Examination, manifest: Manifest, directory: Path) -> None:
+    """What it did besides answering: to its process, the network and its own files; how much it used."""
+    for words in examination.changed:
+        outcome = Outcome.WARN if words in _HARMLESS else Outcome.FAIL
+        examination.report("process", words, outcome, f"it {words}, of a process that it shares with an engine")
+    tries = examination.session.use.network_tries
+    if tries and not examination.limits.network:
+        sentence = f"it tried to reach the network, {tries} packet{'s' if tries > 1 else ''} found no way out"
+        cause = {"kind": "network"}
+        examination.report("network", "version", Outcome.FAIL, sentence, number=float(tries), limit=0.0, cause=cause)
+    try:
+        verify_files(manifest, directory)
+    except Tampered as error:
+        sentence = f"while it ran, the version changed its own files: {error.message}"
+        examination.report("files", "version", Outcome.FAIL, sentence)
+
+
+def sandbox(examination: Examination) -> None:
+    """What this machine could not hold the version to, and what it used of what it may."""
+    session, limits = examination.session, examination.limits
+    used = f"used {session.use.resident_bytes // _MEGABYTE} MB, {session.use.threads} threads, {session.calls} calls"
+    missing = list(dict.fromkeys(session.not_limited))
+    if memory_limit(limits) < limits.memory_mb * _MEGABYTE:
+        missing.append(f"memory is limited to {memory_limit(limits) // _MEGABYTE} MB, all that this machine can spare")
+    if session.faults:
+        missing.append(f"the sandbox failed to start {len(session.faults)} times and was tried again")
+    words = f"; not held back here: {'; '.join(missing)}" if missing else "; every limit was set"
+    examination.report("sandbox", "limits", Outcome.PASS, used + words, number=float(len(missing)))

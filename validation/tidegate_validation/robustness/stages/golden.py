@@ -1,0 +1,71 @@
+"""Replays what the version must answer in any case: its own example, single rows of real data, then many of them.
+
+`gate` runs it first; it finds the good row that later stages go back to.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tidegate_serving.contract.verdict import Outcome
+from tidegate_validation.robustness.answer import Answer
+from tidegate_validation.robustness.examination import Examination
+from tidegate_validation.robustness.examples import Examples
+from tidegate_validation.robustness.judgement import answered
+from tidegate_validation.robustness.stages.bad_rows import report_bad_rows
+
+_FIRST_BATCH = 16
+
+
+def golden(examination: Examination, example_row: Examples | None) -> bool:
+    """Replays the manifest's example and rows of real data; True when there is a good row to go on with."""
+    rows = examination.sample(examination.limits.golden_rows, seed=1)
+    singles = [rows.take(np.array([place])) for place in range(len(rows))]
+    failed: list[tuple[Examples, Answer]] = []
+    for single in [*([example_row] if example_row is not None else []), *singles]:
+        answer = examination.ask(single)
+        if not answered(answer):
+            failed.append((single, answer))
+        elif examination.good is None:
+            examination.good, examination.expected = single, answer.outputs
+        if examination.exhausted:
+            break
+    if failed:
+        examination.real_rows = False
+        report_bad_rows(examination, "golden", *failed[0])
+    else:
+        examination.report("golden", "examples", Outcome.PASS, f"answers {len(singles)} ordinary examples")
+    return examination.good is not None
+
+
+def real_data(examination: Examination) -> None:
+    """Sends rows of the data, the unusual ones first, in growing batches, so that a bad row is soon singled out."""
+    rows = _unusual_first(examination)
+    start, size = 0, _FIRST_BATCH
+    while start < len(rows):
+        batch = rows.take(np.arange(start, min(start + size, len(rows))))
+        answer = examination.ask(batch)
+        if not answered(answer):
+            report_bad_rows(examination, "data", batch, answer)
+            examination.real_rows = False
+            return
+        start, size = start + size, min(2 * size, examination.limits.max_batch)
+    examination.report("data", "examples", Outcome.PASS, f"answers {len(rows)} rows of real data with finite numbers")
+
+
+def _unusual_first(examination: Examination) -> Examples:
+    """A bounded sample of the data that holds its rows with missing values and with rare categories."""
+    data = examination.data
+    strange = np.zeros(len(data))
+    for array in data.arrays.values():
+        if array.dtype.kind == "f":
+            missing = np.isnan(array.reshape(len(data), -1)).any(axis=1)
+            strange = np.maximum(strange, missing / max(float(missing.mean()), 1e-9) * (missing.mean() > 0))
+        elif array.dtype == object:
+            _, place, count = np.unique(array.reshape(len(data), -1)[:, 0], return_inverse=True, return_counts=True)
+            strange = np.maximum(strange, len(data) / count[place] / len(count))
+    noise = np.random.default_rng(2).random(len(data))
+    order = np.lexsort((noise, -strange))
+    half = examination.limits.sample_rows // 2
+    chosen = dict.fromkeys([*order[:half].tolist(), *np.argsort(noise)[:half].tolist()])
+    return data.take(np.array(list(chosen), dtype=np.int64))

@@ -1,0 +1,134 @@
+"""How long calls take: against a budget in the policy, and against the version that serves now.
+
+`gate` runs it last but one. Quantiles come with distribution-free intervals (order statistics), the ratio to the
+baseline with one over interleaved pairs of calls; time in which other work held the processor is not counted.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+import numpy as np
+
+from tidegate_serving.contract.verdict import Outcome
+from tidegate_validation.robustness.answer import AnswerKind
+from tidegate_validation.robustness.examination import Examination
+from tidegate_validation.robustness.examples import Examples
+from tidegate_validation.robustness.quantiles import quantile_interval, ratio_interval
+
+_FIRST_CALLS, _MOST_CALLS = 100, 2000
+_SECONDS = 15.0
+_PAIRS = 60
+_WARM = 5
+_LEAST_SLOWER = 0.001
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """One promise: so many milliseconds for this share of the calls with this many rows; 0 for no promise."""
+
+    rows: int
+    share: float
+    milliseconds: float
+
+    @property
+    def subject(self) -> str:
+        """Its name in findings."""
+        return f"p{100 * self.share:.0f} of {self.rows} row{'s' if self.rows > 1 else ''}"
+
+
+def latency(examination: Examination) -> None:
+    """One row, then the largest batch."""
+    limits = examination.limits
+    budgets = [
+        Budget(1, 0.5, limits.p50_ms),
+        Budget(1, 0.99, limits.p99_ms),
+        Budget(limits.max_batch, 0.5, limits.batch_p50_ms),
+        Budget(limits.max_batch, 0.99, limits.batch_p99_ms),
+    ]
+    for rows in dict.fromkeys(budget.rows for budget in budgets):
+        wanted = [budget for budget in budgets if budget.rows == rows]
+        if rows == 1 or any(budget.milliseconds for budget in wanted):
+            _measure(examination, rows, wanted)
+    _against_baseline(examination)
+
+
+def _measure(examination: Examination, rows: int, budgets: list[Budget]) -> None:
+    examples = examination.answered_rows(rows)
+    examples = examples.take(np.arange(rows) % len(examples))
+    seconds: list[float] = []
+    end = time.monotonic() + _SECONDS
+    least = _FIRST_CALLS if any(budget.milliseconds for budget in budgets) else _FIRST_CALLS // 5
+    while len(seconds) < least or (_open(budgets, seconds) and len(seconds) < _MOST_CALLS and time.monotonic() < end):
+        answer = examination.ask(examples)
+        if answer.kind is not AnswerKind.OUTPUTS:
+            return
+        seconds.append(answer.seconds)
+    for budget in budgets:
+        _judge(examination, budget, np.asarray(seconds))
+
+
+def _open(budgets: list[Budget], seconds: list[float]) -> bool:
+    """Whether more calls would decide a budget that these leave open."""
+    for budget in budgets:
+        if budget.milliseconds:
+            low, high = quantile_interval(np.asarray(seconds), budget.share)
+            if low <= budget.milliseconds / 1e3 < high:
+                return True
+    return False
+
+
+def _judge(examination: Examination, budget: Budget, seconds: np.ndarray) -> None:
+    low, high = quantile_interval(seconds, budget.share)
+    found = 1e3 * float(np.quantile(seconds, budget.share, method="higher"))
+    words = f"{100 * budget.share:.0f} % of {len(seconds)} calls with {budget.rows} row{'s' if budget.rows > 1 else ''}"
+    sentence = f"{words} took {found:.3g} ms or less"
+    outcome, limit = Outcome.PASS, None
+    if budget.milliseconds:
+        limit = budget.milliseconds
+        sentence += f", the budget is {limit:g} ms"
+        if 1e3 * low > limit:
+            outcome = Outcome.FAIL
+        elif found > limit:
+            outcome, sentence = Outcome.WARN, f"{sentence}, and more calls would be needed to tell"
+    interval = (1e3 * low, 1e3 * high)
+    cause = {"kind": "slow"} if outcome is Outcome.FAIL else None
+    examination.report(
+        "latency", budget.subject, outcome, sentence, number=found, interval=interval, limit=limit, cause=cause
+    )
+
+
+def _against_baseline(examination: Examination) -> None:
+    """Interleaved calls, so that both meet the same machine."""
+    examples = examination.answered_rows(64)
+    if examination.ask_baseline(examples.arrays) is None:
+        return
+    pairs = _pairs(examination, examples)
+    if len(pairs) < _PAIRS:
+        return
+    ratio, low, high = ratio_interval(pairs[:, 0], pairs[:, 1])
+    limits = examination.limits
+    slower = low > limits.slower and float(np.median(pairs[:, 0] - pairs[:, 1])) > _LEAST_SLOWER
+    sentence = f"takes {ratio:.3g} times as long as the version that serves now ({low:.3g} to {high:.3g})"
+    examination.report(
+        "latency",
+        "against the baseline",
+        Outcome(limits.slower_counts) if slower else Outcome.PASS,
+        sentence,
+        number=ratio,
+        interval=(low, high),
+        limit=limits.slower,
+        cause={"kind": "slow"} if slower else None,
+    )
+
+
+def _pairs(examination: Examination, examples: Examples) -> np.ndarray:
+    found = []
+    for number in range(_PAIRS + _WARM):
+        mine, other = examination.ask(examples), examination.ask_baseline(examples.arrays)
+        if mine.kind is not AnswerKind.OUTPUTS or other is None or other.kind is not AnswerKind.OUTPUTS:
+            break
+        if number >= _WARM:
+            found.append((mine.seconds, other.seconds))
+    return np.asarray(found).reshape(-1, 2)
