@@ -12,7 +12,7 @@ import time
 from collections.abc import Collection, Mapping
 
 from tidegate_serving.config import EngineConfig, ModelConfig
-from tidegate_serving.contract.errors import TidegateError, error_of
+from tidegate_serving.contract.errors import NotServed, TidegateError, error_of
 from tidegate_serving.contract.servable import State, StateChange
 from tidegate_serving.lifecycle.monitor import StateMonitor
 from tidegate_serving.reload import LiveConfig, Reloader
@@ -31,6 +31,11 @@ class ModelSwap:
         self._monitor = monitor
         self._problems = problems
         self._turn = threading.Lock()
+        self._stopping = False
+
+    def stop(self) -> None:
+        """Waits for nothing any more."""
+        self._stopping = True
 
     def replace(self, models: Mapping[str, ModelConfig], timeout: float, labels_may_wait: bool = False) -> None:
         """Serves these models and no longer any other with a path. Models without a path keep what they have.
@@ -51,7 +56,7 @@ class ModelSwap:
             if not new:
                 self._reloader.reload(after)
                 return
-            self._try_new(before, dataclasses.replace(before, models={**others, **listed, **models}), new, timeout)
+            self._try_new(before, dataclasses.replace(before, models={**others, **models, **listed}), new, timeout)
             self._reloader.reload(after)
 
     def _try_new(self, before: EngineConfig, both: EngineConfig, new: Collection[str], timeout: float) -> None:
@@ -70,8 +75,8 @@ class ModelSwap:
             self._reloader.reload(before)
             raise
 
-    def _settled(self, name: str, began: int) -> bool:
-        return self._available(name) or self._error(name, began) is not None
+    def _all_settled(self, names: Collection[str], began: int) -> bool:
+        return all(self._available(name) or self._error(name, began) is not None for name in names)
 
     def _available(self, name: str) -> bool:
         return any(change.state is State.AVAILABLE for change in self._monitor.states(name))
@@ -93,8 +98,7 @@ def _said(change: StateChange) -> str:
     return f"{{name: {change.id.name} version: {change.id.version}}} due to error: {change.error_message}"
 
 
-def _did_not_come(failed: Mapping[str, TidegateError]) -> TidegateError:
-    """TensorFlow Serving's words, with the code of the first error."""
-    first = next(iter(failed.values()))
+def _did_not_come(failed: Mapping[str, TidegateError]) -> NotServed:
+    """TensorFlow Serving's words and its code."""
     errors = ", ".join(f"{{{error.message}}}" for error in failed.values())
-    return type(first)(f"{len(failed)} model(s) did not become available: {{{errors}}}; nothing was changed")
+    return NotServed(f"{len(failed)} model(s) did not become available: {{{errors}}}; nothing was changed")

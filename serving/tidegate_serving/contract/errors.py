@@ -19,6 +19,7 @@ status, events, gRPC and REST.
       Unsupported         unsupported           a format, platform or method this build does not know
       ModelFailed         model_failed          the model's own code raised, crashed or answered nonsense
       Refused             refused               a gate said no
+      NotServed           not_served            models that were asked for did not come up
 """
 
 from __future__ import annotations
@@ -142,6 +143,13 @@ class Refused(TidegateError):
     grpc_code = 9
 
 
+class NotServed(TidegateError):
+    """Models that a request asked for did not come up, for reasons of their own; the text names each."""
+
+    code = "not_served"
+    grpc_code = 2
+
+
 def error_from(grpc_code: int, message: str) -> TidegateError:
     """The error that a canonical gRPC status code (1 to 16) stands for, for clients that receive one."""
     return _BY_GRPC_CODE.get(grpc_code, TidegateError)(message)
@@ -171,5 +179,5 @@ _BY_GRPC_CODE: dict[int, type[TidegateError]] = {
     )
 }
 
-_KINDS: tuple[type[TidegateError], ...] = (*_BY_GRPC_CODE.values(), NotAdmitted, Refused)
+_KINDS: tuple[type[TidegateError], ...] = (*_BY_GRPC_CODE.values(), NotAdmitted, Refused, NotServed)
 _BY_CODE: dict[str, type[TidegateError]] = {kind.code: kind for kind in _KINDS}

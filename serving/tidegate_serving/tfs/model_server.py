@@ -13,6 +13,7 @@ from importlib import metadata
 from types import TracebackType
 from typing import Self
 
+from tidegate_serving.config import EngineConfig
 from tidegate_serving.contract.errors import TidegateError
 from tidegate_serving.engine import Engine
 from tidegate_serving.server import USER_MISTAKE, run
@@ -28,11 +29,12 @@ def run_model_server(arguments: Sequence[str], env: Mapping[str, str] | None = N
         if command.wants_version:
             sys.stdout.write(f"TensorFlow ModelServer: Tidegate {metadata.version('tidegate')}\n")
             return 0
-        config = command.config()
+        watch = ModelFileWatch(command)
+        config = watch.config()
     except TidegateError as error:
         sys.stderr.write(f"Failed to start server. Error: {error}\n")
         return USER_MISTAKE
-    return run(config, command.config, lambda engine: ModelFileWatch(engine, command))
+    return run(config, watch.config, watch.beside)
 
 
 class ModelFileWatch:
@@ -41,12 +43,22 @@ class ModelFileWatch:
     A list that changed is served in place of the old one, all or nothing; one that cannot be served is said once.
     """
 
-    def __init__(self, engine: Engine, command: CommandLine) -> None:
-        self._engine = engine
+    def __init__(self, command: CommandLine) -> None:
         self._command = command
+        self._engine: Engine | None = None
+        self._seen: bytes | None = None
         self._stop = threading.Event()
-        self._seen = self._read()
         self._thread = threading.Thread(target=self._run, name="tidegate-model-file", daemon=True)
+
+    def config(self) -> EngineConfig:
+        """The whole config as the files say it now; the list of models in it counts as seen."""
+        self._seen = self._read()
+        return self._command.config()
+
+    def beside(self, engine: Engine) -> Self:
+        """The engine whose models it replaces."""
+        self._engine = engine
+        return self
 
     def __enter__(self) -> Self:
         if self._command.poll_seconds > 0:
@@ -60,15 +72,14 @@ class ModelFileWatch:
 
     def look(self) -> None:
         """One look."""
-        content = self._read()
-        if content == self._seen:
+        content, engine = self._read(), self._engine
+        if content == self._seen or engine is None:
             return
         self._seen = content
         try:
             models = self._command.models()
             waits = bool(self._command.flags["allow_version_labels_for_unavailable_models"])
-            timeout = self._engine.config.start_seconds
-            self._engine.replace_models(models, timeout, labels_may_wait=waits)
+            engine.replace_models(models, engine.config.start_seconds, labels_may_wait=waits)
         except TidegateError as error:
             _log.error("%s is not served, what was served before is: %s", self._command.model_file, error)
         else:

@@ -5,29 +5,18 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from importlib import resources
 from pathlib import Path
 
 import pytest
-from google.protobuf import descriptor_pb2
 from tests.support.control import push_and_wait
 from tests.support.engine_process import EngineProcess
+from tests.support.official_driver import REPOSITORY, message_modules
 from tests.support.versions import adding, publish
-
-REPOSITORY = Path(__file__).parents[3]
 
 
 @pytest.fixture(scope="module")
 def tensorflow_messages(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """TensorFlow's message modules in a folder, from the descriptor set that the engine itself uses."""
-    folder = tmp_path_factory.mktemp("messages")
-    binary = resources.files("tidegate_serving.contract.protos").joinpath("descriptors.binpb")
-    files = descriptor_pb2.FileDescriptorSet.FromString(binary.read_bytes()).file
-    names = [file.name for file in files if file.name.startswith(("tensorflow/", "xla/"))]
-    with resources.as_file(binary) as path:
-        command = [sys.executable, "-m", "grpc_tools.protoc", f"--descriptor_set_in={path}", f"--python_out={folder}"]
-        subprocess.run([*command, *names], check=True, timeout=60)
-    return folder
+    return message_modules(tmp_path_factory.mktemp("messages"))
 
 
 def test_the_official_client_is_served(tmp_path: Path, tensorflow_messages: Path) -> None:

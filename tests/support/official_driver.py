@@ -1,0 +1,144 @@
+"""A TensorFlow Serving user's own program that does as it is told: the official stubs in a process of its own.
+
+`OfficialDriver` starts `python -m tests.support.official_driver FOLDER ADDRESS` and speaks JSON lines with it; FOLDER
+holds TensorFlow's message modules, see `message_modules`.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import types
+from collections.abc import Callable
+from importlib import resources
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from google.protobuf import descriptor_pb2
+
+REPOSITORY = Path(__file__).parents[2]
+
+
+def message_modules(folder: Path) -> Path:
+    """TensorFlow's message modules, which the official stubs import, from the engine's own descriptor set."""
+    binary = resources.files("tidegate_serving.contract.protos").joinpath("descriptors.binpb")
+    files = descriptor_pb2.FileDescriptorSet.FromString(binary.read_bytes()).file
+    names = [file.name for file in files if file.name.startswith(("tensorflow/", "xla/"))]
+    with resources.as_file(binary) as path:
+        command = [sys.executable, "-m", "grpc_tools.protoc", f"--descriptor_set_in={path}", f"--python_out={folder}"]
+        subprocess.run([*command, *names], check=True, timeout=60)
+    return folder
+
+
+class OfficialDriver:
+    """A context manager. Each call gives what the stubs gave, or {"code", "details"} of what they raised."""
+
+    def __init__(self, folder: Path, address: str) -> None:
+        command = [sys.executable, "-m", "tests.support.official_driver", str(folder), address]
+        self._process = subprocess.Popen(
+            command, cwd=REPOSITORY, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
+        )
+
+    def __call__(self, call: str, **arguments: Any) -> Any:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(json.dumps({"call": call, **arguments}) + "\n")
+        return json.loads(self._process.stdout.readline())
+
+    def reload(self, models: str, timeout: float = 60, metrics: tuple[str, ...] = ()) -> Any:
+        """`HandleReloadConfigRequest` with a `ModelConfigList` as text."""
+        text = f"config {{ model_config_list {{ {models} }} }} "
+        text += " ".join(f"metric_names: '{name}'" for name in metrics)
+        return self("reload", request=text, timeout=timeout)
+
+    def predict(self, model: str, **spec: Any) -> Any:
+        """The answer for x = 1 and the version that gave it; `label` or `version` where given."""
+        return self("predict", model=model, **spec)
+
+    def states(self, model: str) -> Any:
+        """State names by version."""
+        return self("states", model=model)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.close()
+        self._process.wait(30)
+        self._process.stdout.close()
+
+
+def main(folder: str, address: str) -> None:
+    """Does what standard input says, line by line."""
+    # TensorFlow itself, where it is installed, would take ten seconds: its message modules are enough.
+    messages = types.ModuleType("tensorflow")
+    messages.__path__ = [f"{folder}/tensorflow"]
+    sys.modules["tensorflow"] = messages
+    sys.path.insert(0, folder)
+    import grpc
+
+    with grpc.insecure_channel(address) as channel:
+        calls = _calls(channel)
+        for line in sys.stdin:
+            asked = json.loads(line)
+            try:
+                answer = calls[asked.pop("call")](**asked)
+            except grpc.RpcError as error:
+                answer = {"code": error.code().name, "details": error.details()}
+            sys.stdout.write(json.dumps(answer) + "\n")
+            sys.stdout.flush()
+
+
+def _calls(channel: Any) -> dict[str, Callable[..., Any]]:
+    from google.protobuf import text_format
+    from tensorflow.core.framework import tensor_pb2, types_pb2
+    from tensorflow_serving.apis import (
+        get_model_status_pb2,
+        model_management_pb2,
+        model_service_pb2_grpc,
+        predict_pb2,
+        prediction_service_pb2_grpc,
+    )
+
+    prediction = prediction_service_pb2_grpc.PredictionServiceStub(channel)
+    models = model_service_pb2_grpc.ModelServiceStub(channel)
+
+    def reload(request: str, timeout: float) -> dict[str, Any]:
+        message = text_format.Parse(request, model_management_pb2.ReloadConfigRequest())
+        response = models.HandleReloadConfigRequest(message, timeout=timeout)
+        status = response.status
+        metrics = {metric.name: metric.int64_value_increase for metric in response.metric}
+        return {"error_code": status.error_code, "error_message": status.error_message, "metrics": metrics}
+
+    def states(model: str) -> dict[str, str]:
+        request = get_model_status_pb2.GetModelStatusRequest()
+        request.model_spec.name = model
+        names = get_model_status_pb2.ModelVersionStatus.State.Name
+        found = models.GetModelStatus(request, timeout=10).model_version_status
+        return {str(status.version): names(status.state) for status in found}
+
+    def predict(model: str, label: str = "", version: int = 0) -> dict[str, Any]:
+        request = predict_pb2.PredictRequest()
+        request.model_spec.name = model
+        if label:
+            request.model_spec.version_label = label
+        if version:
+            request.model_spec.version.value = version
+        request.inputs["x"].CopyFrom(tensor_pb2.TensorProto(dtype=types_pb2.DT_FLOAT, float_val=[1.0]))
+        request.inputs["x"].tensor_shape.dim.add(size=1)
+        response = prediction.Predict(request, timeout=10)
+        output = response.outputs["y"]
+        values = list(output.float_val) or memoryview(output.tensor_content).cast("f").tolist()
+        return {"y": values[0], "version": response.model_spec.version.value}
+
+    return {"reload": reload, "states": states, "predict": predict}
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
