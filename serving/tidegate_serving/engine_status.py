@@ -79,7 +79,7 @@ class StatusReport:
             wanted_at_us=wish.at_us if wish else 0,
             keep_previous=wish.keep_previous if wish else False,
             previous=orders.previous.version if orders.previous is not None else None,
-            kept=tuple(sorted(course.kept)),
+            kept=tuple(sorted(course.numbers - {version.id.version for version in proposal.versions})),
             orders=in_words(orders),
             disabled=course.disabled,
             source_problem=problem.error.message if problem is not None else "",

@@ -279,7 +279,7 @@ def test_a_rollback_that_leads_nowhere_says_so_and_changes_nothing(doors: Doors,
     serve_first(doors, world, name)
     with pytest.raises(NotFound, match="below 1"):
         rollback(control=doors.control, servable=name)
-    with pytest.raises(NotFound, match="m[0-9a-f]+:9 cannot serve, publish it again"):
+    with pytest.raises(NotFound, match=r"m[0-9a-f]+:9 cannot serve, publish it again"):
         rollback(control=doors.control, servable=name, version=9)
     assert available(doors, name) == [1]
 

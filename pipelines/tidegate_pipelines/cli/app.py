@@ -12,10 +12,13 @@ import typer
 
 from tidegate_pipelines.cli import (
     demo,
+    events,
     expectations,
     gate,
     keys,
+    log_level,
     model_server,
+    orders,
     override,
     predict,
     publish,
@@ -23,7 +26,9 @@ from tidegate_pipelines.cli import (
     replay,
     serve,
     skew,
+    split,
     status,
+    support_bundle,
     verify,
 )
 from tidegate_pipelines.cli.log_lines import show_log_lines
@@ -94,7 +99,12 @@ _MODULES = (
     serve,
     model_server,
     releases,
+    orders,
+    split,
     status,
+    events,
+    log_level,
+    support_bundle,
     predict,
     skew,
     demo,

@@ -21,9 +21,8 @@ from tidegate_pipelines.cli.options import (
     Timeout,
     Training,
 )
+from tidegate_pipelines.cli.orders import Name, Reason, Version, who
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="The model's name.")]
-Version = Annotated[int, typer.Argument(metavar="VERSION", help="The version's number.")]
 Pairs = Annotated[int, typer.Option("--pairs", min=1, help="Fewest compared answers before a promotion.")]
 Within = Annotated[float, typer.Option("--within", metavar="SECONDS", help="Time that the canary has.")]
 Fraction = Annotated[float, typer.Option("--fraction", help="Share of requests that is copied, 0 to 1.")]
@@ -51,7 +50,7 @@ def push(directory: Directory, control: Control = DEFAULT_CONTROL, timeout: Time
     """
     from tidegate_operators.steps import push as run
 
-    pushed = run(directory=directory, control=control, timeout=timeout)
+    pushed = run(directory=directory, control=control, timeout=timeout, requested_by=who())
     beside = f" beside version {pushed.beside}" if pushed.beside is not None else ""
     say(f"{pushed.id} is available{beside}")
 
@@ -90,7 +89,16 @@ def canary(
     say(result.sentence, result.outcome.value)
 
 
-def promote(name: Name, version: Version, control: Control = DEFAULT_CONTROL, timeout: Timeout = 120.0) -> None:
+def promote(
+    name: Name,
+    version: Version,
+    keep_previous: Annotated[
+        bool | None,
+        typer.Option("--keep-previous/--drop-previous", help="Keep what served before loaded, for a rollback at once."),
+    ] = None,
+    control: Control = DEFAULT_CONTROL,
+    timeout: Timeout = 120.0,
+) -> None:
     """Give a pushed version to all clients; others unload.
 
     \b
@@ -99,7 +107,14 @@ def promote(name: Name, version: Version, control: Control = DEFAULT_CONTROL, ti
     """
     from tidegate_operators.steps import promote as run
 
-    promoted = run(control=control, servable=name, version=version, timeout=timeout)
+    promoted = run(
+        control=control,
+        servable=name,
+        version=version,
+        timeout=timeout,
+        keep_previous=keep_previous,
+        requested_by=who(),
+    )
     gone = f"; unloaded {', '.join(str(number) for number in promoted.ended)}" if promoted.ended else ""
     say(f"{promoted.id} is stable{gone}")
 
@@ -148,12 +163,14 @@ def release(
 def rollback(
     name: Name,
     version: Annotated[int | None, typer.Option("--to", metavar="VERSION", help="Else the one before.")] = None,
+    reason: Reason = "",
     control: Control = DEFAULT_CONTROL,
     timeout: Timeout = 120.0,
 ) -> None:
     """Go back to the version that served before.
 
-    The present one serves until the other is loaded.
+    At once where that was kept loaded, else as soon as it is; the present one serves until then. A model that comes
+    from a watched repository is pinned to it, until `tidegate unpin`.
 
     \b
     Example:
@@ -161,5 +178,5 @@ def rollback(
     """
     from tidegate_operators.steps import rollback as run
 
-    back = run(control=control, servable=name, version=version, timeout=timeout)
+    back = run(control=control, servable=name, version=version, timeout=timeout, reason=reason, requested_by=who())
     say(f"{back.id} is stable again")

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,9 +14,11 @@ import typer
 
 from tidegate_pipelines.cli.console import say, show_table
 from tidegate_pipelines.cli.options import DEFAULT_CONTROL, Control
+from tidegate_pipelines.cli.status_document import status_document
+from tidegate_pipelines.cli.status_words import lines
 
 if TYPE_CHECKING:
-    from tidegate_serving.control_client import EngineStatus, ServableStatus, VersionStatus
+    from tidegate_serving.control_client import ServableStatus, VersionStatus
 
 
 def register(app: typer.Typer) -> None:
@@ -30,7 +31,7 @@ def status(
     control: Control = DEFAULT_CONTROL,
     as_json: Annotated[bool, typer.Option("--json", help="As JSON, with all counters.")] = False,
 ) -> None:
-    """Show what an engine holds, in which state and label.
+    """Show what an engine holds, in which state and label, who asked for it, and what is wrong.
 
     \b
     Examples:
@@ -45,7 +46,7 @@ def status(
     if name and found.servable(name) is None:
         raise NotFound(f"the engine at {control} knows no model {name!r}: see `tidegate status`")
     if as_json:
-        typer.echo(json.dumps(_document(found), indent=1))
+        typer.echo(json.dumps(status_document(found), indent=1))
         return
     say(f"gRPC {found.grpc_address}   REST {found.rest_address}   inference log {found.log_path or 'off'}")
     if not found.servables:
@@ -54,11 +55,8 @@ def status(
     columns = ("model", "version", "state", "labels", "since (UTC)", "admitted by")
     show_table("", columns, [row for servable in found.servables for row in _rows(servable)])
     for servable in found.servables:
-        for version in servable.versions:
-            if version.error_code:
-                say(f"{servable.servable}:{version.version} {version.error_code}: {version.error_message}")
-            for note in version.notes:
-                say(f"{servable.servable}:{version.version} {note}", "WARN")
+        for text, word in lines(servable):
+            say(text, word)
 
 
 def _rows(servable: ServableStatus) -> Iterator[tuple[str, ...]]:
@@ -78,40 +76,3 @@ def _admitted(version: VersionStatus) -> str:
 
 def _is_overridden(version: VersionStatus) -> bool:
     return any(note.startswith("OVERRIDE") for note in version.notes)
-
-
-def _document(found: EngineStatus) -> dict[str, object]:
-    return {
-        "format": "tidegate.status/1",
-        "grpc": found.grpc_address,
-        "rest": found.rest_address,
-        "log": found.log_path,
-        "counters": dict(found.counters),
-        "servables": [_servable_document(servable) for servable in found.servables],
-    }
-
-
-def _servable_document(servable: ServableStatus) -> dict[str, object]:
-    return {
-        "name": servable.servable,
-        "source": servable.source,
-        "revision": servable.revision,
-        "requested_by": servable.requested_by,
-        "reason": servable.reason,
-        "tee": None if servable.tee is None else {"version": servable.tee.version, "fraction": servable.tee.fraction},
-        "versions": [
-            {
-                "version": version.version,
-                "state": version.state.name,
-                "labels": list(version.labels),
-                "since_us": version.since_us,
-                "error_code": version.error_code,
-                "error_message": version.error_message,
-                "path": version.path,
-                "manifest_digest": version.manifest_digest,
-                "admitted": None if version.admitted is None else asdict(version.admitted),
-                "notes": list(version.notes),
-            }
-            for version in servable.versions
-        ],
-    }

@@ -74,7 +74,8 @@ class ServableStatus:
     """One servable: which source owns it, what that wants and who said so, and its versions, newest first.
 
     `wanted` and `wanted_labels` are what the source wants, `wanted_at_us` since when (Unix microseconds, 0 where
-    unknown). `previous` is what a rollback goes back to, `kept` are versions that are loaded only for that, `orders`
+    unknown). `previous` is what a rollback goes back to, `kept` are versions that the engine holds although
+    the source does not want them, for that or by an order, `orders`
     what people decided, `disabled` why no request is answered, `source_problem` what stands in the source's way.
     """
 

@@ -1,0 +1,61 @@
+"""`tidegate events`: what changed in an engine, in words, newest last; decisions with who and why.
+
+In comes a span of time; out go the entries of the engine's journal.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from datetime import UTC, datetime
+from typing import Annotated
+
+import typer
+
+from tidegate_pipelines.cli.console import say
+from tidegate_pipelines.cli.durations import duration
+from tidegate_pipelines.cli.options import DEFAULT_CONTROL, Control
+
+_ON_THE_WAY = ("START", "LOADING", "UNLOADING")
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command."""
+    app.command()(events)
+
+
+def events(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="One model; without it all.")] = "",
+    since: Annotated[str, typer.Option("--since", metavar="SPAN", help="How far back: 30m, 4h, 2d.")] = "1h",
+    newest: Annotated[int, typer.Option("--newest", min=1, help="At most so many, the newest.")] = 200,
+    everything: Annotated[
+        bool, typer.Option("--all", help="States on the way too, such as LOADING and UNLOADING.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="As JSON lines, as the journal keeps them.")] = False,
+    control: Control = DEFAULT_CONTROL,
+) -> None:
+    """Show what changed, newest last.
+
+    The engine keeps these entries across restarts where it has a state directory (`tidegate serve --state FOLDER`).
+
+    \b
+    Examples:
+      tidegate events
+      tidegate events flights --since 2d --json
+    """
+    from tidegate_serving.control_client import ControlClient
+    from tidegate_serving.journal.entry import to_line
+
+    since_us = int((time.time() - duration(since, "--since").total_seconds()) * 1e6)
+    with ControlClient(control) as client:
+        entries = client.journal(since_us, name)
+    shown = [entry for entry in entries if everything or entry.action not in _ON_THE_WAY][-newest:]
+    if as_json:
+        for entry in shown:
+            typer.echo(json.dumps(json.loads(to_line(entry))))
+        return
+    if not shown:
+        say(f"nothing changed in the last {since}")
+    for entry in shown:
+        at = datetime.fromtimestamp(entry.at_us / 1e6, UTC).strftime("%Y-%m-%d %H:%M:%S")
+        say(f"{at}  {entry.words()}")

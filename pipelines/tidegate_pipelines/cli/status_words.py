@@ -1,0 +1,63 @@
+"""What status says of a model besides its table: who asked for what, what people decided, what waits, what is wrong.
+
+The status command prints the lines; the engine's status comes in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tidegate_serving.control_client import ServableStatus
+
+
+def lines(servable: ServableStatus) -> Iterator[tuple[str, str]]:
+    """Lines with the word that they are coloured by, empty for plain ones."""
+    yield from _decided(servable)
+    yield from _waiting(servable)
+    for version in servable.versions:
+        if version.error_code:
+            yield f"{servable.servable}:{version.version} {version.error_code}: {version.error_message}", ""
+        for note in version.notes:
+            yield f"{servable.servable}:{version.version} {note}", "WARN"
+
+
+def _decided(servable: ServableStatus) -> Iterator[tuple[str, str]]:
+    name = servable.servable
+    if servable.requested_by:
+        yield f"{name}: {_asked(servable)}", ""
+    for order in servable.orders:
+        yield f"{name}: {order.text}, by {order.requested_by}{_at(order.at_us)}{_why(order.reason)}", "WARN"
+    if servable.disabled and not any(order.action == "disable" for order in servable.orders):
+        yield servable.disabled, "WARN"
+    if servable.previous is not None:
+        how = "at once" if servable.previous in servable.kept else "once it has loaded"
+        yield f"{name}: a rollback goes to version {servable.previous}, {how}", ""
+
+
+def _waiting(servable: ServableStatus) -> Iterator[tuple[str, str]]:
+    name = servable.servable
+    for label, version in sorted(servable.wanted_labels.items()):
+        now = servable.label(label)
+        if now != version:
+            where = "nowhere" if now is None else f"on {now}"
+            yield f"{name}: label {label} is {where} and is wanted on {version}", "WARN"
+    if servable.source_problem:
+        yield f"{name}: {servable.source_problem}", "WARN"
+
+
+def _asked(servable: ServableStatus) -> str:
+    numbers = ", ".join(str(one.version) for one in sorted(servable.wanted, key=lambda one: one.version)) or "nothing"
+    labels = "".join(f", {label} on {version}" for label, version in sorted(servable.wanted_labels.items()))
+    who = f"{servable.requested_by}{_at(servable.wanted_at_us)}{_why(servable.reason)}"
+    return f"wanted are {numbers}{labels} (revision {servable.revision}), by {who}"
+
+
+def _at(at_us: int) -> str:
+    return f" at {datetime.fromtimestamp(at_us / 1e6, UTC):%Y-%m-%d %H:%M:%S}" if at_us else ""
+
+
+def _why(reason: str) -> str:
+    return f": {reason}" if reason else ""

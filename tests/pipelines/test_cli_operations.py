@@ -1,0 +1,168 @@
+"""The `tidegate` command at 3 a.m.: who did what, what is decided, and how to decide otherwise, on a real engine."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import typer
+from tests.support.command import Command
+from tests.support.engine_process import EngineProcess
+from tests.support.versions import adding, publish
+
+from tidegate_pipelines.cli.split import parse_shares
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("models")
+
+
+@pytest.fixture(scope="module")
+def engine(tmp_path_factory: pytest.TempPathFactory, root: Path) -> Iterator[EngineProcess]:
+    folder = tmp_path_factory.mktemp("engine")
+    tables = {"roots": [root], "state_directory": folder / "state", "allow_unverified": True}
+    with EngineProcess(folder, **tables) as engine:
+        yield engine
+
+
+@pytest.fixture
+def tidegate(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], engine: EngineProcess) -> Command:
+    """The command with the engine's addresses in its environment."""
+    monkeypatch.setenv("TIDEGATE_CONTROL_ADDRESS", engine.addresses["control"])
+    monkeypatch.setenv("TIDEGATE_GRPC_ADDRESS", engine.addresses["grpc"])
+    monkeypatch.setenv("TIDEGATE_REQUESTED_BY", "anna")
+    return Command(monkeypatch, capsys)
+
+
+def answers(tidegate: Command, name: str) -> tuple[int, float]:
+    answer = json.loads(tidegate("predict", name, "--json", '{"x": 1.0}').stdout)
+    return answer["version"], answer["outputs"]["y"][0]
+
+
+def serve(tidegate: Command, root: Path, name: str, *versions: int) -> None:
+    for version in versions:
+        assert tidegate("push", publish(root, name, version, adding(version))).returncode == 0
+        assert tidegate("promote", name, str(version), "--keep-previous").returncode == 0
+
+
+def test_status_says_who_asked_what_is_decided_and_where_a_rollback_leads(tidegate: Command, root: Path) -> None:
+    serve(tidegate, root, "told", 1, 2)
+    assert tidegate("disable", "told", "--reason", "prices are wrong").stdout == "told answers no request\n"
+    shown = tidegate("status", "told").stdout
+    assert "told: wanted are 2, stable on 2 (revision 4), by anna at 20" in shown
+    assert "WARN told: switched off, no request is answered, by anna at 20" in shown
+    assert ": prices are wrong\n" in shown
+    assert "told: a rollback goes to version 1, at once\n" in shown
+    refused = tidegate("predict", "told", "--json", '{"x": 1.0}')
+    assert refused.returncode != 0
+    assert "prices are wrong" in refused.stderr
+    assert tidegate("enable", "told").stdout == "told answers again\n"
+    assert answers(tidegate, "told") == (2, 3.0)
+    document = json.loads(tidegate("status", "told", "--json").stdout)["servables"][0]
+    assert (document["previous"], document["kept"], document["orders"]) == (1, [1], [])
+    assert document["wanted_labels"] == {"stable": 2}
+
+
+def test_a_model_goes_back_stays_and_goes_on(tidegate: Command, root: Path) -> None:
+    serve(tidegate, root, "back", 1, 2)
+    assert tidegate("rollback", "back", "--reason", "3 a.m.").stdout == "back:1 is stable again\n"
+    assert answers(tidegate, "back") == (1, 2.0)
+    assert tidegate("pin", "back", "1").stdout == "ordinary traffic of back stays on version 1\n"
+    serve(tidegate, root, "back", 3)
+    assert answers(tidegate, "back") == (1, 2.0)
+    assert tidegate("unpin", "back").returncode == 0
+    assert answers(tidegate, "back") == (3, 4.0)
+    assert tidegate("block", "back", "3", "--reason", "leaked labels").stdout == "back:3 must not serve\n"
+    assert answers(tidegate, "back")[0] != 3
+    assert tidegate("unblock", "back", "3").returncode == 0
+
+
+def test_a_frozen_model_says_who_froze_it(tidegate: Command, root: Path) -> None:
+    serve(tidegate, root, "cold", 1)
+    assert tidegate("freeze", "cold", "--reason", "audit").stdout == "cold is frozen as it is\n"
+    refused = tidegate("push", publish(root, "cold", 2, adding(2)))
+    assert refused.returncode == 2
+    assert "frozen by anna (audit): nothing changes until `tidegate unfreeze cold`" in refused.stderr
+    assert tidegate("rollback", "cold", "--to", "2").returncode == 2
+    assert tidegate("unfreeze", "cold").stdout == "cold may change again\n"
+
+
+def test_traffic_is_split_and_the_split_ends(tidegate: Command, root: Path) -> None:
+    serve(tidegate, root, "two", 1, 2)
+    done = tidegate("split", "two", "1=100%", "--key", "x-user-id")
+    assert done.stdout == "ordinary traffic of two is split by x-user-id: 1 to 1\n"
+    assert answers(tidegate, "two")[0] == 1
+    assert "ordinary traffic is split by x-user-id: 1 to 1" in tidegate("status", "two").stdout
+    assert tidegate("split", "two", "--off").stdout == "two is split no more\n"
+    assert answers(tidegate, "two")[0] == 2
+    assert tidegate("split", "two", "1=0.9").returncode == 2
+    assert tidegate("split", "two").returncode == 2
+
+
+def test_events_tell_what_changed_in_words_and_as_json(tidegate: Command, root: Path) -> None:
+    serve(tidegate, root, "heard", 1)
+    assert tidegate("pin", "heard", "9").returncode == 2
+    tidegate("pin", "heard", "1", "--reason", "calm")
+    shown = tidegate("events", "heard").stdout.splitlines()
+    words = [line.partition("  ")[2] for line in shown]
+    assert "heard:1 is available" in words
+    assert words[-1] == "ordinary traffic of heard stays on version 1 by anna (calm)"
+    assert words[-2].startswith("pin of heard was refused:")
+    assert "heard:1 is loading" not in words
+    assert "heard:1 is loading" in tidegate("events", "heard", "--all").stdout
+    lines = [json.loads(line) for line in tidegate("events", "heard", "--json", "--newest", "1").stdout.splitlines()]
+    assert [(line["format"], line["kind"], line["action"]) for line in lines] == [
+        ("tidegate.journal/1", "control", "pin")
+    ]
+    assert tidegate("events", "nobody", "--since", "5m").stdout == "nothing changed in the last 5m\n"
+    assert tidegate("events", "--since", "yesterday").returncode == 2
+
+
+def test_the_log_level_changes_live(tidegate: Command, engine: EngineProcess) -> None:
+    assert tidegate("log-level", "debug").stdout == "the engine logs at DEBUG now, at INFO before\n"
+    assert tidegate("log-level", "INFO", "--logger", "tidegate_serving").stdout.endswith("at DEBUG before\n")
+    wrong = tidegate("log-level", "LOUD")
+    assert wrong.returncode == 2
+    assert "use DEBUG, INFO, WARNING, ERROR" in wrong.stderr
+    assert "logger tidegate_serving is at DEBUG, it was at INFO by anna" in tidegate("events").stdout
+
+
+def test_the_support_bundle_helps_and_tells_no_secret(tidegate: Command, root: Path, tmp_path: Path) -> None:
+    serve(tidegate, root, "packed", 1)
+    bundle = tmp_path / "bundle.zip"
+    assert tidegate("support-bundle", bundle).returncode == 0
+    with zipfile.ZipFile(bundle) as archive:
+        files = {name: archive.read(name).decode() for name in archive.namelist()}
+    assert sorted(files) == [
+        "config.toml",
+        "journal.jsonl",
+        "libraries.json",
+        "log.txt",
+        "metrics.txt",
+        "status.json",
+        "system.json",
+    ]
+    assert tomllib.loads(files["config.toml"])["allow_unverified"] is True
+    assert "packed:1 is AVAILABLE" in files["log.txt"]
+    assert json.loads(files["status.json"])["format"] == "tidegate.status/1"
+    assert json.loads(files["libraries.json"])["grpcio"]
+    assert "packed" in files["journal.jsonl"]
+    assert tidegate("support-bundle", tmp_path / "missing" / "bundle.zip").returncode == 2
+    assert list(tmp_path.iterdir()) == [bundle]
+
+
+@pytest.mark.parametrize("text", ["2", "2=", "two=1", "2=x%", "=1"])
+def test_shares_that_are_none(text: str) -> None:
+    with pytest.raises(typer.BadParameter, match="is no share of a version"):
+        parse_shares([text])
+
+
+def test_shares_as_percent_and_as_numbers() -> None:
+    assert parse_shares(["2=90%", "3=0.1"]) == {2: 0.9, 3: 0.1}
+    with pytest.raises(typer.BadParameter, match="each version once"):
+        parse_shares(["2=50%", "2=0.5"])
