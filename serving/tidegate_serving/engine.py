@@ -218,6 +218,8 @@ class _Running:
         deadline = time.monotonic() + drain_seconds
         if self._readiness is not None:
             self._readiness.drain()
+        if self._swap is not None:
+            self._swap.stop()
         for source in self._sources.all if self._sources else ():
             source.stop()
         drained = self._plane is None or self._plane.drain(drain_seconds)

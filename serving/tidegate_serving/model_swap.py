@@ -62,12 +62,11 @@ class ModelSwap:
     def _try_new(self, before: EngineConfig, both: EngineConfig, new: Collection[str], timeout: float) -> None:
         began = time.time_ns() // 1000
         self._reloader.reload(both)
+        what = f"{', '.join(sorted(new))} did not become available"
         try:
-            self._monitor.wait_for(
-                lambda: all(self._settled(name, began) for name in new),
-                timeout,
-                f"{', '.join(sorted(new))} not settled",
-            )
+            self._monitor.wait_for(lambda: self._stopping or self._all_settled(new, began), timeout, what)
+            if self._stopping:
+                raise Unavailable(f"the engine is stopping: {what} before that")
             failed = {name: error for name in sorted(new) if (error := self._error(name, began)) is not None}
             if failed:
                 raise _did_not_come(failed)
