@@ -12,7 +12,7 @@ import time
 from collections.abc import Collection, Mapping
 
 from tidegate_serving.config import EngineConfig, ModelConfig
-from tidegate_serving.contract.errors import NotServed, TidegateError, error_of
+from tidegate_serving.contract.errors import NotServed, TidegateError, Unavailable, error_of
 from tidegate_serving.contract.servable import State, StateChange
 from tidegate_serving.lifecycle.monitor import StateMonitor
 from tidegate_serving.reload import LiveConfig, Reloader
