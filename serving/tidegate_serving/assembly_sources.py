@@ -126,7 +126,9 @@ def make_sources(config: EngineConfig, lifecycle: Lifecycle) -> Sources:
         rpc=rpc,
         files=FileSystemSource(plan.files, steering, Surroundings(plan.admission, owners, problems)),
         static=StaticSource(plan.static, steering, owners),
-        extra=extra_sources(config.sources, SourceContext(steering, admission, owners, problems)),
+        extra=extra_sources(
+            config.sources, SourceContext(steering, admission, owners, problems, config.state_directory)
+        ),
         admission=admission,
         registry=plan.registry,
         roots=roots,

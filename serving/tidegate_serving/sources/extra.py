@@ -10,6 +10,7 @@ import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import metadata
+from pathlib import Path
 from typing import Any
 
 from tidegate_serving.contract.errors import InvalidInput
@@ -27,12 +28,15 @@ _BUILT_IN = {
 
 @dataclass(frozen=True, slots=True)
 class SourceContext:
-    """What a source works with: the target that it speaks to, who admits, who owns which name, where problems go."""
+    """What a source works with: the target that it speaks to, who admits, who owns which name, where problems go, and
+    the folder where it may remember things, None for an engine that forgets.
+    """
 
     target: Target[VersionPath]
     admission: Admission
     owners: Owners
     problems: SourceProblems
+    state_directory: Path | None = None
 
 
 SourceFactory = Callable[[Mapping[str, Any], SourceContext], Source]

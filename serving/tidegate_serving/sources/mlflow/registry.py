@@ -1,0 +1,122 @@
+"""Asks an MLflow tracking server which version of a registered model is proposed, over its REST API.
+
+The source polls it; nothing here imports MLflow.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tidegate_serving.contract.errors import InvalidInput, NotFound, PermissionRefused, TidegateError, Unavailable
+
+_API = "/api/2.0/mlflow"
+_PAGE = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """What proposes a version: `alias:champion`, or `tag:stage=production` for the newest version that carries it."""
+
+    alias: str = ""
+    tag: str = ""
+    value: str = ""
+
+    @classmethod
+    def parse(cls, text: str) -> Proposal:
+        """From the config's text. InvalidInput for anything else."""
+        kind, _, rest = text.partition(":")
+        tag, equals, value = rest.partition("=")
+        if kind == "alias" and rest:
+            return cls(alias=rest)
+        if kind == "tag" and tag and equals:
+            return cls(tag=tag, value=value)
+        raise InvalidInput(f"proposal {text!r} is unknown: write alias:NAME or tag:KEY=VALUE")
+
+    def __str__(self) -> str:
+        return f"alias {self.alias!r}" if self.alias else f"tag {self.tag}={self.value}"
+
+
+class Registry:
+    """One MLflow server. Raises Unavailable for one that does not answer in `timeout_seconds` or fails.
+
+    Credentials are taken from MLFLOW_TRACKING_TOKEN, or MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD.
+    """
+
+    def __init__(self, uri: str, timeout_seconds: float) -> None:
+        if not uri.startswith(("http://", "https://")):
+            raise InvalidInput(f"MLflow's uri is {uri!r}: write the address of its server, http://HOST:PORT")
+        self.uri = uri.rstrip("/")
+        self._timeout = timeout_seconds
+
+    def proposed(self, model: str, proposal: Proposal) -> int:
+        """The version's number. NotFound where nothing is proposed."""
+        if proposal.alias:
+            found = self._get("/registered-models/alias", {"name": model, "alias": proposal.alias})
+            return int(found["model_version"]["version"])
+        numbers = [
+            int(version["version"])
+            for version in self._versions(model)
+            if {"key": proposal.tag, "value": proposal.value} in version.get("tags", [])
+        ]
+        if not numbers:
+            raise NotFound(f"no version of {model!r} in MLflow at {self.uri} carries {proposal}: set it on one")
+        return max(numbers)
+
+    def _versions(self, model: str) -> list[Mapping[str, Any]]:
+        quoted = model.replace("'", "\\'")
+        query = {"filter": f"name='{quoted}'", "max_results": str(_PAGE)}
+        versions: list[Mapping[str, Any]] = []
+        while True:
+            page = self._get("/model-versions/search", query)
+            versions += page.get("model_versions", [])
+            if not page.get("next_page_token"):
+                return versions
+            query["page_token"] = page["next_page_token"]
+
+    def _get(self, path: str, query: Mapping[str, str]) -> dict[str, Any]:
+        url = f"{self.uri}{_API}{path}?{urllib.parse.urlencode(query)}"
+        request = urllib.request.Request(url, headers=_credentials())
+        what = f"MLflow at {self.uri}"
+        try:
+            with urllib.request.urlopen(request, timeout=self._timeout) as answer:
+                document = json.load(answer)
+        except urllib.error.HTTPError as error:
+            raise _refused(error, what) from error
+        except (OSError, ValueError) as error:
+            raise Unavailable(f"{what} does not answer ({error}), what it last proposed stays: is it up?") from error
+        if not isinstance(document, dict):
+            raise Unavailable(f"{what} answered what is no MLflow: mend the uri")
+        return document
+
+
+def _credentials() -> dict[str, str]:
+    token = os.environ.get("MLFLOW_TRACKING_TOKEN")
+    if token:
+        return {"Authorization": f"Bearer {token}"}
+    user, password = (os.environ.get(f"MLFLOW_TRACKING_{name}") for name in ("USERNAME", "PASSWORD"))
+    if user and password:
+        return {"Authorization": "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()}
+    return {}
+
+
+def _refused(error: urllib.error.HTTPError, what: str) -> TidegateError:
+    try:
+        document = json.load(error)
+        code, message = str(document.get("error_code", "")), str(document.get("message", error.reason))
+    except (ValueError, AttributeError):
+        code, message = "", str(error.reason)
+    if code == "RESOURCE_DOES_NOT_EXIST" or (error.code == 404 and code):
+        return NotFound(f"{what}: {message}")
+    if error.code in (401, 403):
+        return PermissionRefused(
+            f"{what} refuses the engine ({message}): set MLFLOW_TRACKING_TOKEN, or name and password"
+        )
+    return Unavailable(f"{what} failed with HTTP {error.code} ({message}), what it last proposed stays")
