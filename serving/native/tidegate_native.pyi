@@ -15,6 +15,7 @@ __all__ = [
     "Batch",
     "Batching",
     "DataPlane",
+    "Failed",
     "LogBlock",
     "Publish",
     "Result",
@@ -236,9 +237,12 @@ class SetBatching:
 
     def __new__(cls, *, model: str, batching: Batching) -> SetBatching: ...
 
+class Failed(Exception):
+    """A request of `DataPlane.predict` failed; its arguments are the canonical gRPC code and the message."""
+
 @final
 class DataPlane:
-    """A running data plane: two doors, a serving map, a queue per version and a log.
+    """A running data plane: doors, a serving map, a queue per version and a log.
 
     `released`, `control` and `log_block` are called on threads of the plane's own, one call at a time each.
     `control(method, request)` answers what clients ask rarely, with the full gRPC method path and protobuf bytes in
@@ -263,6 +267,25 @@ class DataPlane:
     ) -> None:
         """Swaps the serving map once for all changes; ValueError, and nothing changes, when one of them cannot be."""
 
+    def predict(
+        self,
+        model: str,
+        inputs: Mapping[str, Any],
+        *,
+        version: int | None = None,
+        label: str | None = None,
+        signature: str = "",
+        timeout_ms: int | None = None,
+        request_id: str | None = None,
+        key: str | None = None,
+    ) -> tuple[dict[str, np.ndarray[Any, Any]], int]:
+        """Asks a model without a socket: outputs by name, and the version that gave them.
+
+        Goes the way of every other request: same handles, queues, batches, tee, log and counters (door `embedded`).
+        Inputs are anything that numpy makes an array of; they are cast where no kind and no value is lost. `key` is
+        the value by which a split with a key decides. The GIL is free while the request waits. Raises `Failed`.
+        """
+
     def set_limits(self, *, max_message_bytes: int, max_connections: int, request_timeout_ms: int) -> None:
         """Limits from now on; what was let in before stays. ValueError, and nothing changes, for one that is 0."""
 
@@ -272,9 +295,10 @@ class DataPlane:
     def stats(self) -> dict[str, float]:
         """Counters by Prometheus sample name with labels, the same numbers as `/metrics`.
 
-        By door, model, version and status: `tidegate_requests_total` (model and version are empty where none was
-        found, and for calls that need none). By door: `tidegate_request_seconds` (histogram, from a request's last
-        byte to its answer), `tidegate_connections`, `tidegate_refused_connections_total`. By model and version:
+        By door (grpc, rest, embedded), model, version and status: `tidegate_requests_total` (model and version are
+        empty where none was found, and for calls that need none). By door: `tidegate_request_seconds` (histogram, from
+        a request's last byte to its answer), `tidegate_connections` and `tidegate_refused_connections_total` (these
+        two not for embedded). By model and version:
         `tidegate_batches_total` and `tidegate_python_entries_total` (always equal), `tidegate_rows_total`,
         `tidegate_batch_rows` (histogram), `tidegate_bisections_total` (batches run again in halves),
         `tidegate_queued_rows`, `tidegate_queue_rejections_total`, `tidegate_deadline_drops_total` and

@@ -15,7 +15,9 @@ mod log_block;
 mod memory;
 mod outputs;
 mod plane;
+mod predict;
 mod settings;
+mod values;
 
 use pyo3::prelude::*;
 
@@ -34,6 +36,8 @@ mod tidegate_native {
     use crate::log_block::LogBlock;
     #[pymodule_export]
     use crate::plane::DataPlane;
+    #[pymodule_export]
+    use crate::predict::Failed;
     #[pymodule_export]
     use crate::settings::{Batching, Settings, Signature, TensorSpec};
 

@@ -8,11 +8,15 @@ use std::time::Duration;
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyMapping};
+use tidegate_plane::embedded::Question;
 use tidegate_plane::plane::Plane;
+use tidegate_plane::predict_request::{Choice, ModelSpec};
 
 use crate::callbacks::Callbacks;
 use crate::changes;
 use crate::closing::Closing;
+use crate::predict;
 use crate::settings::Settings;
 
 /// How long the interpreter's exit waits for a model that is still running, and again once it is interrupted.
@@ -66,6 +70,32 @@ impl DataPlane {
     #[pyo3(signature = (ready, reason))]
     fn set_ready(&self, ready: bool, reason: &str) {
         self.plane.set_ready(ready, reason);
+    }
+
+    /// Asks a model without a socket: outputs by name, and the version that gave them. Raises `Failed`.
+    #[pyo3(signature = (model, inputs, *, version=None, label=None, signature="", timeout_ms=None, request_id=None,
+        key=None))]
+    #[expect(clippy::too_many_arguments, reason = "keyword-only in Python, one structure from here on")]
+    fn predict<'py>(
+        &self,
+        py: Python<'py>,
+        model: &str,
+        inputs: &Bound<'py, PyMapping>,
+        version: Option<i64>,
+        label: Option<&str>,
+        signature: &str,
+        timeout_ms: Option<u64>,
+        request_id: Option<&str>,
+        key: Option<&str>,
+    ) -> PyResult<(Bound<'py, PyDict>, i64)> {
+        let choice = match (version, label) {
+            (Some(version), _) => Choice::Version(version),
+            (None, Some(label)) => Choice::Label(label),
+            (None, None) => Choice::Any,
+        };
+        let spec = ModelSpec { name: model, choice, signature_name: signature };
+        let question = Question { spec, request_id, key };
+        predict::predict(py, self.plane.embedded(), &question, inputs, timeout_ms.map(Duration::from_millis))
     }
 
     /// Limits from now on; what was let in before stays. ValueError, and nothing changes, for one that is 0.

@@ -30,7 +30,8 @@ impl Desk {
         }
     }
 
-    fn answer_batch(&self, finished: Finished) {
+    /// Answers every request of a finished batch.
+    pub(crate) fn answer_batch(&self, finished: Finished) {
         let now = Instant::now();
         let mut fates = Vec::with_capacity(finished.entries.len());
         {
@@ -125,5 +126,6 @@ fn send(reply: Reply, rows: &Rows<'_>, endpoint: &Endpoint, wanted: Option<&[usi
             };
             let _ = sender.send(rest::with_body(http::StatusCode::OK, body, tags));
         }
+        Reply::Embedded(reply) => reply.succeed((0..count).map(|index| rows.named(index).1)),
     }
 }

@@ -3,6 +3,7 @@
 
 use std::time::Instant;
 
+use crate::arrays::Arrays;
 use crate::inflight::Reply;
 use crate::json_request::JsonRequest;
 use crate::predict_request::{self, PredictRequest};
@@ -29,6 +30,8 @@ pub enum Payload<'a> {
     Proto(&'a PredictRequest<'a>),
     /// From REST.
     Json(&'a JsonRequest<'a>),
+    /// From an embedding program.
+    Arrays(&'a Arrays),
 }
 
 impl Payload<'_> {
@@ -37,6 +40,7 @@ impl Payload<'_> {
         match self {
             Payload::Proto(request) => request.read_inputs(signature, page.columns, page.shapes, max_bytes),
             Payload::Json(request) => request.read_inputs(signature, page.columns, page.shapes),
+            Payload::Arrays(arrays) => arrays.read_inputs(signature, page),
         }
     }
 
@@ -44,14 +48,14 @@ impl Payload<'_> {
     pub fn wanted(&self, signature: &Signature) -> Result<Option<Box<[usize]>>, Status> {
         match self {
             Payload::Proto(request) => predict_request::select_outputs(&request.output_filter, signature),
-            Payload::Json(_) => Ok(None),
+            Payload::Json(_) | Payload::Arrays(_) => Ok(None),
         }
     }
 
     /// What TensorFlow Serving's doors say when the signature is not there.
     pub fn no_signature(&self, name: &str) -> Status {
         match self {
-            Payload::Proto(_) => {
+            Payload::Proto(_) | Payload::Arrays(_) => {
                 Status::new(Code::FailedPrecondition, format!("Serving signature key \"{name}\" not found."))
             }
             Payload::Json(_) => {

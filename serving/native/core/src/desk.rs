@@ -17,12 +17,12 @@ use crate::predict_request::ModelSpec;
 use crate::queue::{Page, Urgency};
 use crate::serving_map::{Model, ServingMap};
 use crate::shared::Shared;
-use crate::split::Asker;
+use crate::split::{Asker, KeyValue};
 use crate::status::{Code, Status};
 use crate::sweep::SweepClock;
 use crate::version::{Endpoint, Version};
 
-/// What one I/O thread works on.
+/// What one I/O thread works on, or all threads that predict in process.
 pub struct Desk {
     /// The I/O thread's number, and that of its lane in every queue.
     pub index: usize,
@@ -33,6 +33,8 @@ pub struct Desk {
     pub(crate) inflight: Mutex<Inflight>,
     pub(crate) sweep_clock: SweepClock,
     pub(crate) touched: Touched,
+    /// Whether no I/O thread will find its sockets dry: batches close when an executor is free.
+    embedded: bool,
 }
 
 /// Where a request goes.
@@ -69,13 +71,30 @@ impl Desk {
             inflight: Mutex::default(),
             sweep_clock: SweepClock::default(),
             touched: Touched::default(),
+            embedded: false,
         }
+    }
+
+    /// A desk without an I/O thread.
+    pub fn embedded(index: usize, shared: Arc<Shared>, mailbox: Arc<Mailbox>) -> Desk {
+        Desk { embedded: true, ..Desk::new(index, shared, mailbox) }
     }
 
     /// Takes over a predict request; its answer goes through its reply, now or later.
     pub fn predict(&self, ask: Ask, spec: &ModelSpec<'_>, headers: &HeaderMap, payload: &Payload<'_>) {
-        let map = self.shared.map.load();
-        let found = route(&map, spec, &Asker::with_headers(&ask.id, headers), payload);
+        self.predict_in(&self.shared.map.load(), ask, spec, KeyValue::In(headers), payload);
+    }
+
+    /// The same with a map that the caller holds.
+    pub fn predict_in(
+        &self,
+        map: &ServingMap,
+        ask: Ask,
+        spec: &ModelSpec<'_>,
+        key: KeyValue<'_>,
+        payload: &Payload<'_>,
+    ) {
+        let found = route(map, spec, &Asker { id: &ask.id, key }, payload);
         match found {
             Ok(route) => self.admit(ask, route, payload),
             Err((status, version)) => self.refuse(ask, version, &status),
@@ -129,6 +148,10 @@ impl Desk {
         let decode = |page: &mut Page<'_>| payload.read_inputs(signature, page, limit);
         match endpoint.queue.append(signature, version, self.index, entry, decode)? {
             Urgency::Now => endpoint.crew.wake(),
+            Urgency::WhenDry if self.embedded => {
+                endpoint.queue.ripen(self.index);
+                endpoint.crew.wake();
+            }
             Urgency::WhenDry => self.touched.add(endpoint),
         }
         Ok(())

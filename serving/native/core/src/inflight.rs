@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use http::HeaderValue;
 use tokio::sync::oneshot;
 
+use crate::embedded::EmbeddedReply;
 use crate::grpc_reply::{GrpcReply, Tags};
 use crate::json_request::Form;
 use crate::metrics::Door;
@@ -22,6 +23,8 @@ pub enum Reply {
     Grpc(GrpcReply),
     /// Over REST, in the form of the request.
     Rest(oneshot::Sender<RestResponse>, Form),
+    /// To a thread of the program that the plane lives in.
+    Embedded(EmbeddedReply),
 }
 
 impl Reply {
@@ -30,6 +33,7 @@ impl Reply {
         match self {
             Reply::Grpc(_) => Door::Grpc,
             Reply::Rest(..) => Door::Rest,
+            Reply::Embedded(_) => Door::Embedded,
         }
     }
 
@@ -38,6 +42,7 @@ impl Reply {
         match self {
             Reply::Grpc(reply) => reply.is_gone(),
             Reply::Rest(sender, _) => sender.is_closed(),
+            Reply::Embedded(reply) => reply.is_gone(),
         }
     }
 
@@ -46,6 +51,7 @@ impl Reply {
         match self {
             Reply::Grpc(reply) => reply.fail(status, tags),
             Reply::Rest(sender, _) => drop(sender.send(rest::failure(status, tags))),
+            Reply::Embedded(reply) => reply.fail(status),
         }
     }
 }

@@ -141,8 +141,8 @@ impl Host {
         let drain = DrainWatch::new(self.signals.draining.subscribe());
         let limits = self.desk.shared.limits.clone();
         match door {
-            Door::Grpc => self.spawn(guest, grpc::serve(socket, self.grpc.clone(), limits, drain)),
             Door::Rest => self.spawn(guest, rest::serve(socket, self.rest.clone(), limits, drain)),
+            Door::Grpc | Door::Embedded => self.spawn(guest, grpc::serve(socket, self.grpc.clone(), limits, drain)),
         }
     }
 

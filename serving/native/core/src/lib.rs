@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 pub mod answers;
+pub mod arrays;
 pub mod ask;
 pub mod batch;
 pub mod bisect;
@@ -16,6 +17,7 @@ pub mod desk;
 pub mod drain;
 pub(crate) mod dry;
 pub mod dtype;
+pub mod embedded;
 pub mod executor;
 pub mod grpc;
 pub mod grpc_methods;

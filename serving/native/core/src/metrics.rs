@@ -19,13 +19,17 @@ pub enum Door {
     Grpc = 0,
     /// REST.
     Rest = 1,
+    /// No socket: the program that the plane lives in.
+    Embedded = 2,
 }
 
-const DOORS: [&str; 2] = ["grpc", "rest"];
+const DOORS: [&str; 3] = ["grpc", "rest", "embedded"];
+/// Doors with connections.
+const SOCKETS: usize = 2;
 
 /// Answers by door and code.
 #[derive(Debug)]
-pub struct Answers([[AtomicU64; CODES]; 2]);
+pub struct Answers([[AtomicU64; CODES]; DOORS.len()]);
 
 impl Default for Answers {
     fn default() -> Answers {
@@ -122,11 +126,11 @@ pub struct Metrics {
     /// Answers to requests that named no version that we have.
     pub unrouted: Answers,
     /// From a request's last byte to its answer, by door.
-    pub latency: [Histogram; 2],
+    pub latency: [Histogram; DOORS.len()],
     /// Open connections by door.
-    pub connections: [AtomicU64; 2],
+    pub connections: [AtomicU64; SOCKETS],
     /// Connections closed because there were too many.
-    pub refused_connections: [AtomicU64; 2],
+    pub refused_connections: [AtomicU64; SOCKETS],
     /// Log rows.
     pub log: LogMetrics,
     /// Bytes that wait for the log.
@@ -157,8 +161,10 @@ impl Metrics {
         for (door, name) in DOORS.iter().enumerate() {
             let label = format!("door=\"{name}\"");
             self.latency[door].samples(&mut list, "tidegate_request_seconds", &label, 1e-9);
-            push(&mut list, "tidegate_connections", &label, &self.connections[door]);
-            push(&mut list, "tidegate_refused_connections_total", &label, &self.refused_connections[door]);
+            if door < SOCKETS {
+                push(&mut list, "tidegate_connections", &label, &self.connections[door]);
+                push(&mut list, "tidegate_refused_connections_total", &label, &self.refused_connections[door]);
+            }
         }
         for (role, name) in ["primary", "tee"].iter().enumerate() {
             let label = format!("role=\"{name}\"");

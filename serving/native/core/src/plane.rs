@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use crate::change::{Change, Effect, Wiring};
 use crate::control;
 use crate::desk::Desk;
+use crate::embedded::Embedded;
 use crate::hooks::Hooks;
 use crate::io_thread::{self, Listeners, Signals};
 use crate::limits::Limits;
@@ -36,6 +37,7 @@ pub struct Plane {
     wiring: Mutex<Option<Wiring>>,
     threads: Mutex<Threads>,
     released: Mutex<Option<JoinHandle<()>>>,
+    embedded: Embedded,
     grpc_address: Option<SocketAddr>,
     _socket_file: Option<listen::SocketFile>,
     rest_address: Option<SocketAddr>,
@@ -51,14 +53,16 @@ impl Plane {
         let (unix, socket_file) = listen::maybe_unix(settings.grpc_socket_path.as_deref(), count)?;
         let ((control, calls), (reloads, reload_calls)) = (control::line(), control::line());
         let shared = Arc::new(Shared::new(settings, control, reloads));
-        let mailboxes: Arc<[Arc<Mailbox>]> = (0..count).map(|_| Arc::default()).collect();
+        // The last lane is that of the embedding program.
+        let mailboxes: Arc<[Arc<Mailbox>]> = (0..=count).map(|_| Arc::default()).collect();
         let (sender, receiver) = channel();
-        let wiring = Wiring { mailboxes, metrics: shared.metrics.clone(), released: sender };
+        let wiring = Wiring { mailboxes: mailboxes.clone(), metrics: shared.metrics.clone(), released: sender };
         let plane = Plane {
             signals: Signals::default(),
             threads: Mutex::default(),
             released: Mutex::default(),
             wiring: Mutex::default(),
+            embedded: Embedded::new(Arc::new(Desk::embedded(count, shared.clone(), mailboxes[count].clone()))),
             shared: shared.clone(),
             grpc_address,
             _socket_file: socket_file,
@@ -72,7 +76,8 @@ impl Plane {
         let metrics = shared.metrics.clone();
         let released = thread::Builder::new().name("tg-released".to_owned());
         *lock(&plane.released) = Some(released.spawn(move || release(&receiver, &metrics, &*hooks))?);
-        for (index, ((grpc, rest), unix)) in grpc.into_iter().zip(rest).zip(unix).enumerate() {
+        let closed = grpc_address.is_none() && rest_address.is_none() && settings.grpc_socket_path.is_none();
+        for (index, ((grpc, rest), unix)) in grpc.into_iter().zip(rest).zip(unix).enumerate().filter(|_| !closed) {
             let desk = Arc::new(Desk::new(index, shared.clone(), wiring.mailboxes[index].clone()));
             let (signals, listeners) = (plane.signals.clone(), Listeners { grpc, unix, rest });
             let run = move || io_thread::run(&desk, listeners, &signals).unwrap_or(false);
@@ -87,6 +92,11 @@ impl Plane {
         let started = thread::Builder::new().name(name.to_owned()).spawn(run)?;
         lock(&self.threads).helpers.push(started);
         Ok(())
+    }
+
+    /// Predicting without a socket.
+    pub fn embedded(&self) -> &Embedded {
+        &self.embedded
     }
 
     /// Where the gRPC door listens, beside its Unix socket.
@@ -150,7 +160,8 @@ impl Plane {
     /// True if all was answered in time. Versions stay published until they are retired or the plane is stopped.
     pub fn drain(&self, within: Duration) -> bool {
         self.shared.set_readiness(false, "the server is draining");
-        self.signals.until.send_replace(Some(Instant::now() + within));
+        let until = Instant::now() + within;
+        self.signals.until.send_replace(Some(until));
         self.signals.draining.send_replace(true);
         let (io, helpers) = {
             let mut threads = lock(&self.threads);
@@ -160,6 +171,7 @@ impl Plane {
         for thread in io {
             complete &= thread.join().unwrap_or(false);
         }
+        complete &= self.embedded.drain(until);
         self.shared.log.close();
         self.shared.control.close();
         self.shared.reloads.close();

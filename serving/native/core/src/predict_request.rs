@@ -166,24 +166,7 @@ impl<'a> PredictRequest<'a> {
     }
 
     fn wrong_names(&self, signature: &Signature) -> Status {
-        let mut sent: Vec<String> =
-            self.inputs.iter().map(|(name, _)| String::from_utf8_lossy(name).into_owned()).collect();
-        sent.sort();
-        let mut wanted: Vec<String> = signature.inputs.iter().map(|spec| spec.name.clone()).collect();
-        wanted.sort();
-        let without = |all: &[String], others: &[String]| {
-            all.iter().filter(|name| !others.contains(name)).cloned().collect::<Vec<_>>().join(",")
-        };
-        Status::invalid(format!(
-            "input size does not match signature: {}!={} len({{{}}}) != len({{{}}}). Sent extra: {{{}}}. Missing but \
-             required: {{{}}}.",
-            sent.len(),
-            wanted.len(),
-            sent.join(","),
-            wanted.join(","),
-            without(&sent, &wanted),
-            without(&wanted, &sent)
-        ))
+        signature.wrong_names(self.inputs.iter().map(|(name, _)| String::from_utf8_lossy(name).into_owned()).collect())
     }
 }
 

@@ -27,6 +27,12 @@ impl RequestId {
         }
     }
 
+    /// The id that an embedding program gave, if it can be one, else a new one.
+    pub fn from_text(given: Option<&str>, source: &IdSource) -> RequestId {
+        let sent = given.and_then(|text| HeaderValue::from_str(text).ok());
+        RequestId::choose(sent.as_ref(), source)
+    }
+
     /// Its text.
     pub fn as_str(&self) -> &str {
         self.value.to_str().unwrap_or_default()

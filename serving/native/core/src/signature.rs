@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use crate::dtype::DType;
+use crate::status::Status;
 
 /// Name, dtype and shape of one input or output.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -98,6 +99,26 @@ impl Signature {
         }
         let fixed = inputs.iter().all(|spec| spec.fixed_inner().is_some());
         Ok(Signature { name, method_name, inputs: inputs.into(), outputs: outputs.into(), fixed })
+    }
+
+    /// What TensorFlow Serving says of inputs whose names are not the signature's.
+    pub fn wrong_names(&self, mut sent: Vec<String>) -> Status {
+        sent.sort();
+        let mut wanted: Vec<String> = self.inputs.iter().map(|spec| spec.name.clone()).collect();
+        wanted.sort();
+        let without = |all: &[String], others: &[String]| {
+            all.iter().filter(|name| !others.contains(name)).cloned().collect::<Vec<_>>().join(",")
+        };
+        Status::invalid(format!(
+            "input size does not match signature: {}!={} len({{{}}}) != len({{{}}}). Sent extra: {{{}}}. Missing but \
+             required: {{{}}}.",
+            sent.len(),
+            wanted.len(),
+            sent.join(","),
+            wanted.join(","),
+            without(&sent, &wanted),
+            without(&wanted, &sent)
+        ))
     }
 
     /// Position of the input with this name, looked for from `hint` on, where the last client had it.

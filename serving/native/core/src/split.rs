@@ -27,13 +27,6 @@ pub enum KeyValue<'a> {
     Is(Option<&'a str>),
 }
 
-impl<'a> Asker<'a> {
-    /// A request of a client.
-    pub fn with_headers(id: &'a RequestId, headers: &'a HeaderMap) -> Asker<'a> {
-        Asker { id, key: KeyValue::In(headers) }
-    }
-}
-
 /// Versions by shares of what is drawn. What no share covers, or a version that is not there, is the default's.
 #[derive(Clone, Debug)]
 pub struct Split {

@@ -59,7 +59,8 @@ impl Desk {
         }
     }
 
-    fn sweep_once(&self, now: Instant) {
+    /// Answers who is too late, forgets who has gone.
+    pub(crate) fn sweep_once(&self, now: Instant) {
         let swept = lock(&self.inflight).sweep(now);
         for (slot, pending) in swept.late {
             let waiting = pending.endpoint.queue.waits(self.index, slot);
