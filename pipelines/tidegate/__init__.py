@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     )
     from tidegate_pipelines.monitor import Observation, Watch, monitor
     from tidegate_pipelines.release import Release, release
-    from tidegate_serving.client import Client, Prediction
+    from tidegate_serving.client import Client
     from tidegate_serving.config import EngineConfig
     from tidegate_serving.contract.errors import Refused, TidegateError
     from tidegate_serving.contract.servable import ServableId, State
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from tidegate_serving.contract.signing import make_keys
     from tidegate_serving.control_client import ControlClient
     from tidegate_serving.engine import Engine
+    from tidegate_serving.prediction import Prediction
 
 __all__ = [
     "CanaryResult",
@@ -89,7 +90,7 @@ _HOMES = {
     "EngineConfig": "tidegate_serving.config",
     "Evidence": _STEPS,
     "Observation": "tidegate_pipelines.monitor",
-    "Prediction": "tidegate_serving.client",
+    "Prediction": "tidegate_serving.prediction",
     "Publication": _STEPS,
     "Refused": "tidegate_serving.contract.errors",
     "Release": "tidegate_pipelines.release",

@@ -72,6 +72,7 @@ class Sources:
     extra: tuple[Source, ...]
     admission: LiveAdmission
     registry: PlatformRegistry
+    router: Router[Loader]
     roots: list[Path]
 
     @property
@@ -131,6 +132,7 @@ def make_sources(config: EngineConfig, lifecycle: Lifecycle) -> Sources:
         ),
         admission=admission,
         registry=plan.registry,
+        router=router,
         roots=roots,
     )
 

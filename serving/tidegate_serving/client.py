@@ -6,7 +6,6 @@ Programs, the command line and the operators ask models here; any TensorFlow Ser
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
@@ -17,21 +16,13 @@ from tidegate_serving.contract.messages import message
 from tidegate_serving.contract.servable import ServableId, State, StateChange
 from tidegate_serving.contract.signature import SERVING_DEFAULT, Signature, TensorSpec
 from tidegate_serving.contract.tensors import Array
+from tidegate_serving.prediction import Prediction
 from tidegate_serving.tensor_proto import dtype_of, fill, to_array
 from tidegate_serving.wire_errors import CHANNEL_OPTIONS, from_rpc
 
 REQUEST_ID_KEY = "x-request-id"
 _PREDICTION = "/tensorflow.serving.PredictionService/"
 _MODEL = "/tensorflow.serving.ModelService/"
-
-
-@dataclass(frozen=True, slots=True)
-class Prediction:
-    """Outputs by name, batch on axis 0, and the model and version that gave them."""
-
-    outputs: Mapping[str, Array]
-    model: str
-    version: int
 
 
 class Client:

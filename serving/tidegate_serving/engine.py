@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from tidegate_serving.assembly import Lifecycle, make_lifecycle
 from tidegate_serving.assembly_sources import Sources, make_sources
@@ -20,13 +20,20 @@ from tidegate_serving.config import EngineConfig, ModelConfig
 from tidegate_serving.config_view import ConfigDiff
 from tidegate_serving.contract.errors import DeadlinePassed, FailedPrecondition, InvalidInput
 from tidegate_serving.contract.servable import ServableId, State, StateChange
+from tidegate_serving.contract.signature import SERVING_DEFAULT
 from tidegate_serving.control_room import ControlRoom
+from tidegate_serving.embedding.defaults import embedded_config
+from tidegate_serving.embedding.program import Place, Program
+from tidegate_serving.embedding.signatures import signature_of
+from tidegate_serving.embedding.view import as_html, as_text
 from tidegate_serving.engine_status import StatusReport
 from tidegate_serving.model_swap import ModelSwap
+from tidegate_serving.prediction import Prediction
 from tidegate_serving.readiness import Readiness
 from tidegate_serving.reload import LiveConfig, Reloader
 from tidegate_serving.requests.control_calls import ControlCalls
-from tidegate_serving.requests.running_plane import RunningPlane, start_plane
+from tidegate_serving.requests.plane import Door
+from tidegate_serving.requests.running_plane import RunningPlane, Target, start_plane
 from tidegate_serving.served_names import ServedNames
 from tidegate_serving.sources.status import EngineStatus
 from tidegate_serving.tfs.reload_call import ReloadCall
@@ -45,9 +52,29 @@ class EngineAddresses:
 
 
 class Engine:
-    """One engine, for one `start` and one `stop`; or a context manager, which drains as the config says."""
+    """One engine; a context manager, which drains at its end, or started and stopped by hand.
 
-    def __init__(self, config: EngineConfig) -> None:
+    Without a config it lives for the program that makes it: no port is open but those named here (`host:port`, port 0
+    for any), nothing has to be verified, and it serves what `serve` and `load` are given.
+
+        with Engine() as engine:
+            engine.serve("half_plus_two", lambda x: {"y": x / 2 + 2}, inputs={"x": "float32"})
+            engine.predict("half_plus_two", {"x": [1.0, 2.0]})["y"]
+    """
+
+    def __init__(
+        self,
+        config: EngineConfig | None = None,
+        *,
+        grpc: str = "",
+        rest: str = "",
+        control: str = "",
+        log: Path | str | None = None,
+    ) -> None:
+        if config is None:
+            config = embedded_config(grpc, rest, control, log)
+        elif grpc or rest or control or log:
+            raise InvalidInput("an engine with a config takes its addresses and its log from there: name them there")
         self._config = config
         self._running: _Running | None = None
 
@@ -108,6 +135,84 @@ class Engine:
         """
         self._live().replace_models(models, timeout, labels_may_wait)
 
+    # For the program that it lives in
+
+    def serve(
+        self,
+        name: str,
+        model: Callable[..., Any],
+        *,
+        inputs: Mapping[str, Any] | None = None,
+        outputs: Mapping[str, Any] | None = None,
+        example: Mapping[str, Any] | None = None,
+        version: int | None = None,
+        keep: bool = False,
+        timeout: float = 60.0,
+    ) -> ServableId:
+        """Serves a callable that takes and returns whole batches, as arrays by name; returns once it answers.
+
+        Inputs and outputs by name: a dtype (`"float32"`), or dtype and shape (`("float32", (-1, 4))`, the batch first).
+        What is not said comes from `example` (a batch by input name), from annotations, or from a trial run. Serving a
+        name again replaces the version before, whose requests are still answered, and takes its labels along; `keep`
+        leaves it beside the new one. Raises the contract's errors, and then everything is as it was.
+        """
+        signature = signature_of(model, inputs, outputs, example)
+        program, signatures = self._live().program(), {SERVING_DEFAULT: signature}
+        return program.serve(name, model, signatures, version=version, keep=keep, timeout=timeout)
+
+    def load(
+        self,
+        path: Path | str,
+        *,
+        name: str | None = None,
+        version: int | None = None,
+        platform: str | None = None,
+        keep: bool = False,
+        timeout: float = 600.0,
+    ) -> ServableId:
+        """Serves the version in a folder, or the newest below it; returns once it answers. `keep` as in `serve`.
+
+        A published version names itself; for any other folder, names and the kind of model come from the folder unless
+        they are given. Raises the contract's errors, and then everything is as it was.
+        """
+        program = self._live().program()
+        return program.load(Path(path), name=name, version=version, platform=platform, keep=keep, timeout=timeout)
+
+    def unload(self, name: str, version: int | None = None, timeout: float = 60.0) -> None:
+        """Takes away what `serve` or `load` brought, one version or all; returns once nothing of it is left."""
+        self._live().program().unload(name, version, timeout)
+
+    def predict(
+        self,
+        model: str,
+        inputs: Mapping[str, Any],
+        *,
+        version: int | None = None,
+        label: str | None = None,
+        signature: str = SERVING_DEFAULT,
+        request_id: str | None = None,
+        timeout: float | None = None,
+        key: str | None = None,
+    ) -> Prediction:
+        """Asks a model in this process, by the same queues, batches, tee and log as over a socket, but without one.
+
+        Inputs are whatever numpy makes arrays of, batch on axis 0, cast where nothing is lost. `timeout` in seconds,
+        None for the config's; `key` is the value by which a split with a key decides. Raises the contract's errors.
+        """
+        target = Target(version, label, signature, request_id, timeout, key)
+        return self._live().plane().predict(model, inputs, target)
+
+    @property
+    def traffic(self) -> Door:
+        """Labels, tee, split, switch, batching, log rate and limits, to be read and set while requests come."""
+        return self._live().lifecycle.door
+
+    def __repr__(self) -> str:
+        return "Tidegate engine, not running" if self._running is None else as_text(self.status())
+
+    def _repr_html_(self) -> str | None:
+        return None if self._running is None else as_html(self.status())
+
     def _live(self) -> _Running:
         if self._running is None:
             raise FailedPrecondition("this engine does not run: start it first")
@@ -133,6 +238,7 @@ class _Running:
         self._reloader: Reloader | None = None
         self._swap: ModelSwap | None = None
         self._sources: Sources | None = None
+        self._program: Program | None = None
         self._plane: RunningPlane | None = None
         self._control: ControlRoom | None = None
         self._readiness: Readiness | None = None
@@ -145,6 +251,8 @@ class _Running:
         self._swap = ModelSwap(self.live, self._reloader, parts.monitor, sources.problems)
         reload_call = ReloadCall(lambda: self.live.now, self._swap_models, lambda: self.counters())
         calls = ControlCalls(parts.monitor, parts.door.resolve_label, reload_call)
+        place = Place(parts.manager, sources.router, parts.monitor, parts.door, sources.owners, config.allow_unverified)
+        self._program = Program(place)
         self._plane = plane = start_plane(config, parts.door, calls)
         names = ServedNames(parts.manager, sources.files, sources.problems)
         self._readiness = readiness = Readiness(parts.monitor, names, plane.set_ready)
@@ -191,6 +299,18 @@ class _Running:
     def _listen_for_control(self, control: ControlRoom) -> str:
         address = self._config.control_address
         return control.listen(address, self.status) if address else ""
+
+    def plane(self) -> RunningPlane:
+        """The data plane. FailedPrecondition before it is there."""
+        if self._plane is None:
+            raise FailedPrecondition(NOT_STARTED)
+        return self._plane
+
+    def program(self) -> Program:
+        """What the embedding program wants. FailedPrecondition before the engine has started."""
+        if self._program is None:
+            raise FailedPrecondition(NOT_STARTED)
+        return self._program
 
     def status(self, servable: str) -> EngineStatus:
         if self._sources is None or self._plane is None:

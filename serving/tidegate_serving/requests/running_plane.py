@@ -5,13 +5,32 @@ The engine starts one, reads its addresses and counters, and drains it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
 
 import tidegate_native as native
 
 from tidegate_serving.config import EngineConfig
+from tidegate_serving.contract.errors import error_from
+from tidegate_serving.prediction import Prediction
 from tidegate_serving.requests.plane import Door
 from tidegate_serving.requests.settings import plane_settings
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Which version of a model is asked and by which signature, until when (seconds), and under which id.
+
+    `key` is the value by which a split with a key decides.
+    """
+
+    version: int | None = None
+    label: str | None = None
+    signature: str = ""
+    request_id: str | None = None
+    timeout: float | None = None
+    key: str | None = None
 
 
 class RunningPlane:
@@ -34,6 +53,25 @@ class RunningPlane:
     def set_ready(self, ready: bool, reason: str) -> None:
         """What `/v2/health/ready` answers."""
         self._plane.set_ready(ready, reason)
+
+    def predict(self, model: str, inputs: Mapping[str, Any], target: Target) -> Prediction:
+        """Asks a model in process. Raises the contract's errors as a client would get them."""
+        timeout = None if target.timeout is None else max(1, int(target.timeout * 1000))
+        try:
+            outputs, version = self._plane.predict(
+                model,
+                inputs,
+                version=target.version,
+                label=target.label,
+                signature=target.signature,
+                timeout_ms=timeout,
+                request_id=target.request_id,
+                key=target.key,
+            )
+        except native.Failed as error:
+            code, message = error.args
+            raise error_from(code, message) from None
+        return Prediction(outputs, model, version)
 
     def stats(self) -> dict[str, float]:
         """Counters by Prometheus sample name."""

@@ -26,9 +26,10 @@ class Router(Generic[T]):
 
     def set_aspired_versions(self, name: str, versions: Sequence[AspiredVersion[VersionPath]]) -> None:
         """Adapts every version and passes the set on in one call."""
-        self._target.set_aspired_versions(name, [self._adapted(version) for version in versions])
+        self._target.set_aspired_versions(name, [self.adapt(version) for version in versions])
 
-    def _adapted(self, version: AspiredVersion[VersionPath]) -> AspiredVersion[T]:
+    def adapt(self, version: AspiredVersion[VersionPath]) -> AspiredVersion[T]:
+        """One version as the target takes it."""
         path = version.payload
         if version.error is not None or path is None:
             return AspiredVersion(version.id, None, version.error, origin=str(version.error))

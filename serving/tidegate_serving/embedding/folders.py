@@ -1,0 +1,68 @@
+"""Finds the version that an embedding program means by a path: published, or any folder with a model in it.
+
+`Engine.load` hands in the path; out comes where the version lies and what it is to be called.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from tidegate_serving.contract.errors import InvalidInput, NotAdmitted, NotFound
+from tidegate_serving.contract.manifest import read_manifest
+from tidegate_serving.platforms.foreign import has_manifest
+from tidegate_serving.sources.target import VersionPath
+
+_MARKS = (("saved_model.pb", "tensorflow"), ("*.onnx", "onnx"), ("*.skops", "sklearn"))
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A version; `version` is None where nothing says which one it is."""
+
+    path: VersionPath
+    name: str
+    version: int | None
+
+
+def find_version(
+    path: Path, name: str | None, version: int | None, platform: str | None, unverified: bool
+) -> Found:
+    """The version at `path`, or the newest below it. Its manifest names it, else the folders do, unless told otherwise.
+
+    Raises NotFound for a path that is no folder, InvalidInput where nothing says what kind of model it holds, and
+    NotAdmitted for one without a manifest where only verified versions may be loaded.
+    """
+    directory = _version_folder(path.absolute())
+    if has_manifest(directory):
+        manifest, digest = read_manifest(directory)
+        for what, told, found in (("name", name, manifest.id.name), ("version", version, manifest.id.version)):
+            if told not in (None, found):
+                raise InvalidInput(f"{directory} was published as {manifest.id}, not with {what} {told!r}: leave it out")
+        return Found(VersionPath(directory, digest, manifest.platform), manifest.id.name, manifest.id.version)
+    if not unverified:
+        raise NotAdmitted(f"{directory} has no manifest, and this engine loads verified versions only: publish it")
+    numbered = directory.name.isdigit()
+    found_name = name or (directory.parent.name if numbered else directory.name)
+    found_version = version if version is not None else (int(directory.name) if numbered else None)
+    kind = platform or _guess(directory)
+    return Found(VersionPath(directory, "", kind, foreign=True), found_name, found_version)
+
+
+def _version_folder(path: Path) -> Path:
+    if not path.is_dir():
+        cure = "name the folder that holds it" if path.exists() else "mend the path"
+        raise NotFound(f"{path} is no folder: {cure}")
+    if has_manifest(path) or any(entry.is_file() for entry in path.iterdir()):
+        return path
+    numbered = [entry for entry in path.iterdir() if entry.is_dir() and entry.name.isdigit()]
+    if not numbered:
+        raise NotFound(f"{path} holds no model and no version folders: mend the path")
+    return max(numbered, key=lambda entry: int(entry.name))
+
+
+def _guess(directory: Path) -> str:
+    kinds = {kind for pattern, kind in _MARKS if any(directory.glob(pattern))}
+    if len(kinds) != 1:
+        raise InvalidInput(f"{directory} does not show what kind of model it holds: pass platform=, such as 'onnx'")
+    return kinds.pop()
