@@ -25,9 +25,7 @@ class Found:
     version: int | None
 
 
-def find_version(
-    path: Path, name: str | None, version: int | None, platform: str | None, unverified: bool
-) -> Found:
+def find_version(path: Path, name: str | None, version: int | None, platform: str | None, unverified: bool) -> Found:
     """The version at `path`, or the newest below it. Its manifest names it, else the folders do, unless told otherwise.
 
     Raises NotFound for a path that is no folder, InvalidInput where nothing says what kind of model it holds, and
@@ -38,7 +36,7 @@ def find_version(
         manifest, digest = read_manifest(directory)
         for what, told, found in (("name", name, manifest.id.name), ("version", version, manifest.id.version)):
             if told not in (None, found):
-                raise InvalidInput(f"{directory} was published as {manifest.id}, not with {what} {told!r}: leave it out")
+                raise InvalidInput(f"{directory} was published as {manifest.id}: do not give it {what} {told!r}")
         return Found(VersionPath(directory, digest, manifest.platform), manifest.id.name, manifest.id.version)
     if not unverified:
         raise NotAdmitted(f"{directory} has no manifest, and this engine loads verified versions only: publish it")

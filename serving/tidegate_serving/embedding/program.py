@@ -88,12 +88,12 @@ class Program:
     ) -> ServableId:
         """A callable under a name; see `Engine.serve`."""
         with self._lock:
-            id = self._next(name, version)
+            named = self._next(name, version)
             inputs = next(iter(signatures.values())).input_names
             made = datetime.now(UTC).isoformat(timespec="seconds")
-            manifest = Manifest(id, PLATFORM, dict(signatures), (), made)
+            manifest = Manifest(named, PLATFORM, dict(signatures), (), made)
             loader = CallableLoader(manifest, how_to_call(model, inputs))
-            return self._want(AspiredVersion(id, loader, origin=loader), keep, timeout)
+            return self._want(AspiredVersion(named, loader, origin=loader), keep, timeout)
 
     def load(
         self,
@@ -108,8 +108,8 @@ class Program:
         """A version folder; see `Engine.load`."""
         found = find_version(path, name, version, platform, self._place.unverified)
         with self._lock:
-            id = self._next(found.name, found.version)
-            made = self._place.router.adapt(AspiredVersion(id, found.path, origin=found.path))
+            named = self._next(found.name, found.version)
+            made = self._place.router.adapt(AspiredVersion(named, found.path, origin=found.path))
             return self._want(made, keep, timeout)
 
     def unload(self, name: str, version: int | None = None, timeout: float = 60.0) -> None:
@@ -182,4 +182,3 @@ class Program:
 
     def stop(self) -> None:
         """It says nothing by itself."""
-
