@@ -56,7 +56,7 @@ def test_outputs_are_found_by_a_trial() -> None:
 def test_an_example_says_inputs_and_outputs() -> None:
     seen: list[Array] = []
 
-    def model(x: Array) -> Array:
+    def model(x: Array) -> Any:
         seen.append(x)
         return x / x.max()
 
@@ -103,12 +103,12 @@ def fails(x: Array) -> Any:
         (
             fails,
             {"inputs": {"x": "float32"}},
-            "trial of the callable raised ValueError: zeros are no prices; pass outputs=",
+            "raised ValueError: zeros are no prices; pass outputs=",
         ),
         (
             lambda x: x.sum(),
             {"inputs": {"x": "float32"}},
-            r"output 'output' of shape \[\]: the first axis must be the batch",
+            r"of shape \[\]: the first axis must be",
         ),
         (lambda a, b: a, {"inputs": {"x": "float32"}}, "takes a, b, but its inputs are x"),
     ],
@@ -119,7 +119,7 @@ def test_what_cannot_be_found_out_is_asked_for(model: Callable[..., Any], given:
 
 
 class Estimator:
-    def predict(self, X: Array, check: bool = True) -> Array:  # noqa: N803
+    def predict(self, X: Array, check: bool = True) -> Any:  # noqa: N803
         return X.sum(axis=1)
 
 
