@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -27,6 +28,7 @@ from tidegate_serving.embedding.program import Place, Program
 from tidegate_serving.embedding.signatures import signature_of
 from tidegate_serving.embedding.view import as_html, as_text
 from tidegate_serving.engine_status import StatusReport
+from tidegate_serving.inference_log.comparison import Comparison
 from tidegate_serving.model_swap import ModelSwap
 from tidegate_serving.prediction import Prediction
 from tidegate_serving.readiness import Readiness
@@ -202,6 +204,21 @@ class Engine:
         target = Target(version, label, signature, request_id, timeout, key)
         return self._live().plane().predict(model, inputs, target)
 
+    def compare(
+        self,
+        model: str,
+        primary: int,
+        tee: int,
+        since: datetime | None = None,
+        outputs: Sequence[str] | None = None,
+    ) -> Comparison:
+        """How the copies that version `tee` answered compare with the answers of version `primary`, from the log.
+
+        Agreement, differences and correlation by output, latencies and errors of both; pairs received since a moment,
+        all that are logged for None. What waits for its log block does not count yet. FailedPrecondition without a log.
+        """
+        return self._live().compare(model, (primary, tee), since, outputs)
+
     @property
     def traffic(self) -> Door:
         """Labels, tee, split, switch, batching, log rate and limits, to be read and set while requests come."""
@@ -305,6 +322,18 @@ class _Running:
         if self._plane is None:
             raise FailedPrecondition(NOT_STARTED)
         return self._plane
+
+    def compare(
+        self, model: str, versions: tuple[int, int], since: datetime | None, outputs: Sequence[str] | None
+    ) -> Comparison:
+        from tidegate_serving.inference_log.compare import compare
+        from tidegate_serving.inference_log.copies import copies_of
+
+        root = self._config.log_path
+        if root is None:
+            raise FailedPrecondition("this engine keeps no log, from which answers are compared: set log_path")
+        found = compare(root, model, *versions, outputs=outputs, since=since or datetime.fromtimestamp(0, UTC))
+        return replace(found, copies=copies_of(self.counters(), model, versions[1]))
 
     def program(self) -> Program:
         """What the embedding program wants. FailedPrecondition before the engine has started."""

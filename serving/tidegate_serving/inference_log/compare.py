@@ -7,37 +7,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from tidegate_serving.contract import log_record
-from tidegate_serving.contract.errors import InvalidInput, NotFound
+from tidegate_serving.contract.errors import InvalidInput, NotFound, error_from
 from tidegate_serving.contract.log_record import Role
+from tidegate_serving.inference_log.comparison import Comparison, OutputComparison, SideComparison
 from tidegate_serving.inference_log.reader import duckdb_module, scan
 
 _REAL = ("FLOAT", "DOUBLE")
-
-
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """What the pairs show.
-
-    `teed` counts answered copies, `compared` those whose primary answer is logged too and which succeeded on both
-    sides, `failed` the copies that did not succeed where the primary did. `max_difference` is the largest absolute
-    difference of a real output (NaN against a number counts as infinite), `mean_difference` by output;
-    `disagreements` counts pairs by string, boolean or integer output that differ. Latencies are medians, microseconds.
-    """
-
-    teed: int = 0
-    compared: int = 0
-    failed: int = 0
-    max_difference: float = 0.0
-    mean_difference: Mapping[str, float] | None = None
-    disagreements: Mapping[str, int] | None = None
-    primary_p50_us: float = math.nan
-    tee_p50_us: float = math.nan
+_WHOLE = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT")
+_QUANTILES = (0.5, 0.9, 0.99)
+_BOTH = "p.status = 0 AND t.status = 0"
 
 
 def compare(
@@ -108,38 +91,69 @@ def _pairs(primary: str, tee: str) -> str:
 
 
 def _measured(connection: Any, kinds: Mapping[str, tuple[str, str]]) -> Comparison:
-    both = "p.status = 0 AND t.status = 0"
-    teed, compared, failed, primary_p50, tee_p50 = connection.execute(
-        f"SELECT count(*), count(*) FILTER ({both}), count(*) FILTER (p.status = 0 AND t.status <> 0), "
-        f"median(p.latency_us) FILTER ({both}), median(t.latency_us) FILTER ({both}) FROM pairs"
+    teed, compared, failed = connection.execute(
+        f"SELECT count(*), count(*) FILTER ({_BOTH}), count(*) FILTER (p.status = 0 AND t.status <> 0) FROM pairs"
     ).fetchone()
-    largest, means, unequal = 0.0, {}, {}
-    for column, (primary_kind, tee_kind) in kinds.items():
-        name = column.removeprefix(log_record.OUTPUT_PREFIX)
-        if is_real(primary_kind) or is_real(tee_kind):
-            most, mean = connection.execute(_difference(column, primary_kind, tee_kind, both)).fetchone()
-            largest, means[name] = max(largest, most or 0.0), mean or 0.0
-        else:
-            differs = f'p."{column}" IS DISTINCT FROM t."{column}"'
-            unequal[name] = connection.execute(f"SELECT count(*) FROM pairs WHERE {both} AND {differs}").fetchone()[0]
-    return Comparison(
-        teed=teed,
-        compared=compared,
-        failed=failed,
-        max_difference=largest,
-        mean_difference=means,
-        disagreements=unequal,
-        primary_p50_us=math.nan if primary_p50 is None else float(primary_p50),
-        tee_p50_us=math.nan if tee_p50 is None else float(tee_p50),
-    )
+    outputs = {
+        column.removeprefix(log_record.OUTPUT_PREFIX): _output(connection, column, *both)
+        for column, both in kinds.items()
+    }
+    return Comparison(teed, compared, failed, outputs, _side(connection, "p"), _side(connection, "t"))
 
 
-def _difference(column: str, primary_kind: str, tee_kind: str, both: str) -> str:
+def _side(connection: Any, side: str) -> SideComparison:
+    found = connection.execute(
+        f"SELECT quantile_cont({side}.latency_us, {list(_QUANTILES)}) FILTER ({_BOTH}) FROM pairs"
+    ).fetchone()[0]
+    failed = connection.execute(
+        f"SELECT {side}.status, count(*) FROM pairs WHERE {side}.status <> 0 GROUP BY ALL ORDER BY ALL"
+    ).fetchall()
+    errors = {error_from(status, "").code: count for status, count in failed}
+    p50, p90, p99 = (float(value) for value in found or (math.nan,) * len(_QUANTILES))
+    return SideComparison(p50, p90, p99, errors)
+
+
+def _output(connection: Any, column: str, primary_kind: str, tee_kind: str) -> OutputComparison:
+    real = is_real(primary_kind) or is_real(tee_kind)
+    number = real or (_is_whole(primary_kind) and _is_whole(tee_kind))
+    primary, tee = elements(f'p."{column}"', primary_kind), elements(f't."{column}"', tee_kind)
+    pairs = f"(SELECT unnest({primary}) AS l, unnest({tee}) AS r FROM pairs WHERE {_BOTH})"
+    count, unequal = connection.execute(
+        f"SELECT count(*), count(*) FILTER (l IS DISTINCT FROM r) FROM {pairs}"
+    ).fetchone()
+    largest, mean, correlation = math.nan, math.nan, math.nan
+    if number and count:
+        largest, mean, correlation = _figures(connection.execute(_differences(pairs)).fetchone())
+    several = primary_kind.endswith("[]") and tee_kind.endswith("[]")
+    top = _top_agreement(connection, primary, tee) if real and several and count else math.nan
+    agreement = 1 - unequal / count if count else math.nan
+    return OutputComparison(real, count, unequal, agreement, largest, mean, correlation, top)
+
+
+def _is_whole(kind: str) -> bool:
+    return kind.replace("[]", "") in _WHOLE
+
+
+def _figures(row: Sequence[float | None]) -> list[float]:
+    return [math.nan if value is None else float(value) for value in row]
+
+
+def _differences(pairs: str) -> str:
     left, right = "l::DOUBLE", "r::DOUBLE"
     gap = (
         f"CASE WHEN (l IS NULL) <> (r IS NULL) THEN 'Infinity'::DOUBLE WHEN {left} = {right} THEN 0 "
         f"WHEN isnan({left}) <> isnan({right}) THEN 'Infinity'::DOUBLE ELSE abs({left} - {right}) END"
     )
-    primary, tee = elements(f'p."{column}"', primary_kind), elements(f't."{column}"', tee_kind)
-    pairs = f"SELECT unnest({primary}) AS l, unnest({tee}) AS r FROM pairs WHERE {both}"
-    return f"SELECT max({gap}), avg({gap}) FROM ({pairs})"
+    # Beyond this, squares overflow; NaN is larger than any number here.
+    finite = f"abs({left}) < 1e150 AND abs({right}) < 1e150"
+    return f"SELECT max({gap}), avg({gap}), corr({left}, {right}) FILTER ({finite}) FROM {pairs}"
+
+
+def _top_agreement(connection: Any, primary: str, tee: str) -> float:
+    """The share of rows of more than one element whose largest ones stand at the same place."""
+    top = "list_position({0}, list_max({0}))"
+    same = f"{top.format(primary)} IS NOT DISTINCT FROM {top.format(tee)}"
+    rows, agreed = connection.execute(
+        f"SELECT count(*), count(*) FILTER ({same}) FROM pairs WHERE {_BOTH} AND len({primary}) > 1"
+    ).fetchone()
+    return agreed / rows if rows else math.nan

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.support.eventually import eventually
 from tests.support.versions import Draft, publish
 
 from tidegate import Client, Engine
@@ -26,6 +27,7 @@ from tidegate_serving.contract.errors import (
     Unavailable,
 )
 from tidegate_serving.contract.servable import State
+from tidegate_serving.inference_log.comparison import Copies
 from tidegate_serving.inference_log.reader import connect
 from tidegate_serving.requests.running_plane import RunningPlane, Target
 from tidegate_serving.requests.traffic import Split
@@ -263,6 +265,12 @@ def test_tee_log_and_split_see_requests_in_process(tmp_path: Path) -> None:
         users = {user: engine.predict("m", {"x": [0.0]}, key=user).version for user in map(str, range(40))}
         assert set(users.values()) == {1, 2}
         assert users == {user: engine.predict("m", {"x": [0.0]}, key=user).version for user in users}
+        with pytest.raises(FailedPrecondition, match="set log_path"), Engine() as silent:
+            silent.compare("m", 1, 2)
+        eventually(lambda: engine.compare("m", 1, 2).compared == 20)
+        found = engine.compare("m", 1, 2)
+        assert (found.copies, found.outputs["y"].mean_difference) == (Copies(20, 0, 0), 1.0)
+        assert found.outputs["y"].correlation == pytest.approx(1.0)
     rows = connect(tmp_path).execute("SELECT role, count(*) FROM log GROUP BY role ORDER BY role").fetchall()
     assert rows == [("primary", 100), ("tee", 20)]
 

@@ -75,7 +75,7 @@ def test_teed_answers_join_with_the_primary_ones(tmp_path: Path, engine: EngineP
     eventually(lambda: compare(tmp_path / "log", "m", 1, 2, since=SINCE).compared == 90)
     found = compare(tmp_path / "log", "m", 1, 2, since=SINCE)
     assert (found.teed, found.failed, found.max_difference) == (90, 0, 0.25)
-    assert found.primary_p50_us > 0
+    assert found.primary.p50_us > 0
     assert logged(tmp_path / "log", "role = 'primary' AND version = 2") == 0, "no client was answered by the canary"
 
 

@@ -12,7 +12,8 @@ import pytest
 from tests.support.log_blocks import ARRIVED, FakeBlock
 
 from tidegate_serving.contract.errors import InvalidInput
-from tidegate_serving.inference_log.compare import Comparison, compare
+from tidegate_serving.inference_log.compare import compare
+from tidegate_serving.inference_log.comparison import Comparison
 from tidegate_serving.inference_log.writer import LogWriter
 
 SINCE = ARRIVED - timedelta(minutes=1)
@@ -36,10 +37,13 @@ def test_pairs_are_found_and_measured(tmp_path: Path) -> None:
     found = compare(tmp_path, "m", 1, 2, since=SINCE)
     assert (found.teed, found.compared, found.failed) == (4, 4, 0)
     assert found.max_difference == 5.0
-    assert found.mean_difference is not None
-    assert found.mean_difference["y"] == pytest.approx(6.5 / 4)
-    assert found.disagreements == {"name": 1}
-    assert (found.primary_p50_us, found.tee_p50_us) == (25.0, 5.0)
+    y, name = found.outputs["y"], found.outputs["name"]
+    assert y.mean_difference == pytest.approx(6.5 / 4)
+    assert y.correlation == pytest.approx(np.corrcoef([1, 2, 3, 4], tee)[0, 1])
+    assert (y.agreement, name.agreement, name.disagreements) == (0.25, 0.75, 1)
+    assert math.isnan(name.max_difference)
+    assert (found.primary.p50_us, found.tee.p50_us) == (25.0, 5.0)
+    assert found.primary.p99_us == pytest.approx(39.7)
 
 
 def test_only_the_named_outputs_count(tmp_path: Path) -> None:
@@ -56,6 +60,7 @@ def test_failures_and_lone_copies_are_not_compared(tmp_path: Path) -> None:
     logged(tmp_path, 2, [1, 9, 9, 9], request_id=ids, role=[1] * 4, status=[0, 13, 0, 0])
     found = compare(tmp_path, "m", 1, 2, since=SINCE)
     assert (found.teed, found.compared, found.failed, found.max_difference) == (4, 1, 1, 0.0)
+    assert (found.primary.errors, found.tee.errors) == ({"model_failed": 1}, {"model_failed": 1})
 
 
 @pytest.mark.parametrize(
@@ -101,7 +106,34 @@ def test_outputs_of_several_elements_are_compared_element_by_element(tmp_path: P
     LogWriter(tmp_path).write(FakeBlock({"x": np.zeros(2)}, {"many": moved}, version=2, role=[1, 1]))
     found = compare(tmp_path, "m", 1, 2, since=SINCE)
     assert found.max_difference == 0.5
-    assert dict(found.mean_difference or {}) == pytest.approx({"many": 0.5 / 8})
+    many_found = found.outputs["many"]
+    assert many_found.elements == 8
+    assert many_found.mean_difference == pytest.approx(0.5 / 8)
+
+
+def test_scores_agree_where_their_largest_stands_at_the_same_place(tmp_path: Path) -> None:
+    scores = np.array([[0.1, 0.9], [0.8, 0.2], [0.4, 0.6], [0.7, 0.3]])
+    LogWriter(tmp_path).write(FakeBlock({"x": np.zeros(4)}, {"s": scores, "label": np.array([1, 0, 1, 0])}))
+    moved = scores + np.array([[0.01, -0.01]])
+    moved[3] = [0.2, 0.8]
+    outputs = {"s": moved, "label": np.array([1, 0, 1, 1])}
+    LogWriter(tmp_path).write(FakeBlock({"x": np.zeros(4)}, outputs, version=2, role=[1] * 4))
+    found = compare(tmp_path, "m", 1, 2, since=SINCE).outputs
+    assert found["s"].top_agreement == 0.75
+    assert (found["label"].agreement, found["label"].max_difference) == (0.75, 1.0)
+    assert math.isnan(found["label"].top_agreement)
+
+
+def test_constant_answers_have_no_correlation(tmp_path: Path) -> None:
+    logged(tmp_path, 1, [1.0, 1.0])
+    logged(tmp_path, 2, [1.0, 2.0], role=[1, 1])
+    assert math.isnan(compare(tmp_path, "m", 1, 2, since=SINCE).outputs["y"].correlation)
+
+
+def test_huge_and_infinite_answers_leave_the_correlation_of_the_others(tmp_path: Path) -> None:
+    logged(tmp_path, 1, [1.0, 2.0, 3.0, 1e300, math.inf, math.nan])
+    logged(tmp_path, 2, [2.0, 4.0, 6.0, 1e300, 1.0, 1.0], role=[1] * 6)
+    assert compare(tmp_path, "m", 1, 2, since=SINCE).outputs["y"].correlation == pytest.approx(1.0)
 
 
 def test_another_number_of_elements_differs_infinitely(tmp_path: Path) -> None:
