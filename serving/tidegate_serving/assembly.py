@@ -19,6 +19,7 @@ from tidegate_serving.lifecycle.pool import ThreadPool
 from tidegate_serving.lifecycle.resources import RAM
 from tidegate_serving.lifecycle.retry import RetryPauses
 from tidegate_serving.requests.plane import Door
+from tidegate_serving.state_file import make_folder
 
 if TYPE_CHECKING:
     from tidegate_serving.inference_log.writer import LogWriter
@@ -79,4 +80,5 @@ def _writer(config: EngineConfig) -> LogWriter | None:
         return None
     from tidegate_serving.inference_log.writer import LogWriter
 
+    make_folder(config.log_path, "log_path")
     return LogWriter(config.log_path)
