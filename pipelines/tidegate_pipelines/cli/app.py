@@ -11,12 +11,14 @@ from typing import Annotated
 import typer
 
 from tidegate_pipelines.cli import (
+    config,
     demo,
     events,
     expectations,
     gate,
     keys,
     log_level,
+    mlflow,
     model_server,
     orders,
     override,
@@ -92,6 +94,7 @@ _MODULES = (
     keys,
     expectations,
     publish,
+    mlflow,
     gate,
     replay,
     verify,
@@ -103,6 +106,7 @@ _MODULES = (
     split,
     status,
     events,
+    config,
     log_level,
     support_bundle,
     predict,

@@ -1,0 +1,202 @@
+"""MLflow on both sides of the gates: a registered version is published from the registry, and its verdict told there.
+
+In come names in a tracking server; out go a published version with the registry's number, and tags, metrics and the
+report in MLflow. MLflow itself is imported when called.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tidegate_operators.steps.publish import Published
+from tidegate_operators.steps.publish_files import Publication, publish_files
+from tidegate_serving.contract.errors import InvalidInput, NotFound, Unavailable, Unsupported
+from tidegate_serving.contract.repository import report_directory, verdict_path
+from tidegate_serving.contract.signature import SERVING_DEFAULT, Signature
+from tidegate_serving.contract.verdict import Verdict
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+
+PLATFORM = "mlflow"
+_PREFIX = "tidegate"
+_NOT_IN_KEYS = re.compile(r"[^\w\-. /]")
+_TAG_LETTERS = 4900
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """One registered version: the tracking server's address, the model's name, and a number or an alias."""
+
+    uri: str
+    name: str
+    version: str
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.version} in MLflow at {self.uri}"
+
+
+def publish_registered(
+    registered: Registered,
+    *,
+    repository: Path,
+    training: Any = None,
+    sample: Any = None,
+    label: str | None = None,
+    event_time: str | None = None,
+) -> Published:
+    """Downloads a registered version and publishes it under the registry's number, with the run's metrics as metadata.
+
+    Signatures and the example come from the MLmodel file where it has them, else from `training` or `sample`. NotFound
+    for a version that is not registered, Unavailable for a server that does not answer, else as `publish_files`.
+    """
+    client, found = _find(registered)
+    with tempfile.TemporaryDirectory(prefix="tidegate-mlflow-") as folder:
+        files = _download(client, registered, found, Path(folder))
+        return publish_files(
+            Publication(
+                files=[files],
+                servable=registered.name,
+                version=int(found.version),
+                platform=PLATFORM,
+                repository=repository,
+                training=training,
+                sample=sample,
+                label=label,
+                event_time=event_time,
+                metadata=_provenance(client, registered, found),
+            )
+        )
+
+
+def record_verdict(registered: Registered, verdict: Verdict, directory: Path | None = None) -> dict[str, float]:
+    """Tells MLflow what the gates said; returns the metrics that were written.
+
+    The registered version gets the tags `tidegate.outcome`, `.allowed`, `.sentence` and `.manifest_digest`; its run, if
+    it has one, a metric for each finding with a number, and, where `directory` is the version's, the signed verdict and
+    the report as artifacts. A logged model without a signature gets the manifest's.
+    """
+    client, found = _find(registered)
+    if (verdict.id.name, verdict.id.version) != (registered.name, int(found.version)):
+        raise InvalidInput(f"the verdict is about {verdict.id}, not {registered}: record it where it belongs")
+    tags = {
+        "outcome": verdict.outcome.value,
+        "allowed": str(verdict.allowed).lower(),
+        "sentence": verdict.sentence[:_TAG_LETTERS],
+        "manifest_digest": verdict.manifest_digest,
+    }
+    for key, value in tags.items():
+        client.set_model_version_tag(registered.name, found.version, f"{_PREFIX}.{key}", value)
+    metrics = dict(_metrics(verdict))
+    if found.run_id:
+        _log(client, found.run_id, metrics, directory)
+    return metrics
+
+
+def write_signature(registered: Registered, signatures: Mapping[str, Signature]) -> bool:
+    """Gives the logged model our default signature where it has none; whether it got it."""
+    import mlflow
+
+    _, found = _find(registered)
+    source = str(found.source)
+    mlflow.set_tracking_uri(registered.uri)
+    if mlflow.models.get_model_info(source).signature is not None:
+        return False
+    mlflow.models.set_signature(source, mlflow_signature(signatures[SERVING_DEFAULT]))
+    return True
+
+
+def mlflow_signature(signature: Signature) -> Any:
+    """Our signature as an `mlflow.models.ModelSignature`: columns where all are one value a row, else tensors."""
+    import numpy as np
+    from mlflow.models import ModelSignature
+    from mlflow.types import ColSpec, DataType, Schema, TensorSpec
+
+    columns = {
+        "bool": DataType.boolean,
+        "int8": DataType.integer,
+        "int16": DataType.integer,
+        "int32": DataType.integer,
+        "uint8": DataType.integer,
+        "uint16": DataType.integer,
+        "int64": DataType.long,
+        "uint32": DataType.long,
+        "float32": DataType.float,
+        "float64": DataType.double,
+        "string": DataType.string,
+    }
+
+    def schema(specs: Any) -> Any:
+        if all(spec.shape == (-1,) and spec.dtype in columns for spec in specs):
+            return Schema([ColSpec(columns[spec.dtype], spec.name) for spec in specs])
+        kinds = {spec.name: np.dtype("str" if spec.dtype == "string" else spec.dtype) for spec in specs}
+        return Schema([TensorSpec(kinds[spec.name], spec.shape, spec.name) for spec in specs])
+
+    return ModelSignature(schema(signature.inputs), schema(signature.outputs))
+
+
+def _find(registered: Registered) -> tuple[MlflowClient, Any]:
+    try:
+        from mlflow import MlflowClient
+        from mlflow.exceptions import MlflowException
+    except ImportError as error:
+        raise Unsupported("MLflow's registry needs mlflow: install it with `pip install tidegate[mlflow]`") from error
+    client = MlflowClient(registered.uri)
+    try:
+        if registered.version.isdigit():
+            return client, client.get_model_version(registered.name, registered.version)
+        return client, client.get_model_version_by_alias(registered.name, registered.version.removeprefix("@"))
+    except MlflowException as error:
+        if error.error_code in ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE"):
+            raise NotFound(f"{registered} is not registered: {error.message}") from error
+        raise Unavailable(f"MLflow at {registered.uri} failed: {error.message}") from error
+
+
+def _download(client: MlflowClient, registered: Registered, found: Any, folder: Path) -> Path:
+    from mlflow.artifacts import download_artifacts
+    from mlflow.exceptions import MlflowException
+
+    uri = client.get_model_version_download_uri(registered.name, found.version)
+    try:
+        return Path(download_artifacts(uri, dst_path=str(folder), tracking_uri=registered.uri))
+    except (MlflowException, OSError) as error:
+        raise Unavailable(f"the files of {registered} cannot be downloaded from {uri}: {error}") from error
+
+
+def _provenance(client: MlflowClient, registered: Registered, found: Any) -> dict[str, str]:
+    metadata = {"mlflow.uri": registered.uri, "mlflow.model": f"models:/{registered.name}/{found.version}"}
+    if found.run_id:
+        metadata["mlflow.run_id"] = found.run_id
+        metrics = client.get_run(found.run_id).data.metrics
+        ours = f"{_PREFIX}."
+        metadata |= {f"mlflow.metric.{key}": repr(value) for key, value in metrics.items() if not key.startswith(ours)}
+    return metadata
+
+
+def _metrics(verdict: Verdict) -> Iterator[tuple[str, float]]:
+    for gate in verdict.gates:
+        for finding in gate.findings:
+            key = _NOT_IN_KEYS.sub("_", f"{_PREFIX}.{gate.gate}.{finding.check}.{finding.subject}")[:240]
+            if finding.number is not None and math.isfinite(finding.number):
+                yield key, float(finding.number)
+            if finding.interval is not None and all(map(math.isfinite, finding.interval)):
+                yield f"{key}.low", float(finding.interval[0])
+                yield f"{key}.high", float(finding.interval[1])
+
+
+def _log(client: MlflowClient, run_id: str, metrics: Mapping[str, float], directory: Path | None) -> None:
+    for key, value in metrics.items():
+        client.log_metric(run_id, key, value)
+    if directory is None:
+        return
+    for path in (verdict_path(directory), report_directory(directory)):
+        if path.is_dir():
+            client.log_artifacts(run_id, str(path), f"{_PREFIX}/report")
+        elif path.is_file():
+            client.log_artifact(run_id, str(path), _PREFIX)

@@ -1,0 +1,85 @@
+"""`tidegate mlflow`: publishes a registered version, and tells the registry what the gates said of one.
+
+In come names in a tracking server; the work is `tidegate_operators.steps.mlflow_registry`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tidegate_pipelines.cli.console import say
+from tidegate_pipelines.cli.options import Training
+
+Uri = Annotated[
+    str, typer.Option("--uri", envvar="MLFLOW_TRACKING_URI", help="MLflow's tracking server, http://HOST:PORT.")
+]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The registered model's name.")]
+Version = Annotated[str, typer.Argument(metavar="VERSION", help="Its number, or @ALIAS.")]
+
+_HELP = """Publish from MLflow's registry, and tell it verdicts.
+
+\b
+Examples:
+  tidegate mlflow publish flights 3 --uri http://127.0.0.1:5000 --training train.parquet --label late
+  tidegate validate models/flights/3 --held-out june.parquet --key keys/validator.key
+  tidegate mlflow record models/flights/3 --uri http://127.0.0.1:5000 --key keys/
+"""
+
+app = typer.Typer(help=_HELP, no_args_is_help=True, rich_markup_mode=None)
+
+
+def register(root: typer.Typer) -> None:
+    """Adds the group of commands."""
+    root.add_typer(app, name="mlflow")
+
+
+@app.command()
+def publish(
+    name: Name,
+    version: Version,
+    uri: Uri,
+    repository: Annotated[
+        Path, typer.Option("--repository", metavar="ROOT", help="The model repository.", envvar="TIDEGATE_REPOSITORY")
+    ] = Path("models"),
+    training: Training = None,
+    label: Annotated[str | None, typer.Option("--label", metavar="COLUMN", help="The truth in the data.")] = None,
+    event_time: Annotated[
+        str | None, typer.Option("--event-time", metavar="COLUMN", help="Time of the event, in Unix seconds.")
+    ] = None,
+) -> None:
+    """Download a registered version and put it into the repository under the registry's number."""
+    from tidegate_operators.steps.mlflow_registry import Registered, publish_registered
+
+    registered = Registered(uri, name, version)
+    published = publish_registered(
+        registered, repository=repository, training=training, label=label, event_time=event_time
+    )
+    say(f"published {registered} at {published.directory} (manifest {published.manifest_digest[:12]})")
+    if training is None:
+        say("without --training there is no profile: skew cannot be judged for this version", "WARN")
+
+
+@app.command()
+def record(
+    directory: Annotated[Path, typer.Argument(metavar="DIRECTORY", help="The version's directory, ROOT/NAME/VERSION.")],
+    uri: Uri,
+    key: Annotated[
+        list[Path], typer.Option("--key", metavar="FILE", help="A public key or a key ring that must have signed.")
+    ],
+) -> None:
+    """Tell the registry what the gates said of a version: tags, metrics of its run, the verdict and the report."""
+    from tidegate_operators.steps.mlflow_registry import Registered, record_verdict
+    from tidegate_serving.contract.admittance import trusted_verdict
+    from tidegate_serving.contract.manifest import read_manifest
+    from tidegate_serving.contract.repository import verdict_path
+    from tidegate_serving.contract.trust import watch_trust
+
+    directory = directory.absolute()
+    manifest, _ = read_manifest(directory)
+    verdict = trusted_verdict(verdict_path(directory), watch_trust(key).value()).verdict
+    registered = Registered(uri, manifest.id.name, str(manifest.id.version))
+    metrics = record_verdict(registered, verdict, directory)
+    say(f"recorded {verdict.outcome.value} and {len(metrics)} metrics for {registered}")

@@ -1,0 +1,154 @@
+"""Verdicts told to a real MLflow server, and versions that its registry holds published from there."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import mlflow
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.linear_model import LogisticRegression
+from tests.support.command import Command
+from tests.support.releases import World, make_world
+
+from tidegate_operators.steps.mlflow_registry import (
+    Registered,
+    mlflow_signature,
+    publish_registered,
+    record_verdict,
+    write_signature,
+)
+from tidegate_serving.contract.errors import InvalidInput, NotFound, Unavailable
+from tidegate_serving.contract.manifest import read_manifest
+from tidegate_serving.contract.repository import report_directory, verdict_path
+from tidegate_serving.contract.signature import SERVING_DEFAULT, Signature, TensorSpec
+from tidegate_serving.contract.signing import load_public_key, read_verdict
+from tidegate_serving.contract.verdict import Finding, GateResult, Outcome, Verdict
+
+pytestmark = pytest.mark.filterwarnings("default")  # MLflow warns of its own typing as it is imported
+SIGNATURE = Signature((TensorSpec("a", "float64"), TensorSpec("b", "float64")), (TensorSpec("label", "int64"),))
+
+
+@pytest.fixture(scope="module")
+def client(mlflow_address: str) -> Iterator[Any]:
+    mlflow.set_tracking_uri(mlflow_address)
+    yield mlflow.MlflowClient(mlflow_address)
+    mlflow.set_tracking_uri("")
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> World:
+    return make_world(tmp_path_factory.mktemp("world"))
+
+
+@pytest.fixture(scope="module")
+def registered(client: Any, mlflow_address: str) -> Registered:
+    """A scikit-learn model without a signature, logged by a training run and registered as `walk` 1."""
+    random = np.random.default_rng(3)
+    rows = pd.DataFrame({"a": random.normal(size=200), "b": random.normal(size=200)})
+    model = LogisticRegression().fit(rows, rows["a"] > 0)
+    with mlflow.start_run():
+        mlflow.log_metric("val_auc", 0.83)
+        mlflow.sklearn.log_model(model, name="model", pip_requirements=["scikit-learn"], registered_model_name="walk")
+    client.set_registered_model_alias("walk", "candidate", "1")
+    return Registered(mlflow_address, "walk", "@candidate")
+
+
+def verdict_on(world: World, findings: tuple[Finding, ...]) -> tuple[Verdict, Path]:
+    directory = world.publish(1, name="walk")
+    world.admit(directory)
+    (report_directory(directory)).mkdir(exist_ok=True)
+    (report_directory(directory) / "index.html").write_text("<p>a report</p>")
+    verdict = read_verdict(verdict_path(directory), [load_public_key(world.public_key)])
+    return replace(verdict, gates=(GateResult("quality", Outcome.PASS, "no worse", findings),)), directory
+
+
+def test_a_verdict_is_told_to_the_registry_and_to_the_run(client: Any, registered: Registered, world: World) -> None:
+    finding = Finding("metric", "AUC", Outcome.PASS, "no worse", number=0.01, interval=(-0.002, 0.02))
+    verdict, directory = verdict_on(world, (finding, Finding("churn", "answers (%)", Outcome.PASS, "few")))
+    written = record_verdict(registered, verdict, directory)
+    assert written == {
+        "tidegate.quality.metric.AUC": 0.01,
+        "tidegate.quality.metric.AUC.low": -0.002,
+        "tidegate.quality.metric.AUC.high": 0.02,
+    }
+    version = client.get_model_version("walk", "1")
+    assert version.tags["tidegate.outcome"] == "PASS"
+    assert version.tags["tidegate.allowed"] == "true"
+    assert version.tags["tidegate.manifest_digest"] == verdict.manifest_digest
+    run = client.get_run(version.run_id)
+    assert run.data.metrics == {"val_auc": 0.83, **written}
+    assert {entry.path for entry in client.list_artifacts(version.run_id, "tidegate")} == {
+        "tidegate/1.verdict.json",
+        "tidegate/report",
+    }
+
+
+def test_a_verdict_on_another_version_is_not_recorded(registered: Registered, world: World) -> None:
+    directory = world.publish(2, name="walk")
+    world.admit(directory)
+    verdict = read_verdict(verdict_path(directory), [load_public_key(world.public_key)])
+    with pytest.raises(InvalidInput, match="about walk:2"):
+        record_verdict(registered, verdict)
+
+
+def test_a_model_without_a_signature_gets_ours_once(registered: Registered) -> None:
+    signatures = {SERVING_DEFAULT: SIGNATURE}
+    assert write_signature(registered, signatures)
+    assert not write_signature(registered, signatures)
+    info = mlflow.models.get_model_info(f"models:/{registered.name}/1")
+    assert [(column.name, column.type.name) for column in info.signature.inputs] == [("a", "double"), ("b", "double")]
+
+
+def test_a_registered_version_is_published_under_its_number_with_its_runs_metrics(
+    registered: Registered, tmp_path: Path
+) -> None:
+    rows = pd.DataFrame({"a": [0.5, -1.0], "b": [0.0, 2.0], "late": [1, 0]})
+    published = publish_registered(registered, repository=tmp_path, sample=rows, label="late")
+    manifest, _ = read_manifest(published.directory)
+    assert (manifest.id.name, manifest.id.version, manifest.platform) == ("walk", 1, "mlflow")
+    assert manifest.metadata["mlflow.model"] == "models:/walk/1"
+    assert manifest.metadata["mlflow.metric.val_auc"] == "0.83"
+    assert [spec.name for spec in manifest.signatures[SERVING_DEFAULT].inputs] == ["a", "b"]
+
+
+def test_tensors_stay_tensors_in_mlflows_words() -> None:
+    signature = Signature((TensorSpec("x", "float32", (-1, 4)),), (TensorSpec("y", "string"),))
+    document = mlflow_signature(signature).to_dict()
+    assert json.loads(document["inputs"])[0]["tensor-spec"] == {"dtype": "float32", "shape": [-1, 4]}
+    assert json.loads(document["outputs"])[0]["type"] == "string"
+
+
+def test_what_is_not_registered_and_a_server_that_is_not_there_are_said(
+    mlflow_address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(NotFound, match="nothing 7 in MLflow"):
+        publish_registered(Registered(mlflow_address, "nothing", "7"), repository=tmp_path)
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    with pytest.raises(Unavailable, match=r"127\.0\.0\.1:9"):
+        publish_registered(Registered("http://127.0.0.1:9", "walk", "1"), repository=tmp_path)
+
+
+def test_the_command_records_only_what_a_trusted_key_signed(
+    client: Any,
+    registered: Registered,
+    world: World,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    tidegate = Command(monkeypatch, capsys)
+    directory = world.repository / "walk" / "1"
+    uri = ("--uri", registered.uri)
+    done = tidegate("mlflow", "record", directory, *uri, "--key", world.public_key)
+    assert done.returncode == 0, done.stderr
+    assert "recorded PASS" in done.stdout
+    other = make_world(tmp_path)
+    done = tidegate("mlflow", "record", directory, *uri, "--key", other.public_key)
+    assert done.returncode == 1
+    assert "1.verdict.json" in done.stderr
