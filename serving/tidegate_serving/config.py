@@ -40,7 +40,7 @@ class EngineConfig:
     directories: version directories that are served as long as the engine runs.
     roots: folders under which the RPC Source may load versions.
     state_directory: where the RPC Source keeps what it was told; None forgets it at the end.
-    trusted_keys: whose verdicts count: public key files (PEM) of validators, or key rings as `tidegate keys` makes them.
+    trusted_keys: whose verdicts count: public key files (PEM) of validators, or key rings that `tidegate keys` made.
     override_policy: a policy file whose [[override]] rules say who may override which gate; None for nobody.
     allow_unverified: serve versions without a verdict; for development.
     allow_foreign: serve directories without a manifest, as TensorFlow Serving does; needs allow_unverified.

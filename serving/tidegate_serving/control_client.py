@@ -16,6 +16,8 @@ from typing import Any, Self
 
 import grpc
 
+from tidegate_serving.config_desk import from_config, from_reload
+from tidegate_serving.config_view import ConfigDiff, ConfigValue
 from tidegate_serving.contract.errors import DeadlinePassed, InvalidInput, error_of
 from tidegate_serving.contract.messages import message
 from tidegate_serving.contract.servable import State, StateChange
@@ -174,6 +176,19 @@ class ControlClient:
         """What somebody needs who is to help, as files by name; without secrets and without model data."""
         request = message("tidegate.v1.GetSupportRequest")()
         return dict(self._call("GetSupport", request, "GetSupportResponse", _PUSH_TIMEOUT).files)
+
+    def config(self) -> list[ConfigValue]:
+        """What the engine lives by, every key with the place that its value came from."""
+        return from_config(self._call("GetConfig", message("tidegate.v1.GetConfigRequest")(), "GetConfigResponse"))
+
+    def reload(self, *, dry_run: bool = False, requested_by: str, reason: str = "") -> ConfigDiff:
+        """Has the engine read its config again and live by it, all or nothing; what changed, or would change.
+
+        Raises InvalidInput for a config that cannot be used, and FailedPrecondition for a key that only a restart can
+        change; nothing has changed then.
+        """
+        request = message("tidegate.v1.ReloadRequest")(dry_run=dry_run, requested_by=requested_by, reason=reason)
+        return from_reload(self._call("Reload", request, "ReloadResponse", _PUSH_TIMEOUT))
 
     def status(self, servable: str = "") -> EngineStatus:
         """Where everything stands now, or one servable alone."""

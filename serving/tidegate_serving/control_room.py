@@ -11,6 +11,7 @@ from importlib import metadata
 from tidegate_serving.assembly import Lifecycle
 from tidegate_serving.assembly_sources import Sources
 from tidegate_serving.config import EngineConfig
+from tidegate_serving.config_desk import ConfigDesk, Reread
 from tidegate_serving.journal.entry import Entry, Kind
 from tidegate_serving.recent_lines import RecentLines
 from tidegate_serving.sources.control_desk import ControlDesk
@@ -21,7 +22,7 @@ from tidegate_serving.support import Support
 
 
 class ControlRoom:
-    """`config` gives what the engine lives by now, `counters` the data plane's."""
+    """`config` gives what the engine lives by now, `counters` the data plane's; `reread` reads the config again."""
 
     def __init__(
         self,
@@ -29,7 +30,9 @@ class ControlRoom:
         sources: Sources,
         config: Callable[[], EngineConfig],
         counters: Callable[[], Mapping[str, float]],
+        reread: Reread,
     ) -> None:
+        self._config_desk = ConfigDesk(config, reread)
         self._lifecycle = lifecycle
         self._sources = sources
         self._lines = RecentLines()
@@ -50,7 +53,7 @@ class ControlRoom:
     def listen(self, address: str, status: Callable[[str], EngineStatus]) -> str:
         """Opens the control port; its address. OSError, naming the address, where it cannot be bound."""
         desk = ControlDesk(self._sources.controls, self._sources.rollback, self._lifecycle.journal, self._support.files)
-        self._server = RpcServer(self._sources.rpc, desk, self._lifecycle.monitor, status)
+        self._server = RpcServer(self._sources.rpc, desk, self._config_desk, self._lifecycle.monitor, status)
         return self._server.start(address)
 
     def stop(self, grace_seconds: float) -> None:

@@ -18,6 +18,7 @@ from typing import Any, Self
 from tidegate_serving.assembly import Lifecycle, make_lifecycle
 from tidegate_serving.assembly_sources import Sources, make_sources
 from tidegate_serving.config import EngineConfig, ModelConfig
+from tidegate_serving.config_desk import Reread
 from tidegate_serving.config_view import ConfigDiff
 from tidegate_serving.contract.errors import DeadlinePassed, FailedPrecondition, InvalidInput
 from tidegate_serving.contract.servable import ServableId, State, StateChange
@@ -62,6 +63,8 @@ class Engine:
         with Engine() as engine:
             engine.serve("half_plus_two", lambda x: {"y": x / 2 + 2}, inputs={"x": "float32"})
             engine.predict("half_plus_two", {"x": [1.0, 2.0]})["y"]
+
+    `reread` gives the config anew from where it came from, for the method of that name and for the control port.
     """
 
     def __init__(
@@ -72,12 +75,14 @@ class Engine:
         rest: str = "",
         control: str = "",
         log: Path | str | None = None,
+        reread: Callable[[], EngineConfig] | None = None,
     ) -> None:
         if config is None:
             config = embedded_config(grpc, rest, control, log)
         elif grpc or rest or control or log:
             raise InvalidInput("an engine with a config takes its addresses and its log from there: name them there")
         self._config = config
+        self._reread = reread
         self._running: _Running | None = None
 
     def start(self) -> EngineAddresses:
@@ -88,7 +93,7 @@ class Engine:
         """
         if self._running is not None:
             raise FailedPrecondition("this engine runs already: stop it first, or make another")
-        self._running = _Running(self._config)
+        self._running = _Running(self._config, self.reread)
         try:
             self._running.start()
         except BaseException:
@@ -126,6 +131,15 @@ class Engine:
         restart can change, naming it; nothing has changed then.
         """
         return self._live().reload(config, dry_run)
+
+    def reread(self, *, dry_run: bool = False, requested_by: str = "", reason: str = "") -> ConfigDiff:
+        """Reads the config again from where it came from and lives by it, as `reload` does.
+
+        FailedPrecondition where nobody said from where; who asked and why goes into the journal.
+        """
+        if self._reread is None:
+            raise FailedPrecondition("this engine's config came from no file: call Engine.reload with another one")
+        return self._live().reload(self._reread(), dry_run, requested_by, reason)
 
     def replace_models(
         self, models: Mapping[str, ModelConfig], timeout: float, *, labels_may_wait: bool = False
@@ -248,8 +262,9 @@ class Engine:
 class _Running:
     """The parts of a started engine, in the order in which they start and, backwards, stop."""
 
-    def __init__(self, config: EngineConfig) -> None:
+    def __init__(self, config: EngineConfig, reread: Reread) -> None:
         self._config = config
+        self._reread = reread
         self.live = LiveConfig(config)
         self.lifecycle: Lifecycle = make_lifecycle(config)
         self._reloader: Reloader | None = None
@@ -276,7 +291,7 @@ class _Running:
         readiness.start()
         parts.events.subscribe(readiness.heard)
         parts.events.subscribe(_log_change)
-        self._control = ControlRoom(parts, sources, lambda: self.live.now, self.counters)
+        self._control = ControlRoom(parts, sources, lambda: self.live.now, self.counters, self._reread)
         self._control.begin()
         parts.manager.start()
         for source in sources.all:
@@ -300,10 +315,10 @@ class _Running:
         """The data plane's, by sample name."""
         return {} if self._plane is None else self._plane.stats()
 
-    def reload(self, config: EngineConfig, dry_run: bool) -> ConfigDiff:
+    def reload(self, config: EngineConfig, dry_run: bool, requested_by: str = "", reason: str = "") -> ConfigDiff:
         if self._reloader is None:
             raise FailedPrecondition(NOT_STARTED)
-        return self._reloader.reload(config, dry_run=dry_run)
+        return self._reloader.reload(config, dry_run=dry_run, requested_by=requested_by, reason=reason)
 
     def replace_models(self, models: Mapping[str, ModelConfig], timeout: float, labels_may_wait: bool = False) -> None:
         if self._swap is None:

@@ -40,7 +40,9 @@ class Reloader:
         self._sources = sources
         self._turn = threading.RLock()
 
-    def reload(self, config: EngineConfig, *, dry_run: bool = False) -> ConfigDiff:
+    def reload(
+        self, config: EngineConfig, *, dry_run: bool = False, requested_by: str = "", reason: str = ""
+    ) -> ConfigDiff:
         """Lives by a config from now on, or with `dry_run` only says what would change.
 
         Raises the contract's errors for a config that cannot be used, FailedPrecondition for a key that only a restart
@@ -56,7 +58,10 @@ class Reloader:
             if changes:
                 self._change(before, config, plan)
                 _log.info("reloaded:\n%s", changes)
-                self._lifecycle.journal.add(Entry(Kind.CONTROL, "reload", f"the config was reloaded: {changes}"))
+                text = f"the config was reloaded: {'; '.join(map(str, changes.changes))}"
+                self._lifecycle.journal.add(
+                    Entry(Kind.CONTROL, "reload", text, requested_by=requested_by, reason=reason)
+                )
             self._live.now = config
             return changes
 

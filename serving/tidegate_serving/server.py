@@ -35,7 +35,7 @@ def run(
     `reread` gives the config anew on SIGHUP; a config that cannot be used then is said and changes nothing. `beside` is
     entered while the engine serves.
     """
-    engine = Engine(config)
+    engine = Engine(config, reread=reread)
     with StopSignal() as stop:
         try:
             addresses = engine.start()
@@ -53,21 +53,18 @@ def run(
         _log.info("serving: gRPC %s, REST %s, control %s", addresses.grpc, addresses.rest, addresses.control)
         with nullcontext() if beside is None else beside(engine):
             while not stop.wait():
-                reload(engine, reread)
+                reload(engine)
         return _stop(engine, config)
 
 
-def reload(engine: Engine, reread: Callable[[], EngineConfig] | None) -> None:
-    """Reads the config anew and lives by it; says what changed, or what is wrong with it."""
-    if reread is None:
-        _log.warning("there is no config file to read again: nothing was changed")
-        return
+def reload(engine: Engine) -> None:
+    """Has the config read again and lived by; says what changed, or what is wrong with it."""
     try:
-        changes = engine.reload(reread())
+        changes = engine.reread(requested_by="SIGHUP")
     except TidegateError as error:
         _log.error("the config was not reloaded, nothing was changed: %s", error)
     else:
-        _log.info("the config was read again: %s", "nothing changes" if not changes else f"\n{changes}")
+        _log.info("the config was read again: %s", f"\n{changes}" if changes else changes)
 
 
 def _stop(engine: Engine, config: EngineConfig) -> int:

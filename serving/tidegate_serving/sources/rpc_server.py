@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 import grpc
 
+from tidegate_serving.config_desk import ConfigDesk
 from tidegate_serving.contract.errors import ResourceExhausted, TidegateError, Unavailable
 from tidegate_serving.contract.messages import message
 from tidegate_serving.contract.servable import StateChange
@@ -51,10 +52,16 @@ class RpcServer:
     """Serves `tidegate.v1.RpcSource`. There is no authentication: it belongs on a loopback address."""
 
     def __init__(
-        self, source: RpcSource, desk: ControlDesk, states: States, status: Callable[[str], EngineStatus]
+        self,
+        source: RpcSource,
+        desk: ControlDesk,
+        config: ConfigDesk,
+        states: States,
+        status: Callable[[str], EngineStatus],
     ) -> None:
         self._source = source
         self._desk = desk
+        self._config = config
         self._states = states
         self._status = status
         self._stopping = threading.Event()
@@ -88,6 +95,8 @@ class RpcServer:
                 "Steer": _unary(self._desk.steer, "SteerRequest"),
                 "SetLogLevel": _unary(self._desk.set_log_level, "SetLogLevelRequest"),
                 "GetSupport": _unary(self._desk.get_support, "GetSupportRequest"),
+                "GetConfig": _unary(self._config.get_config, "GetConfigRequest"),
+                "Reload": _unary(self._reload, "ReloadRequest"),
                 "ReadJournal": _stream(lambda request, _: self._desk.read_journal(request), "ReadJournalRequest"),
                 "WatchStates": _stream(self._watch_states, "WatchStatesRequest"),
             },
@@ -107,6 +116,10 @@ class RpcServer:
         with self._desk.refusals("set-aspired", Asked(push.servable, push.requested_by, push.reason)):
             revision = self._source.set_aspired(push)
         return message("tidegate.v1.SetAspiredResponse")(revision=revision)
+
+    def _reload(self, request: Any) -> Any:
+        with self._desk.refusals("reload", Asked("", request.requested_by, request.reason)):
+            return self._config.reload(request)
 
     def _get_status(self, request: Any) -> Any:
         return to_status(self._status(request.servable))

@@ -1,0 +1,123 @@
+"""`tidegate config` and `tidegate reload`: what an engine lives by, what another file would change, and changing it.
+
+In come a TOML file or an engine's control address; out go values with the places that they came from, or differences.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tidegate_pipelines.cli.console import say
+from tidegate_pipelines.cli.options import DEFAULT_CONTROL, Control
+from tidegate_pipelines.cli.orders import Reason, who
+
+if TYPE_CHECKING:
+    from tidegate_serving.config_view import ConfigDiff, ConfigValue
+
+config = typer.Typer(help="Show an engine's config, and what another file would change.", no_args_is_help=True)
+MaybeControl = Annotated[
+    str | None, typer.Option("--control", metavar="HOST:PORT", help="Ask the engine that takes pushes here.")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="As JSON.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the commands."""
+    app.add_typer(config, name="config")
+    app.command()(reload)
+
+
+@config.command()
+def show(
+    file: Annotated[Path | None, typer.Option("--config", metavar="FILE", help="TOML with any setting.")] = None,
+    control: MaybeControl = None,
+    changed: Annotated[bool, typer.Option("--changed", help="Only what is not a default.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Show every value with the place that it came from: of a file and this shell's TIDEGATE_* variables, or of an
+    engine that runs.
+
+    What is printed can be used as a file again.
+
+    \b
+    Examples:
+      tidegate config show --config engine.toml
+      tidegate config show --control 127.0.0.1:8502 --changed
+    """
+    from tidegate_serving.config_view import DEFAULT, to_toml
+
+    values = [value for value in _values(file, control) if not changed or value.origin != DEFAULT]
+    if as_json:
+        rows = [{"key": value.key, "value": value.value, "origin": value.origin} for value in values]
+        typer.echo(json.dumps({"format": "tidegate.config/1", "values": rows}, indent=1))
+    else:
+        typer.echo(to_toml(values), nl=False)
+
+
+@config.command()
+def diff(
+    new: Annotated[Path, typer.Argument(metavar="FILE", help="TOML that somebody wants to live by.")],
+    old: Annotated[Path | None, typer.Option("--config", metavar="FILE", help="TOML to compare with.")] = None,
+    control: MaybeControl = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show what a file would change: beside another file, or beside what a running engine lives by.
+
+    \b
+    Examples:
+      tidegate config diff new.toml --config engine.toml
+      tidegate config diff new.toml --control 127.0.0.1:8502
+    """
+    from tidegate_serving.config_view import diff_values
+
+    found = diff_values(_values(old, control), _values(new, None))
+    _print(found, as_json)
+
+
+def reload(
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would change.")] = False,
+    reason: Reason = "",
+    control: Control = DEFAULT_CONTROL,
+    as_json: AsJson = False,
+) -> None:
+    """Have a running engine read its config again and live by it, all or nothing. SIGHUP does the same.
+
+    \b
+    Examples:
+      tidegate reload --dry-run
+      tidegate reload --reason "more room for batches"
+    """
+    from tidegate_serving.control_client import ControlClient
+
+    with ControlClient(control) as client:
+        found = client.reload(dry_run=dry_run, requested_by=who(), reason=reason)
+    _print(found, as_json)
+
+
+def _values(file: Path | None, control: str | None) -> list[ConfigValue]:
+    from tidegate_serving.config import EngineConfig
+    from tidegate_serving.config_view import effective
+    from tidegate_serving.contract.errors import InvalidInput
+    from tidegate_serving.control_client import ControlClient
+
+    if control is None:
+        return effective(EngineConfig.load(file))
+    if file is not None:
+        raise InvalidInput("--config and --control cannot both be asked: leave out one of them")
+    with ControlClient(control) as client:
+        return client.config()
+
+
+def _print(found: ConfigDiff, as_json: bool) -> None:
+    if as_json:
+        rows = [
+            {"key": change.key, "before": change.before, "after": change.after, "fixed": change.fixed}
+            for change in found.changes
+        ]
+        typer.echo(json.dumps({"format": "tidegate.config-diff/1", "changes": rows}, indent=1))
+    else:
+        say(str(found))
