@@ -78,7 +78,8 @@ def expectations(material: Material) -> GateResult:
         data_sets.append(DataSet("training data", material.training, baseline, theirs))
     docs = material.report / DATA_DOCS if material.report is not None else None
     findings = check_data(data_sets, material.policy.expectations, docs)
-    return gate_result("expectations", findings, findings[-1].sentence)
+    met = [finding.sentence for finding in findings if finding.check == "expectations"]
+    return gate_result("expectations", findings, "; ".join(met))
 
 
 def quality(material: Material) -> GateResult:

@@ -16,9 +16,9 @@ from tidegate_serving.contract.envelope import Envelope
 from tidegate_serving.contract.errors import InvalidInput, PermissionRefused, Tampered
 from tidegate_serving.contract.key_ring import Role, TrustedKey, key_id_of
 from tidegate_serving.contract.manifest import FILE_NAME, Manifest, read_manifest
-from tidegate_serving.contract.override import Override, write_override
+from tidegate_serving.contract.override import Override, open_override, write_override
 from tidegate_serving.contract.override_rule import denied_outcome, read_override_rules, refusal
-from tidegate_serving.contract.repository import override_path, verdict_path
+from tidegate_serving.contract.repository import override_path, report_directory, verdict_path
 from tidegate_serving.contract.signing import load_private_key, open_verdict
 from tidegate_serving.contract.trust import read_trust
 from tidegate_serving.contract.verdict import Verdict
@@ -74,7 +74,28 @@ def override_gate(
         raise PermissionRefused(f"{policy}: {why}")
     path = override_path(directory, glass.gate)
     write_override(override, path, secret)
+    _write_report(directory, verdict, envelope)
     return Overridden(path, override, outcome, key)
+
+
+def _write_report(directory: Path, verdict: Verdict, envelope: Envelope) -> None:
+    """Writes the page anew, where there is one, with every override of this verdict that lies beside it."""
+    from tidegate_validation.report import OverrideLine, Seal, write_report
+
+    folder = report_directory(directory)
+    if not folder.is_dir():
+        return
+    lines = []
+    for gate in verdict.denied_by:
+        path = override_path(directory, gate)
+        if not path.exists():
+            continue
+        opened = open_override(path)
+        one = Override.from_dict(opened.document(), str(path))
+        if one.verdict_digest == envelope.digest:
+            by = f"key {', '.join(opened.signatures)}"
+            lines.append(OverrideLine(gate, denied_outcome(verdict, gate), by, one.reason, one.expires_at))
+    write_report(verdict, folder, Seal(", ".join(envelope.signatures), envelope.digest, tuple(lines)))
 
 
 def _named(public_key: bytes, stem: str, trusted: Path | None) -> TrustedKey:

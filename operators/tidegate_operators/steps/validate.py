@@ -13,7 +13,7 @@ from typing import Any
 from tidegate_operators.steps.evidence import Evidence, gather
 from tidegate_serving.contract.errors import Refused
 from tidegate_serving.contract.repository import report_directory, verdict_path
-from tidegate_serving.contract.signing import load_private_key, write_verdict
+from tidegate_serving.contract.signing import key_id, load_private_key, write_verdict
 from tidegate_serving.contract.verdict import Verdict
 
 
@@ -47,7 +47,7 @@ def validate(
     which denies. Ask `require_allowed` where a no shall be an error.
     """
     from tidegate_validation.gates import validate as run_gates
-    from tidegate_validation.report import write_report
+    from tidegate_validation.report import Seal, write_report
 
     key = load_private_key(private_key)
     directory = directory.absolute()
@@ -56,7 +56,7 @@ def validate(
     verdict = run_gates(request)
     path = verdict_path(directory)
     verdict_digest = write_verdict(verdict, path, key)
-    report = write_report(verdict, report_directory(directory))
+    report = write_report(verdict, report_directory(directory), Seal(key_id(key.public_key()), verdict_digest))
     return Validated(verdict, path, verdict_digest, report)
 
 

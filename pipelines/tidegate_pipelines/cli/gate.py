@@ -13,10 +13,15 @@ import typer
 
 from tidegate_pipelines.cli.console import say, show_table
 from tidegate_pipelines.cli.options import Baseline, HeldOut, Policy, Training
+from tidegate_serving.contract.repository import version_of_verdict
+from tidegate_serving.contract.verdict import Outcome
 
 if TYPE_CHECKING:
     from tidegate_operators.steps import Evidence, Validated
-    from tidegate_serving.contract.verdict import Verdict
+    from tidegate_serving.contract.verdict import Finding, Verdict
+
+_GRAVITY = (Outcome.FAIL, Outcome.ERROR, Outcome.INCONCLUSIVE, Outcome.WARN)
+_FURTHER = 5
 
 
 def register(app: typer.Typer) -> None:
@@ -84,6 +89,7 @@ def validate(
             raise typer.BadParameter("is for judging without --key: leave one of the two out", param_hint=option)
     validated = run(directory=model, private_key=key, **dataclasses.asdict(evidence))
     show_verdict(validated)
+    _show_steps(validated.verdict, place=_short(validated.verdict_path))
     require_allowed(validated)
 
 
@@ -93,6 +99,7 @@ def _judge(model: Path, evidence: Evidence, platform: str | None, report: Path |
 
     judged = judge(model, evidence, platform=platform, report=report)
     _show_gates(judged.verdict)
+    _show_steps(judged.verdict, place=None)
     say("nothing is signed, so no engine admits it for this" + (f"; report {judged.report}" if judged.report else ""))
     if not judged.verdict.allowed:
         raise Refused(judged.verdict.sentence)
@@ -107,5 +114,36 @@ def show_verdict(validated: Validated) -> None:
 def _show_gates(verdict: Verdict) -> None:
     rows = [(gate.gate, gate.outcome.value, gate.sentence, f"{gate.seconds:.1f} s") for gate in verdict.gates]
     show_table(f"Verdict on {verdict.id}", ("gate", "outcome", "why", "took"), rows)
+    for gate, finding in _further(verdict):
+        say(f"{gate}: {finding.sentence}", finding.outcome.value)
     if verdict.allowed:
         say(verdict.sentence, verdict.outcome.value)
+
+
+def _show_steps(verdict: Verdict, place: str | None) -> None:
+    """What to do next; `place` is the version's directory, None where nothing is signed for one."""
+    from tidegate_validation.report import next_steps, push_words
+
+    if place is not None:
+        say(push_words(verdict))
+    for number, step in enumerate(next_steps(verdict, place=place or "", signed=place is not None), 1):
+        say(f"  {number}. {step.replace('`', '')}")
+
+
+def _short(verdict: Path) -> str:
+    """The directory that a verdict's file lies beside, from here where it lies below."""
+    directory = version_of_verdict(verdict) or verdict
+    here = Path.cwd()
+    return str(directory.relative_to(here) if directory.is_relative_to(here) else directory)
+
+
+def _further(verdict: Verdict) -> list[tuple[str, Finding]]:
+    """What else is no PASS, beside the finding that the table shows for each gate; the rest is in the report."""
+    found = [
+        (gate.gate, finding)
+        for gate in verdict.gates
+        for finding in gate.findings
+        if finding.outcome is not Outcome.PASS and finding.sentence != gate.sentence
+    ]
+    found.sort(key=lambda pair: _GRAVITY.index(pair[1].outcome))
+    return found[:_FURTHER]

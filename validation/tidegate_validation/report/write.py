@@ -1,6 +1,7 @@
 """Writes a verdict or a skew report as a page that needs nothing from outside, and as JSON beside it.
 
-Operators and the command line call `write_report`; the texts come from `view`, the looks from the template.
+Operators and the command line call `write_report`; the texts come from `verdict_view` and `skew_view`, the looks from
+the template.
 """
 
 from __future__ import annotations
@@ -12,7 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tidegate_serving.contract.verdict import Verdict
-from tidegate_validation.report.view import view_of
+from tidegate_validation.report.seal import Seal
+from tidegate_validation.report.skew_view import skew_view
+from tidegate_validation.report.verdict_view import verdict_view
 from tidegate_validation.skew.report import SkewReport
 
 if TYPE_CHECKING:
@@ -23,14 +26,18 @@ DATA_DOCS = "data-docs"
 _CODE = re.compile(r"`([^`]+)`")
 
 
-def write_report(subject: Verdict | SkewReport, directory: Path) -> Path:
-    """Writes `index.html` and `verdict.json` or `skew.json` into `directory`; returns the page's path."""
+def write_report(subject: Verdict | SkewReport, directory: Path, seal: Seal | None = None) -> Path:
+    """Writes `index.html` and `verdict.json` or `skew.json` into `directory`; returns the page's path.
+
+    `seal` is what is known of a verdict's signature, and what was overridden since.
+    """
     directory.mkdir(parents=True, exist_ok=True)
     twin = "verdict.json" if isinstance(subject, Verdict) else "skew.json"
     document = json.dumps(subject.to_dict(), indent=1, ensure_ascii=False, default=str)
     _replace(directory / twin, document + "\n")
     docs = directory / DATA_DOCS / PAGE
-    page = _template().render(view=view_of(subject), twin=twin, docs=f"{DATA_DOCS}/{PAGE}" if docs.is_file() else None)
+    view = verdict_view(subject, seal) if isinstance(subject, Verdict) else skew_view(subject)
+    page = _template().render(view=view, twin=twin, docs=f"{DATA_DOCS}/{PAGE}" if docs.is_file() else None)
     _replace(directory / PAGE, page)
     return directory / PAGE
 

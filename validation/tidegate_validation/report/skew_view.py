@@ -1,0 +1,62 @@
+"""A skew report as a page: is it sent what it was trained on, feature by feature, with both distributions.
+
+`write` asks for it; the values go to the template.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tidegate_serving.contract.verdict import Outcome
+from tidegate_validation.report.view import Bar, View, shown, top, unseen
+from tidegate_validation.skew.report import BinShares, SkewReport
+
+_WIDEST = 14
+_ANSWERS = {
+    Outcome.PASS: "It is sent what it was trained on.",
+    Outcome.WARN: "It is sent something slightly unlike what it was trained on.",
+    Outcome.FAIL: "It is not sent what it was trained on.",
+    Outcome.INCONCLUSIVE: "Too little was sent to tell.",
+    Outcome.ERROR: "It could not be told.",
+}
+
+
+def skew_view(report: SkewReport) -> View:
+    """The page of a skew report."""
+    found = [shown(one, "skew", _bars(report.shares.get(one.subject))) for one in report.findings]
+    window = f"{_moment(report.since, 'the first')} to {_moment(report.until, 'the last')} event"
+    return View(
+        title=f"{report.model}, version {report.version}: what it was sent",
+        outcome=report.outcome,
+        answer=_ANSWERS[report.outcome],
+        sentence=report.sentence,
+        facts=(
+            ("Window", window),
+            ("Rows", f"{report.rows}, role {report.role}"),
+            ("Training profile", report.profile_id),
+            ("Made", report.made_at),
+        ),
+        tiles=(),
+        top=top([one for one in found if one.finding.outcome is not Outcome.INCONCLUSIVE]),
+        features=tuple(found),
+        checks=(),
+        unseen=unseen(found),
+    )
+
+
+def _moment(moment: Any, otherwise: str) -> str:
+    return otherwise if moment is None else f"{moment:%Y-%m-%d %H:%M}"
+
+
+def _bars(shares: BinShares | None) -> tuple[Bar, ...]:
+    if not shares:
+        return ()
+    rows = list(zip(shares.labels, shares.reference, shares.current, strict=True))
+    kept = [row for row in rows if max(row[1], row[2]) > 0.0005]
+    if len(kept) > 2 * _WIDEST:
+        kept = sorted(kept, key=lambda row: -max(row[1], row[2]))[: 2 * _WIDEST]
+    highest = max((max(row[1], row[2]) for row in kept), default=1.0) or 1.0
+    return tuple(
+        Bar(label, before / highest, now / highest, f"{label}: {before:.1%} in training, {now:.1%} served")
+        for label, before, now in kept
+    )

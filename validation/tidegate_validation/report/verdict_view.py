@@ -1,0 +1,85 @@
+"""A verdict as a page: may it serve and why, what to do, what was found, and what could not be seen.
+
+`write` asks for it; the values go to the template.
+"""
+
+from __future__ import annotations
+
+from tidegate_serving.contract.verdict import GateResult, Outcome, Verdict
+from tidegate_validation.report.advice import next_steps
+from tidegate_validation.report.forest import forest_of
+from tidegate_validation.report.seal import Seal
+from tidegate_validation.report.view import ORDER, Tile, View, shown, top, unseen
+
+_MEASURED = ("distribution", "missing", "unseen", "range", "infinite", "schema")
+
+
+def verdict_view(verdict: Verdict, seal: Seal | None = None) -> View:
+    """The page of a verdict, with what is known of its signature."""
+    by_gate = {gate.gate: [shown(one, gate.gate) for one in gate.findings] for gate in verdict.gates}
+    everything = [one for found in by_gate.values() for one in found]
+    overrides = seal.overrides if seal is not None else ()
+    return View(
+        title=f"{verdict.id.name}, version {verdict.id.version}",
+        outcome=verdict.outcome,
+        answer="This version may serve." if verdict.allowed else "This version may not serve.",
+        sentence=verdict.sentence,
+        facts=_facts(verdict, seal),
+        tiles=(*(_tile(gate, verdict) for gate in verdict.gates),),
+        top=top(everything),
+        features=tuple(one for one in by_gate.get("skew", ()) if one.finding.check in _MEASURED),
+        checks=tuple((gate, tuple(found)) for gate, found in by_gate.items() if found),
+        unseen=unseen(everything),
+        notes=verdict.notes,
+        push=push_words(verdict, seal),
+        overrides=overrides,
+        steps=next_steps(verdict, signed=seal is not None, overridden_until=_overridden_until(verdict, seal)),
+        forest=forest_of(verdict.gates),
+    )
+
+
+def push_words(verdict: Verdict, seal: Seal | None = None) -> str:
+    """Whether it may be pushed, and because of what, in one line."""
+    if verdict.allowed:
+        warned = [gate.gate for gate in verdict.gates if gate.outcome is not Outcome.PASS]
+        why = f"no gate denies it; {', '.join(warned)} with a note" if warned else "every gate passes"
+        return f"Push allowed: yes, because {why}, until {verdict.expires_at}."
+    denials = ", ".join(f"{gate} is {_came_out(verdict, gate)}" for gate in verdict.denied_by)
+    end = _overridden_until(verdict, seal)
+    if end is not None:
+        return f"Push allowed: only by override, until {end}; else no, because {denials}."
+    return f"Push allowed: no, because {denials}."
+
+
+def _overridden_until(verdict: Verdict, seal: Seal | None) -> str | None:
+    """When the first of the overrides ends, None unless each no is overridden."""
+    overridden = {line.gate: line.expires_at for line in (seal.overrides if seal is not None else ())}
+    if verdict.allowed or not set(verdict.denied_by) <= set(overridden):
+        return None
+    return min(overridden[gate] for gate in verdict.denied_by)
+
+
+def _came_out(verdict: Verdict, name: str) -> str:
+    gate = verdict.gate(name)
+    return "required and did not run" if gate is None else gate.outcome.value
+
+
+def _facts(verdict: Verdict, seal: Seal | None) -> tuple[tuple[str, str], ...]:
+    return (
+        ("Manifest", verdict.manifest_digest),
+        ("Signed with", f"key {seal.key}" if seal is not None else "no key: this page is of an unsigned verdict"),
+        *((("Verdict file", seal.digest),) if seal is not None else ()),
+        ("Compared with", verdict.baseline or "nothing: a first version"),
+        ("Evaluation data", verdict.data_digest),
+        ("Configuration", verdict.config_digest),
+        ("Judged by", f"Tidegate {verdict.tool_version}"),
+        ("Issued", verdict.issued_at),
+        ("Admits until", verdict.expires_at),
+    )
+
+
+def _tile(gate: GateResult, verdict: Verdict) -> Tile:
+    counts = tuple((outcome, sum(one.outcome is outcome for one in gate.findings)) for outcome in ORDER)
+    present = tuple(pair for pair in counts if pair[1])
+    denies = gate.gate in verdict.denied_by
+    return Tile(gate.gate, gate.outcome, gate.sentence, present, round(gate.seconds, 1), denies)
