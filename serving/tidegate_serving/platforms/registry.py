@@ -31,11 +31,13 @@ GROUP = "tidegate.platforms"
 SIZE_FACTOR = 1.2
 _BUILT_IN = {
     "lightgbm": "tidegate_serving.platforms.lightgbm:LightgbmPlatform",
+    "mlflow": "tidegate_serving.platforms.mlflow:MlflowPlatform",
     "onnx": "tidegate_serving.platforms.onnx:OnnxPlatform",
     "python": "tidegate_serving.platforms.python:PythonPlatform",
     "sklearn": "tidegate_serving.platforms.sklearn:SklearnPlatform",
     "table": "tidegate_serving.platforms.table:TablePlatform",
     "tensorflow": "tidegate_serving.platforms.tensorflow:TensorflowPlatform",
+    "torch": "tidegate_serving.platforms.torch:TorchPlatform",
     "xgboost": "tidegate_serving.platforms.xgboost:XgboostPlatform",
 }
 _log = logging.getLogger(__name__)

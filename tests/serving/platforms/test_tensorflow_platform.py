@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.serving.engine.test_official_client import REPOSITORY, tensorflow_messages
+from tests.serving.engine.test_official_client import tensorflow_messages
 from tests.support import rest
 from tests.support.engine_process import EngineProcess
 from tests.support.eventually import eventually
@@ -96,7 +96,7 @@ def test_the_official_client_is_served(engine: EngineProcess, tensorflow_message
     command = [sys.executable, "-m", "tests.support.official_client", str(tensorflow_messages)]
     done = subprocess.run(
         [*command, engine.addresses["grpc"], "half_plus_two"],
-        cwd=REPOSITORY,
+        cwd=Path(__file__).parents[3],
         capture_output=True,
         text=True,
         timeout=120,

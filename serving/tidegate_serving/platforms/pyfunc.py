@@ -1,0 +1,92 @@
+"""MLflow's pyfunc as a servable: tables or tensors in as the model's signature says, whatever it answers out by name.
+
+The mlflow platform hands in models that no native platform takes; they may run any code when they load.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from tidegate_serving.contract.errors import InvalidInput, ModelFailed, PermissionRefused
+from tidegate_serving.contract.manifest import Manifest
+from tidegate_serving.contract.signature import Signature
+from tidegate_serving.contract.tensors import Array
+from tidegate_serving.platforms.loader import Servable
+from tidegate_serving.platforms.mlmodel import MlModel
+from tidegate_serving.platforms.platform import missing_library
+
+
+def load_pyfunc(model: MlModel, manifest: Manifest, *, allowed: bool) -> Servable:
+    """The model, loaded by MLflow. PermissionRefused unless the engine's operator allows files that run code."""
+    if not allowed:
+        raise PermissionRefused(
+            f"{model.root} is an MLflow pyfunc model, which can run any code: log it with a native flavour, or start "
+            "the engine with --allow-pickle"
+        )
+    try:
+        from mlflow import pyfunc
+    except ImportError as error:
+        raise missing_library("MLflow", "mlflow", "mlflow") from error
+    try:
+        loaded = pyfunc.load_model(str(model.root))
+    except Exception as error:
+        raise ModelFailed(f"{model.root} cannot be loaded by MLflow: {type(error).__name__}: {error}") from error
+    return PyfuncServable(loaded, model, manifest)
+
+
+class PyfuncServable:
+    """Calls MLflow's `predict` once per batch."""
+
+    def __init__(self, loaded: Any, model: MlModel, manifest: Manifest) -> None:
+        self._loaded = loaded
+        self._signatures = manifest.signatures
+        self._dropped = manifest.event_time
+        told = set(model.signature().input_names) if model.has_signature else set()
+        if self._dropped in told:
+            self._dropped = None
+        self._as_table = model.takes_columns or not model.has_signature
+        self._named = model.is_named
+
+    def predict(self, signature: str, inputs: Mapping[str, Array]) -> Mapping[str, Any]:
+        """Outputs by name; a lone column or array takes the lone output's name."""
+        given = {name: _text(name, array) for name, array in inputs.items() if name != self._dropped}
+        return _by_name(self._signatures[signature], self._loaded.predict(self._shaped(given)))
+
+    def close(self) -> None:
+        """Frees the model."""
+        self._loaded = None
+
+    def _shaped(self, given: Mapping[str, Array]) -> Any:
+        if self._as_table:
+            import pandas
+
+            return pandas.DataFrame(dict(given))
+        return dict(given) if self._named else next(iter(given.values()))
+
+
+def _text(name: str, array: Array) -> Array:
+    """Strings as `str`, which MLflow wants."""
+    if array.dtype.kind != "O":
+        return array
+    made = np.empty(array.size, dtype=object)
+    try:
+        made[:] = [item.decode() if isinstance(item, bytes) else item for item in array.ravel().tolist()]
+    except UnicodeDecodeError as error:
+        raise InvalidInput(f"input {name!r} holds a string that is not UTF-8: {error}") from error
+    return made.reshape(array.shape)
+
+
+def _by_name(signature: Signature, answer: Any) -> dict[str, Any]:
+    names = [spec.name for spec in signature.outputs]
+    if hasattr(answer, "columns") and hasattr(answer, "to_numpy"):
+        columns = {str(name): answer[name].to_numpy() for name in answer.columns}
+        lone = len(names) == 1 and names[0] not in columns
+        return {names[0]: answer.to_numpy()[:, 0] if len(columns) == 1 else answer.to_numpy()} if lone else columns
+    if isinstance(answer, Mapping):
+        return {str(name): value for name, value in answer.items()}
+    if len(names) != 1:
+        raise ModelFailed(f"the model answered with {type(answer).__name__}, its signature says {', '.join(names)}")
+    return {names[0]: np.asarray(answer)}

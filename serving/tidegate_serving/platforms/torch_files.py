@@ -1,0 +1,142 @@
+"""Reads PyTorch's three kinds of files into something that can be called with tensors in order.
+
+The torch platform hands in PyTorch itself, a path and a device; an exported program also tells its signature.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tidegate_serving.contract.errors import InvalidInput, ModelFailed, PermissionRefused, Unsupported
+from tidegate_serving.contract.signature import SERVING_DEFAULT, Signature, TensorSpec
+from tidegate_serving.platforms.discovery import Discovered
+
+
+@dataclass(frozen=True, slots=True)
+class TorchModel:
+    """A module: the names of what it takes, how many of these it needs, and a function of that many tensors."""
+
+    names: tuple[str, ...]
+    required: int
+    call: Callable[[Sequence[Any]], Any]
+
+
+def read_model(torch: Any, path: Path, device: Any, *, allow_pickle: bool) -> TorchModel:
+    """The model in a file. ModelFailed for what PyTorch cannot read, PermissionRefused for a pickle without leave."""
+    if path.suffix == ".pt2":
+        return _exported(_read_exported(torch, path), device)
+    if path.suffix == ".pth" and not allow_pickle:
+        raise PermissionRefused(
+            f"{path} is a pickle, which can run any code: save it with torch.export, or start the engine with "
+            "--allow-pickle"
+        )
+    try:
+        if path.suffix == ".pt":
+            return _scripted(torch.jit.load(str(path), map_location=device).eval())
+        module = torch.load(path, map_location=device, weights_only=False)
+    except Exception as error:
+        raise ModelFailed(f"{path} cannot be read by PyTorch {torch.__version__}: {_short(error)}") from error
+    if not isinstance(module, torch.nn.Module):
+        raise InvalidInput(f"{path} holds a {type(module).__name__}, no module: save the whole module, not its weights")
+    return _pickled(module.eval())
+
+
+def exported_signature(torch: Any, path: Path) -> Discovered:
+    """What an exported program takes and gives. Unsupported for other files, and for a batch of fixed size."""
+    if path.suffix != ".pt2":
+        raise Unsupported(f"{path} does not know its shapes: export it with torch.export, or write a signature as JSON")
+    program = _read_exported(torch, path)
+    values = {node.name: node.meta.get("val") for node in program.graph.nodes}
+    inputs = tuple(
+        _spec(torch, path, name, values[node])
+        for name, node in zip(_names(program), program.graph_signature.user_inputs, strict=True)
+    )
+    outputs = program.graph_signature.user_outputs
+    names = _output_names(program, len(outputs))
+    return Discovered(
+        {
+            SERVING_DEFAULT: Signature(
+                inputs,
+                tuple(_spec(torch, path, name, values[node]) for name, node in zip(names, outputs, strict=True)),
+            )
+        }
+    )
+
+
+def _read_exported(torch: Any, path: Path) -> Any:
+    try:
+        return torch.export.load(path)
+    except Exception as error:
+        raise ModelFailed(f"{path} cannot be read by PyTorch {torch.__version__}: {_short(error)}") from error
+
+
+def _exported(program: Any, device: Any) -> TorchModel:
+    names, positional = _names(program), _positional(program)
+    if device.type != "cpu":
+        from torch.export.passes import move_to_device_pass
+
+        program = move_to_device_pass(program, device)
+    module = program.module()
+
+    def call(tensors: Sequence[Any]) -> Any:
+        return module(*tensors[:positional], **dict(zip(names[positional:], tensors[positional:], strict=True)))
+
+    return TorchModel(names, len(names), call)
+
+
+def _scripted(module: Any) -> TorchModel:
+    arguments = module.forward.schema.arguments[1:]
+    names = tuple(str(argument.name) for argument in arguments)
+    return TorchModel(names, sum(not argument.has_default_value() for argument in arguments), lambda t: module(*t))
+
+
+def _pickled(module: Any) -> TorchModel:
+    parameters = [
+        parameter
+        for parameter in inspect.signature(module.forward).parameters.values()
+        if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
+    ]
+    names = tuple(parameter.name for parameter in parameters)
+    required = sum(parameter.default is parameter.empty for parameter in parameters)
+    return TorchModel(names, required, lambda tensors: module(*tensors))
+
+
+def _names(program: Any) -> tuple[str, ...]:
+    """Names of an exported program's inputs; those that were given by keyword keep their keywords."""
+    positional, keywords = program.call_spec.in_spec.children()
+    nested = [child for spec in (positional, keywords) for child in spec.children() if not child.is_leaf()]
+    if nested:
+        raise Unsupported("the exported program takes tensors inside of lists or dicts: export it with plain tensors")
+    names = [str(name) for name in program.graph_signature.user_inputs]
+    return (*names[: positional.num_children], *map(str, keywords.context or ()))
+
+
+def _positional(program: Any) -> int:
+    return int(program.call_spec.in_spec.children()[0].num_children)
+
+
+def _output_names(program: Any, count: int) -> list[str]:
+    spec = program.call_spec.out_spec
+    if spec is not None and not spec.is_leaf() and issubclass(spec.type, Mapping):
+        return [str(name) for name in spec.context]
+    return ["output"] if count == 1 else [f"output_{index}" for index in range(count)]
+
+
+def _spec(torch: Any, path: Path, name: str, value: Any) -> TensorSpec:
+    if not isinstance(value, torch.Tensor):
+        raise Unsupported(f"{path}: {name!r} is no tensor: export the module with tensors only")
+    shape = tuple(size if isinstance(size, int) else -1 for size in value.shape)
+    if not shape or shape[0] != -1:
+        raise Unsupported(
+            f"{path}: {name!r} has shape {list(shape)}: export it with a dynamic first axis, the batch, as "
+            "dynamic_shapes=({0: torch.export.Dim.DYNAMIC},) says"
+        )
+    return TensorSpec(name, str(value.dtype).removeprefix("torch."), shape)
+
+
+def _short(error: Exception) -> str:
+    return f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"

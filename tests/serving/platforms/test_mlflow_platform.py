@@ -1,0 +1,141 @@
+"""MLflow models as MLflow writes them: native where a platform takes the flavour, else pyfunc in an engine."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.support.engine_process import EngineProcess
+from tests.support.loading import discover, load_foreign, load_published, outputs
+from tests.support.mlflow_models import build
+from tests.support.versions import Draft, publish
+
+from tidegate_serving.client import Client
+from tidegate_serving.contract.errors import InvalidInput, NotFound, PermissionRefused, Unsupported
+from tidegate_serving.contract.servable import State
+from tidegate_serving.contract.signature import SERVING_DEFAULT, TensorSpec
+
+ML_MODEL = """
+flavors:
+  python_function: {loader_module: mlflow.sklearn}
+"""
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("mlflow")
+
+
+@pytest.fixture(scope="module")
+def said(models: Path) -> dict[str, Any]:
+    """Rows, and what each model says of them."""
+    return build(models)
+
+
+@pytest.fixture(scope="module")
+def client(models: Path, said: dict[str, Any]) -> Iterator[Client]:
+    settings: dict[str, Any] = {"allow_unverified": True, "allow_foreign": True, "quiet_seconds": 0.0}
+    tables = {
+        f"models.{name}": {"platform": "mlflow", "path": str(models / name)} for name in ("words", "sum", "labels")
+    }
+    with EngineProcess(models / "engine", allow_pickle=True, **settings, **tables) as engine, engine.client() as client:
+        yield client
+
+
+def rows(said: dict[str, Any]) -> dict[str, Any]:
+    return {"size": np.array(said["size"]), "age": np.array(said["age"])}
+
+
+@pytest.mark.parametrize("name", ["sklearn", "proba", "xgboost", "lightgbm"])
+def test_native_flavours_answer_as_mlflow_would_without_it(
+    models: Path, said: dict[str, Any], monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setitem(sys.modules, "mlflow", None)
+    version = load_foreign(models / name / "1", "mlflow")
+    signature = version.manifest.signatures[SERVING_DEFAULT]
+    assert signature.inputs == (TensorSpec("size", "float64"), TensorSpec("age", "int64"))
+    assert version.manifest.example == {"size": said["size"][0], "age": said["age"][0]}
+    np.testing.assert_allclose(outputs(version, rows(said))["predict"], said[name], rtol=1e-6)
+
+
+def test_pickles_and_pyfuncs_need_permission(models: Path, said: dict[str, Any]) -> None:
+    with pytest.raises(PermissionRefused, match=r"model\.pkl is a pickle.*--allow-pickle"):
+        load_foreign(models / "pickled/1", "mlflow")
+    version = load_foreign(models / "pickled/1", "mlflow", allow_pickle=True)
+    assert outputs(version, rows(said))["predict"].tolist() == said["pickled"]
+    with pytest.raises(PermissionRefused, match=r"pyfunc model, which can run any code.*--allow-pickle"):
+        load_foreign(models / "words/1", "mlflow")
+
+
+def test_wrappers_of_boosters_answer_with_labels(client: Client, said: dict[str, Any]) -> None:
+    (change,) = client.model_status("labels")
+    assert change.state is State.AVAILABLE, change.error_message
+    assert client.predict("labels", rows(said)).outputs["predict"].tolist() == said["labels"]
+
+
+def test_pyfunc_takes_tables_with_words(client: Client, said: dict[str, Any]) -> None:
+    words = np.array([b"tide"] * len(said["size"]), dtype=object)
+    answer = client.predict("words", {"size": np.array(said["size"]), "word": words}).outputs
+    assert answer["twice"].tolist() == said["words"]["twice"]
+    assert answer["shout"].tolist() == [word.encode() for word in said["words"]["shout"]]
+
+
+def test_pyfunc_takes_tensors(client: Client) -> None:
+    block = np.arange(8, dtype="f4").reshape(2, 4)
+    assert client.predict("sum", {"inputs": block}).outputs["predict"].tolist() == [6.0, 22.0]
+
+
+def test_a_published_version_may_choose_its_flavour(tmp_path: Path, models: Path, said: dict[str, Any]) -> None:
+    found = discover(models / "xgboost/1", "mlflow")
+    files = {path.name: path.read_bytes() for path in (models / "xgboost/1").iterdir()}
+    draft = Draft("mlflow", files, found.signatures[SERVING_DEFAULT], dict(found.example))
+    version = load_published(publish(tmp_path, "m", 1, draft))
+    np.testing.assert_allclose(outputs(version, rows(said))["predict"], said["xgboost"], rtol=1e-6)
+    as_pyfunc = publish(tmp_path, "m", 2, replace(draft, metadata={"mlflow.flavour": "python_function"}))
+    with pytest.raises(PermissionRefused, match="pyfunc"):
+        load_published(as_pyfunc)
+    unknown = publish(tmp_path, "m", 3, replace(draft, metadata={"mlflow.flavour": "onnx"}))
+    with pytest.raises(InvalidInput, match="no flavour 'onnx': it has python_function, xgboost"):
+        load_published(unknown)
+
+
+def test_a_saved_model_inside_is_discovered(tmp_path: Path, saved_models: Path) -> None:
+    shutil.copytree(saved_models / "half_plus_two/1", tmp_path / "model/tf2model")
+    told = "flavors:\n  tensorflow: {saved_model_dir: tf2model, model_type: tf2-module}\n  python_function: {}\n"
+    (tmp_path / "model/MLmodel").write_text(told)
+    assert len(discover(tmp_path, "mlflow").signatures) == 5
+
+
+@pytest.mark.parametrize(
+    ("files", "kind", "match"),
+    [
+        ({"model.pkl": ""}, NotFound, "0 files named MLmodel"),
+        ({"MLmodel": "a: [", "x": ""}, InvalidInput, "MLmodel is not YAML"),
+        ({"MLmodel": "a: 1"}, InvalidInput, "names no flavours"),
+        ({"MLmodel": ML_MODEL}, Unsupported, "has no signature"),
+        ({"MLmodel": f"{ML_MODEL}signature: {{inputs: x, outputs: x}}"}, InvalidInput, "are no JSON"),
+        (
+            {"MLmodel": ML_MODEL + """signature: {inputs: '[{"type": "array", "name": "x"}]', outputs: '[1]'}"""},
+            Unsupported,
+            "'x' of an MLflow signature is 'array'",
+        ),
+        (
+            {"MLmodel": "flavors: {sklearn: {pickled_model: ../../model.skops}}"},
+            InvalidInput,
+            "lies outside its own folder",
+        ),
+    ],
+)
+def test_what_is_no_mlflow_model_says_why(
+    tmp_path: Path, files: dict[str, str], kind: type[Exception], match: str
+) -> None:
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    with pytest.raises(kind, match=match):
+        discover(tmp_path, "mlflow")
