@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from tidegate_pipelines.cli import (
+    clean_up,
     config,
     demo,
     events,
@@ -94,6 +95,7 @@ _MODULES = (
     keys,
     expectations,
     publish,
+    clean_up,
     mlflow,
     gate,
     replay,

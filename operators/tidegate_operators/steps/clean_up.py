@@ -1,0 +1,126 @@
+"""Removes old versions from a model repository, never one that an engine needs or may go back to.
+
+In come the repository, the engines that serve from it and how much to keep; out goes what was removed and what was
+spared. Verdicts stay: they are small, and they are a model's history.
+"""
+
+from __future__ import annotations
+
+import shutil
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from tidegate_serving.contract import times
+from tidegate_serving.contract.errors import InvalidInput, NotFound, TidegateError
+from tidegate_serving.contract.manifest import read_manifest
+from tidegate_serving.contract.repository import report_directory, version_directory, versions
+from tidegate_serving.contract.servable import ServableId, State
+from tidegate_serving.control_client import ControlClient, ServableStatus
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """What stays: the `keep` newest versions of each servable, and whatever is not older than `older_than`."""
+
+    keep: int = 5
+    older_than: timedelta = timedelta(0)
+
+    def __post_init__(self) -> None:
+        if self.keep < 1:
+            raise InvalidInput(f"keep is {self.keep}: keep at least the newest version")
+
+
+@dataclass(frozen=True, slots=True)
+class CleanedUp:
+    """What was removed (or would be), what an engine needs, with the reason, and the bytes that this frees."""
+
+    removed: tuple[ServableId, ...]
+    spared: tuple[tuple[ServableId, str], ...]
+    freed_bytes: int
+
+
+def clean_up(
+    *,
+    repository: Path,
+    controls: Sequence[str],
+    retention: Retention,
+    dry_run: bool = False,
+    now: datetime | None = None,
+) -> CleanedUp:
+    """Removes what `retention` does not keep and no engine at `controls` needs.
+
+    An engine needs what it serves, loads or wants, what a label names, what it keeps, and what it would roll back to.
+    Raises Unavailable where an engine does not answer, InvalidInput without one: what serves has to be known. NotFound
+    for a missing repository. Each version disappears at once or not at all.
+    """
+    if not repository.is_dir():
+        raise NotFound(f"model repository {repository} is no folder: mend the path")
+    if not controls:
+        raise InvalidInput("no engine is named, so nobody knows what serves: give its control address")
+    statuses = [servable for control in controls for servable in _servables(control)]
+    removed: list[ServableId] = []
+    spared: list[tuple[ServableId, str]] = []
+    freed = 0
+    for name in sorted(child.name for child in repository.iterdir() if child.is_dir() and child.name[0] != "."):
+        numbers = versions(repository, name)
+        needed = _needed([status for status in statuses if status.servable == name], numbers)
+        for number in numbers[: -retention.keep]:
+            identity = ServableId(name, number)
+            directory = version_directory(repository, identity)
+            if not _is_old(directory, retention, now or datetime.now(UTC)):
+                continue
+            if number in needed:
+                spared.append((identity, needed[number]))
+                continue
+            freed += sum(path.stat().st_size for path in directory.rglob("*") if path.is_file())
+            removed.append(identity)
+            if not dry_run:
+                _remove(directory)
+    return CleanedUp(tuple(removed), tuple(spared), freed)
+
+
+def _servables(control: str) -> tuple[ServableStatus, ...]:
+    with ControlClient(control) as client:
+        return client.status().servables
+
+
+def _needed(statuses: Sequence[ServableStatus], numbers: Sequence[int]) -> dict[int, str]:
+    """Versions by number with why an engine needs them, the weightiest reason last."""
+    needed: dict[int, str] = {}
+    for status in statuses:
+        serving = [entry.version for entry in status.versions if entry.state is not State.END]
+        below = [number for number in numbers if serving and number < min(serving)]
+        if status.previous is not None:
+            needed[status.previous] = "a rollback goes back to it"
+        elif below:
+            needed[below[-1]] = "a rollback would go back to it"
+        needed |= dict.fromkeys(status.kept, "the engine keeps it")
+        needed |= {entry.version: "it is wanted" for entry in status.wanted}
+        needed |= {number: f"label {label!r} is to name it" for label, number in status.wanted_labels.items()}
+        for entry in status.versions:
+            if entry.labels:
+                needed[entry.version] = f"label {entry.labels[0]!r} names it"
+            elif entry.state is not State.END:
+                needed[entry.version] = f"it is {entry.state.name}"
+    return needed
+
+
+def _is_old(directory: Path, retention: Retention, now: datetime) -> bool:
+    """By the time of publication; a directory without a usable manifest by that of its last change."""
+    try:
+        created = times.from_text(read_manifest(directory)[0].created_at, f"created_at of {directory}")
+    except TidegateError:
+        created = datetime.fromtimestamp(directory.stat().st_mtime, UTC)
+    return now - created >= retention.older_than
+
+
+def _remove(directory: Path) -> None:
+    """Its name is gone before its files are, so that nobody ever sees half of it."""
+    for path in (directory, report_directory(directory)):
+        if path.exists():
+            going = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.removed")
+            path.rename(going)
+            shutil.rmtree(going)
