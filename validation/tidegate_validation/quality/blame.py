@@ -19,6 +19,7 @@ from tidegate_validation.quality.slice_sets import whole_rows
 from tidegate_validation.quality.slices import SliceGain
 
 _LEAST = 100
+_TRIED = 8
 
 
 @dataclass(slots=True)
@@ -32,7 +33,7 @@ class Blamed:
 def blame(
     slices: Sequence[SliceGain], evaluation: Evaluation, candidate: Floats, baseline: Floats, alpha: float
 ) -> list[Blamed]:
-    """The slices that stay worse without the rows of those blamed before them."""
+    """The slices that explain the others, and those that stay worse without their rows."""
 
     def gain(one: SliceGain, units: Mask) -> Estimate:
         metric = next(m for m in METRICS if m.name == one.gain.metric and evaluation.task in m.tasks)
@@ -43,20 +44,24 @@ def blame(
 
 
 def _blame(slices: Sequence[SliceGain], gain: Callable[[SliceGain, Mask], Estimate], alpha: float) -> list[Blamed]:
-    found: list[Blamed] = []
-    for one in slices:
-        inside = one.tested.inside()
-        reason = None
-        for other in found:
-            rest = inside & ~other.slice.tested.inside()
-            if rest.sum() < _LEAST or not _worse(gain(one, rest), one, alpha):
-                reason = other
-                break
-        if reason is not None:
-            reason.explains.append(one.name)
-        else:
-            found.append(Blamed(one))
+    """Again and again the slice without which most others are no longer worse, among the surest."""
+    left, found = list(slices), list[Blamed]()
+    while left:
+        explained = {
+            one.name: [other for other in left if other is not one and not _still_worse(other, one, gain, alpha)]
+            for one in left[:_TRIED]
+        }
+        reason = max(left[:_TRIED], key=lambda one: len(explained[one.name]))
+        gone = explained[reason.name]
+        found.append(Blamed(reason, [one.name for one in gone]))
+        left = [one for one in left if one is not reason and one not in gone]
     return found
+
+
+def _still_worse(one: SliceGain, reason: SliceGain, gain: Callable[[SliceGain, Mask], Estimate], alpha: float) -> bool:
+    """Whether a slice is worse even without the rows of another."""
+    rest = one.tested.inside() & ~reason.tested.inside()
+    return bool(rest.sum() >= _LEAST) and _worse(gain(one, rest), one, alpha)
 
 
 def _worse(gain: Estimate, one: SliceGain, alpha: float) -> bool:

@@ -76,8 +76,8 @@ def _days(table: Any, event_time: str | None) -> npt.NDArray[np.int64] | None:
     if event_time is None or event_time not in table.column_names:
         return None
     column = table[event_time]
-    if pa.types.is_timestamp(column.type):
-        seconds = column.cast(pa.timestamp("us")).cast(pa.int64()).to_numpy().astype(np.float64) / 1e6
+    if pa.types.is_timestamp(column.type) or pa.types.is_date(column.type):
+        seconds = column.cast(pa.timestamp("us"), safe=False).cast(pa.int64()).to_numpy().astype(np.float64) / 1e6
     else:
         seconds = column.to_numpy().astype(np.float64)
     return np.asarray(np.nan_to_num(seconds) // SECONDS, dtype=np.int64)

@@ -154,6 +154,17 @@ def auc_replicates(positive: Mask, scores: Floats, groups: Groups) -> Replicates
     return Replicates(value, (won.sum() - won - lost + own) / left)
 
 
+def auc_influence(positive: Mask, scores: Floats) -> tuple[float, Floats]:
+    """AUC, and how much each row adds to its error, shape [n], summing up to 0 (DeLong et al. 1988)."""
+    positives = float(positive.sum())
+    negatives = len(positive) - positives
+    if positives == 0 or negatives == 0:
+        return float("nan"), np.zeros(len(positive))
+    share = _wins(scores, positive) / np.where(positive, negatives, positives)
+    value = float(share[positive].mean())
+    return value, np.asarray((share - value) / np.where(positive, positives, negatives))
+
+
 def _wins(values: npt.NDArray[np.generic], positive: Mask) -> Floats:
     """For a positive row how many negatives lie below it, for a negative how many positives above; ties half."""
     ranks = average_ranks(values)

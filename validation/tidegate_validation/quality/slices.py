@@ -11,9 +11,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from tidegate_validation.quality.catalogue import Metric, metrics_for
-from tidegate_validation.quality.compared import Gain, gain_of, losses_of
+from tidegate_validation.quality.classification import LEAST_OF_A_CLASS
+from tidegate_validation.quality.compared import Gain, losses_of
 from tidegate_validation.quality.evaluation import Evaluation, Task, is_hard
-from tidegate_validation.quality.metrics import Estimate, Floats, Groups, Mask
+from tidegate_validation.quality.linear import Errors, Linear, Maker
+from tidegate_validation.quality.metrics import Floats, Groups, Mask, auc_influence
 from tidegate_validation.quality.rule import QualityRule
 from tidegate_validation.quality.slice_sets import Partition
 from tidegate_validation.skew.correction import benjamini_hochberg
@@ -24,7 +26,6 @@ JUDGED: dict[str, tuple[str, ...]] = {
     Task.REGRESSION: ("squared error",),
     Task.RANKING: ("NDCG",),
 }
-_LEAST_GROUPS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,23 +95,21 @@ def gains_by_slice(
 ) -> list[Tested]:
     """Every slice that is large enough with its gains."""
     metrics = slice_metrics(evaluation, candidate, baseline)
-    means = {
-        metric.name: losses_of(metric, evaluation, candidate, baseline) for metric in metrics if metric.whole is None
-    }
-    groups = evaluation.groups[evaluation.units()]
+    makers = [_maker(metric, evaluation, candidate, baseline) for metric in metrics]
+    errors = [Errors.of(evaluation, maker) for maker in makers]
     found = []
     for partition in partitions:
         rows = partition.rows()
+        large = np.flatnonzero(rows >= rule.slice_rows)
         columns = [
-            _mean_gains(metric, means[metric.name], partition, groups, clustered=evaluation.clustered)
-            if metric.name in means
-            else _whole_gains(metric, evaluation, candidate, baseline, partition, rule.slice_rows)
-            for metric in metrics
+            error.gains(maker(partition.codes, large), partition.codes, large)
+            for maker, error in zip(makers, errors, strict=True)
         ]
-        for place in np.flatnonzero(rows >= rule.slice_rows):
-            gains = tuple(gain for column in columns if (gain := column[place]) is not None)
-            if gains:
-                found.append(Tested(partition.names[place], int(rows[place]), gains, ((partition, int(place)),)))
+        for place, *gains in zip(large, *columns, strict=True):
+            known = tuple(gain for gain in gains if gain is not None)
+            if known:
+                literals = ((partition, int(place)),)
+                found.append(Tested(partition.names[place], int(rows[place]), known, literals))
     return found
 
 
@@ -137,81 +136,40 @@ def _simes(p_values: Sequence[float]) -> float:
     return min((value * len(ordered) / place for place, value in enumerate(ordered, 1)), default=1.0)
 
 
-def _whole_gains(
-    metric: Metric,
-    evaluation: Evaluation,
-    candidate: Floats,
-    baseline: Floats,
-    partition: Partition,
-    least: int,
-) -> list[Gain | None]:
-    """Of a metric that is no mean, slice by slice."""
-    rows = partition.rows()
-    found: list[Gain | None] = [None] * len(rows)
-    for place in np.flatnonzero(rows >= least):
-        inside = np.flatnonzero(partition.codes == place)
-        part = evaluation.take(inside)
-        if min(np.bincount(part.labels.astype(np.int64), minlength=2)[:2]) >= _LEAST_GROUPS:
-            gain = gain_of(metric, part, candidate[inside], baseline[inside])
-            found[place] = gain if np.isfinite(gain.gain.error) else None
-    return found
+def _maker(metric: Metric, evaluation: Evaluation, candidate: Floats, baseline: Floats) -> Maker:
+    """How a metric's gains in some slices are made."""
+    if metric.whole is None:
+        above, below = losses_of(metric, evaluation, candidate, baseline)
+        return lambda codes, places: _ratios(metric, above, below, codes, places)
+    positive = evaluation.labels == 1
+    return lambda codes, places: _areas(metric, positive, candidate, baseline, codes, places)
 
 
-def _mean_gains(
-    metric: Metric, losses: tuple[Floats, Floats], partition: Partition, groups: Groups, *, clustered: bool
-) -> list[Gain | None]:
-    """Of a metric that is a mean, all slices at once."""
-    inside = partition.codes >= 0
-    codes, size = partition.codes[inside], len(partition.names)
-    above, below = losses[0][inside], losses[1][inside]
-    estimates = (_by_group if clustered else _by_row)(above, below, codes, size, groups[inside])
-    total = np.bincount(codes, weights=below, minlength=size)
-    rows = np.maximum(np.bincount(codes, minlength=size), 1)
-    made: list[Gain | None] = []
-    for place, estimate in enumerate(estimates):
-        if estimate is None:
-            made.append(None)
+def _ratios(metric: Metric, above: Floats, below: Floats, codes: Groups, places: Groups) -> Linear:
+    """Of a metric that is a mean: the ratio of sums, and each unit's part in its error."""
+    inside = codes >= 0
+    size = int(codes.max(initial=0)) + 1
+    total, first = (np.bincount(codes[inside], weights=one[inside], minlength=size) for one in (below, above))
+    rows = np.maximum(np.bincount(codes[inside], minlength=size), 1)
+    value = first / np.where(total > 0, total, np.nan)
+    here = np.maximum(codes, 0)
+    parts = np.where(inside, (above - value[here] * below) / np.where(total > 0, total, np.nan)[here], 0.0)
+    theirs = total / rows if metric.relative else np.full(size, np.nan)
+    return Linear(metric, value[places], (theirs * (1 - value))[places], theirs[places], np.nan_to_num(parts))
+
+
+def _areas(
+    metric: Metric, positive: Mask, candidate: Floats, baseline: Floats, codes: Groups, places: Groups
+) -> Linear:
+    """Of AUC: slice by slice."""
+    mine, theirs = np.full(len(places), np.nan), np.full(len(places), np.nan)
+    parts = np.zeros(len(codes))
+    for number, place in enumerate(places):
+        rows = np.flatnonzero(codes == place)
+        kind = positive[rows]
+        if min(kind.sum(), len(rows) - kind.sum()) < LEAST_OF_A_CLASS:
             continue
-        theirs = float(total[place] / rows[place]) if metric.relative else float("nan")
-        mine = theirs * (1 - estimate.value) if metric.relative else float("nan")
-        made.append(Gain(metric.name, mine, theirs, estimate, metric.relative))
-    return made
-
-
-def _by_row(above: Floats, below: Floats, codes: Groups, size: int, groups: Groups) -> list[Estimate | None]:
-    def total(values: Floats) -> Floats:
-        return np.asarray(np.bincount(codes, weights=values, minlength=size), dtype=np.float64)
-
-    rows, first, second = np.bincount(codes, minlength=size), total(above), total(below)
-    usable = (rows > _LEAST_GROUPS) & (second > 0)
-    value = first / np.where(usable, second, 1.0)
-    squares = total(above**2) - 2 * value * total(above * below) + value**2 * total(below**2)
-    error = np.sqrt(np.maximum(squares, 0.0) * rows / np.maximum(rows - 1, 1)) / np.where(usable, second, 1.0)
-    return [
-        Estimate(float(value[place]), float(error[place]), int(rows[place]) - 1) if usable[place] else None
-        for place in range(size)
-    ]
-
-
-def _by_group(above: Floats, below: Floats, codes: Groups, size: int, groups: Groups) -> list[Estimate | None]:
-    count = int(groups.max(initial=0)) + 1
-    cells = codes * count + groups
-
-    def table(values: Floats | None) -> Floats:
-        return np.bincount(cells, weights=values, minlength=size * count).reshape(size, count).astype(np.float64)
-
-    first, second, rows = table(above), table(below), table(None)
-    rest = second.sum(axis=1, keepdims=True) - second
-    present = (rows > 0) & (rest > 0)
-    without = np.where(present, first.sum(axis=1, keepdims=True) - first, 0.0) / np.where(present, rest, 1.0)
-    many = present.sum(axis=1)
-    middle = np.where(present, without, 0.0).sum(axis=1) / np.maximum(many, 1)
-    spread = np.where(present, (without - middle[:, None]) ** 2, 0.0).sum(axis=1)
-    error = np.sqrt((many - 1) / np.maximum(many, 1) * spread)
-    total = second.sum(axis=1)
-    return [
-        Estimate(float(first[place].sum() / total[place]), float(error[place]), int(many[place]) - 1)
-        if many[place] >= _LEAST_GROUPS and total[place] > 0
-        else None
-        for place in range(size)
-    ]
+        mine[number], first = auc_influence(kind, candidate[rows])
+        theirs[number], second = auc_influence(kind, baseline[rows])
+        parts[rows] = first - second
+    return Linear(metric, mine - theirs, mine, theirs, parts)

@@ -1,0 +1,85 @@
+"""The flights of 2013 as held-out data, and models of one training that differ in their seed only.
+
+The measures of the quality gate compare such models; training is on January to March unless told otherwise.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from tidegate_pipelines.flights.data import join, package_data
+from tidegate_pipelines.flights.features import CATEGORIES, EVENT_TIME, LABEL, NUMBERS
+from tidegate_serving.contract.signature import TensorSpec
+from tidegate_validation.quality.held_out import HeldOut, Source, held_out_of
+from tidegate_validation.quality.metrics import Floats
+from tidegate_validation.quality.outputs import Prediction
+from tidegate_validation.quality.rule import QualityRule
+
+SLICES = QualityRule(slice_columns=("carrier", "origin", "hour", "weekday"), slice_rows=100, max_slices=43)
+"""The 43 largest slices by carrier, airport, hour and weekday."""
+_ROWS = 20_000
+
+
+@dataclass(frozen=True)
+class Month:
+    """One month as held-out data with every model's probabilities, shape [models, rows]."""
+
+    held_out: HeldOut
+    scores: Floats
+
+
+@functools.cache
+def _year() -> Any:
+    import pandas as pd
+
+    folder = package_data()
+    flights = pd.read_csv(folder / "flights.csv.zip")
+    rows = join(flights, pd.read_csv(folder / "weather.csv"), pd.read_csv(folder / "planes.csv"))
+    return rows[rows["arrived"]].reset_index(drop=True)
+
+
+def _features(rows: Any) -> Any:
+    import pandas as pd
+
+    coded = {name: rows[name].astype("category").cat.codes for name in CATEGORIES}
+    return pd.DataFrame({**{name: rows[name].astype(float).fillna(-1) for name in NUMBERS}, **coded})
+
+
+def months(kind: str, seeds: int, wanted: Sequence[int]) -> list[Month]:
+    """Months judged by `seeds` models of one kind (`forest` or `boosted`), all trained on the same 20,000 flights."""
+    from threadpoolctl import threadpool_limits
+
+    rows = _year()
+    features, labels = _features(rows), rows[LABEL].to_numpy()
+    training = np.flatnonzero(rows["month"] <= 3)
+    chosen = np.random.default_rng(1).choice(training, _ROWS, replace=False)
+    held = [np.flatnonzero(rows["month"] == month) for month in wanted]
+    everything = np.concatenate(held)
+    with threadpool_limits(limits=1):
+        scores = [
+            _learner(kind, seed).fit(features.iloc[chosen], labels[chosen]).predict_proba(features.iloc[everything])
+            for seed in range(seeds)
+        ]
+    cuts = np.cumsum([len(one) for one in held])[:-1]
+    by_month = np.split(np.array([one[:, 1] for one in scores]), cuts, axis=1)
+    return [Month(_held_out(rows.iloc[one]), part) for one, part in zip(held, by_month, strict=True)]
+
+
+def _learner(kind: str, seed: int) -> Any:
+    from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
+
+    if kind == "forest":
+        return RandomForestClassifier(60, max_depth=12, min_samples_leaf=5, random_state=seed, n_jobs=1)
+    return HistGradientBoostingClassifier(max_iter=80, max_features=0.5, max_leaf_nodes=15, random_state=seed)
+
+
+def _held_out(rows: Any) -> HeldOut:
+    table = pa.Table.from_pandas(rows[[*NUMBERS, *CATEGORIES, EVENT_TIME, LABEL]], preserve_index=False)
+    source = Source(table, LABEL, None, EVENT_TIME, None)
+    return held_out_of(source, [Prediction(TensorSpec("probability", "float32"))], SLICES)

@@ -1,0 +1,123 @@
+"""How often the quality gate refuses equal models, and how often it names a slice that is truly worse.
+
+Models of one training with different seeds are compared on months of flights by `judge_scores`, which is all of the
+gate but asking the models: their sandbox adds nothing here. `quality_faults` goes through the whole gate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from tests.bench.gate.flight_models import SLICES, Month, months
+from tests.bench.rows import Row
+
+from tidegate_serving.contract.verdict import Finding, Outcome
+from tidegate_validation.quality.judging import Scored, judge_scores
+from tidegate_validation.quality.metrics import Floats, Mask, auc
+from tidegate_validation.quality.slice_sets import asked_columns
+
+PAIRS = 200
+REPORTED = (7, 8, 9, 10, 11, 12)
+"""Months on which nothing was developed."""
+LARGE = 3000
+_SEEDS = 8
+_REFUSED = (Outcome.FAIL, Outcome.ERROR, Outcome.INCONCLUSIVE)
+
+
+def equal_models(pairs: int = PAIRS, wanted: Sequence[int] = REPORTED) -> list[Row]:
+    """Reports on ordered pairs of models that differ in their seed: how many would be refused, and which way."""
+    refused, failed, count = 0, 0, 0
+    for month, first, second in _pairs(pairs, wanted):
+        found = judge_scores(Scored(month.held_out, month.scores[first], month.scores[second]), SLICES)
+        refused += any(one.outcome in _REFUSED for one in found)
+        failed += any(one.outcome is Outcome.FAIL for one in found)
+        count += 1
+    limit = 15 * count // 200
+    return [
+        Row(
+            f"equal models refused, of {count} reports of 43 slices",
+            refused,
+            "reports",
+            f"<= {limit}",
+            refused <= limit,
+        ),
+        Row("of these called worse, the others INCONCLUSIVE", failed, "reports", "-", None),
+    ]
+
+
+def worse_slices(pairs: int = PAIRS, wanted: Sequence[int] = REPORTED) -> list[Row]:
+    """A slice of the candidate spoilt until its AUC is worse by twice the margin: how often it is named."""
+    random = np.random.default_rng(4)
+    named, refused, rows = [], [], []
+    for month, first, second in _pairs(pairs, wanted):
+        subject, inside = _some_slice(month, month.scores[second], random)
+        spoilt = _spoilt(month, month.scores[first], month.scores[second], inside, random)
+        found = judge_scores(Scored(month.held_out, spoilt, month.scores[second]), SLICES)
+        told = [one for one in found if one.check == "slice" and one.subject == subject]
+        named.append(_says(told, Outcome.FAIL, Outcome.WARN))
+        refused.append(_says(told, Outcome.FAIL))
+        rows.append(int(inside.sum()))
+    large = np.array(rows) >= LARGE
+    share = float(np.mean(np.array(named)[large]))
+    return [
+        Row(
+            f"a slice of {LARGE} or more worse by twice the margin, named, of {int(large.sum())}",
+            100 * share,
+            "%",
+            ">= 90",
+            share >= 0.9,
+        ),
+        Row("of these refused for it", 100 * float(np.mean(np.array(refused)[large])), "%", "-", None),
+        Row(
+            f"smaller slices named, of {int((~large).sum())}",
+            100 * float(np.mean(np.array(named)[~large])),
+            "%",
+            "-",
+            None,
+        ),
+    ]
+
+
+def _pairs(count: int, wanted: Sequence[int]) -> Iterator[tuple[Month, int, int]]:
+    """Ordered pairs of two kinds of models, and months in turn."""
+    half = max(count // 2, 1)
+    for kind in ("forest", "boosted"):
+        held = months(kind, _SEEDS, wanted)
+        ordered = [(first, second) for first in range(_SEEDS) for second in range(_SEEDS) if first != second]
+        chosen = np.random.default_rng(2).permutation(len(ordered))
+        for number in range(half):
+            yield held[number % len(held)], *ordered[chosen[number % len(ordered)]]
+
+
+def _some_slice(month: Month, theirs: Floats, random: np.random.Generator) -> tuple[str, Mask]:
+    """One of the 43 slices, in which the baseline knows enough that twice the margin can be lost."""
+    parts = asked_columns(month.held_out.table, month.held_out.evaluation, SLICES.slice_columns)
+    labels = month.held_out.evaluation.labels
+    choices = [
+        (partition.names[place], inside)
+        for partition in parts
+        for place, rows in enumerate(partition.rows())
+        if rows >= SLICES.slice_rows
+        and auc(labels[inside := partition.codes == place], theirs[inside]) > 0.5 + 3 * SLICES.slice_points
+    ]
+    return choices[int(random.integers(len(choices)))]
+
+
+def _spoilt(month: Month, mine: Floats, theirs: Floats, inside: Mask, random: np.random.Generator) -> Floats:
+    """The candidate's scores, blended in the slice with those of other rows there until twice the margin is lost."""
+    labels = month.held_out.evaluation.labels[inside]
+    others = random.permutation(mine[inside])
+    wanted = auc(labels, theirs[inside]) - 2 * SLICES.slice_points
+    low, high = 0.0, 1.0
+    for _ in range(20):
+        share = (low + high) / 2
+        reached = auc(labels, (1 - share) * mine[inside] + share * others)
+        low, high = (share, high) if reached > wanted else (low, share)
+    spoilt = mine.copy()
+    spoilt[inside] = (1 - high) * mine[inside] + high * others
+    return spoilt
+
+
+def _says(findings: Sequence[Finding], *outcomes: Outcome) -> bool:
+    return any(one.outcome in outcomes for one in findings)
