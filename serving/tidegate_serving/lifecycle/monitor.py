@@ -5,6 +5,7 @@ Fed by the event bus; read by status calls, readiness, and the RPC Source's watc
 
 from __future__ import annotations
 
+import contextlib
 import queue
 import threading
 import time
@@ -25,7 +26,7 @@ class Watch:
 
     def __init__(self, servable: str, present: list[StateChange]) -> None:
         self._servable = servable
-        self._changes: queue.Queue[StateChange] = queue.Queue(WATCH_CAPACITY)
+        self._changes: queue.Queue[StateChange | None] = queue.Queue(WATCH_CAPACITY)
         self._overrun = False
         self.present = tuple(present)
 
@@ -37,8 +38,13 @@ class Watch:
             except queue.Full:
                 self._overrun = True
 
+    def wake(self) -> None:
+        """Nobody listens any more: whoever waits for the next change waits no longer."""
+        with contextlib.suppress(queue.Full):  # where it is full, nobody waits
+            self._changes.put_nowait(None)
+
     def next(self, timeout: float) -> StateChange | None:
-        """The next change, or None after `timeout` seconds. ResourceExhausted when some were lost."""
+        """The next change, or None after `timeout` seconds or a wake. ResourceExhausted when some were lost."""
         if self._overrun:
             raise ResourceExhausted(f"this watcher is {WATCH_CAPACITY} changes behind: watch again")
         try:

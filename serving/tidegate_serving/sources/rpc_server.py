@@ -40,6 +40,9 @@ class Feed(Protocol):
     def next(self, timeout: float) -> StateChange | None:
         """The next change, or None after a while."""
 
+    def wake(self) -> None:
+        """Ends a wait for the next change."""
+
 
 class States(Protocol):
     """Where streams of states come from."""
@@ -129,6 +132,7 @@ class RpcServer:
             raise ResourceExhausted(f"{MAX_WATCHERS} clients watch states already, which is the limit: try later")
         try:
             with self._states.watch(request.servable) as feed:
+                context.add_callback(feed.wake)
                 yield from map(to_event, feed.present)
                 while context.is_active() and not self._stopping.is_set():
                     change = feed.next(_HEARTBEAT_SECONDS)

@@ -7,9 +7,15 @@ from __future__ import annotations
 
 import sys
 
+from tests.bench.lifecycle import interference, many, memory, swap
 from tests.bench.rows import Measure, run_group
 
-MEASURES: list[tuple[str, Measure]] = []
+MEASURES: list[tuple[str, Measure]] = [
+    ("swap", swap.measure),
+    ("memory", memory.measure),
+    ("interference", interference.measure),
+    ("many", many.measure),
+]
 
 if __name__ == "__main__":
     sys.exit(run_group("lifecycle", MEASURES, sys.argv[1:]))

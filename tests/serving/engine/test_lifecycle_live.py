@@ -229,3 +229,9 @@ def test_refusals_keep_their_kind_over_the_wire(tmp_path: Path, engine: EnginePr
     with pytest.raises(TidegateError) as caught:
         control.set_aspired("not a name", [], requested_by="test")
     assert caught.value.code == "invalid_input"
+
+
+def test_watchers_that_have_left_make_room_at_once(tmp_path: Path, control: ControlClient) -> None:
+    push_and_wait(control, model(tmp_path, 1))
+    for _ in range(150):
+        assert control.wait_until("m", 1, State.AVAILABLE, 5).state is State.AVAILABLE
