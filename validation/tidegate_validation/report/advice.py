@@ -11,10 +11,10 @@ from tidegate_serving.contract.verdict import Finding, GateResult, Outcome, Verd
 
 _ON_FAIL = {
     "expectations": "Mend the data, or, where the world has changed, edit the suite and publish under a new number.",
-    "quality": "Retrain, or look at the examples named below first; where the loss is wanted, widen the margin in the "
-    "policy.",
-    "robustness": "Mend the model's code for the input shown below, and publish under a new number.",
-    "skew": "Mend the feature named below in training or in serving, whichever is wrong, and publish again.",
+    "quality": "Retrain, or look first at the examples that the findings name; where the loss is wanted, widen the "
+    "margin in the policy.",
+    "robustness": "Mend the model's code for the input that the finding shows, and publish under a new number.",
+    "skew": "Mend the feature that the finding names, where it is wrong: in training or in serving; publish again.",
 }
 
 

@@ -58,6 +58,14 @@ def _with_cause(outcome: Outcome, cause: Cause) -> Outcome:
     return outcome
 
 
+_RULES = {
+    Aspect.DISTRIBUTION: "skew.margin",
+    Aspect.MISSING: "skew.missing_margin",
+    Aspect.UNSEEN: "skew.unseen_floor",
+    Aspect.RANGE: "skew.unseen_floor",
+}
+
+
 def _plain(numbers: FeatureNumbers, judgement: Judgement, rule: SkewRule) -> Finding:
     sentence = f"`{numbers.feature}`: {_SENTENCES[judgement.test](numbers, judgement, rule)}"
     return _finding(numbers, judgement, rule, sentence, judgement.outcome, None)
@@ -83,7 +91,20 @@ def _finding(
         p_value=judgement.p_margin if outcome is Outcome.FAIL else judgement.p_zero,
         smallest_detectable=judgement.detectable if math.isfinite(judgement.detectable or 0.0) else None,
         cause=cause.to_dict() if cause else None,
+        rule=_RULES.get(judgement.test),
+        rows_needed=_rows_needed(numbers, judgement, rule) if outcome is Outcome.INCONCLUSIVE else None,
     )
+
+
+def _rows_needed(numbers: FeatureNumbers, judgement: Judgement, rule: SkewRule) -> int | None:
+    """Rows, of as many days in proportion, with which a shift of `rule.detectable` would have shown: what can be seen
+    shrinks with the root of their number. None where days differ so much that nothing can be reckoned."""
+    detectable = judgement.detectable
+    if judgement.test is not Aspect.DISTRIBUTION or detectable is None or not math.isfinite(detectable):
+        return None
+    needed = numbers.distribution.rows * (detectable / rule.detectable) ** 2
+    digits = max(len(str(int(needed))) - 2, 0)
+    return int(math.ceil(needed / 10**digits) * 10**digits)
 
 
 def _number(
