@@ -7,10 +7,15 @@ official stubs can live in the same process.
 from __future__ import annotations
 
 import functools
+import threading
 from importlib import resources
 from typing import Any
 
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+
+# A cached function that several threads call for the first time runs in each of them: two pools would have two classes
+# of one name, which do not go together.
+_ONE_AT_A_TIME = threading.Lock()
 
 
 @functools.cache
@@ -22,7 +27,15 @@ def _pool() -> descriptor_pool.DescriptorPool:
     return pool
 
 
-@functools.cache
 def message(full_name: str) -> Any:
-    """The message class of a full name such as `tensorflow.serving.PredictRequest`. KeyError for an unknown one."""
-    return message_factory.GetMessageClass(_pool().FindMessageTypeByName(full_name))
+    """The message class of a full name such as `tensorflow.serving.PredictRequest`; the same one for every thread.
+
+    KeyError for an unknown name.
+    """
+    return _class(full_name)
+
+
+@functools.cache
+def _class(full_name: str) -> Any:
+    with _ONE_AT_A_TIME:
+        return message_factory.GetMessageClass(_pool().FindMessageTypeByName(full_name))
