@@ -301,7 +301,7 @@ class _Running:
         )
         try:
             parts.monitor.wait_for(
-                lambda: not sources.files.waiting() and readiness.settled(),
+                lambda: readiness.settled() and not sources.files.waiting(),
                 config.start_seconds,
                 "not every version is settled",
             )
