@@ -15,6 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from tidegate_serving.admission_watch import AdmissionWatch
 from tidegate_serving.assembly import Lifecycle, make_lifecycle
 from tidegate_serving.assembly_sources import Sources, make_sources
 from tidegate_serving.config import EngineConfig, ModelConfig
@@ -274,6 +275,7 @@ class _Running:
         self._plane: RunningPlane | None = None
         self._control: ControlRoom | None = None
         self._readiness: Readiness | None = None
+        self._watch: AdmissionWatch | None = None
         self.addresses = EngineAddresses("", "", "")
 
     def start(self) -> None:
@@ -291,6 +293,10 @@ class _Running:
         readiness.start()
         parts.events.subscribe(readiness.heard)
         parts.events.subscribe(_log_change)
+        self._watch = AdmissionWatch(
+            sources.admission, parts.manager.origins, parts.monitor.state, sources.problems, readiness.remark
+        )
+        parts.events.subscribe(self._watch.heard)
         self._control = ControlRoom(parts, sources, lambda: self.live.now, self.counters, self._reread)
         self._control.begin()
         parts.manager.start()
@@ -310,6 +316,7 @@ class _Running:
             _log.warning("the engine starts although %s: %s", error, waiting)
         parts.load_pool.resize(config.load_threads)
         readiness.begin()
+        self._watch.start()
 
     def counters(self) -> dict[str, float]:
         """The data plane's, by sample name."""
@@ -382,6 +389,8 @@ class _Running:
         deadline = time.monotonic() + drain_seconds
         if self._readiness is not None:
             self._readiness.drain()
+        if self._watch is not None:
+            self._watch.stop()
         if self._swap is not None:
             self._swap.stop()
         for source in self._sources.all if self._sources else ():

@@ -42,6 +42,7 @@ class Readiness:
         self._unsettled: set[ServableId] = set()
         self._initial: frozenset[str] | None = None
         self._missing: dict[str, str] = {}
+        self._remark = ""
         self._draining = False
         self._thread = threading.Thread(target=self._run, name="tidegate-readiness", daemon=True)
 
@@ -84,6 +85,11 @@ class Readiness:
             self._heard.add(change.id.name)
         self.wake()
 
+    def remark(self, text: str) -> None:
+        """Something that whoever asks has to know although the engine is ready; empty for nothing."""
+        self._remark = text
+        self.wake()
+
     def wake(self) -> None:
         """Has the answer told anew."""
         with self._changed:
@@ -106,7 +112,9 @@ class Readiness:
                 self._missing.pop(name, None)
         reasons = [self._missing[name] for name in sorted(self._missing)]
         more = [f"and {len(reasons) - _REASONS} more"] if len(reasons) > _REASONS else []
-        return not reasons, "; ".join(reasons[:_REASONS] + more)
+        if not reasons:
+            return True, self._remark
+        return False, "; ".join(reasons[:_REASONS] + more)
 
     def _run(self) -> None:
         while not self._draining:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from tests.support.command import Command
 from tests.support.rings import Ring, make_ring
-from tests.support.versions import digest_of, edit_manifest, flip, publish
+from tests.support.versions import digest_of, edit_manifest, flip, forge, publish
 
 from tidegate_serving.contract.repository import override_path, verdict_path
 from tidegate_serving.contract.verdict import Outcome
@@ -71,8 +71,7 @@ def test_a_verdict_alone_verifies_without_its_files(tidegate: Command, ring: Rin
 
 
 def tampered_verdict(ring: Ring, directory: Path) -> None:
-    path = verdict_path(directory)
-    flip(path, path.read_bytes().index(b'"sig"') + 12)
+    forge(verdict_path(directory))
 
 
 def no_verdict(ring: Ring, directory: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -132,6 +133,15 @@ def flip(path: Path, position: int) -> None:
     data = bytearray(path.read_bytes())
     data[position] ^= 1
     path.write_bytes(bytes(data))
+
+
+def forge(path: Path) -> None:
+    """Flips one bit of an envelope's signature, which stays good base64."""
+    envelope = json.loads(path.read_text())
+    signature = bytearray(base64.b64decode(envelope["signatures"][0]["sig"]))
+    signature[7] ^= 1
+    envelope["signatures"][0]["sig"] = base64.b64encode(signature).decode()
+    path.write_text(json.dumps(envelope))
 
 
 def edit_manifest(directory: Path, **changes: Any) -> None:

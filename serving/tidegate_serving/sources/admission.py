@@ -44,6 +44,11 @@ class Standing:
     record: AdmissionRecord | None = None
     notes: tuple[str, ...] = ()
 
+    @property
+    def overdue(self) -> tuple[str, ...]:
+        """The notes that say that it would not be let in again."""
+        return tuple(note for note in self.notes if note.startswith(_OVERDUE))
+
 
 class Admission(Protocol):
     """Says whether a version may serve, and by what right one does."""
@@ -53,6 +58,9 @@ class Admission(Protocol):
 
     def standing(self, digest: str) -> Standing:
         """How the version with this manifest came in, and whether that right still stands."""
+
+    def mark(self) -> object:
+        """Equal to an earlier one as long as no standing has changed since."""
 
 
 class VerdictAdmission:
@@ -108,6 +116,12 @@ class VerdictAdmission:
             notes += [_override_note(override, self._clock()) for override in record.overrides]
         return Standing(record, tuple(notes))
 
+    def mark(self) -> object:
+        """Changes with the key ring, and when an override expires."""
+        at = self._clock()
+        expired = sum(_is_over(one, at) for record in self._admitted.overridden() for one in record.overrides)
+        return self._ring.value(), expired
+
     def _warn_once(self, text: str) -> None:
         if text not in self._warned:
             self._warned.add(text)
@@ -132,7 +146,12 @@ class AdmitUnverified:
         """Says so."""
         return Standing(notes=("UNVERIFIED: admitted without a verdict (allow_unverified)",))
 
+    def mark(self) -> object:
+        """Never changes."""
+        return None
 
+
+_OVERDUE = ("REVOKED", "KEY REVOKED", "KEY NO LONGER TRUSTED", "OVERRIDE EXPIRED")
 _STAYS = "what serves now goes on serving, and it will not load again"
 
 
@@ -179,11 +198,15 @@ def _key_notes(ring: KeyRing, record: AdmissionRecord) -> list[str]:
     return notes
 
 
+def _is_over(override: AdmittedOverride, at: datetime) -> bool:
+    return times.from_text(override.expires_at, "expires_at") <= at
+
+
 def _override_note(override: AdmittedOverride, at: datetime) -> str:
     words = (
         f"{override.outcome} of the {override.gate} gate was overridden by {override.key_name} "
         f"(key {override.key_id}) until {override.expires_at}: {override.reason}"
     )
-    if times.from_text(override.expires_at, "expires_at") > at:
+    if not _is_over(override, at):
         return f"OVERRIDE: {words}"
     return f"OVERRIDE EXPIRED: {words}; {_STAYS}: roll back, mend the version, or override again"

@@ -61,6 +61,10 @@ class AdmittedDigests:
         """How a digest came in last, None where it never did."""
         return self._records.get(digest)
 
+    def overridden(self) -> list[AdmissionRecord]:
+        """Those that came in by override."""
+        return [record for record in self._records.values() if record.overrides]
+
     def add(self, record: AdmissionRecord) -> None:
         """Remembers an admission, on disk before it returns; the same verdict and overrides again change nothing."""
         with self._lock:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,10 +10,12 @@ import numpy as np
 import pytest
 from tests.support.command import Command
 from tests.support.control import push_and_wait
+from tests.support.eventually import eventually
 from tests.support.rings import Ring, make_ring
 from tests.support.versions import adding, digest_of, publish
 
 from tidegate_operators.steps.key_keeping import revoke_version
+from tidegate_serving import admission_watch
 from tidegate_serving.client import Client
 from tidegate_serving.config import EngineConfig
 from tidegate_serving.contract.errors import NotAdmitted, Refused
@@ -34,11 +37,12 @@ def ring(tmp_path: Path) -> Ring:
 
 
 @pytest.fixture
-def engine(tmp_path: Path, ring: Ring) -> Iterator[Engine]:
+def engine(tmp_path: Path, ring: Ring, monkeypatch: pytest.MonkeyPatch) -> Iterator[Engine]:
+    monkeypatch.setattr(admission_watch, "SECONDS", 0.05)
     (tmp_path / "policy.toml").write_text(POLICY)
     config = EngineConfig(
         grpc_address=ANY,
-        rest_address="",
+        rest_address=ANY,
         control_address=ANY,
         roots=(tmp_path / "models",),
         state_directory=tmp_path / "state",
@@ -47,6 +51,13 @@ def engine(tmp_path: Path, ring: Ring) -> Iterator[Engine]:
     )
     with Engine(config) as running:
         yield running
+
+
+def ready(engine: Engine) -> str:
+    """What the health endpoint says; it stays ready."""
+    with urllib.request.urlopen(f"http://{engine.addresses.rest}/v2/health/ready", timeout=10) as answer:
+        assert answer.status == 200
+        return str(answer.read().decode())
 
 
 def version(control: ControlClient, number: int) -> VersionStatus:
@@ -68,6 +79,9 @@ def test_status_says_who_let_a_version_in_and_that_it_was_revoked(tmp_path: Path
         assert version(control, 1).notes == ()
         revoke_version(ring.folder, manifest_digest=digest_of(directory), name="m:1", reason="wrong data")
         assert version(control, 1).notes[0].startswith("REVOKED at ")
+        eventually(lambda: "REVOKED at" in ready(engine))
+        problems = [entry for entry in control.journal() if entry.action == "problem"]
+        assert "m:1: REVOKED at" in problems[-1].text
         assert client.predict("m", {"x": X}).version == 1, "a revocation ends no service"
         control.set_aspired("m", [], requested_by="test")
         control.wait_until("m", 1, State.END, 30)

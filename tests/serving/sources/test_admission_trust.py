@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from tests.support.rings import Ring, make_ring
-from tests.support.versions import digest_of, flip, publish
+from tests.support.versions import digest_of, forge, publish
 
 from tidegate_operators.steps.key_keeping import revoke_key, revoke_version, rotate_key
 from tidegate_serving.contract.errors import NotAdmitted, Refused
@@ -235,8 +235,7 @@ def not_begun(ring: Ring, directory: Path) -> None:
 
 
 def tampered(ring: Ring, directory: Path) -> None:
-    path = ring.override(directory, "alice")
-    flip(path, path.read_bytes().index(b'"sig"') + 12)
+    forge(ring.override(directory, "alice"))
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,103 @@
+"""Looks again and again whether what serves would still be let in, and says so where it would not.
+
+A revocation or the end of an override ends no service, so somebody has to be told: the log, the journal (as a problem)
+and `/v2/health/ready`, which stays ready. Woken by state changes; a look costs little while nothing has changed.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Mapping
+
+from tidegate_serving.contract.errors import NotAdmitted
+from tidegate_serving.contract.servable import ServableId, State, StateChange
+from tidegate_serving.sources.admission import Admission
+from tidegate_serving.sources.problems import SourceProblems
+from tidegate_serving.sources.target import VersionPath
+
+SECONDS = 10.0
+_SHOWN = 5
+_log = logging.getLogger(__name__)
+
+
+class AdmissionWatch:
+    """`origins` gives where each version under management came from, `state` the state that one is in, and `remark`
+    takes what readiness shall say, empty for nothing."""
+
+    def __init__(
+        self,
+        admission: Admission,
+        origins: Callable[[], Mapping[ServableId, object]],
+        state: Callable[[ServableId], StateChange | None],
+        problems: SourceProblems,
+        remark: Callable[[str], None],
+    ) -> None:
+        self._admission = admission
+        self._origins = origins
+        self._state = state
+        self._problems = problems
+        self._remark = remark
+        self._mark: object = None
+        self._dirty = True
+        self._told: dict[ServableId, str] = {}
+        self._wake = threading.Event()
+        self._stopping = False
+        self._thread = threading.Thread(target=self._run, name="tidegate-admission-watch", daemon=True)
+
+    def start(self) -> None:
+        """Looks on a thread of its own from now on."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Looks no more."""
+        self._stopping = True
+        self._wake.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def heard(self, change: StateChange) -> None:
+        """A version came or went."""
+        if change.state in (State.AVAILABLE, State.END):
+            self._dirty = True
+            self._wake.set()
+
+    def look(self) -> None:
+        """Tells what has changed since the last look."""
+        dirty, self._dirty = self._dirty, False
+        mark = self._admission.mark()
+        if mark == self._mark and not dirty:
+            return
+        self._mark = mark
+        found = self._found()
+        for servable, text in found.items():
+            self._problems.report(servable.name, _source(servable), NotAdmitted(f"{servable}: {text}"))
+        for servable in self._told.keys() - found.keys():
+            self._problems.settle(servable.name, _source(servable))
+        self._told = found
+        words = [f"{servable}: {text}" for servable, text in sorted(found.items())]
+        more = [f"and {len(words) - _SHOWN} more"] if len(words) > _SHOWN else []
+        self._remark("; ".join(words[:_SHOWN] + more))
+
+    def _found(self) -> dict[ServableId, str]:
+        found = {}
+        for servable, origin in self._origins().items():
+            change = self._state(servable)
+            if isinstance(origin, VersionPath) and change is not None and change.state is State.AVAILABLE:
+                overdue = self._admission.standing(origin.manifest_digest).overdue
+                if overdue:
+                    found[servable] = "; ".join(overdue)
+        return found
+
+    def _run(self) -> None:
+        while not self._stopping:
+            try:
+                self.look()
+            except Exception:
+                _log.exception("the admission of what serves could not be looked at, the next look tries again")
+            self._wake.wait(SECONDS)
+            self._wake.clear()
+
+
+def _source(id: ServableId) -> str:
+    return f"admission of version {id.version}"

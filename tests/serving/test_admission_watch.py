@@ -1,0 +1,93 @@
+"""What would not be let in again is told once, taken back once mended, and looked for only when something changed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tidegate_serving.admission_watch import AdmissionWatch
+from tidegate_serving.contract.manifest import Manifest
+from tidegate_serving.contract.servable import ServableId, State, StateChange
+from tidegate_serving.sources.admission import Standing
+from tidegate_serving.sources.problems import SourceProblem, SourceProblems
+from tidegate_serving.sources.target import VersionPath
+
+ONE, TWO = ServableId("m", 1), ServableId("m", 2)
+
+
+class Scene:
+    """Two versions, one of which serves; `notes` are what the admission says of the manifest `d1`."""
+
+    def __init__(self) -> None:
+        self.notes: tuple[str, ...] = ()
+        self.revision = 0
+        self.asked = 0
+        self.remarks: list[str] = []
+        self.heard: list[tuple[str, bool]] = []
+        self.states = {ONE: State.AVAILABLE, TWO: State.END}
+        problems = SourceProblems()
+        problems.subscribe(self._hear)
+        self.watch = AdmissionWatch(self, self.origins, self.state, problems, self.remarks.append)
+
+    def _hear(self, problem: SourceProblem, present: bool) -> None:
+        self.heard.append((problem.error.message, present))
+
+    def check(self, directory: Path, manifest: Manifest, digest: str) -> None:
+        raise AssertionError("nothing is admitted here")
+
+    def standing(self, digest: str) -> Standing:
+        self.asked += 1
+        return Standing(notes=self.notes if digest == "d1" else ("REVOKED at once",))
+
+    def mark(self) -> object:
+        return self.revision
+
+    def origins(self) -> dict[ServableId, object]:
+        return {ONE: VersionPath(Path("1"), "d1", "python"), TWO: VersionPath(Path("2"), "d2", "python")}
+
+    def state(self, id: ServableId) -> StateChange:
+        return StateChange(id, self.states[id])
+
+
+def test_an_override_in_force_is_no_problem() -> None:
+    scene = Scene()
+    scene.notes = ("OVERRIDE: by alice",)
+    scene.watch.look()
+    assert (scene.heard, scene.remarks) == ([], [""])
+
+
+def test_what_would_not_come_in_again_is_told_once_and_taken_back() -> None:
+    scene = Scene()
+    scene.watch.look()
+    scene.notes, scene.revision = ("OVERRIDE EXPIRED: by alice",), 1
+    scene.watch.look()
+    scene.watch.look()
+    assert scene.heard == [("m:1: OVERRIDE EXPIRED: by alice", True)]
+    assert scene.remarks[-1] == "m:1: OVERRIDE EXPIRED: by alice"
+    scene.notes, scene.revision = (), 2
+    scene.watch.look()
+    assert scene.heard[-1] == ("m:1: OVERRIDE EXPIRED: by alice", False)
+    assert scene.remarks[-1] == ""
+
+
+def test_nothing_is_asked_while_nothing_changed() -> None:
+    scene = Scene()
+    scene.watch.look()
+    before = scene.asked
+    scene.watch.look()
+    assert scene.asked == before
+    scene.watch.heard(StateChange(ONE, State.LOADING))
+    scene.watch.look()
+    assert scene.asked == before
+    scene.watch.heard(StateChange(ONE, State.AVAILABLE))
+    scene.watch.look()
+    assert scene.asked > before
+
+
+def test_a_version_that_has_gone_is_no_problem_any_more() -> None:
+    scene = Scene()
+    scene.notes = ("REVOKED at noon",)
+    scene.watch.look()
+    scene.states[ONE] = State.END
+    scene.watch.heard(StateChange(ONE, State.END))
+    scene.watch.look()
+    assert [present for _, present in scene.heard] == [True, False]
