@@ -215,7 +215,9 @@ class FileSystemSource:
             if self._stopped or watched.gone or not (versions or self._may_give_up(watched)):
                 return
             self._around.owners.claim(name, self._title)
-            self._target.set_aspired_versions(name, versions)
+            if versions != watched.told:
+                self._target.set_aspired_versions(name, versions)
+                watched.told = versions
             watched.known = bool(versions)
             if not versions:
                 self._around.owners.release(name, self._title)

@@ -12,13 +12,15 @@ import time
 from collections.abc import Callable, Iterable
 
 THREADS = 8
+SHARE_OF_A_CORE = 0.2
 _log = logging.getLogger(__name__)
 _PAUSE_AFTER_A_FAULT = 1.0
 
 
 class Poller:
     """Calls `poll(key)` for every key, each on one thread at a time; it answers in how many seconds to come again, or
-    None for never. As many looks as there are threads may stall without harm to the others.
+    None for never. As many looks as there are threads may stall without harm to the others. However many keys there
+    are, looks that come again take a fifth of a core at most: beyond that they come later.
     """
 
     def __init__(self, poll: Callable[[str], float | None], threads: int = THREADS) -> None:
@@ -28,6 +30,8 @@ class Poller:
         self._order: list[tuple[float, str]] = []
         self._busy: set[str] = set()
         self._again: set[str] = set()
+        self._urgent: set[str] = set()
+        self._free_at = 0.0
         self._stopping = False
         self._threads = [
             threading.Thread(target=self._run, name=f"tidegate-poll-{number}", daemon=True) for number in range(threads)
@@ -51,10 +55,11 @@ class Poller:
         """Looks at these now; at one that is being looked at, once more."""
         with self._changed:
             for key in keys:
+                self._urgent.add(key)
                 if key in self._busy:
                     self._again.add(key)
                 else:
-                    self._schedule(key, 0.0)
+                    self._schedule_at(key, 0.0)
             self._changed.notify_all()
 
     def discard(self, keys: Iterable[str]) -> None:
@@ -63,6 +68,7 @@ class Poller:
             for key in keys:
                 self._due.pop(key, None)
                 self._again.discard(key)
+                self._urgent.discard(key)
 
     def wait_idle(self, keys: Iterable[str], timeout: float) -> bool:
         """Until each of these has been looked at and none is due; False after `timeout` seconds."""
@@ -77,38 +83,46 @@ class Poller:
             return self._changed.wait_for(idle, timeout)
 
     def _schedule(self, key: str, seconds: float) -> None:
-        due = time.monotonic() + seconds
+        self._schedule_at(key, time.monotonic() + seconds)
+
+    def _schedule_at(self, key: str, due: float) -> None:
         self._due[key] = due
         heapq.heappush(self._order, (due, key))
 
     def _run(self) -> None:
         while (key := self._take()) is not None:
+            began = time.thread_time()
             try:
                 pause = self._poll(key)
             except Exception:
                 _log.exception("a look at %r failed, the next one tries again", key)
                 pause = _PAUSE_AFTER_A_FAULT
-            self._done(key, pause)
+            self._done(key, pause, time.thread_time() - began)
 
     def _take(self) -> str | None:
         with self._changed:
             while not self._stopping:
                 now = time.monotonic()
-                while self._order and self._order[0][0] <= now:
+                while self._order and self._free_to_take(*self._order[0]) <= now:
                     due, key = heapq.heappop(self._order)
                     if self._due.get(key) == due:
                         del self._due[key]
+                        self._urgent.discard(key)
                         self._busy.add(key)
                         return key
-                self._changed.wait(self._order[0][0] - now if self._order else None)
+                self._changed.wait(self._free_to_take(*self._order[0]) - now if self._order else None)
             return None
 
-    def _done(self, key: str, pause: float | None) -> None:
+    def _free_to_take(self, due: float, key: str) -> float:
+        return due if key in self._urgent else max(due, self._free_at)
+
+    def _done(self, key: str, pause: float | None, cost: float) -> None:
         with self._changed:
+            self._free_at = max(self._free_at, time.monotonic()) + cost / SHARE_OF_A_CORE - cost
             self._busy.discard(key)
             if key in self._again:
                 self._again.discard(key)
-                self._schedule(key, 0.0)
+                self._schedule_at(key, 0.0)
             elif pause is not None and key not in self._due:
                 self._schedule(key, pause)
             self._changed.notify_all()

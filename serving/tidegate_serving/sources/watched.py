@@ -45,8 +45,9 @@ class WatchOptions:
 class Watched:
     """Looks at PATH/VERSION, one look at a time.
 
-    For whoever tells what was seen: `turn` is held while telling, `known` says whether something is wanted of it now,
-    `gone` that it is watched no more, `waiting` that nothing is wanted of it only because a directory is not quiet yet.
+    For whoever tells what was seen: `turn` is held while telling, `told` is what was told last, `known` says whether
+    something is wanted of it now, `gone` that it is watched no more, `waiting` that nothing is wanted of it only because
+    a directory is not quiet yet.
     """
 
     def __init__(self, name: str, path: Path, options: WatchOptions, admission: Admission) -> None:
@@ -56,6 +57,7 @@ class Watched:
         self.known = False
         self.gone = False
         self.waiting = False
+        self.told: list[PathVersion] | None = None
         self._folder = VersionFolder(path)
         self._admission = admission
         self._quiet = QuietPeriod(options.quiet_seconds)
