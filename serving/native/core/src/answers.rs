@@ -4,18 +4,14 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Instant;
 
-use crate::batch::{Entry, Finished, Output, Part};
+use crate::answer::Rows;
+use crate::batch::{Finished, Part};
 use crate::desk::Desk;
 use crate::grpc_reply::Tags;
-use crate::inflight::{Inflight, Pending, Reply};
-use crate::json_response;
+use crate::inflight::{Inflight, Pending};
 use crate::lock;
 use crate::log_block::{Fate, Record};
-use crate::predict_response;
-use crate::rest;
 use crate::status::Code;
-use crate::tensor_slice::Slice;
-use crate::version::Endpoint;
 
 impl Desk {
     /// Answers every request of finished batches, for as long as the runtime lives.
@@ -77,55 +73,12 @@ impl Desk {
                 status.code
             }
             (None, Ok(outputs)) => {
-                send(reply, &rows_of(&endpoint, outputs, part, entry), &endpoint, wanted.as_deref(), tags);
-                Code::Ok
+                let first = entry.first_row - part.first_row;
+                Rows { endpoint: &endpoint, outputs, first, rows: entry.rows }.send(reply, &wanted, tags)
             }
         };
         endpoint.metrics.answers.count(door, code);
         self.shared.metrics.count_latency(door, now.saturating_duration_since(received));
         code
-    }
-}
-
-/// One request's rows of a part's outputs.
-struct Rows<'a> {
-    endpoint: &'a Endpoint,
-    outputs: &'a [Output],
-    first: usize,
-    rows: usize,
-}
-
-fn rows_of<'a>(endpoint: &'a Endpoint, outputs: &'a [Output], part: &Part, entry: &Entry) -> Rows<'a> {
-    Rows { endpoint, outputs, first: entry.first_row - part.first_row, rows: entry.rows }
-}
-
-impl<'a> Rows<'a> {
-    fn named(&self, index: usize) -> (&'a str, Slice<'a>) {
-        let (spec, output) = (&self.endpoint.signature.outputs[index], &self.outputs[index]);
-        let (column, inner) = (&output.column, &output.shape[1..]);
-        (spec.name.as_str(), Slice { dtype: spec.dtype, column, inner, first: self.first, rows: self.rows })
-    }
-}
-
-/// Encodes one request's rows and sends them.
-fn send(reply: Reply, rows: &Rows<'_>, endpoint: &Endpoint, wanted: Option<&[usize]>, tags: Tags<'_>) {
-    let count = rows.outputs.len();
-    match reply {
-        Reply::Grpc(reply) => {
-            let field = &endpoint.model_spec_field;
-            let frame = match wanted {
-                None => predict_response::encode((0..count).map(|index| rows.named(index)), field),
-                Some(wanted) => predict_response::encode(wanted.iter().map(|index| rows.named(*index)), field),
-            };
-            reply.succeed(frame, tags);
-        }
-        Reply::Rest(sender, form) => {
-            let body = match count {
-                1 => json_response::encode(&[rows.named(0)], form),
-                _ => json_response::encode(&(0..count).map(|index| rows.named(index)).collect::<Vec<_>>(), form),
-            };
-            let _ = sender.send(rest::with_body(http::StatusCode::OK, body, tags));
-        }
-        Reply::Embedded(reply) => reply.succeed((0..count).map(|index| rows.named(index).1)),
     }
 }

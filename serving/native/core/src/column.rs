@@ -104,6 +104,12 @@ impl Strings {
         self.offsets.push(self.bytes.len() as u64);
     }
 
+    /// Appends one string that is these pieces end to end.
+    pub fn push_pieces(&mut self, pieces: &[&[u8]]) {
+        pieces.iter().for_each(|piece| self.bytes.extend_from_slice(piece));
+        self.offsets.push(self.bytes.len() as u64);
+    }
+
     /// Appends one string that `write` puts at the end of the bytes; nothing is appended when it fails.
     pub fn push_with<E>(&mut self, write: impl FnOnce(&mut Vec<u8>) -> Result<(), E>) -> Result<(), E> {
         let before = self.bytes.len();

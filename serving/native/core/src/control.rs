@@ -19,14 +19,7 @@ type Asked = Result<oneshot::Receiver<Result<Vec<u8>, Status>>, Status>;
 const WAITING: usize = 256;
 
 /// Every method of TensorFlow Serving that we know and do not answer ourselves.
-pub const METHODS: [&str; 6] = [
-    MODEL_STATUS,
-    RELOAD_CONFIG,
-    "/tensorflow.serving.PredictionService/Classify",
-    "/tensorflow.serving.PredictionService/Regress",
-    "/tensorflow.serving.PredictionService/MultiInference",
-    "/tensorflow.serving.SessionService/SessionRun",
-];
+pub const METHODS: [&str; 2] = [MODEL_STATUS, RELOAD_CONFIG];
 
 /// What the REST door asks too.
 pub const MODEL_STATUS: &str = "/tensorflow.serving.ModelService/GetModelStatus";

@@ -6,13 +6,16 @@ use std::sync::{Arc, Mutex};
 
 use http::HeaderMap;
 
+use crate::answer::{self, Rows};
 use crate::ask::{Ask, Payload};
 use crate::batch::{Entry, Role};
 use crate::dry::Touched;
-use crate::grpc_reply::Tags;
-use crate::inflight::{Inflight, Pending};
+use crate::gather::Gather;
+use crate::grpc_reply::{GrpcReply, Tags};
+use crate::inflight::{Inflight, Pending, Reply, Wanted};
 use crate::lock;
 use crate::mailbox::Mailbox;
+use crate::multi_inference::MultiInferenceRequest;
 use crate::predict_request::ModelSpec;
 use crate::queue::{Page, Urgency};
 use crate::serving_map::{Model, ServingMap};
@@ -42,7 +45,7 @@ struct Route<'a> {
     model: &'a Model,
     version: &'a Arc<Version>,
     endpoint: &'a Arc<Endpoint>,
-    wanted: Option<Box<[usize]>>,
+    wanted: Wanted,
 }
 
 /// Why a request goes nowhere, and the version that refused it, if one was found.
@@ -55,8 +58,7 @@ fn route<'a>(
     payload: &Payload<'_>,
 ) -> Result<Route<'a>, Lost<'a>> {
     let (model, version) = map.resolve(spec.name, spec.choice, Some(asker)).map_err(|status| (status, None))?;
-    let name = spec.signature();
-    let endpoint = version.endpoint(name).ok_or_else(|| (payload.no_signature(name), Some(version)))?;
+    let endpoint = payload.endpoint(spec, version).map_err(|status| (status, Some(version)))?;
     let wanted = payload.wanted(&endpoint.signature).map_err(|status| (status, Some(version)))?;
     Ok(Route { model, version, endpoint, wanted })
 }
@@ -101,6 +103,31 @@ impl Desk {
         }
     }
 
+    /// Takes over several tasks about the same examples: each joins the batch of its signature.
+    pub fn infer(&self, ask: Ask<GrpcReply>, headers: &HeaderMap, request: &MultiInferenceRequest<'_>) {
+        let map = self.shared.map.load();
+        let Ask { reply, id, received, deadline } = ask;
+        let refuse = |reply, version, status| {
+            let ask = Ask { reply: Reply::Grpc(reply), id: id.clone(), received, deadline };
+            self.refuse(ask, version, &status);
+        };
+        let spec = request.spec();
+        let asker = Asker { id: &id, key: KeyValue::In(headers) };
+        let (model, version) = match map.resolve(spec.name, spec.choice, Some(&asker)) {
+            Ok(found) => found,
+            Err(status) => return refuse(reply, None, status),
+        };
+        let tasks = match request.tasks(version) {
+            Ok(tasks) => tasks,
+            Err(status) => return refuse(reply, Some(version), status),
+        };
+        for (part, (endpoint, method, head)) in Gather::parts(reply, tasks.len()).into_iter().zip(tasks) {
+            let ask = Ask { reply: Reply::Part(part), id: id.clone(), received, deadline };
+            let route = Route { model, version, endpoint, wanted: Wanted::Head(head) };
+            self.admit(ask, route, &Payload::Examples(method, &request.input));
+        }
+    }
+
     /// Enters a request into a batch, and its copy into another.
     fn admit(&self, ask: Ask, route: Route<'_>, payload: &Payload<'_>) {
         let Route { model, version, endpoint, wanted } = route;
@@ -122,7 +149,8 @@ impl Desk {
         let pending = Pending { reply, id, received, deadline, endpoint: endpoint.clone(), wanted };
         let slot = lock(&self.inflight).insert(pending);
         match self.append(version, endpoint, Entry { slot: Some(slot), ..entry }, payload) {
-            Ok(()) => {
+            Ok(0) => self.answer_no_rows(slot, version),
+            Ok(_) => {
                 self.sweep_clock.mind(deadline);
                 if let Some((target, entry)) = copy {
                     self.tee(target, &endpoint.signature.name, entry, payload);
@@ -136,17 +164,33 @@ impl Desk {
         }
     }
 
+    /// Answers a request that has no rows; no model is asked.
+    fn answer_no_rows(&self, slot: u64, version: &Version) {
+        let Some(Pending { reply, id, endpoint, wanted, received, .. }) = lock(&self.inflight).take(slot) else {
+            return;
+        };
+        let door = reply.door();
+        let outputs = answer::no_rows(&endpoint);
+        let rows = Rows { endpoint: &endpoint, outputs: &outputs, first: 0, rows: 0 };
+        let code = rows.send(reply, &wanted, Tags { version: Some(&version.header), id: Some(&id) });
+        endpoint.metrics.answers.count(door, code);
+        self.shared.metrics.count_latency(door, received.elapsed());
+    }
+
+    /// Decodes a request into the open batch. Returns its number of rows.
     fn append(
         &self,
         version: &Arc<Version>,
         endpoint: &Arc<Endpoint>,
         entry: Entry,
         payload: &Payload<'_>,
-    ) -> Result<(), Status> {
+    ) -> Result<usize, Status> {
         let limit = self.shared.limits.max_message_bytes();
         let signature = &endpoint.signature;
         let decode = |page: &mut Page<'_>| payload.read_inputs(signature, page, limit);
-        match endpoint.queue.append(signature, version, self.index, entry, decode)? {
+        let (rows, urgency) = endpoint.queue.append(signature, version, self.index, entry, decode)?;
+        match urgency {
+            Urgency::Never => {}
             Urgency::Now => endpoint.crew.wake(),
             Urgency::WhenDry if self.embedded => {
                 endpoint.queue.ripen(self.index);
@@ -154,7 +198,7 @@ impl Desk {
             }
             Urgency::WhenDry => self.touched.add(endpoint),
         }
-        Ok(())
+        Ok(rows)
     }
 
     /// Copies a request that is already queued; nothing that happens to the copy reaches the client.
@@ -167,7 +211,7 @@ impl Desk {
         };
         let metrics = &endpoint.metrics;
         let counter = match self.append(target, endpoint, entry, payload) {
-            Ok(()) => &metrics.tee_copied,
+            Ok(_) => &metrics.tee_copied,
             Err(status) if status.code == Code::ResourceExhausted => &metrics.tee_dropped,
             Err(_) => &metrics.tee_failed,
         };

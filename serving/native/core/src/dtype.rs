@@ -143,6 +143,16 @@ impl DType {
     }
 }
 
+/// TensorFlow's own name for a type, such as `float`, as its messages spell it.
+pub fn tensorflow_type(dtype: DType) -> &'static str {
+    match dtype {
+        DType::Float16 => "half",
+        DType::Float32 => "float",
+        DType::Float64 => "double",
+        other => other.name(),
+    }
+}
+
 /// A name for any TensorFlow `DataType` number, for messages that refuse it.
 pub fn tensorflow_name(number: u64) -> String {
     match TENSORFLOW_NAMES.iter().find(|(known, _)| *known == number) {

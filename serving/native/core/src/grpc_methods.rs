@@ -3,23 +3,40 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
+use http::request;
+
 use crate::ask::{Ask, Payload};
 use crate::control;
 use crate::desk::Desk;
+use crate::example_input;
 use crate::grpc::{GrpcCall, GrpcService};
-use crate::grpc_reply::{ID_HEADER, Tags};
-use crate::inflight::Reply;
+use crate::grpc_reply::{GrpcReply, ID_HEADER, Tags};
+use crate::head::Method;
 use crate::metadata;
 use crate::metrics::Door;
+use crate::multi_inference::MultiInferenceRequest;
 use crate::predict_request::PredictRequest;
 use crate::predict_response;
 use crate::request_id::RequestId;
+use crate::session_run::SessionRunRequest;
 use crate::status::{Code, Status};
 
 /// The predict method.
 pub const PREDICT: &str = "/tensorflow.serving.PredictionService/Predict";
+/// Classes and scores of examples.
+pub const CLASSIFY: &str = "/tensorflow.serving.PredictionService/Classify";
+/// A number for each example.
+pub const REGRESS: &str = "/tensorflow.serving.PredictionService/Regress";
+/// Both, by several signatures.
+pub const MULTI_INFERENCE: &str = "/tensorflow.serving.PredictionService/MultiInference";
+/// Feeds and fetches.
+pub const SESSION_RUN: &str = "/tensorflow.serving.SessionService/SessionRun";
 /// The metadata method.
 pub const METADATA: &str = "/tensorflow.serving.PredictionService/GetModelMetadata";
+
+/// All that are answered without Python.
+pub const METHODS: [&str; 6] = [PREDICT, CLASSIFY, REGRESS, MULTI_INFERENCE, SESSION_RUN, METADATA];
 
 /// The gRPC side of one desk.
 pub struct GrpcMethods(pub Arc<Desk>);
@@ -27,11 +44,14 @@ pub struct GrpcMethods(pub Arc<Desk>);
 impl GrpcService for GrpcMethods {
     fn call(&self, call: GrpcCall) {
         let path = call.head.uri.path();
-        if path == PREDICT {
-            return self.predict(call);
-        }
-        if path == METADATA {
-            return self.metadata(call);
+        match path {
+            PREDICT => return self.predict(call),
+            CLASSIFY => return self.examples(call, Method::Classify),
+            REGRESS => return self.examples(call, Method::Regress),
+            MULTI_INFERENCE => return self.multi_inference(call),
+            SESSION_RUN => return self.session_run(call),
+            METADATA => return self.metadata(call),
+            _ => {}
         }
         match control::METHODS.iter().find(|method| **method == path) {
             Some(method) => self.ask_python(method, call),
@@ -54,13 +74,47 @@ impl GrpcMethods {
         self.0.shared.metrics.count_latency(Door::Grpc, call.received.elapsed());
     }
 
-    fn predict(&self, call: GrpcCall) {
+    /// The metadata, the message, and who sent them.
+    fn open(&self, call: GrpcCall) -> (request::Parts, Bytes, Ask<GrpcReply>) {
         let id = self.id(&call);
         let GrpcCall { head, message, received, deadline, reply } = call;
-        let ask = Ask { reply: Reply::Grpc(reply), id, received, deadline };
+        (head, message, Ask { reply, id, received, deadline })
+    }
+
+    fn examples(&self, call: GrpcCall, method: Method) {
+        let (head, message, ask) = self.open(call);
+        match example_input::parse_request(&message) {
+            Ok((spec, input)) => {
+                self.0.predict(ask.into(), &spec, &head.headers, &Payload::Examples(method, &input));
+            }
+            Err(status) => self.0.refuse(ask.into(), None, &status),
+        }
+    }
+
+    fn multi_inference(&self, call: GrpcCall) {
+        let (head, message, ask) = self.open(call);
+        match MultiInferenceRequest::parse(&message) {
+            Ok(request) => self.0.infer(ask, &head.headers, &request),
+            Err(status) => self.0.refuse(ask.into(), None, &status),
+        }
+    }
+
+    fn session_run(&self, call: GrpcCall) {
+        let (head, message, ask) = self.open(call);
+        match SessionRunRequest::parse(&message) {
+            Ok(request) => {
+                let spec = &request.inputs.spec;
+                self.0.predict(ask.into(), spec, &head.headers, &Payload::Session(&request));
+            }
+            Err(status) => self.0.refuse(ask.into(), None, &status),
+        }
+    }
+
+    fn predict(&self, call: GrpcCall) {
+        let (head, message, ask) = self.open(call);
         match PredictRequest::parse(&message) {
-            Ok(request) => self.0.predict(ask, &request.spec, &head.headers, &Payload::Proto(&request)),
-            Err(status) => self.0.refuse(ask, None, &status),
+            Ok(request) => self.0.predict(ask.into(), &request.spec, &head.headers, &Payload::Proto(&request)),
+            Err(status) => self.0.refuse(ask.into(), None, &status),
         }
     }
 

@@ -1,5 +1,8 @@
 //! IEEE half precision, which Rust does not have yet: conversion from and to single precision, rounding to even.
-//! The JSON door uses it for columns of dtype float16.
+//! The decoders of JSON and of examples use it for columns of dtype float16.
+
+/// The largest finite half.
+pub const LARGEST: f32 = 65504.0;
 
 /// The nearest half, ties to even; overflow becomes infinity.
 pub fn from_f32(value: f32) -> u16 {

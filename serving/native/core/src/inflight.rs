@@ -8,13 +8,28 @@ use http::HeaderValue;
 use tokio::sync::oneshot;
 
 use crate::embedded::EmbeddedReply;
+use crate::gather::GatherPart;
 use crate::grpc_reply::{GrpcReply, Tags};
+use crate::head::Head;
 use crate::json_request::Form;
 use crate::metrics::Door;
 use crate::request_id::RequestId;
 use crate::rest::{self, RestResponse};
 use crate::status::Status;
 use crate::version::Endpoint;
+
+/// The outputs that a client wants, and so the kind of its answer.
+#[derive(Debug)]
+pub enum Wanted {
+    /// All, by name.
+    All,
+    /// These, by name.
+    Some(Box<[usize]>),
+    /// These, under the names that the client gave them.
+    Fetches(Box<[(usize, Box<str>)]>),
+    /// A classification or a regression.
+    Head(Head),
+}
 
 /// The way back to a client.
 #[derive(Debug)]
@@ -25,13 +40,15 @@ pub enum Reply {
     Rest(oneshot::Sender<RestResponse>, Form),
     /// To a thread of the program that the plane lives in.
     Embedded(EmbeddedReply),
+    /// Over gRPC, together with other tasks of the same call.
+    Part(GatherPart),
 }
 
 impl Reply {
     /// Which door it leads through.
     pub fn door(&self) -> Door {
         match self {
-            Reply::Grpc(_) => Door::Grpc,
+            Reply::Grpc(_) | Reply::Part(_) => Door::Grpc,
             Reply::Rest(..) => Door::Rest,
             Reply::Embedded(_) => Door::Embedded,
         }
@@ -43,6 +60,7 @@ impl Reply {
             Reply::Grpc(reply) => reply.is_gone(),
             Reply::Rest(sender, _) => sender.is_closed(),
             Reply::Embedded(reply) => reply.is_gone(),
+            Reply::Part(part) => part.is_gone(),
         }
     }
 
@@ -52,6 +70,7 @@ impl Reply {
             Reply::Grpc(reply) => reply.fail(status, tags),
             Reply::Rest(sender, _) => drop(sender.send(rest::failure(status, tags))),
             Reply::Embedded(reply) => reply.fail(status),
+            Reply::Part(part) => part.fail(status, tags),
         }
     }
 }
@@ -69,8 +88,8 @@ pub struct Pending {
     pub deadline: Instant,
     /// Where it waits or runs.
     pub endpoint: Arc<Endpoint>,
-    /// The outputs that the client wants; all if none.
-    pub wanted: Option<Box<[usize]>>,
+    /// The outputs that the client wants.
+    pub wanted: Wanted,
 }
 
 impl Pending {

@@ -23,24 +23,41 @@ pub struct JsonRequest<'a> {
     pub signature_name: String,
     /// Row or columnar.
     pub form: Form,
+    document: Scanner<'a>,
     values: Scanner<'a>,
     /// Whether the body after the values is still to be checked.
     unread_tail: bool,
 }
 
+/// A scanner before the object that a body must be.
+pub(crate) fn open_document(body: &[u8]) -> Result<Scanner<'_>, Status> {
+    let mut scanner = Scanner::new(body);
+    match scanner.peek() {
+        0 => Err(Status::invalid("JSON Parse error: The document is empty")),
+        b'{' => Ok(scanner),
+        _ => {
+            let mut whole = scanner;
+            whole.skip()?;
+            Err(Status::invalid(format!("JSON Value: {} Is not object", scanner.show_value())))
+        }
+    }
+}
+
+/// The value of `signature_name`.
+pub(crate) fn read_signature_name(scanner: &mut Scanner<'_>, document: Scanner<'_>) -> Result<String, Status> {
+    if scanner.peek() != b'"' {
+        let value = document.show_value();
+        return Err(Status::invalid(format!(
+            "JSON Value: {value} not formatted correctly. 'signature_name' key must be a string value."
+        )));
+    }
+    Ok(String::from_utf8_lossy(scanner.string(&mut Vec::new())?).into_owned())
+}
+
 impl<'a> JsonRequest<'a> {
     /// Looks at the outermost keys. The values are read later, unless a key follows that must be known before.
     pub fn parse(body: &'a [u8]) -> Result<JsonRequest<'a>, Status> {
-        let mut scanner = Scanner::new(body);
-        match scanner.peek() {
-            0 => return Err(Status::invalid("JSON Parse error: The document is empty")),
-            b'{' => {}
-            _ => {
-                let mut whole = scanner;
-                whole.skip()?;
-                return Err(Status::invalid(format!("JSON Value: {} Is not object", scanner.show_value())));
-            }
-        }
+        let scanner = open_document(body)?;
         // Without another outermost key to come, one pass does; these words in a string value only cost a second one.
         let signature_may_follow = memchr::memmem::find(body, b"\"signature_name\"").is_some();
         let form_may_repeat = {
@@ -62,13 +79,7 @@ impl<'a> JsonRequest<'a> {
                 b"instances" => Form::Row,
                 b"inputs" => Form::Columnar,
                 b"signature_name" => {
-                    if scanner.peek() != b'"' {
-                        let value = document.show_value();
-                        return Err(Status::invalid(format!(
-                            "JSON Value: {value} not formatted correctly. 'signature_name' key must be a string value."
-                        )));
-                    }
-                    signature_name = String::from_utf8_lossy(scanner.string(&mut buffer)?).into_owned();
+                    signature_name = read_signature_name(&mut scanner, document)?;
                     continue;
                 }
                 _ => {
@@ -85,13 +96,13 @@ impl<'a> JsonRequest<'a> {
             }
             values = Some((form, scanner));
             if !to_the_end {
-                return Ok(JsonRequest { signature_name, form, values: scanner, unread_tail: true });
+                return Ok(JsonRequest { signature_name, form, document, values: scanner, unread_tail: true });
             }
             scanner.skip()?;
         }
         scanner.end()?;
         let (form, values) = values.ok_or_else(|| Status::invalid("Missing 'inputs' or 'instances' key"))?;
-        Ok(JsonRequest { signature_name, form, values, unread_tail: false })
+        Ok(JsonRequest { signature_name, form, document, values, unread_tail: false })
     }
 
     /// Appends the values to the columns of a signature, and the inner shapes to `shapes` where they are not fixed.
@@ -105,7 +116,7 @@ impl<'a> JsonRequest<'a> {
         let mut scanner = self.values;
         let mut row_shapes: Vec<RowShape> = signature.inputs.iter().map(RowShape::new).collect();
         let rows = match self.form {
-            Form::Row => read_rows(&mut scanner, signature, columns, &mut row_shapes)?,
+            Form::Row => self.read_rows(&mut scanner, signature, columns, &mut row_shapes)?,
             Form::Columnar => read_columns(&mut scanner, signature, columns, &mut row_shapes)?,
         };
         if self.unread_tail {
@@ -122,50 +133,54 @@ impl<'a> JsonRequest<'a> {
         }
         Ok(rows)
     }
-}
 
-fn read_rows(
-    scanner: &mut Scanner<'_>,
-    signature: &Signature,
-    columns: &mut [Lease],
-    shapes: &mut [RowShape],
-) -> Result<usize, Status> {
-    if !scanner.eat(b'[') {
-        let value = scanner.show_value();
-        return Err(Status::invalid(format!("JSON Value: {value} Expecting 'instances' to be an list/array")));
-    }
-    let mut rows = 0;
-    let mut named = false;
-    while scanner.more(b']', rows == 0)? {
-        let is_object = scanner.peek() == b'{' && !json_value::is_base64(scanner);
+    fn read_rows(
+        &self,
+        scanner: &mut Scanner<'_>,
+        signature: &Signature,
+        columns: &mut [Lease],
+        shapes: &mut [RowShape],
+    ) -> Result<usize, Status> {
+        if !scanner.eat(b'[') {
+            let value = self.document.show_value();
+            return Err(Status::invalid(format!("JSON Value: {value} Expecting 'instances' to be an list/array")));
+        }
+        let mut rows = 0;
+        let mut named = false;
+        while scanner.more(b']', rows == 0)? {
+            let is_object = scanner.peek() == b'{' && !json_value::is_base64(scanner);
+            if rows == 0 {
+                named = is_object;
+                if !named && signature.inputs.len() > 1 {
+                    return Err(Status::invalid(
+                        "instances is a plain list, but expecting list of objects as multiple input tensors required as \
+                         per tensorinfo_map",
+                    ));
+                }
+            }
+            match (named, is_object) {
+                (true, true) => read_object(scanner, signature, columns, shapes, rows)?,
+                (false, false) => json_value::read_row(scanner, &signature.inputs[0], &mut columns[0], &mut shapes[0])
+                    .map_err(|why| {
+                        in_row(why, &format!("Failed to process element: {rows} of 'instances' list."), "")
+                    })?,
+                (true, false) => {
+                    let text = format!("Expecting object but got list at item {rows} of input list");
+                    return Err(Status::invalid(text));
+                }
+                (false, true) => {
+                    let text = format!("Expecting value/list but got object at item {rows} of input list");
+                    return Err(Status::invalid(text));
+                }
+            }
+            rows += 1;
+        }
         if rows == 0 {
-            named = is_object;
-            if !named && signature.inputs.len() > 1 {
-                return Err(Status::invalid(
-                    "instances is a plain list, but expecting list of objects as multiple input tensors required as \
-                     per tensorinfo_map",
-                ));
-            }
+            let value = self.document.show_value();
+            return Err(Status::invalid(format!("JSON Value: {value} No values in 'instances' array")));
         }
-        match (named, is_object) {
-            (true, true) => read_object(scanner, signature, columns, shapes, rows)?,
-            (false, false) => json_value::read_row(scanner, &signature.inputs[0], &mut columns[0], &mut shapes[0])
-                .map_err(|why| in_row(why, &format!("Failed to process element: {rows} of 'instances' list."), ""))?,
-            (true, false) => {
-                let text = format!("Expecting object but got list at item {rows} of input list");
-                return Err(Status::invalid(text));
-            }
-            (false, true) => {
-                let text = format!("Expecting value/list but got object at item {rows} of input list");
-                return Err(Status::invalid(text));
-            }
-        }
-        rows += 1;
+        Ok(rows)
     }
-    if rows == 0 {
-        return Err(Status::invalid("No values in 'instances' array"));
-    }
-    Ok(rows)
 }
 
 /// Says where a value is wrong; a text that is no JSON at all keeps its own message.
@@ -293,9 +308,6 @@ fn read_column(
         json_value::read_row(scanner, spec, &mut columns[index], &mut shapes[index])
             .map_err(|why| in_row(why, "Failed to process 'inputs'", &format!(" '{}' row {rows}.", spec.name)))?;
         rows += 1;
-    }
-    if rows == 0 {
-        return Err(Status::invalid(format!("input '{}' has no rows: send at least one", spec.name)));
     }
     Ok(rows)
 }

@@ -49,7 +49,7 @@ fn columns(out: &mut Vec<u8>, outputs: &[Named<'_>]) {
     out.push(b'}');
 }
 
-fn write_list(out: &mut Vec<u8>, count: usize, mut item: impl FnMut(&mut Vec<u8>, usize)) {
+pub(crate) fn write_list(out: &mut Vec<u8>, count: usize, mut item: impl FnMut(&mut Vec<u8>, usize)) {
     out.push(b'[');
     for index in 0..count {
         if index > 0 {
@@ -114,7 +114,7 @@ fn write_element(out: &mut Vec<u8>, name: &str, slice: &Slice<'_>, index: usize)
     out.extend_from_slice(text.as_bytes());
 }
 
-fn write_float(out: &mut Vec<u8>, value: f32) {
+pub(crate) fn write_float(out: &mut Vec<u8>, value: f32) {
     if value.is_finite() {
         out.extend_from_slice(ryu::Buffer::new().format_finite(value).as_bytes());
     } else {
@@ -140,7 +140,7 @@ fn write_not_finite(out: &mut Vec<u8>, value: f64) {
 }
 
 /// Outputs named `..._bytes` and bytes that are no UTF-8 go as base64 objects, as nothing else can carry them.
-fn write_string(out: &mut Vec<u8>, name: &str, value: &[u8]) {
+pub(crate) fn write_string(out: &mut Vec<u8>, name: &str, value: &[u8]) {
     match std::str::from_utf8(value) {
         Ok(text) if !name.ends_with("_bytes") => write_text(out, text),
         _ => {

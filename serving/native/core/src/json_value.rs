@@ -6,7 +6,7 @@ use base64::alphabet::{STANDARD, URL_SAFE};
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 
 use crate::column::{Column, Words};
-use crate::dtype::DType;
+use crate::dtype::{DType, tensorflow_type};
 use crate::half;
 use crate::json_number::Number;
 use crate::json_scan::Scanner;
@@ -117,7 +117,7 @@ fn read_scalar(scanner: &mut Scanner<'_>, spec: &TensorSpec, column: &mut Column
             words.push(&[u8::from(truth)]);
             Ok(())
         }
-        _ => Err(wrong_type(*scanner, spec.dtype.name(), level)),
+        _ => Err(wrong_type(*scanner, tensorflow_type(spec.dtype), level)),
     }
 }
 
@@ -138,14 +138,20 @@ fn wrong_number(number: Number, dtype: DType, scanner: Scanner<'_>) -> Status {
     let value = scanner.show_value();
     let whole = !matches!(number, Number::Float(_));
     if dtype == DType::Bool || (!whole && !matches!(dtype, DType::Float16 | DType::Float32 | DType::Float64)) {
-        return Status::invalid(format!("JSON Value: {value} Type: Number is not of expected type: {}", dtype.name()));
+        return Status::invalid(format!(
+            "JSON Value: {value} Type: Number is not of expected type: {}",
+            tensorflow_type(dtype)
+        ));
     }
-    Status::invalid(format!("Cannot convert JSON value: {value} to {} without loss of precision.", dtype.name()))
+    Status::invalid(format!(
+        "Cannot convert JSON value: {value} to {} without loss of precision.",
+        tensorflow_type(dtype)
+    ))
 }
 
 /// Appends a number if the type can hold it. A float takes whole numbers only while they are exact in it.
 #[inline]
-fn push_number(number: Number, dtype: DType, words: &mut Words) -> Option<()> {
+pub(crate) fn push_number(number: Number, dtype: DType, words: &mut Words) -> Option<()> {
     match dtype {
         DType::Float32 => {
             let value = fit_float(number, 1 << 24, f64::from(f32::MAX))?;
@@ -153,7 +159,7 @@ fn push_number(number: Number, dtype: DType, words: &mut Words) -> Option<()> {
         }
         DType::Float64 => words.push(&fit_float(number, 1 << 53, f64::MAX)?.to_le_bytes()),
         DType::Float16 => {
-            let value = fit_float(number, 1 << 11, 65504.0)?;
+            let value = fit_float(number, 1 << 11, f64::from(half::LARGEST))?;
             words.push(&half::from_f32(value as f32).to_le_bytes());
         }
         DType::Int64 | DType::Int32 | DType::Int16 | DType::Int8 => {
@@ -204,7 +210,7 @@ fn read_string(scanner: &mut Scanner<'_>, level: usize, out: &mut Vec<u8>) -> Re
 }
 
 /// Reads `{"b64": "..."}`, an object with only that key.
-fn read_base64(scanner: &mut Scanner<'_>, out: &mut Vec<u8>) -> Result<(), Status> {
+pub(crate) fn read_base64(scanner: &mut Scanner<'_>, out: &mut Vec<u8>) -> Result<(), Status> {
     let start = *scanner;
     let malformed = || {
         let value = start.show_value();

@@ -3,6 +3,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod answer;
 pub mod answers;
 pub mod arrays;
 pub mod ask;
@@ -18,15 +19,21 @@ pub mod drain;
 pub(crate) mod dry;
 pub mod dtype;
 pub mod embedded;
+pub mod example;
+pub mod example_input;
 pub mod executor;
+pub mod gather;
 pub mod grpc;
 pub mod grpc_methods;
 pub mod grpc_reply;
 pub mod half;
+pub mod head;
 pub mod histogram;
 pub mod hooks;
+pub mod inference_response;
 pub mod inflight;
 pub mod io_thread;
+pub mod json_examples;
 pub mod json_number;
 pub mod json_request;
 pub mod json_response;
@@ -40,6 +47,7 @@ pub mod mailbox;
 pub mod metadata;
 pub mod metrics;
 pub mod model_status;
+pub mod multi_inference;
 pub mod plane;
 pub mod pool;
 pub mod predict_request;
@@ -50,6 +58,7 @@ pub mod rest;
 pub mod rest_path;
 pub mod rest_routes;
 pub mod serving_map;
+pub mod session_run;
 pub mod settings;
 pub mod shared;
 pub mod signature;

@@ -97,14 +97,20 @@ pub struct PredictRequest<'a> {
 }
 
 impl<'a> PredictRequest<'a> {
+    /// Adds an input.
+    pub fn push_input(&mut self, name: &'a [u8], tensor: &'a [u8]) {
+        self.inputs.push((name, tensor));
+    }
+
     /// Reads the outer message; tensors are read when they are appended.
     pub fn parse(message: &'a [u8]) -> Result<PredictRequest<'a>, Status> {
         const MESSAGE: &str = "PredictRequest";
         let mut request = PredictRequest::default();
+        let mut spec = None;
         let mut reader = Reader::new(message);
         while let Some(found) = reader.next_field()? {
             match found.number {
-                1 => request.spec = ModelSpec::parse(found.bytes(MESSAGE)?)?,
+                1 => spec = Some(ModelSpec::parse(found.bytes(MESSAGE)?)?),
                 2 => {
                     let (mut key, mut value): (&[u8], &[u8]) = (&[], &[]);
                     let mut entry = Reader::new(found.bytes(MESSAGE)?);
@@ -121,6 +127,7 @@ impl<'a> PredictRequest<'a> {
                 _ => {}
             }
         }
+        request.spec = spec.ok_or_else(|| Status::invalid("Missing ModelSpec"))?;
         Ok(request)
     }
 

@@ -35,6 +35,8 @@ pub enum Urgency {
     WhenDry,
     /// Wake the crew now.
     Now,
+    /// Nothing was added: the request has no rows.
+    Never,
 }
 
 #[derive(Debug, Default)]
@@ -148,7 +150,7 @@ impl Queue {
 
     /// Lets `decode` write a request's rows into the open batch, then enters it as `entry`.
     ///
-    /// `decode` returns the number of rows. Nothing stays of a request that fails or does not fit.
+    /// `decode` returns the number of rows. Nothing stays of a request that fails, does not fit or has no rows.
     pub fn append(
         &self,
         signature: &Signature,
@@ -156,7 +158,7 @@ impl Queue {
         lane_index: usize,
         mut entry: Entry,
         decode: impl FnOnce(&mut Page<'_>) -> Result<usize, Status>,
-    ) -> Result<Urgency, Status> {
+    ) -> Result<(usize, Urgency), Status> {
         if self.queued_rows() >= self.limits.max_queued_rows() {
             return Err(self.full(1));
         }
@@ -182,16 +184,14 @@ impl Queue {
             self.metrics.queued_rows.fetch_add(rows as u64, Ordering::Relaxed);
             Ok(rows)
         });
-        match admitted {
-            Ok(rows) => entry.rows = rows,
-            Err(why) => {
-                open.columns.iter_mut().zip(&lane.marks).for_each(|(column, mark)| column.truncate(*mark));
-                // An empty batch must not stay: it would hold the version for ever.
-                lane.open.take_if(|open| open.rows == 0);
-                return Err(why);
-            }
+        if !matches!(admitted, Ok(1..)) {
+            open.columns.iter_mut().zip(&lane.marks).for_each(|(column, mark)| column.truncate(*mark));
+            // An empty batch must not stay: it would hold the version for ever.
+            lane.open.take_if(|open| open.rows == 0);
+            return admitted.map(|rows| (rows, Urgency::Never));
         }
-        Ok(self.enter(lane, entry))
+        entry.rows = admitted?;
+        Ok((entry.rows, self.enter(lane, entry)))
     }
 
     fn open_batch(&self, version: &Arc<Version>, lane: usize, opened: Instant) -> Batch {

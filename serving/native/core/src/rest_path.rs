@@ -1,6 +1,7 @@
 //! What a REST path asks for, as TensorFlow Serving reads it: any case, percent-decoded, versions in digits.
 //! The REST door hands in method and path; out comes a route or the status that says what is wrong.
 
+use crate::head::Method;
 use crate::predict_request::{Choice, ModelSpec};
 use crate::status::Status;
 
@@ -9,6 +10,8 @@ use crate::status::Status;
 pub enum Route {
     /// `POST /v1/models/NAME[/versions/V|/labels/L]:predict`.
     Predict(Target),
+    /// `POST /v1/models/NAME[...]:classify` or `:regress`.
+    Examples(Method, Target),
     /// `GET /v1/models/NAME[...]`.
     Status(Target),
     /// `GET /v1/models/NAME[...]/metadata`.
@@ -72,14 +75,14 @@ pub fn parse(method: &str, path: &str) -> Result<Route, Status> {
         None => (rest.as_str(), None),
     };
     match verb.as_deref() {
-        Some("predict") if method == "POST" => match target(rest).ok_or_else(malformed)?? {
-            Some(target) => Ok(Route::Predict(target)),
-            None => Err(malformed()),
-        },
-        Some("classify" | "regress") if method == "POST" => Err(Status::new(
-            crate::status::Code::Unimplemented,
-            format!("{} is not supported: use :predict", verb.unwrap_or_default()),
-        )),
+        Some(verb @ ("predict" | "classify" | "regress")) if method == "POST" => {
+            let target = target(rest).ok_or_else(malformed)??.ok_or_else(malformed)?;
+            Ok(match verb {
+                "classify" => Route::Examples(Method::Classify, target),
+                "regress" => Route::Examples(Method::Regress, target),
+                _ => Route::Predict(target),
+            })
+        }
         None if get => {
             let (rest, metadata) = match strip_suffix(rest, "/metadata") {
                 Some(rest) => (rest, true),

@@ -10,8 +10,10 @@ use crate::ask::{Ask, Payload};
 use crate::control;
 use crate::desk::Desk;
 use crate::grpc_reply::{ID_HEADER, Tags};
+use crate::head::Method;
 use crate::inflight::Reply;
-use crate::json_request::JsonRequest;
+use crate::json_examples;
+use crate::json_request::{Form, JsonRequest};
 use crate::metadata;
 use crate::metrics::Door;
 use crate::model_status;
@@ -20,9 +22,9 @@ use crate::rest::{self, RestAnswer, RestCall, RestResponse, RestService};
 use crate::rest_path::{self, Route, Target};
 use crate::status::{Code, Status};
 
-const PATHS: &str = "POST /v1/models/NAME[/versions/V|/labels/L]:predict, GET /v1/models/NAME[/versions/V|/labels/L], \
-                     GET /v1/models/NAME/metadata, GET /metrics, GET /v2/health/live, GET /v2/health/ready, \
-                     GET /v2/models/NAME[/versions/V]/ready";
+const PATHS: &str = "POST /v1/models/NAME[/versions/V|/labels/L]:predict (or :classify, :regress), \
+                     GET /v1/models/NAME[/versions/V|/labels/L], GET /v1/models/NAME/metadata, GET /metrics, \
+                     GET /v2/health/live, GET /v2/health/ready, GET /v2/models/NAME[/versions/V]/ready";
 
 /// The REST side of one desk.
 pub struct RestRoutes(pub Arc<Desk>);
@@ -32,6 +34,7 @@ impl RestService for RestRoutes {
         let id = RequestId::choose(call.head.headers.get(ID_HEADER), &self.0.shared.ids);
         match self.route(&call) {
             Ok(Route::Predict(target)) => self.predict(&call, &target, id),
+            Ok(Route::Examples(method, target)) => self.examples(&call, method, &target, id),
             Ok(Route::Status(target)) => self.status(&call, &target, id),
             Ok(Route::Metadata(target)) => RestAnswer::Ready(self.metadata(&call, &target, &id)),
             Ok(Route::Metrics) => {
@@ -78,6 +81,24 @@ impl RestRoutes {
                 let ask = Ask { reply, id, received: call.received, deadline: call.deadline };
                 let spec = target.spec(&request.signature_name);
                 self.0.predict(ask, &spec, &call.head.headers, &Payload::Json(&request));
+                RestAnswer::Later(later)
+            }
+            Err(status) => RestAnswer::Ready(self.fail(call, &status, &id)),
+        }
+    }
+
+    fn examples(&self, call: &RestCall, method: Method, target: &Target, id: RequestId) -> RestAnswer {
+        match json_examples::parse(&call.body) {
+            Ok((signature_name, input)) => {
+                let (sender, later) = oneshot::channel();
+                let reply = Reply::Rest(sender, Form::Row);
+                let ask = Ask { reply, id, received: call.received, deadline: call.deadline };
+                self.0.predict(
+                    ask,
+                    &target.spec(&signature_name),
+                    &call.head.headers,
+                    &Payload::Examples(method, &input),
+                );
                 RestAnswer::Later(later)
             }
             Err(status) => RestAnswer::Ready(self.fail(call, &status, &id)),

@@ -118,6 +118,7 @@ pub struct Decoded {
 
 /// Appends a tensor message to the column of its spec.
 ///
+/// Too few values are followed by the last one again, none at all by zeros or empty strings, as TensorFlow does.
 /// `max_bytes` bounds what a short message with one repeated value may grow to. On error the column may hold a part
 /// of the tensor: the caller truncates it.
 pub fn read(message: &[u8], spec: &TensorSpec, column: &mut Column, max_bytes: usize) -> Result<Decoded, Status> {
@@ -134,9 +135,6 @@ pub fn read(message: &[u8], spec: &TensorSpec, column: &mut Column, max_bytes: u
     };
     if !spec.admits(inner) {
         return Err(mismatch());
-    }
-    if rows == 0 {
-        return Err(Status::invalid(format!("input '{}' has no rows: send at least one", spec.name)));
     }
     let elements = view.shape.iter().try_fold(1usize, |product, dim| product.checked_mul(*dim));
     let element_size = if spec.dtype == DType::String { size_of::<u64>() } else { spec.dtype.size() };
@@ -220,9 +218,6 @@ fn fill_strings(view: &View<'_>, spec: &TensorSpec, strings: &mut Strings, eleme
         }
     }
     let count = strings.len() - before;
-    if count == 0 && elements > 0 {
-        return Err(wrong_count(spec, &view.shape, count, elements));
-    }
     if last.len().saturating_mul(elements - count) > MAX_STRING_FILL {
         return Err(Status::exhausted(format!("input '{}' repeats a long string too often: send the rows", spec.name)));
     }
@@ -247,12 +242,11 @@ fn fill_numbers(view: &View<'_>, spec: &TensorSpec, words: &mut Words, elements:
         }
     }
     let count = (words.len() - before) / size;
-    if count == 0 && elements > 0 {
-        return Err(wrong_count(spec, &view.shape, count, elements));
-    }
     if count < elements {
         let mut last = [0u8; 8];
-        last[..size].copy_from_slice(&words.as_bytes()[words.len() - size..]);
+        if count > 0 {
+            last[..size].copy_from_slice(&words.as_bytes()[words.len() - size..]);
+        }
         words.grow((elements - count) * size).chunks_exact_mut(size).for_each(|to| to.copy_from_slice(&last[..size]));
     }
     Ok(())

@@ -281,7 +281,7 @@ fn health_and_metrics() {
     }
     let other = rest.get("/nowhere");
     assert!(other.status == 404 && other.body.contains("GET /metrics"), "{}", other.body);
-    assert_eq!(rest.post("/v1/models/m:classify", "{}").status, 501);
+
     assert_eq!(rest.get("/v1/models/m:predict").status, 400);
 }
 

@@ -128,15 +128,46 @@ fn fields_of(package: &str, message: &str) -> Vec<(String, u32)> {
     panic!("{package}.{message} is not in the descriptor set");
 }
 
+fn check(package: &str, message: &str, ours: &[(&str, u32)]) {
+    let fields = fields_of(package, message);
+    for (name, number) in ours {
+        let found = fields.iter().find(|(field, _)| field == name).unwrap_or_else(|| panic!("{message}.{name}"));
+        assert_eq!(found.1, *number, "{message}.{name}");
+    }
+}
+
+#[test]
+fn the_field_numbers_of_examples_and_inferences_are_those_of_the_descriptor_set() {
+    let tensorflow = "tensorflow";
+    check(tensorflow, "Example", &[("features", 1)]);
+    check(tensorflow, "Features", &[("feature", 1)]);
+    check(tensorflow, "Feature", &[("bytes_list", 1), ("float_list", 2), ("int64_list", 3)]);
+    ["BytesList", "FloatList", "Int64List"].iter().for_each(|list| check(tensorflow, list, &[("value", 1)]));
+    check(tensorflow, "NamedTensorProto", &[("name", 1), ("tensor", 2)]);
+    let serving = "tensorflow.serving";
+    check(serving, "Input", &[("example_list", 1), ("example_list_with_context", 2)]);
+    check(serving, "ExampleList", &[("examples", 1)]);
+    check(serving, "ExampleListWithContext", &[("examples", 1), ("context", 2)]);
+    check(serving, "Class", &[("label", 1), ("score", 2)]);
+    check(serving, "Classifications", &[("classes", 1)]);
+    check(serving, "ClassificationResult", &[("classifications", 1)]);
+    check(serving, "Regression", &[("value", 1)]);
+    check(serving, "RegressionResult", &[("regressions", 1)]);
+    for kind in ["Classification", "Regression"] {
+        check(serving, &format!("{kind}Request"), &[("model_spec", 1), ("input", 2)]);
+        check(serving, &format!("{kind}Response"), &[("result", 1), ("model_spec", 2)]);
+    }
+    check(serving, "InferenceTask", &[("model_spec", 1), ("method_name", 2)]);
+    check(serving, "MultiInferenceRequest", &[("tasks", 1), ("input", 2)]);
+    let results = [("model_spec", 1), ("classification_result", 2), ("regression_result", 3)];
+    check(serving, "InferenceResult", &results);
+    check(serving, "MultiInferenceResponse", &[("results", 1)]);
+    check(serving, "SessionRunRequest", &[("model_spec", 1), ("feed", 2), ("fetch", 3), ("target", 4)]);
+    check(serving, "SessionRunResponse", &[("tensor", 1), ("model_spec", 3)]);
+}
+
 #[test]
 fn our_field_numbers_are_those_of_the_descriptor_set() {
-    let check = |package: &str, message: &str, ours: &[(&str, u32)]| {
-        let fields = fields_of(package, message);
-        for (name, number) in ours {
-            let found = fields.iter().find(|(field, _)| field == name).unwrap_or_else(|| panic!("{message}.{name}"));
-            assert_eq!(found.1, *number, "{message}.{name}");
-        }
-    };
     let field = tensor_proto::value_field;
     check(
         "tensorflow",
@@ -184,7 +215,7 @@ fn every_method_of_the_descriptor_set_is_known() {
         }
     }
     methods.sort();
-    let ours = control::METHODS.iter().chain(&[grpc_methods::PREDICT, grpc_methods::METADATA]);
+    let ours = control::METHODS.iter().chain(&grpc_methods::METHODS);
     let mut ours: Vec<String> = ours.map(|method| (*method).to_owned()).collect();
     ours.sort();
     assert_eq!(methods, ours);

@@ -4,6 +4,7 @@
 #![allow(dead_code, reason = "each test file uses a part")]
 #![allow(clippy::unwrap_used, missing_docs, unreachable_pub, reason = "a test fails by panicking")]
 
+pub mod examples;
 pub mod grpc;
 pub mod messages;
 pub mod rest;

@@ -1,0 +1,150 @@
+//! Answers to Classify, Regress and MultiInference: the rows of a head's outputs as protobuf messages and as JSON.
+//! Comes from a finished batch's outputs and a request's rows; goes to the doors, alone or gathered with other tasks'.
+
+use crate::column::Column;
+use crate::dtype::DType;
+use crate::half;
+use crate::json_response::{write_float, write_list, write_string};
+use crate::status::Status;
+use crate::tensor_slice::Slice;
+use crate::wire;
+
+/// A request's rows of the outputs that answer it.
+pub enum Inference<'a> {
+    /// Per row as many labels, scores or both as there are classes.
+    Classes {
+        /// Strings.
+        classes: Option<Slice<'a>>,
+        /// Floats.
+        scores: Option<Slice<'a>>,
+        /// Classes per row.
+        count: usize,
+    },
+    /// One number per row.
+    Regression(Slice<'a>),
+}
+
+impl<'a> Inference<'a> {
+    /// Rows of classes; both outputs must have the same number of them.
+    pub fn classes(classes: Option<Slice<'a>>, scores: Option<Slice<'a>>) -> Result<Inference<'a>, Status> {
+        let width = |slice: &Slice<'_>| slice.inner.first().copied().unwrap_or(1);
+        let (labels, numbers) = (classes.as_ref().map(width), scores.as_ref().map(width));
+        match (labels, numbers) {
+            (Some(labels), Some(numbers)) if labels != numbers => Err(Status::invalid(format!(
+                "Tensors class and score should match in dim_size(1). Got {labels} vs. {numbers}"
+            ))),
+            _ => Ok(Inference::Classes { classes, scores, count: labels.or(numbers).unwrap_or(0) }),
+        }
+    }
+
+    /// Rows of one number.
+    pub fn regression(slice: Slice<'a>) -> Result<Inference<'a>, Status> {
+        if slice.inner.iter().product::<usize>() != 1 {
+            let shape: Vec<usize> = std::iter::once(slice.rows).chain(slice.inner.iter().copied()).collect();
+            let got = crate::signature::show_shape(&shape);
+            return Err(Status::invalid(format!(
+                "Expected output Tensor shape to be either [batch_size] or [batch_size, 1] but got {got}"
+            )));
+        }
+        Ok(Inference::Regression(slice))
+    }
+
+    fn rows(&self) -> usize {
+        match self {
+            Inference::Classes { classes, scores, .. } => {
+                classes.as_ref().or(scores.as_ref()).map_or(0, |slice| slice.rows)
+            }
+            Inference::Regression(slice) => slice.rows,
+        }
+    }
+
+    /// Appends it as field 1 of a `ClassificationResponse` or a `RegressionResponse`.
+    pub fn write_result(&self, out: &mut Vec<u8>) {
+        wire::put_bytes(out, 1, &self.message());
+    }
+
+    /// Appends it as the result of an `InferenceResult`.
+    pub fn write_task_result(&self, out: &mut Vec<u8>) {
+        let number = if let Inference::Classes { .. } = self { 2 } else { 3 };
+        wire::put_bytes(out, number, &self.message());
+    }
+
+    /// `ClassificationResult` or `RegressionResult`.
+    fn message(&self) -> Vec<u8> {
+        let mut message = Vec::new();
+        let (mut row_message, mut class) = (Vec::new(), Vec::new());
+        for row in 0..self.rows() {
+            row_message.clear();
+            match self {
+                Inference::Regression(slice) => put_float(&mut row_message, 1, float_at(slice, row)),
+                Inference::Classes { classes, scores, count } => {
+                    for at in row * count..(row + 1) * count {
+                        class.clear();
+                        if let Some(label) = classes.as_ref().map(|slice| string_at(slice, at)) {
+                            put_nonempty(&mut class, 1, label);
+                        }
+                        put_float(&mut class, 2, scores.as_ref().map_or(0.0, |slice| float_at(slice, at)));
+                        wire::put_bytes(&mut row_message, 1, &class);
+                    }
+                }
+            }
+            wire::put_bytes(&mut message, 1, &row_message);
+        }
+        message
+    }
+
+    /// `{"results": ...}`: a number per example, or a list of `[label, score]` pairs.
+    pub fn to_json(&self) -> Vec<u8> {
+        let mut out = b"{\"results\":".to_vec();
+        write_list(&mut out, self.rows(), |out, row| match self {
+            Inference::Regression(slice) => write_float(out, float_at(slice, row)),
+            Inference::Classes { classes, scores, count } => write_list(out, *count, |out, at| {
+                let at = row * count + at;
+                out.push(b'[');
+                write_string(out, "", classes.as_ref().map_or(b"", |slice| string_at(slice, at)));
+                out.push(b',');
+                write_float(out, scores.as_ref().map_or(0.0, |slice| float_at(slice, at)));
+                out.push(b']');
+            }),
+        });
+        out.push(b'}');
+        out
+    }
+}
+
+/// A string field is not sent when it is empty.
+fn put_nonempty(out: &mut Vec<u8>, number: u32, value: &[u8]) {
+    if !value.is_empty() {
+        wire::put_bytes(out, number, value);
+    }
+}
+
+/// A float field is not sent when it is positive zero.
+fn put_float(out: &mut Vec<u8>, number: u32, value: f32) {
+    if value.to_bits() != 0 {
+        wire::put_key(out, number, wire::FIXED32);
+        out.extend_from_slice(&value.to_le_bytes());
+    }
+}
+
+/// Element `at` of a request's rows.
+fn string_at<'a>(slice: &Slice<'a>, at: usize) -> &'a [u8] {
+    let first = slice.first * Column::row_extent(slice.dtype, slice.inner);
+    match slice.column {
+        Column::Strings(strings) => strings.get(first + at),
+        Column::Raw(_) => &[],
+    }
+}
+
+/// Element `at` of a request's rows, in single precision.
+fn float_at(slice: &Slice<'_>, at: usize) -> f32 {
+    let size = slice.dtype.size();
+    let mut wide = [0u8; 8];
+    wide[..size].copy_from_slice(&slice.raw()[at * size..(at + 1) * size]);
+    let bits = u64::from_le_bytes(wide);
+    match slice.dtype {
+        DType::Float16 => half::to_f32(bits as u16),
+        DType::Float64 => f64::from_bits(bits) as f32,
+        _ => f32::from_bits(bits as u32),
+    }
+}

@@ -1,0 +1,128 @@
+//! `SessionService.SessionRun` where it maps onto a signature: its feeds are the inputs, its fetches are outputs.
+//! The gRPC door hands in the message; what remains is a predict request whose answer has the fetches' names and order.
+
+use std::sync::Arc;
+
+use crate::predict_request::{ModelSpec, PredictRequest};
+use crate::predict_response::{finish_frame, start_frame};
+use crate::signature::Signature;
+use crate::status::{Code, Status};
+use crate::tensor_slice::{self, Slice};
+use crate::version::{Endpoint, Version};
+use crate::wire::{self, Reader};
+
+/// `SessionRunRequest`.
+#[derive(Debug, Default)]
+pub struct SessionRunRequest<'a> {
+    /// The feeds as inputs, under the names that a signature gives them.
+    pub inputs: PredictRequest<'a>,
+    /// Wanted outputs, as the client calls them.
+    fetches: Vec<&'a str>,
+    feeds: Vec<&'a str>,
+}
+
+impl<'a> SessionRunRequest<'a> {
+    /// Reads the message.
+    pub fn parse(message: &'a [u8]) -> Result<SessionRunRequest<'a>, Status> {
+        const MESSAGE: &str = "SessionRunRequest";
+        let mut request = SessionRunRequest::default();
+        let mut spec = None;
+        let mut reader = Reader::new(message);
+        while let Some(found) = reader.next_field()? {
+            match found.number {
+                1 => spec = Some(ModelSpec::parse(found.bytes(MESSAGE)?)?),
+                2 => {
+                    let (name, tensor) = read_feed(found.bytes(MESSAGE)?)?;
+                    request.feeds.push(name);
+                    request.inputs.push_input(alias(name).as_bytes(), tensor);
+                }
+                3 => request.fetches.push(found.text(MESSAGE)?),
+                4 => {
+                    let target = found.text(MESSAGE)?;
+                    let text = format!("SessionRun cannot run target '{target}': it serves feeds and fetches only");
+                    return Err(Status::new(Code::Unimplemented, text));
+                }
+                _ => {}
+            }
+        }
+        request.inputs.spec = spec.ok_or_else(|| Status::invalid("Missing ModelSpec"))?;
+        if request.fetches.is_empty() {
+            return Err(Status::invalid("Must specify at least one target to fetch or execute."));
+        }
+        Ok(request)
+    }
+
+    /// The signature whose inputs are the feeds and whose outputs have the fetches: the one asked for, or any.
+    pub fn endpoint<'v>(&self, version: &'v Version) -> Result<&'v Arc<Endpoint>, Status> {
+        let asked = self.inputs.spec.signature_name;
+        let mut able = version.endpoints.iter().filter(|endpoint| {
+            (asked.is_empty() || endpoint.signature.name == asked) && self.maps_onto(&endpoint.signature)
+        });
+        let default = version.endpoint(self.inputs.spec.signature());
+        let default = default.filter(|endpoint| self.maps_onto(&endpoint.signature));
+        default.or_else(|| able.next()).ok_or_else(|| self.no_signature(version))
+    }
+
+    fn maps_onto(&self, signature: &Signature) -> bool {
+        let fed = |name: &str| self.feeds.iter().any(|feed| alias(feed) == name);
+        self.feeds.len() == signature.inputs.len()
+            && signature.inputs.iter().all(|spec| fed(&spec.name))
+            && self.fetches.iter().all(|fetch| output(signature, fetch).is_some())
+    }
+
+    fn no_signature(&self, version: &Version) -> Status {
+        let (feeds, fetches) = (self.feeds.join(","), self.fetches.join(","));
+        let names: Vec<&str> = version.endpoints.iter().map(|endpoint| endpoint.signature.name.as_str()).collect();
+        Status::new(
+            Code::Unimplemented,
+            format!(
+                "SessionRun is served where the feeds are the inputs of a signature and the fetches among its \
+                 outputs: none of {{{}}} has feeds {{{feeds}}} and fetches {{{fetches}}}",
+                names.join(",")
+            ),
+        )
+    }
+
+    /// Position and name of each fetch.
+    pub fn wanted(&self, signature: &Signature) -> Box<[(usize, Box<str>)]> {
+        self.fetches.iter().filter_map(|fetch| Some((output(signature, fetch)?, (*fetch).into()))).collect()
+    }
+}
+
+/// `NamedTensorProto`.
+fn read_feed(message: &[u8]) -> Result<(&str, &[u8]), Status> {
+    const MESSAGE: &str = "NamedTensorProto";
+    let (mut name, mut tensor): (&str, &[u8]) = ("", &[]);
+    let mut reader = Reader::new(message);
+    while let Some(found) = reader.next_field()? {
+        match found.number {
+            1 => name = found.text(MESSAGE)?,
+            2 => tensor = found.bytes(MESSAGE)?,
+            _ => {}
+        }
+    }
+    Ok((name, tensor))
+}
+
+/// A tensor's name in a signature: `x` also where a client calls it `x:0`, TensorFlow's first output of an operation.
+fn alias(name: &str) -> &str {
+    name.strip_suffix(":0").unwrap_or(name)
+}
+
+fn output(signature: &Signature, fetch: &str) -> Option<usize> {
+    signature.outputs.iter().position(|spec| spec.name == alias(fetch))
+}
+
+/// A framed `SessionRunResponse`: the fetches in their order, and the `ModelSpec` that answered.
+pub fn encode<'a>(tensors: impl Iterator<Item = (&'a str, Slice<'a>)>, model_spec: &[u8]) -> bytes::Bytes {
+    let mut out = start_frame(96);
+    for (name, slice) in tensors {
+        let (mut named, mut tensor) = (Vec::new(), Vec::new());
+        tensor_slice::write(&mut tensor, &slice);
+        wire::put_bytes(&mut named, 1, name.as_bytes());
+        wire::put_bytes(&mut named, 2, &tensor);
+        wire::put_bytes(&mut out, 1, &named);
+    }
+    wire::put_bytes(&mut out, 3, model_spec);
+    finish_frame(out)
+}

@@ -1,0 +1,531 @@
+//! Classify, Regress, MultiInference and SessionRun from outside, with examples as TensorFlow Serving's clients send them.
+//! Whole examples go to models that parse them themselves, features to the columns of all others.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod support;
+
+use std::sync::Arc;
+
+use support::examples::{
+    CLASSIFY, MULTI_INFERENCE, REGRESS, SESSION_RUN, classes, example, floats, list, list_with_context, multi, request,
+    session, strings, values, wholes,
+};
+use support::grpc::Answer as GrpcAnswer;
+use support::messages::{answered_by, bytes_of, float_tensor, float_values, predict_x, shape_of, tensor, varint_of};
+use support::{Gate, Model, Random, Running, batching, column_of, eventually, settings, spec};
+use tidegate_plane::batch::{Answer, Output, Work};
+use tidegate_plane::change::{Change, Publish};
+use tidegate_plane::column::{Column, Strings};
+use tidegate_plane::dtype::{ALL, DType};
+use tidegate_plane::half;
+use tidegate_plane::signature::{Signature, TensorSpec};
+use tidegate_plane::status::Status;
+
+const CLASSIFY_METHOD: &str = "tensorflow/serving/classify";
+const REGRESS_METHOD: &str = "tensorflow/serving/regress";
+const PREDICT_METHOD: &str = "tensorflow/serving/predict";
+
+fn named(name: &str, method: &str, inputs: Vec<TensorSpec>, outputs: Vec<TensorSpec>) -> Signature {
+    Signature::new(name.to_owned(), method.to_owned(), inputs, outputs).unwrap()
+}
+
+fn publish(model: &str, executor: &Arc<Model>, signatures: Vec<Signature>) -> Change {
+    let (model, executor) = (model.to_owned(), executor.clone());
+    Change::Publish(Publish { model, version: 7, signatures, batching: batching(), executor })
+}
+
+fn running(model: &Arc<Model>, signatures: Vec<Signature>) -> Running {
+    let running = Running::start(&settings());
+    running.plane.apply(vec![publish("m", model, signatures)]).unwrap();
+    running
+}
+
+fn inputs() -> Vec<TensorSpec> {
+    vec![spec("inputs", DType::String, &[-1])]
+}
+
+fn classes_and_scores() -> Vec<TensorSpec> {
+    vec![spec("classes", DType::String, &[-1, 2]), spec("scores", DType::Float32, &[-1, 2])]
+}
+
+fn lengths(work: &Work) -> Vec<f32> {
+    match &*work.columns[0] {
+        Column::Strings(strings) => (0..work.rows).map(|row| strings.get(row).len() as f32).collect(),
+        Column::Raw(_) => panic!("not strings"),
+    }
+}
+
+fn string_column(values: &[&[u8]]) -> Column {
+    let mut strings = Strings::default();
+    values.iter().for_each(|value| strings.push(value));
+    Column::Strings(strings)
+}
+
+/// Knows an example by its length: the classes `no` and `yes` get minus and plus it, the regression is it.
+fn parses_itself() -> Arc<Model> {
+    Model::new(|work| {
+        let lengths = lengths(work);
+        let regress = Output { column: column_of(&lengths), shape: vec![work.rows, 1] };
+        let scores: Vec<f32> = lengths.iter().flat_map(|length| [-length, *length]).collect();
+        let scores = Output { column: column_of(&scores), shape: vec![work.rows, 2] };
+        let labels: Vec<&[u8]> = (0..work.rows).flat_map(|_| [&b"no"[..], b"yes"]).collect();
+        let labels = Output { column: string_column(&labels), shape: vec![work.rows, 2] };
+        let outputs = if work.endpoint.signature.outputs.len() == 1 { vec![regress] } else { vec![labels, scores] };
+        Ok(Answer { outputs: outputs.into_iter().map(Some).collect(), errors: Vec::new() })
+    })
+}
+
+fn of_tensorflow() -> Vec<Signature> {
+    vec![
+        named("serving_default", CLASSIFY_METHOD, inputs(), classes_and_scores()),
+        named("value", REGRESS_METHOD, inputs(), vec![spec("outputs", DType::Float32, &[-1, 1])]),
+        named("x", PREDICT_METHOD, vec![spec("x", DType::Float32, &[-1])], vec![spec("y", DType::Float32, &[-1])]),
+    ]
+}
+
+/// A row of a column, added up; a string counts its bytes.
+fn sum_of_row(column: &Column, dtype: DType, row: usize, rows: usize) -> f32 {
+    let words = match column {
+        Column::Strings(strings) => return strings.get(row).len() as f32,
+        Column::Raw(words) => words.as_bytes(),
+    };
+    let per_row = words.len() / rows;
+    let elements = words[row * per_row..(row + 1) * per_row].chunks_exact(dtype.size());
+    let number = |element: &[u8]| match dtype {
+        DType::Float16 => half::to_f32(u16::from_le_bytes(element.try_into().unwrap())),
+        DType::Float32 => f32::from_le_bytes(element.try_into().unwrap()),
+        DType::Float64 => f64::from_le_bytes(element.try_into().unwrap()) as f32,
+        _ => f32::from(element[0]) - if element.len() > 1 { f32::from(element[element.len() - 1]) } else { 0.0 },
+    };
+    elements.map(number).sum()
+}
+
+/// Adds up its columns, whatever their types are.
+fn adds_up() -> Arc<Model> {
+    Model::new(|work| {
+        let specs = work.endpoint.signature.inputs.iter();
+        let columns: Vec<(&Column, DType)> =
+            work.columns.iter().map(|lease| &**lease).zip(specs.map(|spec| spec.dtype)).collect();
+        let sum = |row| columns.iter().map(|(column, dtype)| sum_of_row(column, *dtype, row, work.rows)).sum();
+        let sums: Vec<f32> = (0..work.rows).map(sum).collect();
+        let output = Output { column: column_of(&sums), shape: vec![work.rows] };
+        Ok(Answer { outputs: vec![Some(output)], errors: Vec::new() })
+    })
+}
+
+fn with_columns(columns: Vec<TensorSpec>) -> Running {
+    let outputs = vec![spec("y", DType::Float32, &[-1])];
+    running(&adds_up(), vec![named("serving_default", PREDICT_METHOD, columns, outputs)])
+}
+
+fn ok(answer: GrpcAnswer) -> Vec<u8> {
+    assert_eq!((answer.code, answer.message.as_str()), (0, ""));
+    answer.body
+}
+
+fn refused(answer: &GrpcAnswer, text: &str) {
+    assert_eq!((answer.code, answer.message.as_str()), (3, text));
+}
+
+#[test]
+fn a_model_that_parses_examples_gets_them_whole() {
+    let running = running(&parses_itself(), of_tensorflow());
+    let mut grpc = running.grpc();
+    let (short, long) = (example(&[("a", floats(&[1.0]))]), example(&[("a", strings(&[b"longer than that"]))]));
+    let body = ok(grpc.call(CLASSIFY, &[], &request("m", "", &list(&[short.clone(), long.clone()]))));
+    let pairs = |length: usize| vec![("no".to_owned(), -(length as f32)), ("yes".to_owned(), length as f32)];
+    assert_eq!(classes(bytes_of(&body, 1)[0]), [pairs(short.len()), pairs(long.len())]);
+    assert_eq!(answered_by(&body), (7, "serving_default".to_owned()));
+    let input = list_with_context(&long, &[short.clone(), Vec::new()]);
+    let body = ok(grpc.call(REGRESS, &[], &request("m", "value", &input)));
+    assert_eq!(values(bytes_of(&body, 1)[0]), [(long.len() + short.len()) as f32, long.len() as f32]);
+    assert_eq!(answered_by(&body), (7, "value".to_owned()));
+}
+
+#[test]
+fn features_become_columns_of_every_type() {
+    for dtype in ALL {
+        let running = with_columns(vec![spec("a", dtype, &[-1])]);
+        let feature = match dtype {
+            DType::String => strings(&[b"12345"]),
+            DType::Float16 | DType::Float32 | DType::Float64 => floats(&[1.0]),
+            _ => wholes(&[1]),
+        };
+        let answer = running.grpc().call(REGRESS, &[], &request("m", "", &list(&[example(&[("a", feature)])])));
+        let expected = if dtype == DType::String { 5.0 } else { 1.0 };
+        assert_eq!(values(bytes_of(&ok(answer), 1)[0]), [expected], "{dtype:?}");
+    }
+}
+
+#[test]
+fn an_example_overrides_the_context_and_other_features_are_ignored() {
+    let running = with_columns(vec![
+        spec("price", DType::Float32, &[-1]),
+        spec("city", DType::String, &[-1]),
+        spec("pair", DType::Float32, &[-1, 2]),
+    ]);
+    let context = example(&[("city", strings(&[b"Bath"])), ("price", floats(&[100.0])), ("unused", wholes(&[9]))]);
+    let one = example(&[("pair", floats(&[1.0, 2.0]))]);
+    let two = example(&[("pair", wholes(&[3, 4])), ("price", floats(&[1000.0])), ("city", strings(&[b""]))]);
+    let answer = running.grpc().call(REGRESS, &[], &request("m", "", &list_with_context(&context, &[one, two])));
+    assert_eq!(values(bytes_of(&ok(answer), 1)[0]), [107.0, 1007.0]);
+}
+
+#[test]
+fn unpacked_lists_are_read_and_open_dimensions_follow_the_first_example() {
+    let running = with_columns(vec![spec("a", DType::Float32, &[-1, -1])]);
+    let mut grpc = running.grpc();
+    let mut ask = |examples: &[Vec<u8>]| grpc.call(REGRESS, &[], &request("m", "", &list(examples)));
+    let unpacked = [&[0x12, 10, 0x0d][..], &1f32.to_le_bytes(), &[0x0d], &4f32.to_le_bytes()].concat();
+    let body = ok(ask(&[example(&[("a", floats(&[1.0, 2.0]))]), example(&[("a", unpacked)])]));
+    assert_eq!(values(bytes_of(&body, 1)[0]), [3.0, 5.0]);
+    let uneven = ask(&[example(&[("a", floats(&[1.0, 2.0]))]), example(&[("a", floats(&[1.0]))])]);
+    let text = "Name: <unknown>, Key: a, Index: 1.  Number of float values != expected.  Values size: 1 but output shape: [-1]";
+    refused(&uneven, text);
+}
+
+#[test]
+fn a_feature_that_does_not_fit_is_named_with_its_example() {
+    let running = with_columns(vec![spec("n", DType::UInt8, &[-1]), spec("f", DType::Float16, &[-1])]);
+    let mut grpc = running.grpc();
+    let good = |name: &str| if name == "n" { ("f", floats(&[1.0])) } else { ("n", wholes(&[1])) };
+    let first = example(&[("n", wholes(&[1])), ("f", floats(&[1.0]))]);
+    let mut of = |name: &'static str, feature: Option<Vec<u8>>| {
+        let features: Vec<_> = feature.into_iter().map(|feature| (name, feature)).chain([good(name)]).collect();
+        let answer = grpc.call(REGRESS, &[], &request("m", "", &list(&[first.clone(), example(&features)])));
+        assert_eq!(answer.code, 3);
+        answer.message
+    };
+    let place = |name: &str| format!("Name: <unknown>, Key: {name}, Index: 1.  ");
+    let types =
+        |found: &str, wanted: &str| format!("Data types don't match. Data type: {found} but expected type: {wanted}");
+    assert_eq!(of("n", None), place("n") + "Feature: n (data type: uint8) is required but could not be found.");
+    assert_eq!(
+        of("f", Some(Vec::new())),
+        place("f") + "Feature: f (data type: half) is required but could not be found."
+    );
+    assert_eq!(of("n", Some(floats(&[1.0]))), place("n") + &types("float", "uint8"));
+    assert_eq!(of("f", Some(strings(&[b"1"]))), place("f") + &types("string", "half"));
+    assert_eq!(of("n", Some(wholes(&[256]))), place("n") + "Value 256 does not fit its dtype uint8.");
+    assert_eq!(of("n", Some(wholes(&[-1]))), place("n") + "Value -1 does not fit its dtype uint8.");
+    assert_eq!(of("f", Some(floats(&[65505.0]))), place("f") + "Value 65505 does not fit its dtype float16.");
+    assert_eq!(of("f", Some(wholes(&[2049]))), place("f") + "Value 2049 does not fit its dtype float16.");
+    let count = "Number of int64 values != expected.  Values size: 2 but output shape: []";
+    assert_eq!(of("n", Some(wholes(&[1, 2]))), place("n") + count);
+    assert_eq!(of("n", Some(wholes(&[]))), place("n") + &count.replace("size: 2", "size: 0"));
+}
+
+#[test]
+fn requests_that_cannot_be_are_told_so_in_tensorflow_servings_words() {
+    let running = running(&parses_itself(), of_tensorflow());
+    let mut grpc = running.grpc();
+    let one = list(&[example(&[("a", floats(&[1.0]))])]);
+    let mut ask = |path: &str, message: &[u8]| grpc.call(path, &[], message);
+    refused(&ask(CLASSIFY, &request("m", "", &[])), "Input is empty.");
+    refused(&ask(CLASSIFY, &request("m", "", &list_with_context(&example(&[]), &[]))), "Input is empty.");
+    refused(&ask(REGRESS, &request("m", "gone", &one)), "No signature was found with the name: gone");
+    let wrong = "Expected regression signature method_name to be tensorflow/serving/regress. Was: ";
+    refused(&ask(REGRESS, &request("m", "", &one)), &format!("{wrong}{CLASSIFY_METHOD}"));
+    let wrong = "Expected classification signature method_name to be tensorflow/serving/classify. Was: ";
+    refused(&ask(CLASSIFY, &request("m", "value", &one)), &format!("{wrong}{REGRESS_METHOD}"));
+    refused(&ask(CLASSIFY, &request("m", "x", &one)), &format!("{wrong}{PREDICT_METHOD}"));
+    refused(&ask(CLASSIFY, &request("m", "", &one)[5..]), "Missing ModelSpec");
+    refused(&ask(CLASSIFY, &request("", "", &one)), "ModelSpec has no name specified.");
+    let unknown = ask(CLASSIFY, &request("n", "", &one));
+    assert_eq!((unknown.code, unknown.message.as_str()), (5, "Servable not found for request: Latest(n)"));
+    refused(
+        &ask(REGRESS, &request("m", "x", &list(&[b"garbage".to_vec()]))),
+        "Could not parse example input, value: 'garbage'",
+    );
+}
+
+#[test]
+fn outputs_say_whether_a_signature_classifies_or_regresses() {
+    let float = |name: &str, shape: &[i64]| spec(name, DType::Float64, shape);
+    let label = |name: &str, shape: &[i64]| spec(name, DType::String, shape);
+    let of = |path: &str, method: &str, outputs: Vec<TensorSpec>| {
+        let columns = vec![spec("a", DType::Float32, &[-1])];
+        let given: Vec<(DType, Vec<usize>)> = outputs
+            .iter()
+            .map(|spec| (spec.dtype, spec.inner().iter().map(|dim| usize::try_from(*dim).unwrap_or(3)).collect()))
+            .collect();
+        let model = Model::new(move |work| {
+            let output = |(dtype, inner): &(DType, Vec<usize>)| {
+                let mut column = Column::new(*dtype);
+                column.extend_zeros(work.rows * Column::row_extent(*dtype, inner));
+                Some(Output { column, shape: [&[work.rows][..], inner].concat() })
+            };
+            Ok(Answer { outputs: given.iter().map(output).collect(), errors: Vec::new() })
+        });
+        let running = running(&model, vec![named("serving_default", method, columns, outputs)]);
+        let answer = running.grpc().call(path, &[], &request("m", "", &list(&[example(&[("a", floats(&[1.0]))])])));
+        if answer.code == 0 { format!("{:?}", classes(bytes_of(&answer.body, 1)[0])) } else { answer.message }
+    };
+    let pair = r#"[[("", 0.0), ("", 0.0)]]"#;
+    assert_eq!(of(CLASSIFY, PREDICT_METHOD, vec![float("probabilities", &[-1, 2])]), pair);
+    assert_eq!(of(CLASSIFY, PREDICT_METHOD, vec![label("label", &[-1]), float("p", &[-1, 2])]), pair);
+    assert_eq!(of(CLASSIFY, CLASSIFY_METHOD, vec![label("classes", &[-1, 2])]), pair);
+    assert_eq!(of(CLASSIFY, PREDICT_METHOD, vec![float("other", &[-1, 5]), float("scores", &[-1, 2])]), pair);
+    let not_classify = "Expected classification signature method_name to be tensorflow/serving/classify. Was: \
+                        tensorflow/serving/predict";
+    assert_eq!(of(CLASSIFY, PREDICT_METHOD, vec![float("one", &[-1, 2]), float("two", &[-1, 2])]), not_classify);
+    assert_eq!(of(CLASSIFY, PREDICT_METHOD, vec![float("y", &[-1])]), not_classify);
+    assert_eq!(
+        of(CLASSIFY, CLASSIFY_METHOD, vec![spec("n", DType::Int64, &[-1])]),
+        "Expected classification signature outputs to contain at least one of \"classes\" or \"scores\". Signature was: \
+         n int64[-1]"
+    );
+    assert_eq!(
+        of(CLASSIFY, CLASSIFY_METHOD, vec![label("classes", &[-1]), float("scores", &[-1, 2])]),
+        "Expected Tensor shape: [batch_size num_classes] but got [-1]"
+    );
+    assert_eq!(
+        of(CLASSIFY, CLASSIFY_METHOD, vec![spec("scores", DType::Int32, &[-1, 2])]),
+        "Expected scores Tensor of DT_FLOAT. Got: DT_INT32"
+    );
+    assert_eq!(
+        of(CLASSIFY, CLASSIFY_METHOD, vec![label("classes", &[-1, -1]), float("scores", &[-1, 2])]),
+        "Tensors class and score should match in dim_size(1). Got 3 vs. 2"
+    );
+    assert_eq!(of(REGRESS, PREDICT_METHOD, vec![spec("n", DType::Int64, &[-1]), float("y", &[-1, 1])]), "[[]]");
+    assert_eq!(
+        of(REGRESS, PREDICT_METHOD, vec![float("y", &[-1]), float("z", &[-1])]),
+        "Expected regression signature method_name to be tensorflow/serving/regress. Was: tensorflow/serving/predict"
+    );
+    assert_eq!(
+        of(REGRESS, REGRESS_METHOD, vec![spec("outputs", DType::Int64, &[-1])]),
+        "Expected output Tensor of DT_FLOAT.  Got: DT_INT64"
+    );
+    let shape = "Expected output Tensor shape to be either [batch_size] or [batch_size, 1] but got ";
+    assert_eq!(of(REGRESS, REGRESS_METHOD, vec![float("outputs", &[-1, 2])]), format!("{shape}[-1,2]"));
+    assert_eq!(of(REGRESS, REGRESS_METHOD, vec![float("outputs", &[-1, -1])]), format!("{shape}[1,3]"));
+}
+
+#[test]
+fn several_tasks_are_answered_together() {
+    let model = parses_itself();
+    let running = running(&model, of_tensorflow());
+    let one = example(&[("a", floats(&[1.0]))]);
+    let input = list(std::slice::from_ref(&one));
+    let tasks = [("m", "", CLASSIFY_METHOD), ("m", "value", REGRESS_METHOD)];
+    let body = ok(running.grpc().call(MULTI_INFERENCE, &[], &multi(&tasks, &input)));
+    let results = bytes_of(&body, 1);
+    let length = one.len() as f32;
+    assert_eq!(classes(bytes_of(results[0], 2)[0]), [[("no".to_owned(), -length), ("yes".to_owned(), length)]]);
+    assert_eq!(values(bytes_of(results[1], 3)[0]), [length]);
+    let spec = bytes_of(results[1], 1)[0];
+    assert_eq!((bytes_of(spec, 1)[0], bytes_of(spec, 3)[0]), (&b"m"[..], &b"value"[..]));
+    assert_eq!(varint_of(bytes_of(spec, 2)[0], 1), 7);
+    assert_eq!(model.entries.load(std::sync::atomic::Ordering::Relaxed), 2);
+}
+
+#[test]
+fn tasks_that_cannot_be_together_are_refused_before_any_runs() {
+    let model = parses_itself();
+    let running = running(&model, of_tensorflow());
+    let mut grpc = running.grpc();
+    let input = list(&[example(&[("a", floats(&[1.0]))])]);
+    let mut ask = |tasks: &[(&str, &str, &str)]| grpc.call(MULTI_INFERENCE, &[], &multi(tasks, &input));
+    let good = ("m", "", CLASSIFY_METHOD);
+    refused(&ask(&[]), "ModelSpec has no name specified.");
+    refused(&ask(&[good, ("", "value", REGRESS_METHOD)]), "Found ModelSpec with an empty model name.");
+    let same = "All ModelSpecs in a MultiInferenceRequest must access the same model name.";
+    refused(&ask(&[good, ("n", "value", REGRESS_METHOD)]), same);
+    refused(
+        &ask(&[good, ("m", "serving_default", REGRESS_METHOD)]),
+        "Duplicate evaluation of signature: serving_default",
+    );
+    refused(&ask(&[good, ("m", "gone", REGRESS_METHOD)]), "Requested signature not found in model graph: gone");
+    let other = ask(&[good, ("m", "value", PREDICT_METHOD)]);
+    let text = format!("Unsupported signature method_name: {PREDICT_METHOD}");
+    assert_eq!((other.code, other.message), (12, text));
+    let wrong = format!("Expected classification signature method_name to be {CLASSIFY_METHOD}. Was: {REGRESS_METHOD}");
+    refused(&ask(&[good, ("m", "value", CLASSIFY_METHOD)]), &wrong);
+    assert_eq!(ask(&[("n", "", CLASSIFY_METHOD)]).code, 5);
+    assert_eq!(model.entries.load(std::sync::atomic::Ordering::Relaxed), 0);
+}
+
+#[test]
+fn one_task_that_fails_is_the_answer_to_all() {
+    let model = Model::new(|work| {
+        if work.endpoint.signature.outputs.len() == 1 {
+            return Err(Status::internal("no regression today"));
+        }
+        let zeros = |dtype| {
+            let mut column = Column::new(dtype);
+            column.extend_zeros(work.rows * Column::row_extent(dtype, &[2]));
+            Some(Output { column, shape: vec![work.rows, 2] })
+        };
+        Ok(Answer { outputs: vec![zeros(DType::String), zeros(DType::Float32)], errors: Vec::new() })
+    });
+    let running = running(&model, of_tensorflow());
+    let input = list(&[example(&[])]);
+    let tasks = [("m", "", CLASSIFY_METHOD), ("m", "value", REGRESS_METHOD)];
+    let mut grpc = running.grpc();
+    for order in [[tasks[0], tasks[1]], [tasks[1], tasks[0]]] {
+        let answer = grpc.call(MULTI_INFERENCE, &[], &multi(&order, &input));
+        assert_eq!((answer.code, answer.message.as_str()), (13, "no regression today"));
+    }
+    let empty = grpc.call(MULTI_INFERENCE, &[], &multi(&tasks, &[]));
+    refused(&empty, "Input is empty.");
+}
+
+#[test]
+fn examples_and_tensors_share_a_batch_and_the_log() {
+    let gate = Arc::new(Gate::default());
+    let model = Model::gated(&gate);
+    let running = running(&model, vec![support::scalar_signature()]);
+    running.plane.apply(vec![Change::SetLog { model: "m".to_owned(), rate: 1.0 }]).unwrap();
+    let mut grpc = running.grpc();
+    let first = grpc.start(support::grpc::PREDICT, &[], support::grpc::frame(&predict_x(&[0.0])));
+    gate.wait_for(1);
+    let second = grpc.start(support::grpc::PREDICT, &[], support::grpc::frame(&predict_x(&[2.0, 4.0])));
+    let examples = list(&[example(&[("x", floats(&[6.0]))]), example(&[("x", wholes(&[8]))])]);
+    let third = grpc.start(REGRESS, &[], support::grpc::frame(&request("m", "", &examples)));
+    let waiting = "tidegate_queued_rows{model=\"m\",version=\"7\"}";
+    eventually("both wait", || running.sample(waiting) == 4.0);
+    gate.open();
+    let (_, _, third) = (ok(grpc.finish(first)), ok(grpc.finish(second)), ok(grpc.finish(third)));
+    assert_eq!(values(bytes_of(&third, 1)[0]), [5.0, 6.0]);
+    assert_eq!(model.seen(), [vec![0, 1], vec![0, 2, 4]]);
+    eventually("all is logged", || running.log_rows("written", "primary") == 5.0);
+    let blocks = running.hooks.blocks.lock().unwrap();
+    let mut logged: Vec<f32> = blocks.iter().flat_map(|block| support::floats(&block.inputs[0])).collect();
+    logged.sort_by(f32::total_cmp);
+    assert_eq!(logged, [0.0, 2.0, 4.0, 6.0, 8.0]);
+}
+
+#[test]
+fn rest_answers_results() {
+    let running = running(&parses_itself(), of_tensorflow());
+    let mut rest = running.rest();
+    let (a, b) = (example(&[("a", floats(&[1.5]))]).len() as f32, example(&[]).len() as f32);
+    let classified = rest.post("/v1/models/m:classify", r#"{"examples":[{"a":1.5},{}]}"#);
+    let expected = format!("{{\"results\":[[[\"no\",{:?}],[\"yes\",{a:?}]],[[\"no\",{:?}],[\"yes\",{b:?}]]]}}", -a, -b);
+    assert_eq!((classified.status, classified.body), (200, expected));
+    assert_eq!(classified.headers.iter().find(|(name, _)| name == "content-type").unwrap().1, "application/json");
+    let body = r#"{"context":{"a":1.5},"examples":[{}],"signature_name":"value"}"#;
+    let regressed = rest.post("/v1/models/m/versions/7:regress", body);
+    assert_eq!(regressed.body, format!("{{\"results\":[{:?}]}}", a + b));
+    assert_eq!(rest.post("/v1/models/m/versions/8:regress", body).status, 404);
+}
+
+#[test]
+fn rest_features_have_the_kinds_that_json_gives_them() {
+    let columns =
+        vec![spec("f", DType::Float32, &[-1, 2]), spec("n", DType::UInt8, &[-1]), spec("s", DType::String, &[-1])];
+    let running = with_columns(columns);
+    let mut rest = running.rest();
+    let mut of = |features: &str| {
+        let answer = rest.post("/v1/models/m:regress", &format!("{{\"examples\":[{features}]}}"));
+        (answer.status, answer.body)
+    };
+    let ok = |body: &str| (200, body.to_owned());
+    let bad = |text: &str| (400, format!("{{\"error\":\"{text}\"}}"));
+    assert_eq!(of(r#"{"f":[1.5,2e0],"n":true,"s":"abc"}"#), ok(r#"{"results":[7.5]}"#));
+    assert_eq!(of(r#"{"s":{"b64":"YWJjZA=="},"f":[1,2],"n":[7]}"#), ok(r#"{"results":[14.0]}"#));
+    assert_eq!(of(r#"{"f":[1.5,2.5],"f":[0.5,0.5],"n":0,"s":"\u00e9"}"#), ok(r#"{"results":[3.0]}"#));
+    assert_eq!(of(r#"{"f":[1.5,2],"n":1,"s":""}"#), bad("Unexpected element type in feature: f expecting type: float"));
+    assert_eq!(of(r#"{"f":["a",2]}"#), bad("Unexpected element type in feature: f expecting type: bytes"));
+    assert_eq!(of(r#"{"n":null}"#), bad("Feature: n has element with unexpected JSON type: Null"));
+    assert_eq!(of(r#"{"n":[[1]]}"#), bad("Feature: n has element with unexpected JSON type: Array"));
+    assert_eq!(of(r#"{"n":{"b":1}}"#), bad("Feature: n has element with unexpected JSON type: Object"));
+    let large = "Feature: n has uint64_t element. Only int64_t is supported.";
+    assert_eq!(of(r#"{"n":9223372036854775808}"#), bad(large));
+    assert_eq!(of(r#"{"s":{"b64":"?"}}"#), bad("Unable to base64 decode"));
+    assert_eq!(of("[1]"), bad("Example must be JSON object but got JSON Array"));
+    let missing =
+        "Name: <unknown>, Key: n, Index: 0.  Feature: n (data type: uint8) is required but could not be found.";
+    assert_eq!(of(r#"{"f":[1.5,2.5],"n":[],"s":""}"#), bad(missing));
+}
+
+#[test]
+fn rest_bodies_of_a_wrong_form_are_refused_in_tensorflow_servings_words() {
+    let running = running(&parses_itself(), of_tensorflow());
+    let mut rest = running.rest();
+    let mut of = |body: &str| {
+        let answer = rest.post("/v1/models/m:classify", body);
+        assert_eq!(answer.status, 400, "{}", answer.body);
+        answer.body.replace("\\\"", "'")
+    };
+    let error = |text: &str| format!("{{\"error\":\"{text}\"}}");
+    assert_eq!(of(""), error("JSON Parse error: The document is empty"));
+    let missing = "When method is classify, key 'examples' is expected and was not found";
+    assert_eq!(of("{}"), error(&format!("JSON Value: {{}} {missing}")));
+    assert_eq!(
+        of(r#"{"examples":{}}"#),
+        error("JSON Value: {'examples':{}} Expecting 'examples' value to be an list/array")
+    );
+    assert_eq!(of(r#"{"examples":[]}"#), error("JSON Value: {'examples':[]} 'examples' value is an empty array"));
+    let name = "not formatted correctly. 'signature_name' key must be a string value.";
+    assert_eq!(of(r#"{"signature_name":1}"#), error(&format!("JSON Value: {{'signature_name':1}} {name}")));
+    assert_eq!(of(r#"{"context":1,"examples":[{}]}"#), error("Example must be JSON object but got JSON Number"));
+    assert_eq!(of(r#"{"signature_name":"gone","examples":[{}]}"#), error("No signature was found with the name: gone"));
+    assert_eq!(
+        of(r#"{"examples":[{}]"#),
+        error("JSON Parse error: Missing a comma or } after an object member. at offset: 16")
+    );
+    let malformed = rest.get("/v1/models/m:classify");
+    assert_eq!(malformed.body, error("Malformed request: GET /v1/models/m:classify"));
+}
+
+#[test]
+fn a_session_runs_where_a_signature_has_its_feeds_and_fetches() {
+    let running = running(&Model::half_plus_two(), of_tensorflow()[2..].to_vec());
+    let mut grpc = running.grpc();
+    let mut ask =
+        |feeds: &[(&str, Vec<u8>)], fetches: &[&str]| grpc.call(SESSION_RUN, &[], &session("m", feeds, fetches));
+    let body = ok(ask(&[("x:0", float_tensor(&[1.0, 2.0]))], &["y:0"]));
+    let named = bytes_of(&body, 1)[0];
+    assert_eq!((bytes_of(named, 1)[0], float_values(bytes_of(named, 2)[0])), (&b"y:0"[..], vec![2.5, 3.0]));
+    let spec = bytes_of(&body, 3)[0];
+    assert_eq!((bytes_of(spec, 1)[0], bytes_of(spec, 3)[0]), (&b"m"[..], &b"x"[..]));
+    refused(&ask(&[("x", float_tensor(&[1.0]))], &[]), "Must specify at least one target to fetch or execute.");
+    for (feed, fetch) in [("x", "z"), ("w", "y")] {
+        let other = ask(&[(feed, float_tensor(&[1.0]))], &[fetch]);
+        let text = format!("none of {{x}} has feeds {{{feed}}} and fetches {{{fetch}}}");
+        assert_eq!((other.code, other.message.ends_with(&text)), (12, true), "{}", other.message);
+    }
+    let target = grpc.call(SESSION_RUN, &[], &[session("m", &[], &[]), vec![0x22, 1, b't']].concat());
+    assert_eq!(target.code, 12);
+}
+
+#[test]
+fn a_request_without_rows_is_answered_without_a_model() {
+    let model = Model::half_plus_two();
+    let running = Running::with(&model);
+    let answer = running.grpc().predict(&predict_x(&[]));
+    let found = support::messages::outputs(&ok(answer))[0].1.clone();
+    assert_eq!((shape_of(&found), float_values(&found)), (vec![0], vec![]));
+    let rest = running.rest().predict(r#"{"inputs":[]}"#);
+    assert_eq!((rest.status, rest.body.as_str()), (200, r#"{"outputs":[]}"#));
+    let zeros = running.grpc().predict(&support::messages::Request::new("m").input("x", tensor(1, &[2], &[])).encode());
+    assert_eq!(float_values(&support::messages::outputs(&ok(zeros))[0].1), [2.0, 2.0]);
+    assert_eq!(model.seen(), [[0, 2]]);
+}
+
+#[test]
+fn damaged_messages_are_refused_or_answered_but_never_fatal() {
+    let running = with_columns(vec![spec("a", DType::Float32, &[-1]), spec("s", DType::String, &[-1])]);
+    let good = example(&[("a", floats(&[1.0])), ("s", strings(&[b"abc"]))]);
+    let messages = [
+        (REGRESS, request("m", "", &list_with_context(&good, std::slice::from_ref(&good)))),
+        (MULTI_INFERENCE, multi(&[("m", "", REGRESS_METHOD)], &list(std::slice::from_ref(&good)))),
+        (SESSION_RUN, session("m", &[("a", float_tensor(&[1.0]))], &["y"])),
+    ];
+    let mut random = Random(0x0bad_5eed_1234_5678);
+    let mut grpc = running.grpc();
+    let (mut answered, mut failed) = (0, 0);
+    for _ in 0..400 {
+        let (path, message) = &messages[random.below(messages.len())];
+        match grpc.call(path, &[], &random.damage(message)).code {
+            0 => answered += 1,
+            3 | 5 | 8 | 12 => failed += 1,
+            code => panic!("{code}"),
+        }
+    }
+    assert!(answered > 10 && failed > 100, "{answered} {failed}");
+    let body = ok(grpc.call(REGRESS, &[], &messages[0].1));
+    assert_eq!(values(bytes_of(&body, 1)[0]), [4.0]);
+}
