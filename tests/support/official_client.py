@@ -1,77 +1,253 @@
-"""A TensorFlow Serving user's own program: the official stubs, against an engine's gRPC door.
+"""A TensorFlow Serving user's own program: the official stubs, unmodified, against an engine's gRPC door.
 
-Run as a process of its own, `python -m tests.support.official_client FOLDER ADDRESS MODEL`; FOLDER holds TensorFlow's
-message modules, generated from the checked-in descriptor set, because the official stubs import them from `tensorflow`.
+Run as a process of its own, `python -m tests.support.official_client PROGRAM ADDRESS`; it prints as JSON what it got.
+TensorFlow's message modules are imported from its package without TensorFlow itself, which takes ten seconds to start.
 """
 
 from __future__ import annotations
 
+import importlib.machinery
 import json
+import subprocess
 import sys
 import types
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+REPOSITORY = Path(__file__).parents[2]
 
 
-def main(folder: str, address: str, model: str) -> None:
-    """Prints what the official client got, as JSON."""
-    # TensorFlow itself, where it is installed, would take ten seconds: its message modules are enough.
-    messages = types.ModuleType("tensorflow")
-    messages.__path__ = [f"{folder}/tensorflow"]
-    sys.modules["tensorflow"] = messages
-    sys.path.insert(0, folder)
-    import grpc
+def run(program: str, address: str) -> Any:
+    """Runs a program in a process of its own; what it printed."""
+    command = [sys.executable, "-m", "tests.support.official_client", program, address]
+    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def find_tensorflow() -> None:
+    """Lets `tensorflow.core...` be found where TensorFlow is installed; `tensorflow` itself does not run."""
+    spec = importlib.machinery.PathFinder.find_spec("tensorflow")
+    assert spec is not None
+    assert spec.submodule_search_locations is not None
+    stub = types.ModuleType("tensorflow")
+    stub.__path__ = list(spec.submodule_search_locations)
+    sys.modules["tensorflow"] = stub
+
+
+class Caller:
+    """The official stubs on one channel; a refusal is its code and text."""
+
+    def __init__(self, channel: Any) -> None:
+        import grpc
+        from tensorflow_serving.apis import (
+            model_service_pb2_grpc,
+            prediction_service_pb2_grpc,
+            session_service_pb2,
+        )
+
+        self.prediction = prediction_service_pb2_grpc.PredictionServiceStub(channel)
+        self.models = model_service_pb2_grpc.ModelServiceStub(channel)
+        self.session_run = channel.unary_unary(
+            "/tensorflow.serving.SessionService/SessionRun",
+            request_serializer=session_service_pb2.SessionRunRequest.SerializeToString,
+            response_deserializer=session_service_pb2.SessionRunResponse.FromString,
+        )
+        self._error = grpc.RpcError
+
+    def ask(self, method: Callable[..., Any], request: Any) -> Any:
+        """The response, or `[code, text]`."""
+        try:
+            return method(request, timeout=10)
+        except self._error as error:
+            return [error.code().name, error.details()]
+
+
+def example(features: Mapping[str, Sequence[Any]]) -> Any:
+    """A `tensorflow.Example`; the first value of each feature decides on its kind."""
+    from tensorflow.core.example import example_pb2, feature_pb2
+
+    built = example_pb2.Example()
+    for name, values in features.items():
+        feature = built.features.feature[name]
+        match values[0]:
+            case str():
+                feature.bytes_list.CopyFrom(feature_pb2.BytesList(value=[value.encode() for value in values]))
+            case int():
+                feature.int64_list.CopyFrom(feature_pb2.Int64List(value=values))
+            case _:
+                feature.float_list.CopyFrom(feature_pb2.FloatList(value=values))
+    return built
+
+
+def predicting(caller: Caller) -> dict[str, Any]:
+    """Predict in every form, status and metadata, of model `m` with inputs `x` and outputs `y`."""
     import numpy as np
     from tensorflow.core.framework import tensor_pb2, tensor_shape_pb2, types_pb2
-    from tensorflow_serving.apis import (
-        get_model_metadata_pb2,
-        get_model_status_pb2,
-        model_service_pb2_grpc,
-        predict_pb2,
-        prediction_service_pb2_grpc,
-    )
+    from tensorflow_serving.apis import get_model_metadata_pb2, get_model_status_pb2, predict_pb2
 
-    def predict(tensor: tensor_pb2.TensorProto, label: str = "") -> predict_pb2.PredictResponse:
+    def predict(label: str = "", **tensor: Any) -> Any:
         request = predict_pb2.PredictRequest()
-        request.model_spec.name = model
+        request.model_spec.name = "m"
         if label:
             request.model_spec.version_label = label
-        request.inputs["x"].CopyFrom(tensor)
-        return prediction.Predict(request, timeout=10)
+        shape = tensor_shape_pb2.TensorShapeProto(dim=[tensor_shape_pb2.TensorShapeProto.Dim(size=3)])
+        request.inputs["x"].CopyFrom(tensor_pb2.TensorProto(tensor_shape=shape, **tensor))
+        response = caller.ask(caller.prediction.Predict, request)
+        if isinstance(response, list):
+            return response[0]
+        return {"y": list(response.outputs["y"].float_val), "version": response.model_spec.version.value}
 
-    def answer(response: predict_pb2.PredictResponse) -> dict[str, object]:
-        values = np.frombuffer(response.outputs["y"].tensor_content, "<f4").tolist()
-        return {"y": values or list(response.outputs["y"].float_val), "version": response.model_spec.version.value}
+    floats = types_pb2.DT_FLOAT
+    status_request = get_model_status_pb2.GetModelStatusRequest()
+    status_request.model_spec.name = "m"
+    status = caller.models.GetModelStatus(status_request, timeout=10)
+    metadata_request = get_model_metadata_pb2.GetModelMetadataRequest(metadata_field=["signature_def"])
+    metadata_request.model_spec.name = "m"
+    signatures = get_model_metadata_pb2.SignatureDefMap()
+    metadata = caller.prediction.GetModelMetadata(metadata_request, timeout=10)
+    metadata.metadata["signature_def"].Unpack(signatures)
+    return {
+        "content": predict(dtype=floats, tensor_content=np.array([1, 2, 5], "<f4").tobytes()),
+        "values": predict(dtype=floats, float_val=[1, 2, 5]),
+        "filled": predict(dtype=floats, float_val=[4]),
+        "none": predict(dtype=floats),
+        "label": predict("canary", dtype=floats, float_val=[4]),
+        "refusal": predict(dtype=types_pb2.DT_STRING, string_val=[b"a"]),
+        "status": {str(entry.version): entry.state for entry in status.model_version_status},
+        "method": signatures.signature_def["serving_default"].method_name,
+    }
+
+
+class Inferring:
+    """Classify, Regress, MultiInference and SessionRun with examples."""
+
+    def __init__(self, caller: Caller) -> None:
+        from tensorflow_serving.apis import classification_pb2, inference_pb2, regression_pb2
+
+        self._caller = caller
+        self._kinds = {
+            "classify": classification_pb2.ClassificationRequest,
+            "regress": regression_pb2.RegressionRequest,
+        }
+        self._inference = inference_pb2
+
+    @staticmethod
+    def _fill(into: Any, examples: Sequence[Mapping[str, Any]], context: Mapping[str, Any] | None) -> None:
+        kind = into.example_list if context is None else into.example_list_with_context
+        kind.SetInParent()
+        kind.examples.extend(example(features) for features in examples)
+        if context is not None:
+            kind.context.CopyFrom(example(context))
+
+    @staticmethod
+    def _spec(spec: Any) -> list[Any]:
+        return [spec.name, spec.version.value, spec.signature_name]
+
+    @staticmethod
+    def _result(result: Any) -> Any:
+        if hasattr(result, "regressions"):
+            return [one.value for one in result.regressions]
+        return [[[one.label, one.score] for one in row.classes] for row in result.classifications]
+
+    def one(
+        self,
+        kind: str,
+        model: str,
+        examples: Sequence[Mapping[str, Any]],
+        *,
+        signature: str = "",
+        context: Mapping[str, Any] | None = None,
+    ) -> Any:
+        """Classify or Regress: the result and the model's spec, or `[code, text]`."""
+        request = self._kinds[kind]()
+        request.model_spec.name = model
+        request.model_spec.signature_name = signature
+        self._fill(request.input, examples, context)
+        method = getattr(self._caller.prediction, kind.capitalize())
+        response = self._caller.ask(method, request)
+        if isinstance(response, list):
+            return response
+        return {"result": self._result(response.result), "spec": self._spec(response.model_spec)}
+
+    def several(self, tasks: Sequence[tuple[str, str, str]], examples: Sequence[Mapping[str, Any]]) -> Any:
+        """MultiInference by model, signature and kind."""
+        request = self._inference.MultiInferenceRequest()
+        for model, signature, kind in tasks:
+            task = request.tasks.add(method_name=f"tensorflow/serving/{kind}")
+            task.model_spec.name = model
+            task.model_spec.signature_name = signature
+        self._fill(request.input, examples, None)
+        response = self._caller.ask(self._caller.prediction.MultiInference, request)
+        if isinstance(response, list):
+            return response
+        return [
+            [self._spec(one.model_spec), self._result(getattr(one, one.WhichOneof("result")))]
+            for one in response.results
+        ]
+
+
+def inferring(caller: Caller) -> dict[str, Any]:
+    """Examples to model `columns`, whose features have names, and to `parser`, which gets them whole."""
+    ask = Inferring(caller)
+    rows: list[dict[str, Any]] = [
+        {"carrier": ["UA"], "distance": [100.0], "stops": [0]},
+        {"carrier": ["AA"], "distance": [50.0], "stops": [2]},
+    ]
+    near = {"distance": [1.0], "carrier": ["UA"]}
+    both = [("parser", "", "classify"), ("parser", "value", "regress")]
+    return {
+        "classified": ask.one("classify", "columns", rows),
+        "regressed": ask.one("regress", "columns", rows, signature="late"),
+        "context": ask.one(
+            "regress", "columns", [{"stops": [1]}, {"stops": [1], **near}], signature="late", context=near
+        ),
+        "parsed": ask.one("classify", "parser", [{"x": [2.0]}]),
+        "parsed context": ask.one("regress", "parser", [{}, {"x": [4.0]}], signature="value", context={"x": [3.0]}),
+        "both": ask.several(both, [{"x": [2.0]}]),
+        "missing": ask.one("classify", "columns", [rows[0], {"carrier": ["UA"], "stops": [1]}]),
+        "kind": ask.one("classify", "columns", [{**rows[0], "distance": ["far"]}]),
+        "range": ask.one("classify", "columns", [{**rows[0], "stops": [300]}]),
+        "empty": ask.one("classify", "columns", []),
+        "method": ask.one("regress", "parser", [{"x": [2.0]}]),
+        "signature": ask.one("regress", "parser", [{"x": [2.0]}], signature="gone"),
+        "model": ask.one("classify", "nobody", [{"x": [2.0]}]),
+        "raised": ask.one("classify", "parser", [{"y": [2.0]}]),
+        "twice": ask.several([both[0], both[0]], [{"x": [2.0]}]),
+    }
+
+
+def running_sessions(caller: Caller) -> dict[str, Any]:
+    """SessionRun of model `m`, by the names of its signature."""
+    from tensorflow.core.framework import types_pb2
+    from tensorflow_serving.apis import session_service_pb2
+
+    def session(feed: str, fetch: str) -> Any:
+        request = session_service_pb2.SessionRunRequest(fetch=[fetch])
+        request.model_spec.name = "m"
+        fed = request.feed.add(name=feed)
+        fed.tensor.dtype = types_pb2.DT_FLOAT
+        fed.tensor.tensor_shape.dim.add(size=1)
+        fed.tensor.float_val.append(1.0)
+        response = caller.ask(caller.session_run, request)
+        if isinstance(response, list):
+            return response[0]
+        return {one.name: list(one.tensor.float_val) for one in response.tensor}
+
+    return {"run": session("x:0", "y:0"), "unknown": session("x", "z")}
+
+
+PROGRAMS = {"predicting": predicting, "inferring": inferring, "running_sessions": running_sessions}
+
+
+def main(program: str, address: str) -> None:
+    """Prints what the program got."""
+    find_tensorflow()
+    import grpc
 
     with grpc.insecure_channel(address) as channel:
-        prediction = prediction_service_pb2_grpc.PredictionServiceStub(channel)
-        models = model_service_pb2_grpc.ModelServiceStub(channel)
-        shape = tensor_shape_pb2.TensorShapeProto(dim=[tensor_shape_pb2.TensorShapeProto.Dim(size=3)])
-        floats = types_pb2.DT_FLOAT
-        content = np.array([1, 2, 5], "<f4").tobytes()
-        found: dict[str, object] = {
-            "content": answer(
-                predict(tensor_pb2.TensorProto(dtype=floats, tensor_shape=shape, tensor_content=content))
-            ),
-            "values": answer(predict(tensor_pb2.TensorProto(dtype=floats, tensor_shape=shape, float_val=[1, 2, 5]))),
-            "filled": answer(predict(tensor_pb2.TensorProto(dtype=floats, tensor_shape=shape, float_val=[4]))),
-            "label": answer(
-                predict(tensor_pb2.TensorProto(dtype=floats, tensor_shape=shape, float_val=[4]), label="canary")
-            ),
-        }
-        status_request = get_model_status_pb2.GetModelStatusRequest()
-        status_request.model_spec.name = model
-        status = models.GetModelStatus(status_request, timeout=10)
-        found["status"] = {str(entry.version): entry.state for entry in status.model_version_status}
-        metadata_request = get_model_metadata_pb2.GetModelMetadataRequest(metadata_field=["signature_def"])
-        metadata_request.model_spec.name = model
-        metadata = prediction.GetModelMetadata(metadata_request, timeout=10)
-        signatures = get_model_metadata_pb2.SignatureDefMap()
-        metadata.metadata["signature_def"].Unpack(signatures)
-        found["method"] = signatures.signature_def["serving_default"].method_name
-        try:
-            predict(tensor_pb2.TensorProto(dtype=types_pb2.DT_STRING, string_val=[b"a"]))
-        except grpc.RpcError as error:
-            found["refusal"] = error.code().name
-    print(json.dumps(found))
+        print(json.dumps(PROGRAMS[program](Caller(channel))))
 
 
 if __name__ == "__main__":

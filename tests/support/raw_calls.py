@@ -30,5 +30,5 @@ def wait_until_read(channel: grpc.Channel) -> None:
     call = channel.unary_unary(
         "/tensorflow.serving.ModelService/GetModelStatus", request_serializer=bytes, response_deserializer=bytes
     )
-    with pytest.raises(grpc.RpcError, match="model_spec"):
+    with pytest.raises(grpc.RpcError, match="ModelSpec"):
         call(b"", timeout=30)

@@ -36,11 +36,12 @@ class Model:
 
 @dataclass(frozen=True)
 class Draft:
-    """What a version directory shall hold. `files` by path, text."""
+    """What a version directory shall hold: `files` by path; `signatures` where there is more than the default one."""
 
     platform: str = "python"
     files: Mapping[str, str | bytes] | None = None
     signature: Signature = SCALAR
+    signatures: Mapping[str, Signature] | None = None
     example: Mapping[str, Any] | None = None
     event_time: str | None = None
     metadata: Mapping[str, str] | None = None
@@ -67,7 +68,7 @@ def publish(root: Path, name: str, version: int, draft: Draft | None = None) -> 
     Manifest(
         id=identity,
         platform=draft.platform,
-        signatures={SERVING_DEFAULT: draft.signature},
+        signatures=draft.signatures or {SERVING_DEFAULT: draft.signature},
         files=describe_files(directory),
         created_at="2026-01-01T00:00:00Z",
         event_time=draft.event_time,

@@ -45,16 +45,16 @@ class ControlCalls:
 
     def _get_model_status(self, request: bytes) -> bytes:
         asked = message("tensorflow.serving.GetModelStatusRequest").FromString(request)
+        if not asked.HasField("model_spec"):
+            raise InvalidInput("Missing ModelSpec")
         spec = asked.model_spec
-        if not spec.name:
-            raise InvalidInput("the request has no model_spec with a name: send one")
-        version = self._version(spec)
         states = self._states.states(spec.name)
-        chosen = [change for change in states if version is None or change.id.version == version]
         if not states:
-            raise NotFound(f"could not find any versions of model {spec.name!r}: look at `tidegate status`")
+            raise NotFound(f"Could not find any versions of model {spec.name}")
+        version = self._version(spec)
+        chosen = [change for change in states if version is None or change.id.version == version]
         if not chosen:
-            raise NotFound(f"could not find version {version} of model {spec.name!r}: look at `tidegate status`")
+            raise NotFound(f"Could not find version {version} of model {spec.name}")
         answer = message("tensorflow.serving.GetModelStatusResponse")(
             model_version_status=[_version_status(change) for change in chosen]
         )
@@ -64,7 +64,12 @@ class ControlCalls:
     def _version(self, spec: Any) -> int | None:
         if spec.HasField("version"):
             return int(spec.version.value)
-        return self._resolve_label(spec.name, spec.version_label) if spec.version_label else None
+        if not spec.version_label:
+            return None
+        try:
+            return self._resolve_label(spec.name, spec.version_label)
+        except NotFound as error:
+            raise InvalidInput(f"Unrecognized servable version label: {spec.version_label}") from error
 
 
 def _version_status(change: StateChange) -> Any:
