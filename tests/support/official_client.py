@@ -1,6 +1,6 @@
 """A TensorFlow Serving user's own program: the official stubs, unmodified, against an engine's gRPC door.
 
-Run as a process of its own, `python -m tests.support.official_client PROGRAM ADDRESS`; it prints as JSON what it got.
+Run as a process of its own, `python -m tests.support.official_client PROGRAM ADDRESS MODEL`; it prints JSON.
 TensorFlow's message modules are imported from its package without TensorFlow itself, which takes ten seconds to start.
 """
 
@@ -18,9 +18,9 @@ from typing import Any
 REPOSITORY = Path(__file__).parents[2]
 
 
-def run(program: str, address: str) -> Any:
+def run(program: str, address: str, model: str = "m") -> Any:
     """Runs a program in a process of its own; what it printed."""
-    command = [sys.executable, "-m", "tests.support.official_client", program, address]
+    command = [sys.executable, "-m", "tests.support.official_client", program, address, model]
     done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
@@ -37,9 +37,9 @@ def find_tensorflow() -> None:
 
 
 class Caller:
-    """The official stubs on one channel; a refusal is its code and text."""
+    """The official stubs on one channel; a refusal is its code and text. `model` is whom the programs ask."""
 
-    def __init__(self, channel: Any) -> None:
+    def __init__(self, channel: Any, model: str) -> None:
         import grpc
         from tensorflow_serving.apis import (
             model_service_pb2_grpc,
@@ -47,6 +47,7 @@ class Caller:
             session_service_pb2,
         )
 
+        self.model = model
         self.prediction = prediction_service_pb2_grpc.PredictionServiceStub(channel)
         self.models = model_service_pb2_grpc.ModelServiceStub(channel)
         self.session_run = channel.unary_unary(
@@ -82,14 +83,14 @@ def example(features: Mapping[str, Sequence[Any]]) -> Any:
 
 
 def predicting(caller: Caller) -> dict[str, Any]:
-    """Predict in every form, status and metadata, of model `m` with inputs `x` and outputs `y`."""
+    """Predict in every form, status and metadata, of a model with inputs `x` and outputs `y`."""
     import numpy as np
     from tensorflow.core.framework import tensor_pb2, tensor_shape_pb2, types_pb2
     from tensorflow_serving.apis import get_model_metadata_pb2, get_model_status_pb2, predict_pb2
 
     def predict(label: str = "", **tensor: Any) -> Any:
         request = predict_pb2.PredictRequest()
-        request.model_spec.name = "m"
+        request.model_spec.name = caller.model
         if label:
             request.model_spec.version_label = label
         shape = tensor_shape_pb2.TensorShapeProto(dim=[tensor_shape_pb2.TensorShapeProto.Dim(size=3)])
@@ -101,10 +102,10 @@ def predicting(caller: Caller) -> dict[str, Any]:
 
     floats = types_pb2.DT_FLOAT
     status_request = get_model_status_pb2.GetModelStatusRequest()
-    status_request.model_spec.name = "m"
+    status_request.model_spec.name = caller.model
     status = caller.models.GetModelStatus(status_request, timeout=10)
     metadata_request = get_model_metadata_pb2.GetModelMetadataRequest(metadata_field=["signature_def"])
-    metadata_request.model_spec.name = "m"
+    metadata_request.model_spec.name = caller.model
     signatures = get_model_metadata_pb2.SignatureDefMap()
     metadata = caller.prediction.GetModelMetadata(metadata_request, timeout=10)
     metadata.metadata["signature_def"].Unpack(signatures)
@@ -219,13 +220,13 @@ def inferring(caller: Caller) -> dict[str, Any]:
 
 
 def running_sessions(caller: Caller) -> dict[str, Any]:
-    """SessionRun of model `m`, by the names of its signature."""
+    """SessionRun by the names of a signature."""
     from tensorflow.core.framework import types_pb2
     from tensorflow_serving.apis import session_service_pb2
 
     def session(feed: str, fetch: str) -> Any:
         request = session_service_pb2.SessionRunRequest(fetch=[fetch])
-        request.model_spec.name = "m"
+        request.model_spec.name = caller.model
         fed = request.feed.add(name=feed)
         fed.tensor.dtype = types_pb2.DT_FLOAT
         fed.tensor.tensor_shape.dim.add(size=1)
@@ -241,13 +242,13 @@ def running_sessions(caller: Caller) -> dict[str, Any]:
 PROGRAMS = {"predicting": predicting, "inferring": inferring, "running_sessions": running_sessions}
 
 
-def main(program: str, address: str) -> None:
+def main(program: str, address: str, model: str) -> None:
     """Prints what the program got."""
     find_tensorflow()
     import grpc
 
     with grpc.insecure_channel(address) as channel:
-        print(json.dumps(PROGRAMS[program](Caller(channel))))
+        print(json.dumps(PROGRAMS[program](Caller(channel, model))))
 
 
 if __name__ == "__main__":

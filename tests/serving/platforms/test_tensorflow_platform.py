@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,8 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.serving.engine.test_official_client import tensorflow_messages
-from tests.support import rest
+from tests.support import official_client, rest
 from tests.support.engine_process import EngineProcess
 from tests.support.eventually import eventually
 from tests.support.saved_models import CLASSIFY, DTYPES, REGRESS
@@ -28,7 +24,6 @@ from tidegate_serving.contract.servable import State
 from tidegate_serving.platforms.records import read_records, write_records
 from tidegate_serving.platforms.warm_up import FILE
 
-__all__ = ["tensorflow_messages"]
 GOOD = ("half_plus_two", "keras", "strings", "shapes", "dtypes", "strict", "large", "warm")
 BAD = {
     "cut": (InvalidInput.grpc_code, "saved_model.pb is no SavedModel, or cut short"),
@@ -92,18 +87,8 @@ def test_half_plus_two_answers_over_grpc_and_rest(engine: EngineProcess, client:
     assert (reply.status, reply.json()) == (200, {"predictions": [2.5, 3.0, 4.5]})
 
 
-def test_the_official_client_is_served(engine: EngineProcess, tensorflow_messages: Path) -> None:
-    command = [sys.executable, "-m", "tests.support.official_client", str(tensorflow_messages)]
-    done = subprocess.run(
-        [*command, engine.addresses["grpc"], "half_plus_two"],
-        cwd=Path(__file__).parents[3],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    said = json.loads(done.stdout)
+def test_the_official_client_is_served(engine: EngineProcess) -> None:
+    said = official_client.run("predicting", engine.addresses["grpc"], "half_plus_two")
     assert said["content"] == said["values"] == {"y": [2.5, 3.0, 4.5], "version": 1}
     assert said["filled"] == said["label"] == {"y": [4.0, 4.0, 4.0], "version": 1}
     assert (said["status"], said["method"]) == ({"1": 30}, "tensorflow/serving/predict")
@@ -128,6 +113,23 @@ def test_graphs_parse_serialised_examples(client: Client) -> None:
     answer = ask(client, "half_plus_two", "classify_x_to_y", inputs=examples(4))
     assert answer["scores"].tolist() == [[4.0, -4.0]]
     assert answer["classes"].tolist() == [[b"half", b"plus"]]
+
+
+def test_examples_are_classified_and_regressed(engine: EngineProcess) -> None:
+    def post(verb: str, signature: str, **body: Any) -> tuple[int, Any]:
+        path = f"/v1/models/half_plus_two:{verb}"
+        reply = rest.call(engine.addresses["rest"], "POST", path, {"signature_name": signature, **body})
+        return reply.status, reply.json()
+
+    found = post("classify", "classify_x_to_y", examples=[{"x": 4.0}, {"x": [6.0]}])
+    assert found == (200, {"results": [[["half", 4.0], ["plus", -4.0]], [["half", 5.0], ["plus", -5.0]]]})
+    found = post("regress", "regress_x_to_y", context={"x": 4.0}, examples=[{}, {"x": 6.0}])
+    assert found == (200, {"results": [4.0, 5.0]})
+    status, body = post("regress", "regress_x_to_y", examples=[{"x": 4}])
+    assert (status, "Data types don't match. Data type: int64 but expected type: float" in body["error"]) == (400, True)
+    status, body = post("regress", "classify_x_to_y", examples=[{"x": 4.0}])
+    text = f"Expected regression signature method_name to be {REGRESS}. Was: {CLASSIFY}"
+    assert (status, body) == (400, {"error": text})
 
 
 def test_bytes_that_are_no_example_are_the_clients_fault(client: Client) -> None:
