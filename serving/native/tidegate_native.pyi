@@ -292,6 +292,11 @@ class DataPlane:
     def set_ready(self, ready: bool, reason: str) -> None:
         """What `/v2/health/ready` answers; not ready until first called."""
 
+    def set_states(self, model: str, states: Sequence[tuple[int, int, int, str]]) -> None:
+        """What `GetModelStatus` answers about a model from now on: version, `ModelVersionStatus.State`, canonical gRPC
+        code and text of each, in this order. No states forget the model; labels are those of the map.
+        """
+
     def stats(self) -> dict[str, float]:
         """Counters by Prometheus sample name with labels, the same numbers as `/metrics`.
 

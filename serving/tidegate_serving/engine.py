@@ -36,6 +36,7 @@ from tidegate_serving.prediction import Prediction
 from tidegate_serving.readiness import Readiness
 from tidegate_serving.reload import LiveConfig, Reloader
 from tidegate_serving.requests.control_calls import ControlCalls
+from tidegate_serving.requests.model_states import ModelStates
 from tidegate_serving.requests.plane import Door
 from tidegate_serving.requests.running_plane import RunningPlane, Target, start_plane
 from tidegate_serving.served_names import ServedNames
@@ -284,10 +285,10 @@ class _Running:
         self._reloader = Reloader(self.live, parts, sources)
         self._swap = ModelSwap(self.live, self._reloader, parts.monitor, sources.problems)
         reload_call = ReloadCall(lambda: self.live.now, self._swap_models, lambda: self.counters())
-        calls = ControlCalls(parts.monitor, parts.door.resolve_label, reload_call)
         place = Place(parts.manager, sources.router, parts.monitor, parts.door, sources.owners, config.allow_unverified)
         self._program = Program(place)
-        self._plane = plane = start_plane(config, parts.door, calls)
+        self._plane = plane = start_plane(config, parts.door, ControlCalls(reload_call))
+        parts.events.subscribe(ModelStates(parts.monitor, plane.set_states).heard)
         names = ServedNames(parts.manager, sources.files, sources.problems)
         self._readiness = readiness = Readiness(parts.monitor, names, plane.set_ready)
         readiness.start()

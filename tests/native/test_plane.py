@@ -107,29 +107,47 @@ def test_a_retired_version_is_released_once_its_requests_are_answered() -> None:
 
 
 def test_control_calls_reach_python_with_their_path_and_come_back_with_their_status() -> None:
-    class NoSuchModel(Exception):
-        grpc_code = 5
+    class Refused(Exception):
+        grpc_code = 9
 
     def control(method: str, request: bytes) -> bytes:
-        asked = message("tensorflow.serving.GetModelStatusRequest").FromString(request)
-        if asked.model_spec.name != MODEL:
-            raise NoSuchModel(f"Could not find any versions of model {asked.model_spec.name}")
-        answer = message("tensorflow.serving.GetModelStatusResponse")()
-        answer.model_version_status.add(version=7, state=30)
-        return bytes(answer.SerializeToString())
+        if not request:
+            raise Refused("an empty config")
+        return bytes(
+            message("tensorflow.serving.ReloadConfigResponse")(status={"error_message": "ok"}).SerializeToString()
+        )
+
+    path = "/tensorflow.serving.ModelService/HandleReloadConfigRequest"
+    with running(control=control) as plane:
+        request = message("tensorflow.serving.ReloadConfigRequest")(config={"model_config_list": {}})
+        answer = grpc_call(plane.plane.grpc_address, path, request, "tensorflow.serving.ReloadConfigResponse")
+        assert answer.status.error_message == "ok"
+        with pytest.raises(grpc.RpcError) as refused:
+            grpc_call(plane.plane.grpc_address, path, type(request)(), "tensorflow.serving.ReloadConfigResponse")
+        assert (refused.value.code(), refused.value.details()) == (
+            grpc.StatusCode.FAILED_PRECONDITION,
+            "an empty config",
+        )
+        assert [method for method, _ in plane.asked] == [path] * 2
+
+
+def test_model_status_is_answered_without_python() -> None:
+    def control(method: str, request: bytes) -> bytes:
+        raise AssertionError(method)
 
     with running(control=control) as plane:
-        reply = call(plane.rest, "GET", "/v1/models/m")
-        status = {"version": "7", "state": "AVAILABLE", "status": {"error_code": "OK", "error_message": ""}}
-        assert reply.json() == {"model_version_status": [status]}
+        plane.plane.set_states(MODEL, [(7, 30, 0, ""), (6, 50, 15, "cut short")])
+        good = {"version": "7", "state": "AVAILABLE", "status": {"error_code": "OK", "error_message": ""}}
+        lost = {"version": "6", "state": "END", "status": {"error_code": "DATA_LOSS", "error_message": "cut short"}}
+        assert call(plane.rest, "GET", "/v1/models/m").json() == {"model_version_status": [good, lost]}
         missing = call(plane.rest, "GET", "/v1/models/n")
         assert (missing.status, missing.json()) == (404, {"error": "Could not find any versions of model n"})
         path = "/tensorflow.serving.ModelService/GetModelStatus"
         request = message("tensorflow.serving.GetModelStatusRequest")()
         request.model_spec.name = MODEL
         over_grpc = grpc_call(plane.plane.grpc_address, path, request, "tensorflow.serving.GetModelStatusResponse")
-        assert over_grpc.model_version_status[0].version == 7
-        assert [method for method, _ in plane.asked] == [path] * 3
+        assert [entry.version for entry in over_grpc.model_version_status] == [7, 6]
+        assert over_grpc.model_version_status[1].status.error_message == "cut short"
 
 
 def test_metadata_is_the_signature_as_tensorflow_serving_packs_it() -> None:

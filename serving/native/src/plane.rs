@@ -10,8 +10,10 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyMapping};
 use tidegate_plane::embedded::Question;
+use tidegate_plane::model_status::VersionState;
 use tidegate_plane::plane::Plane;
 use tidegate_plane::predict_request::{Choice, ModelSpec};
+use tidegate_plane::status::{Code, Status};
 
 use crate::callbacks::Callbacks;
 use crate::changes;
@@ -103,6 +105,18 @@ impl DataPlane {
     fn set_limits(&self, max_message_bytes: usize, max_connections: usize, request_timeout_ms: u64) -> PyResult<()> {
         let timeout = Duration::from_millis(request_timeout_ms);
         self.plane.limits().set(max_message_bytes, max_connections, timeout).map_err(PyValueError::new_err)
+    }
+
+    /// What `GetModelStatus` answers about a model: version, state, gRPC code and text of each, in this order.
+    #[pyo3(signature = (model, states))]
+    fn set_states(&self, py: Python<'_>, model: &str, states: Vec<(i64, u64, i64, String)>) {
+        let state = |(version, state, code, message)| VersionState {
+            version,
+            state,
+            status: Status::new(Code::from_number(code), message),
+        };
+        let states = states.into_iter().map(state).collect();
+        py.detach(|| self.plane.set_states(model, states));
     }
 
     /// Counters by Prometheus sample name with labels, the same numbers as `/metrics`.

@@ -13,7 +13,7 @@ from typing import Protocol
 import tidegate_native as native
 
 from tidegate_serving.config import BatchingConfig, EngineConfig, ModelConfig
-from tidegate_serving.contract.errors import FailedPrecondition, InvalidInput, NotFound
+from tidegate_serving.contract.errors import FailedPrecondition, InvalidInput
 from tidegate_serving.contract.servable import ServableId
 from tidegate_serving.platforms.loader import Loaded
 from tidegate_serving.requests.executor import make_executor
@@ -243,15 +243,6 @@ class Door:
         """The servable's tee as it works now."""
         with self._lock:
             return self._traffic(name).tee
-
-    def resolve_label(self, name: str, label: str) -> int:
-        """The version that a label names now. NotFound, with the labels that there are."""
-        labels = self.labels(name)
-        if label not in labels:
-            raise NotFound(
-                f"servable {name!r} has no label {label!r} now: it has {', '.join(sorted(labels)) or 'none'}"
-            )
-        return labels[label]
 
     def _model(self, name: str) -> ModelConfig:
         return self._config.models.get(name, ModelConfig())

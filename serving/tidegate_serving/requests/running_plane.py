@@ -5,7 +5,7 @@ The engine starts one, reads its addresses and counters, and drains it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +14,7 @@ import tidegate_native as native
 from tidegate_serving.config import EngineConfig
 from tidegate_serving.contract.errors import error_from
 from tidegate_serving.prediction import Prediction
+from tidegate_serving.requests.model_states import State
 from tidegate_serving.requests.plane import Door
 from tidegate_serving.requests.settings import plane_settings
 
@@ -72,6 +73,10 @@ class RunningPlane:
             code, message = error.args
             raise error_from(code, message) from None
         return Prediction(outputs, model, version)
+
+    def set_states(self, model: str, states: Sequence[State]) -> None:
+        """What `GetModelStatus` answers about a model."""
+        self._plane.set_states(model, states)
 
     def stats(self) -> dict[str, float]:
         """Counters by Prometheus sample name."""

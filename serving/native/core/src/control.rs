@@ -3,13 +3,12 @@
 
 use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tokio::sync::oneshot;
 
 use crate::hooks::Hooks;
 use crate::lock;
-use crate::shared::Shared;
 use crate::status::{Code, Status};
 
 /// An answer that is to come, or why there will be none.
@@ -19,16 +18,13 @@ type Asked = Result<oneshot::Receiver<Result<Vec<u8>, Status>>, Status>;
 const WAITING: usize = 256;
 
 /// Every method of TensorFlow Serving that we know and do not answer ourselves.
-pub const METHODS: [&str; 2] = [MODEL_STATUS, RELOAD_CONFIG];
+pub const METHODS: [&str; 1] = [RELOAD_CONFIG];
 
-/// What the REST door asks too.
-pub const MODEL_STATUS: &str = "/tensorflow.serving.ModelService/GetModelStatus";
+/// Lasts as long as models take to load; a client's deadline is its own.
+const RELOAD_CONFIG: &str = "/tensorflow.serving.ModelService/HandleReloadConfigRequest";
 
-/// Answered on a line of its own, because it lasts as long as models take to load; a client's deadline is its own.
-pub const RELOAD_CONFIG: &str = "/tensorflow.serving.ModelService/HandleReloadConfigRequest";
-
-/// The longest that a reload is waited for.
-const LONGEST_RELOAD: Duration = Duration::from_secs(24 * 3600);
+/// The longest that an answer is waited for.
+const LONGEST: Duration = Duration::from_secs(24 * 3600);
 
 struct Call {
     method: String,
@@ -85,17 +81,9 @@ impl ControlCalls {
     }
 }
 
-/// Asks for a method on the line that it belongs to, and says until when its answer is waited for.
-pub fn ask(shared: &Shared, method: &str, request: Vec<u8>, deadline: Instant) -> (Asked, Instant) {
-    match method {
-        RELOAD_CONFIG => (shared.reloads.ask(method, request), Instant::now() + LONGEST_RELOAD),
-        _ => (shared.control.ask(method, request), deadline),
-    }
-}
-
-/// Waits for an answer, but not longer than a request's deadline.
-pub async fn wait(asked: Asked, deadline: Instant) -> Result<Vec<u8>, Status> {
-    match tokio::time::timeout_at(deadline.into(), asked?).await {
+/// Waits for an answer.
+pub async fn wait(asked: Asked) -> Result<Vec<u8>, Status> {
+    match tokio::time::timeout(LONGEST, asked?).await {
         Ok(Ok(answer)) => answer,
         Ok(Err(_)) => Err(Status::new(Code::Unavailable, "the server stopped before the call was answered")),
         Err(_) => Err(Status::new(Code::DeadlineExceeded, "the deadline passed while the control call waited")),

@@ -15,6 +15,7 @@ use crate::grpc_reply::{GrpcReply, Tags};
 use crate::inflight::{Inflight, Pending, Reply, Wanted};
 use crate::lock;
 use crate::mailbox::Mailbox;
+use crate::model_status::VersionState;
 use crate::multi_inference::MultiInferenceRequest;
 use crate::predict_request::ModelSpec;
 use crate::queue::{Page, Urgency};
@@ -234,6 +235,11 @@ impl Desk {
     pub fn leave(&self) {
         self.mailbox.close();
         self.touched.close(self.index);
+    }
+
+    /// The states of the versions that a request means.
+    pub fn model_states(&self, spec: &ModelSpec<'_>) -> Result<Vec<VersionState>, Status> {
+        self.shared.states.find(spec, &self.shared.map.load())
     }
 
     /// The version that a request means, for answers that need no batch.

@@ -15,6 +15,7 @@ use crate::grpc_reply::{GrpcReply, ID_HEADER, Tags};
 use crate::head::Method;
 use crate::metadata;
 use crate::metrics::Door;
+use crate::model_status;
 use crate::multi_inference::MultiInferenceRequest;
 use crate::predict_request::PredictRequest;
 use crate::predict_response;
@@ -35,8 +36,10 @@ pub const SESSION_RUN: &str = "/tensorflow.serving.SessionService/SessionRun";
 /// The metadata method.
 pub const METADATA: &str = "/tensorflow.serving.PredictionService/GetModelMetadata";
 
+/// The states of a model's versions.
+pub const MODEL_STATUS: &str = "/tensorflow.serving.ModelService/GetModelStatus";
 /// All that are answered without Python.
-pub const METHODS: [&str; 6] = [PREDICT, CLASSIFY, REGRESS, MULTI_INFERENCE, SESSION_RUN, METADATA];
+pub const METHODS: [&str; 7] = [PREDICT, CLASSIFY, REGRESS, MULTI_INFERENCE, SESSION_RUN, METADATA, MODEL_STATUS];
 
 /// The gRPC side of one desk.
 pub struct GrpcMethods(pub Arc<Desk>);
@@ -51,6 +54,7 @@ impl GrpcService for GrpcMethods {
             MULTI_INFERENCE => return self.multi_inference(call),
             SESSION_RUN => return self.session_run(call),
             METADATA => return self.metadata(call),
+            MODEL_STATUS => return self.model_status(call),
             _ => {}
         }
         match control::METHODS.iter().find(|method| **method == path) {
@@ -118,6 +122,21 @@ impl GrpcMethods {
         }
     }
 
+    fn model_status(&self, call: GrpcCall) {
+        let id = self.id(&call);
+        let tags = Tags { version: None, id: Some(&id) };
+        match model_status::parse_request(&call.message).and_then(|spec| self.0.model_states(&spec)) {
+            Ok(states) => {
+                self.count(Code::Ok, &call);
+                call.reply.succeed(predict_response::frame(&model_status::encode_response(&states)), tags);
+            }
+            Err(status) => {
+                self.count(status.code, &call);
+                call.reply.fail(&status, tags);
+            }
+        }
+    }
+
     fn metadata(&self, call: GrpcCall) {
         let id = self.id(&call);
         let found = metadata::parse_request(&call.message).and_then(|spec| self.0.model_version(&spec));
@@ -136,10 +155,10 @@ impl GrpcMethods {
 
     fn ask_python(&self, method: &str, call: GrpcCall) {
         let id = self.id(&call);
-        let (asked, deadline) = control::ask(&self.0.shared, method, call.message.to_vec(), call.deadline);
+        let asked = self.0.shared.control.ask(method, call.message.to_vec());
         let metrics = self.0.shared.metrics.clone();
         tokio::spawn(async move {
-            let answer = control::wait(asked, deadline).await;
+            let answer = control::wait(asked).await;
             let code = answer.as_ref().err().map_or(Code::Ok, |status| status.code);
             metrics.unrouted.count(Door::Grpc, code);
             let tags = Tags { version: None, id: Some(&id) };

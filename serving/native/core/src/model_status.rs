@@ -1,19 +1,90 @@
-//! `GetModelStatus` for the REST door: its request as protobuf, its answer as TensorFlow Serving's JSON.
-//! The answer itself comes from Python through the control line.
+//! `GetModelStatus`: the state of each version, as the lifecycle told the plane, in protobuf and TensorFlow Serving's JSON.
+//! Python sets a model's states whenever one changes; both doors read them here, and labels in the serving map.
 
+use std::collections::HashMap;
 use std::fmt::Write;
+use std::sync::{Arc, Mutex};
 
 use crate::json_response::write_text;
-use crate::predict_request::ModelSpec;
+use crate::lock;
+use crate::predict_request::{Choice, ModelSpec};
+use crate::serving_map::ServingMap;
 use crate::status::{Code, Status};
 use crate::wire::{self, Reader};
 
+/// Where one version stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VersionState {
+    /// Its number.
+    pub version: i64,
+    /// `ModelVersionStatus.State`: 10 start, 20 loading, 30 available, 40 unloading, 50 end.
+    pub state: u64,
+    /// Why it ended, if it was for an error.
+    pub status: Status,
+}
+
+/// The states of all models that were ever heard of.
+#[derive(Debug, Default)]
+pub struct ModelStates {
+    models: Mutex<HashMap<String, Arc<[VersionState]>>>,
+}
+
+impl ModelStates {
+    /// Replaces a model's states; none forgets it.
+    pub fn set(&self, model: &str, states: Vec<VersionState>) {
+        let mut models = lock(&self.models);
+        if states.is_empty() {
+            models.remove(model);
+        } else {
+            models.insert(model.to_owned(), states.into());
+        }
+    }
+
+    /// The states that a request asks for: of all versions, or of the one that it names by number or label.
+    pub fn find(&self, spec: &ModelSpec<'_>, map: &ServingMap) -> Result<Vec<VersionState>, Status> {
+        let known = lock(&self.models).get(spec.name).cloned();
+        let known =
+            known.ok_or_else(|| Status::not_found(format!("Could not find any versions of model {}", spec.name)))?;
+        let wanted = match spec.choice {
+            Choice::Any => return Ok(known.to_vec()),
+            Choice::Version(number) => number,
+            Choice::Label(label) => map.labelled(spec.name, label)?,
+        };
+        let found = known.iter().find(|state| state.version == wanted);
+        let found = found
+            .ok_or_else(|| Status::not_found(format!("Could not find version {wanted} of model {}", spec.name)))?;
+        Ok(vec![found.clone()])
+    }
+}
+
 /// `GetModelStatusRequest`.
-pub fn encode_request(spec: &ModelSpec<'_>) -> Vec<u8> {
-    let mut inner = Vec::new();
-    spec.write(&mut inner);
+pub fn parse_request(message: &[u8]) -> Result<ModelSpec<'_>, Status> {
+    let mut spec = None;
+    let mut reader = Reader::new(message);
+    while let Some(found) = reader.next_field()? {
+        if found.number == 1 {
+            spec = Some(ModelSpec::parse(found.bytes("GetModelStatusRequest")?)?);
+        }
+    }
+    spec.ok_or_else(|| Status::invalid("Missing ModelSpec"))
+}
+
+/// `GetModelStatusResponse`.
+pub fn encode_response(states: &[VersionState]) -> Vec<u8> {
     let mut message = Vec::new();
-    wire::put_bytes(&mut message, 1, &inner);
+    for VersionState { version, state, status } in states {
+        let (mut inner, mut reason) = (Vec::new(), Vec::new());
+        if *version != 0 {
+            wire::put_uint(&mut inner, 1, *version as u64);
+        }
+        wire::put_uint(&mut inner, 2, *state);
+        if status.code != Code::Ok {
+            wire::put_uint(&mut reason, 1, status.code as u64);
+            wire::put_bytes(&mut reason, 2, status.message.as_bytes());
+        }
+        wire::put_bytes(&mut inner, 3, &reason);
+        wire::put_bytes(&mut message, 1, &inner);
+    }
     message
 }
 
@@ -28,52 +99,27 @@ fn state_name(state: u64) -> &'static str {
     }
 }
 
-/// `GetModelStatusResponse` as JSON, with the version as a string.
-pub fn to_json(response: &[u8]) -> Result<Vec<u8>, Status> {
-    let mut items = Vec::new();
-    let mut reader = Reader::new(response);
-    while let Some(found) = reader.next_field()? {
-        if found.number == 1 {
-            items.push(version_json(found.bytes("GetModelStatusResponse")?)?);
-        }
-    }
+/// The same as JSON, with the version as a string.
+pub fn to_json(states: &[VersionState]) -> Vec<u8> {
+    let items: Vec<String> = states.iter().map(version_json).collect();
     let mut text = String::from("{\n \"model_version_status\": [\n");
     text.push_str(&items.join(",\n"));
     text.push_str("\n ]\n}\n");
-    Ok(text.into_bytes())
+    text.into_bytes()
 }
 
-fn version_json(message: &[u8]) -> Result<String, Status> {
-    const MESSAGE: &str = "ModelVersionStatus";
-    let (mut version, mut state, mut code, mut text) = (0i64, 0, 0, "");
-    let mut reader = Reader::new(message);
-    while let Some(found) = reader.next_field()? {
-        match found.number {
-            1 => version = found.varint(MESSAGE)? as i64,
-            2 => state = found.varint(MESSAGE)?,
-            3 => {
-                let mut status = Reader::new(found.bytes(MESSAGE)?);
-                while let Some(part) = status.next_field()? {
-                    match part.number {
-                        1 => code = part.varint("StatusProto")? as i64,
-                        2 => text = part.text("StatusProto")?,
-                        _ => {}
-                    }
-                }
-            }
-            _ => {}
-        }
-    }
+fn version_json(state: &VersionState) -> String {
     let mut quoted = Vec::new();
-    write_text(&mut quoted, text);
+    write_text(&mut quoted, &state.status.message);
     let mut out = String::new();
     let _ = write!(
         out,
-        "  {{\n   \"version\": \"{version}\",\n   \"state\": \"{}\",\n   \"status\": {{\n    \"error_code\": \"{}\",\n    \
+        "  {{\n   \"version\": \"{}\",\n   \"state\": \"{}\",\n   \"status\": {{\n    \"error_code\": \"{}\",\n    \
          \"error_message\": {}\n   }}\n  }}",
-        state_name(state),
-        Code::from_number(code).name(),
+        state.version,
+        state_name(state.state),
+        state.status.code.name(),
         String::from_utf8_lossy(&quoted)
     );
-    Ok(out)
+    out
 }

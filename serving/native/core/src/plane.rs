@@ -19,6 +19,7 @@ use crate::listen;
 use crate::lock;
 use crate::mailbox::Mailbox;
 use crate::metrics::Metrics;
+use crate::model_status::VersionState;
 use crate::settings::Settings;
 use crate::shared::Shared;
 use crate::version::{Batching, Remains, Version};
@@ -51,8 +52,8 @@ impl Plane {
         let (grpc, grpc_address) = listen::maybe(settings.grpc_address.as_deref(), count)?;
         let (rest, rest_address) = listen::maybe(settings.rest_address.as_deref(), count)?;
         let (unix, socket_file) = listen::maybe_unix(settings.grpc_socket_path.as_deref(), count)?;
-        let ((control, calls), (reloads, reload_calls)) = (control::line(), control::line());
-        let shared = Arc::new(Shared::new(settings, control, reloads));
+        let (control, calls) = control::line();
+        let shared = Arc::new(Shared::new(settings, control));
         // The last lane is that of the embedding program.
         let mailboxes: Arc<[Arc<Mailbox>]> = (0..=count).map(|_| Arc::default()).collect();
         let (sender, receiver) = channel();
@@ -68,11 +69,10 @@ impl Plane {
             _socket_file: socket_file,
             rest_address,
         };
-        let (logging, asked, reloading) = (hooks.clone(), hooks.clone(), hooks.clone());
+        let (logging, asked) = (hooks.clone(), hooks.clone());
         let for_log = shared.clone();
         plane.helper("tg-log", move || for_log.log.run(&*logging))?;
         plane.helper("tg-control", move || calls.run(&*asked))?;
-        plane.helper("tg-reload", move || reload_calls.run(&*reloading))?;
         let metrics = shared.metrics.clone();
         let released = thread::Builder::new().name("tg-released".to_owned());
         *lock(&plane.released) = Some(released.spawn(move || release(&receiver, &metrics, &*hooks))?);
@@ -146,6 +146,11 @@ impl Plane {
         self.shared.set_readiness(ready, reason);
     }
 
+    /// What `GetModelStatus` answers about a model from now on; no states forget it.
+    pub fn set_states(&self, model: &str, states: Vec<VersionState>) {
+        self.shared.states.set(model, states);
+    }
+
     /// Every counter with its Prometheus sample name.
     pub fn stats(&self) -> Vec<(String, f64)> {
         self.shared.metrics.samples()
@@ -174,7 +179,6 @@ impl Plane {
         complete &= self.embedded.drain(until);
         self.shared.log.close();
         self.shared.control.close();
-        self.shared.reloads.close();
         for thread in helpers {
             complete &= thread.join().is_ok();
         }

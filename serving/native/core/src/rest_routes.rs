@@ -1,5 +1,5 @@
 //! The routes of the REST door: predict, model status, metadata, metrics and health.
-//! The REST door hands in whole requests; predict goes to the desk, status is asked of Python, the rest is known here.
+//! The REST door hands in whole requests; predict goes to the desk, the rest is known here.
 
 use std::sync::Arc;
 
@@ -7,7 +7,6 @@ use http::StatusCode;
 use tokio::sync::oneshot;
 
 use crate::ask::{Ask, Payload};
-use crate::control;
 use crate::desk::Desk;
 use crate::grpc_reply::{ID_HEADER, Tags};
 use crate::head::Method;
@@ -35,7 +34,7 @@ impl RestService for RestRoutes {
         match self.route(&call) {
             Ok(Route::Predict(target)) => self.predict(&call, &target, id),
             Ok(Route::Examples(method, target)) => self.examples(&call, method, &target, id),
-            Ok(Route::Status(target)) => self.status(&call, &target, id),
+            Ok(Route::Status(target)) => RestAnswer::Ready(self.status(&call, &target, &id)),
             Ok(Route::Metadata(target)) => RestAnswer::Ready(self.metadata(&call, &target, &id)),
             Ok(Route::Metrics) => {
                 let text = self.0.shared.metrics.render();
@@ -105,21 +104,15 @@ impl RestRoutes {
         }
     }
 
-    fn status(&self, call: &RestCall, target: &Target, id: RequestId) -> RestAnswer {
-        let asked = self.0.shared.control.ask(control::MODEL_STATUS, model_status::encode_request(&target.spec("")));
-        let (sender, later) = oneshot::channel();
-        let (metrics, deadline) = (self.0.shared.metrics.clone(), call.deadline);
-        tokio::spawn(async move {
-            let answer = control::wait(asked, deadline).await.and_then(|message| model_status::to_json(&message));
-            metrics.unrouted.count(Door::Rest, answer.as_ref().err().map_or(Code::Ok, |status| status.code));
-            let tags = Tags { version: None, id: Some(&id) };
-            let response = match answer {
-                Ok(body) => rest::with_body(StatusCode::OK, body, tags),
-                Err(status) => rest::failure(&status, tags),
-            };
-            let _ = sender.send(response);
-        });
-        RestAnswer::Later(later)
+    fn status(&self, call: &RestCall, target: &Target, id: &RequestId) -> RestResponse {
+        match self.0.model_states(&target.spec("")) {
+            Ok(states) => {
+                self.count(Code::Ok, call);
+                let tags = Tags { version: None, id: Some(id) };
+                rest::with_body(StatusCode::OK, model_status::to_json(&states), tags)
+            }
+            Err(status) => self.fail(call, &status, id),
+        }
     }
 
     fn metadata(&self, call: &RestCall, target: &Target, id: &RequestId) -> RestResponse {

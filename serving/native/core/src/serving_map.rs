@@ -67,7 +67,7 @@ impl Model {
             Choice::Version(number) => {
                 Status::not_found(format!("Servable not found for request: Specific({name}, {number})"))
             }
-            Choice::Label(label) => Status::invalid(format!("Unrecognized servable version label: {label}")),
+            Choice::Label(label) => no_label(label),
         })
     }
 }
@@ -102,6 +102,12 @@ impl ServingMap {
         }
     }
 
+    /// The version that a label names, whether or not the model takes requests now.
+    pub fn labelled(&self, name: &str, label: &str) -> Result<i64, Status> {
+        let found = self.models.get(name).and_then(|model| model.labels.get(label));
+        found.map(|version| version.number).ok_or_else(|| no_label(label))
+    }
+
     /// Every version in it.
     pub fn versions(&self) -> impl Iterator<Item = &Arc<Version>> {
         self.models.values().flat_map(|model| model.versions.values())
@@ -117,6 +123,10 @@ impl ServingMap {
         let found = self.models.get(&*version.model).and_then(|model| model.versions.get(&version.number));
         found.is_some_and(|found| Arc::ptr_eq(found, version))
     }
+}
+
+fn no_label(label: &str) -> Status {
+    Status::invalid(format!("Unrecognized servable version label: {label}"))
 }
 
 /// An unknown model is not found, whatever label was asked for.

@@ -10,6 +10,7 @@ use crate::limits::Limits;
 use crate::lock;
 use crate::log::Log;
 use crate::metrics::Metrics;
+use crate::model_status::ModelStates;
 use crate::request_id::IdSource;
 use crate::serving_map::ServingMap;
 use crate::settings::Settings;
@@ -35,10 +36,10 @@ pub struct Shared {
     pub log: Log,
     /// One more path of the metrics.
     pub metrics_path: Option<String>,
-    /// Rare calls that are answered at once.
+    /// Where each version stands.
+    pub states: ModelStates,
+    /// Calls that Python answers.
     pub control: Control,
-    /// Calls for another list of models, which may take as long as models take to load.
-    pub reloads: Control,
     /// Ids for requests that bring none.
     pub ids: IdSource,
     readiness: Mutex<Readiness>,
@@ -46,7 +47,7 @@ pub struct Shared {
 
 impl Shared {
     /// Not ready, and serving nothing.
-    pub fn new(settings: &Settings, control: Control, reloads: Control) -> Shared {
+    pub fn new(settings: &Settings, control: Control) -> Shared {
         let metrics = Arc::new(Metrics::default());
         Shared {
             map: ArcSwap::default(),
@@ -54,8 +55,8 @@ impl Shared {
             limits: Arc::new(Limits::new(settings)),
             metrics,
             metrics_path: settings.metrics_path.clone(),
+            states: ModelStates::default(),
             control,
-            reloads,
             ids: IdSource::default(),
             readiness: Mutex::new(Readiness { ready: false, reason: "the server is starting".to_owned() }),
         }

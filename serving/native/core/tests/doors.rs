@@ -5,6 +5,7 @@
 
 mod support;
 
+use std::collections::HashSet;
 use std::io::Write;
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
@@ -15,8 +16,11 @@ use support::messages::{
 };
 use support::{Model, Random, Running, eventually, publish, scalar_signature, settings, signature, spec};
 use tidegate_plane::batch::{Answer, Output};
+use tidegate_plane::change::Change;
 use tidegate_plane::column::{Column, Words};
 use tidegate_plane::dtype::{ALL, DType};
+use tidegate_plane::grpc_methods::MODEL_STATUS;
+use tidegate_plane::model_status::VersionState;
 use tidegate_plane::settings::Settings;
 use tidegate_plane::status::{Code, Status};
 use tidegate_plane::{tensor_proto, wire};
@@ -230,27 +234,54 @@ fn rare_calls_are_asked_of_python() {
         assert_eq!(grpc.call(method, &[], b"question").body, b"answer");
         assert_eq!(running.hooks.asked.lock().unwrap().pop().unwrap(), (method.to_owned(), b"question".to_vec()));
     }
-    let nothing = grpc.call(tidegate_plane::control::MODEL_STATUS, &[], b"");
+    let nothing = grpc.call(tidegate_plane::control::METHODS[0], &[], b"");
     assert_eq!((nothing.code, nothing.message.as_str()), (5, "nothing is known of that"));
-    let mut status = Vec::new();
-    let mut inner = Vec::new();
-    wire::put_uint(&mut inner, 1, 123);
-    wire::put_uint(&mut inner, 2, 30);
-    wire::put_bytes(&mut inner, 3, &[]);
-    wire::put_bytes(&mut status, 1, &inner);
-    running.hooks.answers.lock().unwrap().push(Ok(status));
-    let answer = running.rest().get("/v1/models/m/labels/stable");
+}
+
+#[test]
+fn a_models_states_are_those_that_were_set_last() {
+    let running = Running::with(&Model::half_plus_two());
+    let state = |version, state, code, text: &str| VersionState { version, state, status: Status::new(code, text) };
+    running.plane.set_states("m", vec![state(3, 20, Code::Ok, "")]);
+    running.plane.set_states("m", vec![state(1, 30, Code::Ok, ""), state(0, 50, Code::DataLoss, "cut \"short\"")]);
+    let labels = std::collections::HashMap::from([("stable".to_owned(), 1)]);
+    running.plane.apply(vec![Change::SetLabels { model: "m".to_owned(), labels, waiting: HashSet::new() }]).unwrap();
+    let mut grpc = running.grpc();
+    let mut ask = |request: Request| {
+        let mut message = Vec::new();
+        wire::put_bytes(&mut message, 1, &request.spec);
+        let answer = grpc.call(MODEL_STATUS, &[], &message);
+        let states = bytes_of(&answer.body, 1).into_iter().map(|one| {
+            let status = bytes_of(one, 3)[0];
+            (varint_of(one, 1), varint_of(one, 2), varint_of(status, 1), bytes_of(status, 2).concat())
+        });
+        (answer.code, answer.message, states.collect::<Vec<_>>())
+    };
+    let of = |code, text: &str, states: &[(u64, u64, u64, &[u8])]| {
+        let states = states.iter().map(|(version, state, code, text)| (*version, *state, *code, text.to_vec()));
+        (code, text.to_owned(), states.collect::<Vec<_>>())
+    };
+    let one: (u64, u64, u64, &[u8]) = (1, 30, 0, b"");
+    let zero: (u64, u64, u64, &[u8]) = (0, 50, 15, b"cut \"short\"");
+    assert_eq!(ask(Request::new("m")), of(0, "", &[one, zero]));
+    assert_eq!(ask(Request::new("m").version(0)), of(0, "", &[zero]));
+    assert_eq!(ask(Request::new("m").label("stable")), of(0, "", &[one]));
+    assert_eq!(ask(Request::new("m").label("gold")), of(3, "Unrecognized servable version label: gold", &[]));
+    assert_eq!(ask(Request::new("m").version(3)), of(5, "Could not find version 3 of model m", &[]));
+    assert_eq!(ask(Request::new("n").label("stable")), of(5, "Could not find any versions of model n", &[]));
+    let nobody = grpc.call(MODEL_STATUS, &[], b"");
+    assert_eq!((nobody.code, nobody.message.as_str()), (3, "Missing ModelSpec"));
+    let mut rest = running.rest();
+    let answer = rest.get("/v1/models/m/labels/stable");
     let compact: String = answer.body.split_whitespace().collect();
-    assert_eq!(
-        compact,
-        r#"{"model_version_status":[{"version":"123","state":"AVAILABLE","status":{"error_code":"OK","error_message":""}}]}"#
-    );
-    let asked = running.hooks.asked.lock().unwrap().pop().unwrap();
-    let spec = bytes_of(&asked.1, 1)[0];
-    assert_eq!((bytes_of(spec, 1), bytes_of(spec, 4)), (vec![&b"m"[..]], vec![&b"stable"[..]]));
-    running.hooks.answers.lock().unwrap().push(Err(Status::not_found("Could not find any versions of model n")));
-    let missing = running.rest().get("/v1/models/n");
+    let entry = r#"{"version":"1","state":"AVAILABLE","status":{"error_code":"OK","error_message":""}}"#;
+    assert_eq!((answer.status, compact), (200, format!("{{\"model_version_status\":[{entry}]}}")));
+    let ended = rest.get("/v1/models/m/versions/0").body;
+    assert!(ended.contains(r#""error_code": "DATA_LOSS""#) && ended.contains(r#""cut \"short\"""#), "{ended}");
+    let missing = rest.get("/v1/models/n");
     assert_eq!((missing.status, missing.body.as_str()), (404, r#"{"error":"Could not find any versions of model n"}"#));
+    running.plane.set_states("m", Vec::new());
+    assert_eq!(rest.get("/v1/models/m").status, 404);
 }
 
 #[test]
