@@ -17,7 +17,7 @@ LOCK = $$(cat .tools/uv) pip compile build/lock/pyproject.toml --group build/loc
 
 .PHONY: help
 help: ## list the targets
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-10s %s\n", $$1, $$2 }'
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-11s %s\n", $$1, $$2 }'
 
 .PHONY: setup
 setup: .venv/.ready ## install what the demo needs into .venv; tests add every platform
@@ -29,6 +29,10 @@ demo: setup ## three trips on the flights of 2013, for real; writes build/demo/
 .PHONY: test
 test: .venv/.whole ## the whole test suite; writes build/test.json
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python tests/run.py
+
+.PHONY: test-extras
+test-extras: .venv/.native ## each extra alone in a fresh environment, with its platform's tests; EXTRAS="onnx torch" for some
+	$(BIN)/python tools/extras.py --uv "$$(cat .tools/uv)" --wheel build/wheel/*.whl $(EXTRAS)
 
 .PHONY: check
 check: .venv/.whole ## format, lint, types, imports, stub; part of `make test`

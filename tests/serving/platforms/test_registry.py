@@ -1,0 +1,109 @@
+"""Platforms by name: added while an engine runs, kept across a reload, set up by the operator's settings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.support.loading import ID, admit, outputs
+from tests.support.versions import publish
+
+from tidegate_serving.contract.errors import AlreadyExists, InvalidInput, Unsupported
+from tidegate_serving.contract.manifest import Manifest, read_manifest
+from tidegate_serving.contract.messages import message
+from tidegate_serving.platforms.platform import PlatformOptions, WarmUpOptions
+from tidegate_serving.platforms.registry import installed_platforms
+from tidegate_serving.platforms.settings import Settings
+from tidegate_serving.platforms.tensorflow import TensorflowPlatform
+from tidegate_serving.platforms.tensorflow_session import session_config
+from tidegate_serving.platforms.version_loader import VersionLoader
+from tidegate_serving.sources.target import VersionPath
+
+
+class Doubling:
+    """A platform and its servable in one."""
+
+    def load(self, directory: Path, manifest: Manifest) -> Doubling:
+        return self
+
+    def predict(self, signature: str, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
+        return {"y": inputs["x"] * np.float32(2)}
+
+    def close(self) -> None:
+        """It holds nothing."""
+
+
+def test_a_platform_is_added_while_versions_load(tmp_path: Path) -> None:
+    registry = installed_platforms(PlatformOptions())
+    directory = publish(tmp_path, "m", 1)
+    manifest, _ = read_manifest(directory)
+    path = VersionPath(
+        directory, Manifest(**{**_fields(manifest), "platform": "doubling"}).write(directory), "doubling"
+    )
+    loader = VersionLoader(ID, path, registry, admit)
+    with pytest.raises(Unsupported, match="'doubling' is unknown"):
+        loader.load()
+    registry.add("doubling", Doubling)
+    assert "doubling" in registry.names
+    assert outputs(loader.load(), {"x": np.array([3], "f4")})["y"].tolist() == [6.0]
+
+
+def _fields(manifest: Manifest) -> dict[str, Any]:
+    return {name: getattr(manifest, name) for name in manifest.__dataclass_fields__}
+
+
+def test_names_are_taken_once_and_must_be_usable() -> None:
+    registry = installed_platforms(PlatformOptions())
+    with pytest.raises(AlreadyExists, match="'onnx' is there already"):
+        registry.add("onnx", Doubling)
+    with pytest.raises(InvalidInput, match="cannot be used"):
+        registry.add("../x", Doubling)
+
+
+def test_a_reload_brings_new_options_and_keeps_what_was_added() -> None:
+    registry = installed_platforms(PlatformOptions())
+    registry.add("doubling", Doubling)
+    registry.take_over(installed_platforms(PlatformOptions(warm_up=WarmUpOptions(iterations=3))))
+    assert registry.warm_up.iterations == 3
+    assert registry.check("doubling") == "doubling"
+
+
+def test_settings_become_tensorflows_own() -> None:
+    values = {
+        "session_config": "intra_op_parallelism_threads: 9 use_per_session_threads: true",
+        "intra_op_threads": "3",
+        "inter_op_threads": "2",
+        "memory_growth": "true",
+        "memory_fraction": "0.25",
+    }
+    v1 = SimpleNamespace(ConfigProto=message("tensorflow.ConfigProto"))
+    config = session_config(v1, Settings("tensorflow", values, values))
+    assert (config.intra_op_parallelism_threads, config.inter_op_parallelism_threads) == (3, 2)
+    assert config.use_per_session_threads
+    assert config.gpu_options.allow_growth
+    assert config.gpu_options.per_process_gpu_memory_fraction == 0.25
+
+
+@pytest.mark.parametrize(
+    ("values", "match"),
+    [
+        ({"session_config": "threads: 1"}, "no ConfigProto"),
+        ({"intra_op_threads": "-1"}, "'intra_op_threads' of platform 'tensorflow' is '-1': use a whole number"),
+        ({"memory_fraction": "2"}, "use a share above 0"),
+        ({"memory_fraction": "much"}, "use a share above 0"),
+        ({"memory_growth": "maybe"}, "use true or false"),
+    ],
+)
+def test_settings_of_no_sense_are_named(values: dict[str, str], match: str) -> None:
+    v1 = SimpleNamespace(ConfigProto=message("tensorflow.ConfigProto"))
+    with pytest.raises(InvalidInput, match=match):
+        session_config(v1, Settings("tensorflow", values, values))
+
+
+def test_an_unknown_setting_names_the_known_ones() -> None:
+    with pytest.raises(InvalidInput, match="has no setting 'intra_threads': use inter_op_threads, intra_op_threads"):
+        TensorflowPlatform(PlatformOptions(settings={"tensorflow": {"intra_threads": "1"}}))

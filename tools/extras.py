@@ -1,0 +1,114 @@
+"""Installs each extra alone into a fresh environment and runs its platform's tests there: what `make test-extras` does.
+
+In come uv's path and the native wheel's; versions are those of the lock, and each environment is removed again. The
+library that an extra promises is imported before anything that the tests need on top is installed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+LOCK = ROOT / "requirements-whole.lock"
+PLATFORMS = "tests/serving/platforms"
+TABULAR = f"{PLATFORMS}/test_tabular_platforms.py"
+
+
+@dataclass(frozen=True)
+class Extra:
+    """What an extra must bring, the tests of its platform, and what these tests need beside it."""
+
+    imports: tuple[str, ...]
+    tests: tuple[str, ...]
+    needs: tuple[str, ...] = ()
+    without_dependencies: tuple[str, ...] = ()
+
+
+EXTRAS = {
+    "": Extra(
+        ("numpy", "pyarrow", "tidegate_native"),
+        tuple(f"{PLATFORMS}/test_{name}.py" for name in ("table_platform", "python_platform", "records", "warm_up")),
+    ),
+    "sklearn": Extra(("sklearn", "skops", "pandas"), (TABULAR, "-k", "not onnx and not utf8 and not zipmap")),
+    "onnx": Extra(
+        ("onnxruntime",),
+        (TABULAR, "-k", "onnx or utf8 or zipmap"),
+        ("onnx", "pandas", "scikit-learn", "skl2onnx", "skops"),
+    ),
+    "xgboost": Extra(("xgboost",), (f"{PLATFORMS}/test_boosted_platforms.py", "-k", "xgboost"), ("pandas",)),
+    "lightgbm": Extra(("lightgbm",), (f"{PLATFORMS}/test_boosted_platforms.py", "-k", "lightgbm"), ("pandas",)),
+    "tensorflow": Extra(
+        ("tensorflow",),
+        (f"{PLATFORMS}/test_tensorflow_platform.py",),
+        ("grpcio-tools",),
+        ("tensorflow-serving-api",),
+    ),
+    "mlflow": Extra(
+        ("mlflow", "pandas", "yaml"),
+        (f"{PLATFORMS}/test_mlflow_platform.py", "-k", "not saved_model"),
+        ("lightgbm", "skops", "xgboost"),
+    ),
+    "torch": Extra(("torch",), (f"{PLATFORMS}/torch_platform.py",)),
+}
+
+
+def constraints(folder: Path) -> Path:
+    """The lock's versions with their hashes; what an extra brings beyond them (PyTorch) is not constrained."""
+    path = folder / "constraints.txt"
+    path.write_text(LOCK.read_text(encoding="utf-8"), encoding="utf-8")
+    return path
+
+
+def try_extra(name: str, extra: Extra, uv: str, wheel: Path) -> bool:
+    """Whether everything of one extra passes in an environment of its own, which is gone afterwards."""
+    folder = Path(tempfile.mkdtemp(prefix=f"tidegate-{name or 'base'}-"))
+    python = folder / "venv/bin/python"
+    install = [uv, "pip", "install", "-q", "--python", str(python)]
+    pinned = [*install, "-c", str(constraints(folder))]
+    whole = f"{ROOT}[{name}]" if name else str(ROOT)
+    steps = [
+        [uv, "venv", "-q", "--python", sys.executable, str(folder / "venv")],
+        [*pinned, str(wheel), whole],
+        [str(python), "-c", "; ".join(f"import {module}" for module in extra.imports)],
+        [*pinned, "pytest", *extra.needs],
+        *([*install, "--no-deps", _pinned(package)] for package in extra.without_dependencies),
+        [str(python), "-m", "pytest", "-q", "-p", "no:cacheprovider", *extra.tests],
+    ]
+    try:
+        return all(subprocess.run(step, cwd=ROOT, check=False).returncode == 0 for step in steps)
+    finally:
+        shutil.rmtree(folder)
+
+
+def _pinned(package: str) -> str:
+    """The package with the lock's version."""
+    found = re.search(rf"^{re.escape(package)}==[^\s;]+", LOCK.read_text(encoding="utf-8"), re.MULTILINE)
+    if found is None:
+        raise SystemExit(f"{LOCK.name} has no {package}: add it to the development group and run `make lock`")
+    return found[0]
+
+
+def main() -> int:
+    """Runs all extras, or those that are named, and says which failed."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--uv", required=True, help="path of uv")
+    parser.add_argument("--wheel", required=True, type=Path, help="the native wheel")
+    parser.add_argument("extras", nargs="*", help="extras to try, `base` for none; all if left out")
+    told = parser.parse_args()
+    names = ["" if name == "base" else name for name in told.extras] or list(EXTRAS)
+    if unknown := [name for name in names if name not in EXTRAS]:
+        raise SystemExit(f"extra {unknown[0]!r} is unknown: use base, {', '.join(filter(None, EXTRAS))}")
+    failed = [name or "base" for name in names if not try_extra(name, EXTRAS[name], told.uv, told.wheel)]
+    print(f"{len(names) - len(failed)} extras passed" + (f", failed: {', '.join(failed)}" if failed else ""))
+    return int(bool(failed))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
