@@ -26,7 +26,7 @@ from tidegate_serving.contract.servable import ServableId
 from tidegate_serving.lifecycle.events import EventBus
 from tidegate_serving.lifecycle.harness import Stage
 from tidegate_serving.lifecycle.managed import Managed
-from tidegate_serving.lifecycle.memory import GrowthGauge, resident_bytes, return_memory
+from tidegate_serving.lifecycle.memory import GrowthGauge, MemoryReturn, resident_bytes
 from tidegate_serving.lifecycle.policy import Action, Policy, Verb, availability_preserving
 from tidegate_serving.lifecycle.resources import RAM, ResourceTracker, as_need
 from tidegate_serving.lifecycle.retry import RetryPauses
@@ -84,6 +84,7 @@ class AspiredVersionsManager:
         self._options = options or ManagerOptions()
         self._resources = ResourceTracker(self._options.memory_limits)
         self._gauge = GrowthGauge(self._options.resident)
+        self._memory = MemoryReturn()
         self._lock = threading.Condition()
         self._table = VersionTable(events.publish)
         self._waiting: set[str] = set()
@@ -343,7 +344,7 @@ class AspiredVersionsManager:
             outcome: TidegateError | None = _as_ours(managed.id, error)
         else:
             outcome = None
-        return_memory()
+        self._memory.unloaded(sum(self._resources.reserved(managed.id).values()))
         self._gauge.end(reading)
         with self._lock:
             freed = self._resources.release(managed.id)

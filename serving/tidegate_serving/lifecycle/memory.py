@@ -11,17 +11,48 @@ import gc
 import os
 import sys
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 _STATM = Path("/proc/self/statm")
 _LIBRARY_MODULES = 20
+_REST_TIMES = 100
+WORTH_IT_BYTES = 64 << 20
 
 
-def return_memory() -> None:
-    """Collects garbage and trims the heap of glibc; elsewhere only the former."""
-    gc.collect()
+class MemoryReturn:
+    """Collects garbage and trims the heap of glibc (elsewhere only the former) after unloads.
+
+    A collection holds up every thread that runs Python, and takes the longer the more is loaded. So it is made at once
+    where a large model left, and otherwise for at most a hundredth of the time: one small change among thousands of
+    models does not pay for all of them.
+    """
+
+    def __init__(self, collect: Callable[[], object] = gc.collect, clock: Callable[[], float] = time.monotonic) -> None:
+        self._collect = collect
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._owed = 0
+        self._rest_until = 0.0
+
+    def unloaded(self, freed_bytes: int) -> bool:
+        """Something that had reserved so much has left; whether memory was returned now."""
+        with self._lock:
+            self._owed += freed_bytes
+            began = self._clock()
+            if self._owed < WORTH_IT_BYTES and began < self._rest_until:
+                return False
+            self._owed = 0
+            self._collect()
+            _trim()
+            ended = self._clock()
+            self._rest_until = ended + _REST_TIMES * (ended - began)
+            return True
+
+
+def _trim() -> None:
     if sys.platform == "linux":
         trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
         if trim is not None:

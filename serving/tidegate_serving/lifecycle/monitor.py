@@ -9,7 +9,7 @@ import contextlib
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 from tidegate_serving.contract.errors import DeadlinePassed, ResourceExhausted
@@ -17,6 +17,7 @@ from tidegate_serving.contract.servable import ServableId, State, StateChange
 from tidegate_serving.lifecycle.events import EventBus
 
 ENDED_KEPT = 16
+GONE_KEPT = 1000
 WATCH_CAPACITY = 4096
 _SIGNAL_SECONDS = 1.0  # how long a waiting main thread may be deaf to signals
 
@@ -54,11 +55,13 @@ class Watch:
 
 
 class StateMonitor:
-    """Remembers the latest change of each version, and of ended ones the newest 16 per servable."""
+    """Remembers the latest change of each version: of ended ones the newest 16 per servable, and of servables of which
+    nothing is left the newest 1,000."""
 
     def __init__(self, events: EventBus) -> None:
         self._changed = threading.Condition()
         self._latest: dict[str, dict[int, StateChange]] = {}
+        self._gone: dict[str, None] = {}
         self._watches: tuple[Watch, ...] = ()
         self._subscription = events.subscribe(self._note)
 
@@ -114,9 +117,18 @@ class StateMonitor:
             versions = self._latest.setdefault(change.id.name, {})
             versions[change.id.version] = change
             _forget_oldest_ended(versions)
+            self._forget_gone(change.id.name, versions)
             for watch in self._watches:
                 watch.offer(change)
             self._changed.notify_all()
+
+    def _forget_gone(self, name: str, versions: Mapping[int, StateChange]) -> None:
+        self._gone.pop(name, None)
+        if all(change.state is State.END for change in versions.values()):
+            self._gone[name] = None
+            if len(self._gone) > GONE_KEPT:
+                oldest = next(iter(self._gone))
+                del self._gone[oldest], self._latest[oldest]
 
     def _states(self, servable: str) -> list[StateChange]:
         names = [servable] if servable else sorted(self._latest)

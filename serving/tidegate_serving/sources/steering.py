@@ -16,7 +16,7 @@ from tidegate_serving.contract.errors import TidegateError
 from tidegate_serving.contract.servable import State, StateChange
 from tidegate_serving.sources.course import STABLE, Course, PathVersion, Proposal, steer
 from tidegate_serving.sources.order_store import OrderStore
-from tidegate_serving.sources.orders import KnownVersion, Orders, SplitRule, with_served
+from tidegate_serving.sources.orders import NOTHING, KnownVersion, Orders, SplitRule, with_served
 from tidegate_serving.sources.rpc import Traffic
 from tidegate_serving.sources.status import Tee
 from tidegate_serving.sources.target import Target, VersionPath
@@ -173,6 +173,14 @@ class Steering:
         if versions and course.versions != told.versions:
             self._target.set_aspired_versions(name, course.versions)
         self._told[name] = course if versions else replace(course, versions=told.versions)
+        if versions and not course.versions:
+            self._forget(name)
+
+    def _forget(self, name: str) -> None:
+        """Nothing is wanted of it and nothing was decided: it is as if it had never been."""
+        if self._store.get(name) == NOTHING and not self.proposal(name).labels:
+            for known in (self._proposals, self._told, self._serving, self._paths):
+                known.pop(name, None)
 
     def _tell_labels(self, name: str, labels: Mapping[str, int]) -> None:
         """Where label `stable` appears, it first stands where ordinary clients are, so that they stay there until the

@@ -1,0 +1,64 @@
+"""Memory goes back to the system when a large model leaves, and small ones do not pay for all that is loaded."""
+
+from __future__ import annotations
+
+import sys
+from types import ModuleType
+
+import pytest
+from tests.support.fakes import FakeClock
+
+from tidegate_serving.lifecycle.memory import WORTH_IT_BYTES, GrowthGauge, MemoryReturn, resident_bytes
+
+
+class Collector:
+    """Takes half a second each time."""
+
+    def __init__(self) -> None:
+        self.clock = FakeClock()
+        self.times = 0
+
+    def __call__(self) -> None:
+        self.times += 1
+        self.clock.now += 0.5
+
+
+def test_a_large_model_gives_its_memory_back_at_once() -> None:
+    collector = Collector()
+    memory = MemoryReturn(collector, collector.clock)
+    for _ in range(3):
+        assert memory.unloaded(WORTH_IT_BYTES)
+    assert collector.times == 3
+
+
+def test_small_models_are_collected_for_a_hundredth_of_the_time() -> None:
+    collector = Collector()
+    memory = MemoryReturn(collector, collector.clock)
+    began = collector.clock.now
+    for _ in range(1000):
+        memory.unloaded(1000)
+        collector.clock.now += 1.0
+    assert collector.times * 0.5 <= 0.011 * (collector.clock.now - began)
+    assert collector.times > 5
+
+
+def test_many_small_models_add_up_to_a_large_one() -> None:
+    collector = Collector()
+    memory = MemoryReturn(collector, collector.clock)
+    assert [memory.unloaded(WORTH_IT_BYTES // 4) for _ in range(9)] == [True, *([False] * 3 + [True]) * 2]
+
+
+def test_growth_is_told_only_where_no_library_came_along(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes = iter([100, 700, 700, 900])
+    gauge = GrowthGauge(lambda: next(sizes))
+    assert gauge.end(gauge.begin()) == 600
+    reading = gauge.begin()
+    for number in range(30):
+        monkeypatch.setitem(sys.modules, f"a_library_{number}", ModuleType("a_library"))
+    assert gauge.end(reading) is None
+
+
+def test_a_process_knows_its_size() -> None:
+    before = resident_bytes()
+    block = b"x" * (64 << 20)
+    assert resident_bytes() - before > len(block) // 2
