@@ -57,8 +57,8 @@ class Surroundings:
 class FileSystemSource:
     """A `Source` over folders. A version is complete when its manifest is there, or when it was quiet for long enough.
 
-    A servable whose folder vanished keeps its versions, because a mount may have been lost; one whose folder is empty
-    gives them up.
+    A servable whose folder vanished keeps its versions, because a mount may have been lost; one whose folder is there
+    and empty, at two looks in a row, gives them up.
     """
 
     def __init__(
@@ -214,6 +214,7 @@ class FileSystemSource:
         with watched.turn:
             if self._stopped or watched.gone or not (versions or self._may_give_up(watched)):
                 return
+            watched.emptied = False
             self._around.owners.claim(name, self._title)
             if versions != watched.told:
                 self._target.set_aspired_versions(name, versions)
@@ -236,6 +237,9 @@ class FileSystemSource:
                 f"no complete version of servable {watched.name!r} found under base path {watched.path}: put one in "
                 f"a folder that is called by its number, such as {watched.path / '1'}"
             )
+        if watched.known and not watched.emptied and watched.options.policy.specific != frozenset():
+            watched.emptied = True
+            return False
         return watched.known
 
     def _give_up(self, watched: Watched, for_good: bool) -> None:

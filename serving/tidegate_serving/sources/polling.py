@@ -30,7 +30,7 @@ class Poller:
         self._order: list[tuple[float, str]] = []
         self._busy: set[str] = set()
         self._again: set[str] = set()
-        self._urgent: set[str] = set()
+        self._owed: set[str] = set()
         self._free_at = 0.0
         self._stopping = False
         self._threads = [
@@ -55,7 +55,7 @@ class Poller:
         """Looks at these now; at one that is being looked at, once more."""
         with self._changed:
             for key in keys:
-                self._urgent.add(key)
+                self._owed.add(key)
                 if key in self._busy:
                     self._again.add(key)
                 else:
@@ -68,19 +68,13 @@ class Poller:
             for key in keys:
                 self._due.pop(key, None)
                 self._again.discard(key)
-                self._urgent.discard(key)
+                self._owed.discard(key)
 
     def wait_idle(self, keys: Iterable[str], timeout: float) -> bool:
-        """Until each of these has been looked at and none is due; False after `timeout` seconds."""
+        """Until each of these has been looked at since it was added; False after `timeout` seconds."""
         wanted = set(keys)
-
-        def idle() -> bool:
-            now = time.monotonic()
-            overdue = any(self._due.get(key, now + 1) <= now for key in wanted)
-            return self._stopping or not (wanted & self._busy or overdue)
-
         with self._changed:
-            return self._changed.wait_for(idle, timeout)
+            return self._changed.wait_for(lambda: self._stopping or not wanted & self._owed, timeout)
 
     def _schedule(self, key: str, seconds: float) -> None:
         self._schedule_at(key, time.monotonic() + seconds)
@@ -107,14 +101,13 @@ class Poller:
                     due, key = heapq.heappop(self._order)
                     if self._due.get(key) == due:
                         del self._due[key]
-                        self._urgent.discard(key)
                         self._busy.add(key)
                         return key
                 self._changed.wait(self._free_to_take(*self._order[0]) - now if self._order else None)
             return None
 
     def _free_to_take(self, due: float, key: str) -> float:
-        return due if key in self._urgent else max(due, self._free_at)
+        return due if key in self._owed else max(due, self._free_at)
 
     def _done(self, key: str, pause: float | None, cost: float) -> None:
         with self._changed:
@@ -123,6 +116,8 @@ class Poller:
             if key in self._again:
                 self._again.discard(key)
                 self._schedule_at(key, 0.0)
-            elif pause is not None and key not in self._due:
-                self._schedule(key, pause)
+            else:
+                self._owed.discard(key)
+                if pause is not None and key not in self._due:
+                    self._schedule(key, pause)
             self._changed.notify_all()

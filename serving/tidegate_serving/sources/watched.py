@@ -46,8 +46,8 @@ class Watched:
     """Looks at PATH/VERSION, one look at a time.
 
     For whoever tells what was seen: `turn` is held while telling, `told` is what was told last, `known` says whether
-    something is wanted of it now, `gone` that it is watched no more, `waiting` that nothing is wanted of it only because
-    a directory is not quiet yet.
+    something is wanted of it now, `gone` that it is watched no more, `waiting` that nothing is wanted of it only
+    because a directory is not quiet yet, `emptied` that the last look found nothing any more.
     """
 
     def __init__(self, name: str, path: Path, options: WatchOptions, admission: Admission) -> None:
@@ -57,6 +57,7 @@ class Watched:
         self.known = False
         self.gone = False
         self.waiting = False
+        self.emptied = False
         self.told: list[PathVersion] | None = None
         self._folder = VersionFolder(path)
         self._admission = admission

@@ -125,6 +125,7 @@ def test_a_path_without_versions_is_said_and_an_emptied_one_gives_up(bench: Benc
     source.poll()
     shutil.rmtree(directory)
     source.poll()
+    source.poll()
     assert bench.target.calls == [("a", [1]), ("a", [])]
     assert bench.owners.owner("a") == ""
 
@@ -134,6 +135,7 @@ def test_versions_always_present_keeps_the_last_one(bench: Bench) -> None:
     source = bench.watch("a", watch=replace(WATCH, always_present=True))
     source.poll()
     shutil.rmtree(directory)
+    source.poll()
     source.poll()
     assert bench.target.calls == [("a", [1])]
     assert "versions_always_present" in bench.said("a")
