@@ -32,6 +32,7 @@ from tidegate_serving.embedding.view import as_html, as_text
 from tidegate_serving.engine_status import StatusReport
 from tidegate_serving.inference_log.comparison import Comparison
 from tidegate_serving.model_swap import ModelSwap
+from tidegate_serving.platforms.platform import Platform
 from tidegate_serving.prediction import Prediction
 from tidegate_serving.readiness import Readiness
 from tidegate_serving.reload import LiveConfig, Reloader
@@ -235,6 +236,13 @@ class Engine:
         """
         return self._live().compare(model, (primary, tee), since, outputs)
 
+    def add_platform(self, name: str, factory: Callable[[], Platform]) -> None:
+        """Knows one kind of model more from now on: versions whose manifest or config names it load through it.
+
+        AlreadyExists for a name that is taken; a reload of the config leaves it as it is.
+        """
+        self._live().add_platform(name, factory)
+
     @property
     def traffic(self) -> Door:
         """Labels, tee, split, switch, batching, log rate and limits, to be read and set while requests come."""
@@ -318,6 +326,11 @@ class _Running:
         parts.load_pool.resize(config.load_threads)
         readiness.begin()
         self._watch.start()
+
+    def add_platform(self, name: str, factory: Callable[[], Platform]) -> None:
+        if self._sources is None:
+            raise FailedPrecondition(NOT_STARTED)
+        self._sources.registry.add(name, factory)
 
     def counters(self) -> dict[str, float]:
         """The data plane's, by sample name."""
