@@ -18,10 +18,8 @@ from tidegate_operators.steps.publish_files import Publication, publish_files
 from tidegate_serving.contract.errors import InvalidInput, NotFound
 from tidegate_serving.contract.manifest import FILE_NAME
 from tidegate_serving.contract.verdict import Verdict
+from tidegate_serving.platforms.recognised import recognisable, recognised_platform
 from tidegate_validation.tables import as_table
-
-_BY_SUFFIX = {".onnx": "onnx", ".skops": "sklearn", ".ubj": "xgboost", ".pt2": "torch", ".pt": "torch"}
-_BY_MEMBER = {"MLmodel": "mlflow", "saved_model.pb": "tensorflow"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,12 +75,9 @@ def _version(model: Path, number: int, platform: str | None, evidence: Evidence,
 
 
 def _platform(model: Path) -> str:
-    if model.is_file() and model.suffix in _BY_SUFFIX:
-        return _BY_SUFFIX[model.suffix]
-    for member, platform in _BY_MEMBER.items():
-        if (model / member).is_file():
-            return platform
-    raise InvalidInput(
-        f"{model} does not tell its platform by its name: publish it first, or name one of "
-        f"{', '.join(sorted({*_BY_SUFFIX.values(), *_BY_MEMBER.values()}))}"
-    )
+    found = recognised_platform(model)
+    if found is None:
+        raise InvalidInput(
+            f"{model} does not tell its platform by its name: publish it first, or name one of {recognisable()}"
+        )
+    return found

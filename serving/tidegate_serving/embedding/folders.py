@@ -11,9 +11,8 @@ from pathlib import Path
 from tidegate_serving.contract.errors import InvalidInput, NotAdmitted, NotFound
 from tidegate_serving.contract.manifest import read_manifest
 from tidegate_serving.platforms.foreign import has_manifest
+from tidegate_serving.platforms.recognised import recognised_platform
 from tidegate_serving.sources.target import VersionPath
-
-_MARKS = (("saved_model.pb", "tensorflow"), ("*.onnx", "onnx"), ("*.skops", "sklearn"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +59,7 @@ def _version_folder(path: Path) -> Path:
 
 
 def _guess(directory: Path) -> str:
-    kinds = {kind for pattern, kind in _MARKS if any(directory.glob(pattern))}
-    if len(kinds) != 1:
+    found = recognised_platform(directory)
+    if found is None:
         raise InvalidInput(f"{directory} does not show what kind of model it holds: pass platform=, such as 'onnx'")
-    return kinds.pop()
+    return found

@@ -16,6 +16,7 @@ from tidegate_serving.contract.errors import AlreadyExists, InvalidInput, Unsupp
 from tidegate_serving.contract.manifest import Manifest, read_manifest
 from tidegate_serving.contract.messages import message
 from tidegate_serving.platforms.platform import PlatformOptions, WarmUpOptions
+from tidegate_serving.platforms.recognised import recognised_platform
 from tidegate_serving.platforms.registry import installed_platforms
 from tidegate_serving.platforms.settings import Settings
 from tidegate_serving.platforms.tensorflow import TensorflowPlatform
@@ -107,3 +108,21 @@ def test_settings_of_no_sense_are_named(values: dict[str, str], match: str) -> N
 def test_an_unknown_setting_names_the_known_ones() -> None:
     with pytest.raises(InvalidInput, match="has no setting 'intra_threads': use inter_op_threads, intra_op_threads"):
         TensorflowPlatform(PlatformOptions(settings={"tensorflow": {"intra_threads": "1"}}))
+
+
+@pytest.mark.parametrize(
+    ("names", "platform"),
+    [
+        (["model.onnx", "notes.txt"], "onnx"),
+        (["MLmodel", "model.skops"], "mlflow"),
+        (["saved_model.pb", "variables"], "tensorflow"),
+        (["a.ubj", "b.onnx"], None),
+        (["model.txt"], None),
+    ],
+)
+def test_files_tell_their_platform_by_their_names(tmp_path: Path, names: list[str], platform: str | None) -> None:
+    for name in names:
+        (tmp_path / name).touch()
+    assert recognised_platform(tmp_path) == platform
+    if len(names) == 1 or platform == "onnx":
+        assert recognised_platform(tmp_path / names[0]) == platform
