@@ -1,14 +1,14 @@
 """Looks again and again whether what serves would still be let in, and says so where it would not.
 
 A revocation or the end of an override ends no service, so somebody has to be told: the log, the journal (as a problem)
-and `/v2/health/ready`, which stays ready. Woken by state changes; a look costs little while nothing has changed.
+and `/v2/health/ready`, which stays ready. Woken by state changes; a look costs in proportion to what has changed.
 """
 
 from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from tidegate_serving.contract.errors import NotAdmitted
 from tidegate_serving.contract.servable import ServableId, State, StateChange
@@ -22,13 +22,13 @@ _log = logging.getLogger(__name__)
 
 
 class AdmissionWatch:
-    """`origins` gives where each version under management came from, `state` the state that one is in, and `remark`
-    takes what readiness shall say, empty for nothing."""
+    """`origins` gives where each version under management came from, or each of some; `state` the state that one is
+    in; and `remark` takes what readiness shall say, empty for nothing."""
 
     def __init__(
         self,
         admission: Admission,
-        origins: Callable[[], Mapping[ServableId, object]],
+        origins: Callable[[Collection[ServableId] | None], Mapping[ServableId, object]],
         state: Callable[[ServableId], StateChange | None],
         problems: SourceProblems,
         remark: Callable[[str], None],
@@ -39,7 +39,8 @@ class AdmissionWatch:
         self._problems = problems
         self._remark = remark
         self._mark: object = None
-        self._dirty = True
+        self._lock = threading.Lock()
+        self._changed: set[ServableId] = set()
         self._told: dict[ServableId, str] = {}
         self._wake = threading.Event()
         self._stopping = False
@@ -59,17 +60,23 @@ class AdmissionWatch:
     def heard(self, change: StateChange) -> None:
         """A version came or went."""
         if change.state in (State.AVAILABLE, State.END):
-            self._dirty = True
+            with self._lock:
+                self._changed.add(change.id)
             self._wake.set()
 
     def look(self) -> None:
         """Tells what has changed since the last look."""
-        dirty, self._dirty = self._dirty, False
+        with self._lock:
+            changed, self._changed = self._changed, set()
         mark = self._admission.mark()
-        if mark == self._mark and not dirty:
+        if mark == self._mark and not changed:
             return
+        if mark == self._mark:
+            kept = {servable: text for servable, text in self._told.items() if servable not in changed}
+            found = {**kept, **self._found(changed)}
+        else:
+            found = self._found(None)
         self._mark = mark
-        found = self._found()
         for servable, text in found.items():
             self._problems.report(servable.name, _source(servable), NotAdmitted(f"{servable}: {text}"))
         for servable in self._told.keys() - found.keys():
@@ -79,9 +86,9 @@ class AdmissionWatch:
         more = [f"and {len(words) - _SHOWN} more"] if len(words) > _SHOWN else []
         self._remark("; ".join(words[:_SHOWN] + more))
 
-    def _found(self) -> dict[ServableId, str]:
+    def _found(self, among: Collection[ServableId] | None) -> dict[ServableId, str]:
         found = {}
-        for servable, origin in self._origins().items():
+        for servable, origin in self._origins(among).items():
             change = self._state(servable)
             if isinstance(origin, VersionPath) and change is not None and change.state is State.AVAILABLE:
                 overdue = self._admission.standing(origin.manifest_digest).overdue

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 
 from tidegate_serving.admission_watch import AdmissionWatch
@@ -41,8 +42,9 @@ class Scene:
     def mark(self) -> object:
         return self.revision
 
-    def origins(self) -> dict[ServableId, object]:
-        return {ONE: VersionPath(Path("1"), "d1", "python"), TWO: VersionPath(Path("2"), "d2", "python")}
+    def origins(self, of: Collection[ServableId] | None = None) -> dict[ServableId, object]:
+        every = {ONE: VersionPath(Path("1"), "d1", "python"), TWO: VersionPath(Path("2"), "d2", "python")}
+        return {servable: path for servable, path in every.items() if of is None or servable in of}
 
     def state(self, id: ServableId) -> StateChange:
         return StateChange(id, self.states[id])
@@ -81,6 +83,18 @@ def test_nothing_is_asked_while_nothing_changed() -> None:
     scene.watch.heard(StateChange(ONE, State.AVAILABLE))
     scene.watch.look()
     assert scene.asked > before
+
+
+def test_only_what_changed_is_asked_about() -> None:
+    scene = Scene()
+    scene.notes = ("REVOKED at noon",)
+    scene.watch.look()
+    scene.states[TWO] = State.AVAILABLE
+    before = scene.asked
+    scene.watch.heard(StateChange(TWO, State.AVAILABLE))
+    scene.watch.look()
+    assert scene.asked == before + 1
+    assert scene.remarks[-1] == "m:1: REVOKED at noon; m:2: REVOKED at once"
 
 
 def test_a_version_that_has_gone_is_no_problem_any_more() -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -113,10 +113,13 @@ class AspiredVersionsManager:
 
     # What makes it so
 
-    def origins(self) -> dict[ServableId, object]:
-        """Where each version under management came from."""
+    def origins(self, of: Collection[ServableId] | None = None) -> dict[ServableId, object]:
+        """Where each version under management came from, or each of some."""
         with self._lock:
-            return {managed.id: managed.origin for managed in self._table.all()}
+            if of is None:
+                return {managed.id: managed.origin for managed in self._table.all()}
+            found = (self._table.get(one.name, one.version) for one in of)
+            return {managed.id: managed.origin for managed in found if managed is not None}
 
     def wanted_names(self) -> frozenset[str]:
         """Servables of which at least one version is wanted."""
