@@ -20,7 +20,7 @@ from tidegate_serving.platforms.tensor_checks import check_outputs
 from tidegate_serving.probe_state import seconds_without_processor
 
 _SWITCH_SECONDS = 1e-5
-_MOST_ROUNDS = 64
+_MOST_ROUNDS = 32
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,7 @@ from tidegate_validation.robustness.session import Session
 from tidegate_validation.robustness.world import InputFacts
 
 _LEAST_SECONDS = 0.05
+_REPLAY_SECONDS = 0.5
 
 
 class OutOfTime(Exception):
@@ -94,10 +95,12 @@ class Examination:
             raise OutOfTime(self.stage)
         return min(seconds, left)
 
-    def replay_seconds(self) -> float:
-        """A deadline for trying an input again that hung: far above what ordinary calls took."""
+    def replay_seconds(self, failed: Answer) -> float:
+        """A deadline for trying a failing input again; where it hung, one far above what ordinary calls took."""
+        if failed.kind is not AnswerKind.HUNG:
+            return self.limits.call_seconds
         usual = max(self.seconds, default=self.limits.call_seconds)
-        return min(self.limits.call_seconds, max(1.0, 20.0 * usual))
+        return min(self.limits.call_seconds, max(_REPLAY_SECONDS, 20.0 * usual))
 
     def report(self, check: str, subject: str, outcome: Outcome, sentence: str, **more: Any) -> None:
         """Adds a finding."""

@@ -20,7 +20,7 @@ _WARM = 0.3
 _LEAST_LEAKED = 1 << 20
 _KILOBYTE = 1024
 _PARTS = 3
-_SUSPICIOUS = 1 << 14
+_SUSPICIOUS, _PLAIN = 1 << 14, 1 << 23
 _LEAST_LEFT = 5
 
 
@@ -44,11 +44,17 @@ class Held:
 
     @property
     def suspicious(self) -> bool:
-        """Whether more calls are needed to tell a leak from the noise."""
+        """Whether more calls are needed to tell a leak from the noise; not where one is plain to see."""
         start = int(_WARM * len(self.resident))
-        counts = any(held[-1] > held[start] for held in (self.open_files, self.threads))
+        if self.resident[-1] - self.resident[start] > _PLAIN or any(map(keeps_growing, self._counts)):
+            return False
+        counts = any(held[-1] > held[start] for held in self._counts)
         middles = [float(np.median(part)) for part in np.array_split(self.resident[start:], _PARTS)]
         return counts or all(later - earlier >= _SUSPICIOUS for earlier, later in pairwise(middles))
+
+    @property
+    def _counts(self) -> tuple[list[int], list[int]]:
+        return self.open_files, self.threads
 
     def end(self, processes: int, log: int) -> None:
         """After the last call."""
@@ -58,7 +64,6 @@ class Held:
 def report_growth(examination: Examination, held: Held) -> None:
     """Findings about memory, files, threads, processes and the log."""
     calls = len(held.resident)
-    _memory(examination, held.resident)
     for name, counts in (("open files", held.open_files), ("threads", held.threads)):
         if keeps_growing(counts):
             grown = counts[-1] - counts[0]
@@ -69,6 +74,7 @@ def report_growth(examination: Examination, held: Held) -> None:
     if left >= min(_LEAST_LEFT, calls / 2):
         sentence = f"it leaves processes behind with every call: {left} more after {calls} calls"
         _leak(examination, "processes", sentence, left / calls)
+    _memory(examination, held.resident)
     _log(examination, (held.log_after - held.log_before) / calls / _KILOBYTE)
 
 

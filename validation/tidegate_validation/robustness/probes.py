@@ -127,6 +127,7 @@ def _ordinary_edges(facts: InputFacts) -> list[tuple[str, float]]:
             ("the highest number seen", facts.maximum),
             ("a number below all that were seen", facts.minimum - max(step, 1.0)),
             ("a number above all that were seen", facts.maximum + max(step, 1.0)),
+            ("ten times the largest number seen", 10.0 * max(abs(facts.minimum), abs(facts.maximum), 1.0)),
         ]
     return edges
 

@@ -42,6 +42,8 @@ class Sandbox:
         self._to_send: queue.SimpleQueue[Frame | None] = queue.SimpleQueue()
         self._threads: list[threading.Thread] = []
         self._calls = 0
+        self.late = 0.0
+        """By how many seconds the latest answer of all came after its deadline."""
 
     @property
     def not_limited(self) -> list[str]:
@@ -76,9 +78,12 @@ class Sandbox:
         ]
         for thread in self._threads:
             thread.start()
-        answer = self._await("", seconds if seconds is not None else self._limits.load_seconds)
+        most = seconds if seconds is not None else self._limits.load_seconds
+        begun = time.monotonic()
+        answer = self._await("", most)
         if answer.kind is not AnswerKind.OUTPUTS:
             self.close()
+        self.late = max(self.late, time.monotonic() - begun - most)
         return answer
 
     def predict(
@@ -106,6 +111,7 @@ class Sandbox:
 
     def stop(self, seconds: float) -> Answer:
         """Has the version unloaded and the process end by itself; OUTPUTS without outputs where that went well."""
+        begun = time.monotonic()
         answer = self._call("stop", {}, {}, seconds)
         if answer.kind is AnswerKind.OUTPUTS:
             status = self._child.wait(max(0.0, seconds - answer.seconds))
@@ -114,6 +120,7 @@ class Sandbox:
             elif status != 0:
                 answer = self._dead(AnswerKind.DIED, _ended(status, " after it was unloaded"))
         self.close()
+        self.late = max(self.late, time.monotonic() - begun - seconds)
         return answer
 
     def close(self) -> None:
@@ -128,10 +135,13 @@ class Sandbox:
     ) -> Answer:
         self._calls += 1
         token = f"{self._calls}"
+        most = seconds if seconds is not None else self._limits.call_seconds
+        begun = time.monotonic()
         self._to_send.put(Frame(kind, token, head, tensors))
-        answer = self._await(token, seconds if seconds is not None else self._limits.call_seconds)
+        answer = self._await(token, most)
         if answer.fatal:
             self.close()
+        self.late = max(self.late, time.monotonic() - begun - most)
         return answer
 
     def _await(self, token: str, seconds: float) -> Answer:

@@ -30,7 +30,8 @@ class Session:
     """Calls to one version. A context manager; `deaths` counts the processes that it took down, `calls` the calls.
 
     `use` is the most that any of its processes used, with all tries to reach the network; `log_bytes` is what they
-    wrote. `not_limited` says what this machine could not hold them to, `faults` which starts of the sandbox failed.
+    wrote, `late` by how many seconds an answer came after its deadline at most. `not_limited` says what this machine
+    could not hold them to, `faults` which starts of the sandbox failed.
     """
 
     def __init__(self, command: Sequence[str], limits: RobustnessLimits, signature: str = SERVING_DEFAULT) -> None:
@@ -42,6 +43,7 @@ class Session:
         self.calls = 0
         self.use = Use()
         self.log_bytes = 0
+        self.late = 0.0
         self.not_limited: list[str] = []
         self.faults: list[str] = []
 
@@ -118,4 +120,5 @@ class Session:
     def _forget(self, sandbox: Sandbox) -> None:
         self.use = self.use.with_more(sandbox.use)
         self.log_bytes += sandbox.log_bytes
+        self.late = max(self.late, sandbox.late)
         self._sandbox = None

@@ -22,7 +22,7 @@ def report_bad_rows(examination: Examination, check: str, rows: Examples, answer
     """Reports rows of real data that are not answered, by the smallest input that shows it."""
     if report_if_unsteady(examination, rows, answer):
         return
-    seconds = examination.replay_seconds()
+    seconds = examination.replay_seconds(answer)
     culprit = narrow(
         rows,
         answer,
@@ -47,7 +47,7 @@ def report_if_unsteady(examination: Examination, rows: Examples, answer: Answer)
     """Sends the same rows again; where they are answered now and then, that is the finding."""
     failed, tries = 1, 1
     for _ in range(1 if answer.kind is AnswerKind.HUNG else _REPLAYS):
-        again = examination.ask_raw(rows.arrays, len(rows), examination.replay_seconds())
+        again = examination.ask_raw(rows.arrays, len(rows), examination.replay_seconds(answer))
         tries += 1
         failed += not answered(again)
     if failed == tries:

@@ -59,5 +59,7 @@ def sandbox(examination: Examination) -> None:
         missing.append(f"memory is limited to {memory_limit(limits) // _MEGABYTE} MB, all that this machine can spare")
     if session.faults:
         missing.append(f"the sandbox failed to start {len(session.faults)} times and was tried again")
+    if session.late > 0:
+        used += f", answers at most {session.late:.1f} s after their deadline"
     words = f"; not held back here: {'; '.join(missing)}" if missing else "; every limit was set"
     examination.report("sandbox", "limits", Outcome.PASS, used + words, number=float(len(missing)))
