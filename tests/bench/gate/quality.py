@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-from tests.bench.gate.flight_models import SLICES, Month, months
+from tests.bench.gate.flight_models import SLICES, Season, seasons
 from tests.bench.rows import Row
 
 from tidegate_serving.contract.verdict import Finding, Outcome
@@ -18,18 +18,19 @@ from tidegate_validation.quality.metrics import Floats, Mask, auc
 from tidegate_validation.quality.slice_sets import asked_columns
 
 PAIRS = 200
-REPORTED = (7, 8, 9, 10, 11, 12)
-"""Months on which nothing was developed."""
+Months = tuple[tuple[int, ...], ...]
+REPORTED: Months = ((7, 8), (9, 10), (11, 12))
+"""Held-out seasons of two months, on which nothing was developed."""
 LARGE = 3000
 _SEEDS = 8
 _REFUSED = (Outcome.FAIL, Outcome.ERROR, Outcome.INCONCLUSIVE)
 
 
-def equal_models(pairs: int = PAIRS, wanted: Sequence[int] = REPORTED) -> list[Row]:
+def equal_models(pairs: int = PAIRS, wanted: Months = REPORTED) -> list[Row]:
     """Reports on ordered pairs of models that differ in their seed: how many would be refused, and which way."""
     refused, failed, count = 0, 0, 0
-    for month, first, second in _pairs(pairs, wanted):
-        found = judge_scores(Scored(month.held_out, month.scores[first], month.scores[second]), SLICES)
+    for season, first, second in _pairs(pairs, wanted):
+        found = judge_scores(Scored(season.held_out, season.scores[first], season.scores[second]), SLICES)
         refused += any(one.outcome in _REFUSED for one in found)
         failed += any(one.outcome is Outcome.FAIL for one in found)
         count += 1
@@ -46,14 +47,14 @@ def equal_models(pairs: int = PAIRS, wanted: Sequence[int] = REPORTED) -> list[R
     ]
 
 
-def worse_slices(pairs: int = PAIRS, wanted: Sequence[int] = REPORTED) -> list[Row]:
+def worse_slices(pairs: int = PAIRS, wanted: Months = REPORTED) -> list[Row]:
     """A slice of the candidate spoilt until its AUC is worse by twice the margin: how often it is named."""
     random = np.random.default_rng(4)
     named, refused, rows = [], [], []
-    for month, first, second in _pairs(pairs, wanted):
-        subject, inside = _some_slice(month, month.scores[second], random)
-        spoilt = _spoilt(month, month.scores[first], month.scores[second], inside, random)
-        found = judge_scores(Scored(month.held_out, spoilt, month.scores[second]), SLICES)
+    for season, first, second in _pairs(pairs, wanted):
+        subject, inside = _some_slice(season, season.scores[second], random)
+        spoilt = _spoilt(season, season.scores[first], season.scores[second], inside, random)
+        found = judge_scores(Scored(season.held_out, spoilt, season.scores[second]), SLICES)
         told = [one for one in found if one.check == "slice" and one.subject == subject]
         named.append(_says(told, Outcome.FAIL, Outcome.WARN))
         refused.append(_says(told, Outcome.FAIL))
@@ -79,21 +80,21 @@ def worse_slices(pairs: int = PAIRS, wanted: Sequence[int] = REPORTED) -> list[R
     ]
 
 
-def _pairs(count: int, wanted: Sequence[int]) -> Iterator[tuple[Month, int, int]]:
+def _pairs(count: int, wanted: Months) -> Iterator[tuple[Season, int, int]]:
     """Ordered pairs of two kinds of models, and months in turn."""
     half = max(count // 2, 1)
     for kind in ("forest", "boosted"):
-        held = months(kind, _SEEDS, wanted)
+        held = seasons(kind, _SEEDS, wanted)
         ordered = [(first, second) for first in range(_SEEDS) for second in range(_SEEDS) if first != second]
         chosen = np.random.default_rng(2).permutation(len(ordered))
         for number in range(half):
             yield held[number % len(held)], *ordered[chosen[number % len(ordered)]]
 
 
-def _some_slice(month: Month, theirs: Floats, random: np.random.Generator) -> tuple[str, Mask]:
+def _some_slice(season: Season, theirs: Floats, random: np.random.Generator) -> tuple[str, Mask]:
     """One of the 43 slices, in which the baseline knows enough that twice the margin can be lost."""
-    parts = asked_columns(month.held_out.table, month.held_out.evaluation, SLICES.slice_columns)
-    labels = month.held_out.evaluation.labels
+    parts = asked_columns(season.held_out.table, season.held_out.evaluation, SLICES.slice_columns)
+    labels = season.held_out.evaluation.labels
     choices = [
         (partition.names[place], inside)
         for partition in parts
@@ -104,9 +105,9 @@ def _some_slice(month: Month, theirs: Floats, random: np.random.Generator) -> tu
     return choices[int(random.integers(len(choices)))]
 
 
-def _spoilt(month: Month, mine: Floats, theirs: Floats, inside: Mask, random: np.random.Generator) -> Floats:
+def _spoilt(season: Season, mine: Floats, theirs: Floats, inside: Mask, random: np.random.Generator) -> Floats:
     """The candidate's scores, blended in the slice with those of other rows there until twice the margin is lost."""
-    labels = month.held_out.evaluation.labels[inside]
+    labels = season.held_out.evaluation.labels[inside]
     others = random.permutation(mine[inside])
     wanted = auc(labels, theirs[inside]) - 2 * SLICES.slice_points
     low, high = 0.0, 1.0

@@ -30,6 +30,7 @@ from tidegate_validation.quality.slice_sets import (
 from tidegate_validation.quality.slices import Tested, adjusted, gains_by_slice, slice_metrics
 
 _FINE = 8
+_SHOWN = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +59,8 @@ def judge_scores(scored: Scored, rule: QualityRule) -> list[Finding]:
     else:
         found = judge_against(evaluation, candidate, baseline, scored.held_out.groups, rule)
         found += _slices(scored, baseline, partitions, rule)
+    found = [*_collapse(scored, rule), *found]
     found += judge_thresholds(evaluation, candidate, baseline, partitions, rule)
-    found += _collapse(scored, rule)
     if baseline is not None:
         found.append(words.churned(evaluation.task, drift.churn(evaluation, candidate, baseline), rule))
         if is_probability(candidate) == is_probability(baseline):
@@ -89,7 +90,10 @@ def _slices(scored: Scored, baseline: Floats, partitions: list[Partition], rule:
     }
     worse = [one for one in slices if outcomes[one.name] is not Outcome.PASS]
     blamed = blame(worse, scored.evaluation, scored.candidate, baseline, rule.alpha)
-    found = [slice_finding.worse_slice(one, outcomes[one.slice.name], rule) for one in blamed]
+    found = [slice_finding.worse_slice(one, outcomes[one.slice.name], rule) for one in blamed[:_SHOWN]]
+    if len(blamed) > _SHOWN:
+        rest = [one.slice.name for one in blamed[_SHOWN:]]
+        found.append(slice_finding.more_slices(rest, max(outcomes[name] is Outcome.FAIL for name in rest)))
     if slices and not any(one.outcome is Outcome.FAIL for one in found):
         found.append(slice_finding.no_worse_slice(slices, left_out, rule))
     if slices:

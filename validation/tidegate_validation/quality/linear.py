@@ -14,7 +14,7 @@ import numpy as np
 from tidegate_validation.quality.catalogue import Metric
 from tidegate_validation.quality.compared import Gain
 from tidegate_validation.quality.evaluation import Evaluation
-from tidegate_validation.quality.metrics import Estimate, Floats, Groups
+from tidegate_validation.quality.metrics import Estimate, Floats, Groups, Mask
 
 _ENOUGH_GROUPS = 20
 
@@ -84,7 +84,7 @@ class Errors:
         ]
 
     def _grouped(
-        self, parts: Floats, codes: Groups, inside: Groups, alone: Floats, rows: Floats
+        self, parts: Floats, codes: Groups, inside: Mask, alone: Floats, rows: Floats
     ) -> tuple[Floats, Floats]:
         """Variance and degrees of freedom per slice, where units come in groups."""
         groups = np.zeros(0, dtype=np.int64) if self.groups is None else self.groups[inside]

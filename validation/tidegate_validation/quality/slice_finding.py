@@ -57,6 +57,14 @@ def worse_slice(blamed: Blamed, outcome: Outcome, rule: QualityRule) -> Finding:
     )
 
 
+def more_slices(names: Sequence[str], fails: bool) -> Finding:
+    """Further slices that are worse, where they are many: the fault is hardly in any one of them."""
+    shown = ", ".join(f"`{name}`" for name in names[:_SHOWN]) + (" ..." if len(names) > _SHOWN else "")
+    sentence = f"{len(names)} more slices are worse than with {SERVING}: {shown}; the fault is hardly one slice's"
+    cause = {"kind": "slices", "slices": list(names[:_LISTED])}
+    return Finding(SLICE, "more slices", Outcome.FAIL if fails else Outcome.WARN, sentence, cause=cause)
+
+
 def no_worse_slice(slices: Sequence[SliceGain], left_out: int, rule: QualityRule) -> Finding:
     """No slice is surely worse by more than its margin; says where the data could not have shown it."""
     searched = sum(one.found for one in slices)
