@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         rollback,
         skew,
         validate,
+        verify,
         withdraw,
     )
     from tidegate_pipelines.monitor import Observation, Watch, monitor
@@ -77,6 +78,7 @@ __all__ = [
     "rollback",
     "skew",
     "validate",
+    "verify",
     "withdraw",
 ]
 
@@ -113,6 +115,7 @@ _HOMES = {
     "rollback": _STEPS,
     "skew": _STEPS,
     "validate": _STEPS,
+    "verify": _STEPS,
     "withdraw": _STEPS,
 }
 _MODULES = ("airflow",)

@@ -13,7 +13,7 @@ from tests.support.command import Command
 from tests.support.rings import Ring, make_ring
 from tests.support.versions import digest_of, edit_manifest, flip, forge, publish
 
-from tidegate_serving.contract.repository import override_path, verdict_path
+from tidegate_serving.contract.repository import override_path, report_directory, verdict_path
 from tidegate_serving.contract.verdict import Outcome
 
 POLICY = """
@@ -214,6 +214,17 @@ def test_an_override_counts_where_the_policy_permits_it(
     assert document["sentence"] == "m:1 is admitted by override"
     status, _, document = answers(tidegate, directory, "--key", ring.folder)
     assert (status, "no [[override]] rule" in document["sentence"]) == (1, True)
+
+
+def test_an_override_shows_in_the_report(tidegate: Command, ring: Ring, directory: Path) -> None:
+    ring.validator().sign(directory, allowed=False, denied_by=Outcome.INCONCLUSIVE)
+    assert tidegate(*glass(directory)).returncode == 0
+    assert not report_directory(directory).exists(), "a report is written anew, never made"
+    report_directory(directory).mkdir()
+    assert tidegate(*glass(directory)).returncode == 0
+    page = (report_directory(directory) / "index.html").read_text()
+    assert "Push allowed: only by override, until" in page
+    assert "“on fire”" in page
 
 
 @pytest.mark.parametrize(

@@ -224,6 +224,16 @@ def test_a_mistake_in_an_edited_suite_is_named_and_never_dropped(
         checked(profile, world.parcels(100, seed=2), suites=edited(profile, tmp_path, spoil))
 
 
+def test_a_version_without_a_profile_is_held_to_its_own_suite() -> None:
+    table = world.parcels(300, seed=2)
+    between = {"column": "weight", "min_value": 1000.0}
+    suites = Suites((Expectation("expect_column_values_to_be_between", between),))
+    found = check_data([DataSet("held-out data", table, None, suites)], replace(RULE, own_suite=False), None)
+    assert [one.outcome for one in of(found, "weight")] == [Outcome.FAIL]
+    with pytest.raises(InvalidInput, match="give a profile, or suites"):
+        DataSet("held-out data", table, None)
+
+
 @pytest.mark.parametrize("text", ["{", "[]", '{"expectations": 3}'])
 def test_a_file_that_is_no_suite_is_named(tmp_path: Path, text: str) -> None:
     (tmp_path / "suite.json").write_text(text)

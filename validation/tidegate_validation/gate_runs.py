@@ -69,9 +69,9 @@ def _profile(directory: Path) -> Profile | None:
 def expectations(material: Material) -> GateResult:
     """Holds the held-out data against the candidate's training, and that against the baseline's."""
     candidate, baseline = material.profile(), material.baseline_profile()
-    if candidate is None:
-        return gate_result("expectations", [_no_profile("expectations", material)], "")
     own = read_suites(expectations_directory(material.candidate))
+    if candidate is None and own is None:
+        return gate_result("expectations", [_no_profile("expectations", material)], "")
     data_sets = [DataSet("held-out data", material.held_out, candidate, own)]
     if material.training is not None and material.baseline is not None and baseline is not None:
         theirs = read_suites(expectations_directory(material.baseline))

@@ -6,6 +6,7 @@ Airflow operators, Kubeflow components, the release pipeline and the command lin
 from tidegate_operators.steps.canary import canary, require_passed
 from tidegate_operators.steps.evidence import Evidence
 from tidegate_operators.steps.judge import Judged, judge
+from tidegate_operators.steps.override import Glass, Overridden, override_gate
 from tidegate_operators.steps.promote import Promoted, promote
 from tidegate_operators.steps.publish import Published, publish
 from tidegate_operators.steps.publish_files import Publication, publish_files
@@ -14,6 +15,7 @@ from tidegate_operators.steps.rollback import RolledBack, rollback
 from tidegate_operators.steps.serving_now import find_baseline, find_log, require_log, serving_directory
 from tidegate_operators.steps.skew import Skew, parse_time, require_no_skew, skew
 from tidegate_operators.steps.validate import Validated, require_allowed, validate
+from tidegate_operators.steps.verify import Verification, verify
 from tidegate_validation.canary.judgement import CanaryResult
 from tidegate_validation.canary.rule import CanaryRule
 
@@ -21,7 +23,9 @@ __all__ = [
     "CanaryResult",
     "CanaryRule",
     "Evidence",
+    "Glass",
     "Judged",
+    "Overridden",
     "Promoted",
     "Publication",
     "Published",
@@ -29,10 +33,12 @@ __all__ = [
     "RolledBack",
     "Skew",
     "Validated",
+    "Verification",
     "canary",
     "find_baseline",
     "find_log",
     "judge",
+    "override_gate",
     "parse_time",
     "promote",
     "publish",
@@ -46,5 +52,6 @@ __all__ = [
     "serving_directory",
     "skew",
     "validate",
+    "verify",
     "withdraw",
 ]

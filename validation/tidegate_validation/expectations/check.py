@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tidegate_serving.contract.errors import InvalidInput
 from tidegate_serving.contract.verdict import Finding, Outcome
 from tidegate_validation.expectations.expectation import Expectation
 from tidegate_validation.expectations.finding import Result, absent, raised_in, row_findings, statistic_findings
@@ -20,20 +21,36 @@ from tidegate_validation.expectations.rule import ExpectationRule
 from tidegate_validation.expectations.run import Runner
 from tidegate_validation.expectations.statistics_table import statistics_of
 from tidegate_validation.expectations.suite import Suites
-from tidegate_validation.statistics.profile import Profile
+from tidegate_validation.statistics.profile import FeatureProfile, Profile
 
 
 @dataclass(frozen=True, slots=True)
 class DataSet:
     """A pyarrow.Table to check, its name for sentences, and the profile whose world it should come from.
 
-    `suites` are those that the profile's version carries, None to infer them.
+    `suites` are those that the profile's version carries, None to infer them; without a profile there must be some, and
+    of the statistics only the number of rows is known. InvalidInput without either.
     """
 
     name: str
     table: Any
-    profile: Profile
+    profile: Profile | None
     suites: Suites | None = None
+
+    def __post_init__(self) -> None:
+        if self.profile is None and self.suites is None:
+            raise InvalidInput(f"nothing is expected of the {self.name}: give a profile, or suites")
+
+    @property
+    def features(self) -> list[FeatureProfile]:
+        """Those that expectations are about."""
+        return [] if self.profile is None else checked_features(self.profile)
+
+    def counting(self, rule: ExpectationRule) -> tuple[Suites, bool]:
+        """The suites that count, and whether they are the version's own."""
+        if self.suites is not None and (rule.own_suite or self.profile is None):
+            return self.suites, True
+        return Suites.inferred(self.profile, rule) if self.profile is not None else Suites(()), False
 
 
 def check_data(data_sets: Sequence[DataSet], rule: ExpectationRule, docs: Path | None) -> list[Finding]:
@@ -49,8 +66,8 @@ def check_data(data_sets: Sequence[DataSet], rule: ExpectationRule, docs: Path |
 
 
 def _check(runner: Runner, data: DataSet, rule: ExpectationRule) -> list[Finding]:
-    own = data.suites if rule.own_suite else None
-    suites = _routed(own or Suites.inferred(data.profile, rule))
+    counting, own = data.counting(rule)
+    suites = _routed(counting)
     rows, lacking = _checkable(suites.rows, data.table.column_names)
     results = list(zip(rows, runner.run(data.name, _frame(data, rule, rows), rows), strict=True))
     found = [absent(data.name, column, expectations) for column, expectations in lacking.items()]
@@ -96,7 +113,7 @@ def _statistics(runner: Runner, data: DataSet, suites: Suites, rule: Expectation
     """Results over the statistics table; features that the data lack are the row suite's business."""
     import pandas as pd
 
-    found = statistics_of(data.table, checked_features(data.profile))
+    found = statistics_of(data.table, data.features)
     wanted = [one for one in suites.statistics if all(column in found for column in one.columns)]
     if not wanted:
         return []
@@ -108,7 +125,7 @@ def _frame(data: DataSet, rule: ExpectationRule, expectations: Sequence[Expectat
     import numpy as np
     import pyarrow as pa
 
-    spoken_of = {column for one in expectations for column in one.columns} | set(data.profile.features)
+    spoken_of = {column for one in expectations for column in one.columns} | {feature.name for feature in data.features}
     table = data.table.select([name for name in data.table.column_names if name in spoken_of])
     if table.num_rows > rule.max_rows:
         chosen = np.sort(np.random.default_rng(13).choice(table.num_rows, rule.max_rows, replace=False))
