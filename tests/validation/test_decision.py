@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -101,6 +103,14 @@ def test_a_policy_is_read_from_toml(tmp_path: Path) -> None:
     assert policy.digest() != Policy().digest()
     assert policy.override == (OverrideRule(("alice", "3f0c9a5be1d27714"), ("quality",), ("INCONCLUSIVE",), 4.0),)
     assert Policy.load(None) == Policy()
+
+
+def test_the_policy_in_the_readme_is_one() -> None:
+    readme = (Path(__file__).parents[2] / "README.md").read_text()
+    (text,) = re.findall(r"```toml\n(.*?)```", readme, re.DOTALL)
+    policy = Policy.from_dict(tomllib.loads(text), where="README.md")
+    assert policy.override == (OverrideRule(("alice",), ("quality",), ("INCONCLUSIVE",), 8.0),)
+    assert policy.quality.margin == 0.005
 
 
 @pytest.mark.parametrize(
