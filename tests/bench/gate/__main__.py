@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import sys
 
-from tests.bench.gate import canary
+from tests.bench.gate import canary, robustness
 from tests.bench.rows import Measure, run_group
 
-MEASURES: list[tuple[str, Measure]] = [("canary", canary.measure)]
+MEASURES: list[tuple[str, Measure]] = [("canary", canary.measure), ("robustness", robustness.measure)]
 
 if __name__ == "__main__":
     sys.exit(run_group("gate", MEASURES, sys.argv[1:]))
