@@ -19,6 +19,7 @@ use crate::grpc_methods::GrpcMethods;
 use crate::metrics::{Door, Metrics};
 use crate::rest;
 use crate::rest_routes::RestRoutes;
+use crate::unix_authority::UnixAuthority;
 
 /// How an I/O thread is to end.
 #[derive(Clone)]
@@ -129,7 +130,7 @@ impl Host {
                     let _ = socket.set_nodelay(true);
                     self.receive(door, socket);
                 }
-                Ok(Call::Unix(socket)) => self.receive(door, socket),
+                Ok(Call::Unix(socket)) => self.receive(door, UnixAuthority::new(socket)),
                 // Out of file descriptors, as a rule; some will come free.
                 Err(_) => tokio::time::sleep(Duration::from_millis(10)).await,
             }

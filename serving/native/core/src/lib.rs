@@ -67,6 +67,7 @@ pub mod status;
 pub mod sweep;
 pub mod tensor_proto;
 pub mod tensor_slice;
+pub mod unix_authority;
 pub mod version;
 pub mod wire;
 
