@@ -46,6 +46,7 @@ class EngineConfig:
     allow_foreign: serve directories without a manifest, as TensorFlow Serving does; needs allow_unverified.
     allow_reload_requests: whether clients may replace the list of models (`HandleReloadConfigRequest`); None lets them
         where grpc_address is on loopback.
+    labels_may_wait: whether labels in such a list may name versions that are not there yet.
     allow_pickle: load pickle files, which can run any code.
     warm_up: whether the requests of a version's warm-up file are run before it serves.
     warm_up_iterations: how often each of them is run.
@@ -96,6 +97,7 @@ class EngineConfig:
     allow_unverified: bool = False
     allow_foreign: bool = False
     allow_reload_requests: bool | None = None
+    labels_may_wait: bool = False
     allow_pickle: bool = False
     warm_up: bool = True
     warm_up_iterations: int = 1

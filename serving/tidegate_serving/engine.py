@@ -144,15 +144,13 @@ class Engine:
             raise FailedPrecondition("this engine's config came from no file: call Engine.reload with another one")
         return self._live().reload(self._reread(), dry_run, requested_by, reason)
 
-    def replace_models(
-        self, models: Mapping[str, ModelConfig], timeout: float, *, labels_may_wait: bool = False
-    ) -> None:
+    def replace_models(self, models: Mapping[str, ModelConfig], timeout: float) -> None:
         """Serves these models with a `path` and none of those that had one before, as TensorFlow Serving's reload.
 
         Returns once every new model has an available version; one that cannot be served within `timeout` seconds raises
-        its error, and then everything is as it was. `labels_may_wait` for versions that are not there yet.
+        its error, and then everything is as it was.
         """
-        self._live().replace_models(models, timeout, labels_may_wait)
+        self._live().replace_models(models, timeout)
 
     # For the program that it lives in
 
@@ -341,10 +339,10 @@ class _Running:
             raise FailedPrecondition(NOT_STARTED)
         return self._reloader.reload(config, dry_run=dry_run, requested_by=requested_by, reason=reason)
 
-    def replace_models(self, models: Mapping[str, ModelConfig], timeout: float, labels_may_wait: bool = False) -> None:
+    def replace_models(self, models: Mapping[str, ModelConfig], timeout: float) -> None:
         if self._swap is None:
             raise FailedPrecondition(NOT_STARTED)
-        self._swap.replace(models, timeout, labels_may_wait)
+        self._swap.replace(models, timeout)
 
     def _swap_models(self, models: Mapping[str, ModelConfig]) -> None:
         self.replace_models(models, self.live.now.start_seconds)

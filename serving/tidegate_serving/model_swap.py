@@ -37,19 +37,19 @@ class ModelSwap:
         """Waits for nothing any more."""
         self._stopping = True
 
-    def replace(self, models: Mapping[str, ModelConfig], timeout: float, labels_may_wait: bool = False) -> None:
+    def replace(self, models: Mapping[str, ModelConfig], timeout: float) -> None:
         """Serves these models and no longer any other with a path. Models without a path keep what they have.
 
         Raises InvalidInput for a change of platform, FailedPrecondition for a label of a version that is not to be
-        served (unless `labels_may_wait`), and for a new model that does not come up its own error; nothing has changed
-        then.
+        served (unless the config says that labels may wait), and for a new model that does not come up its own error;
+        nothing has changed then.
         """
         with self._turn:
             before = self._live.now
             listed = {name: model for name, model in before.models.items() if model.path is not None}
             others = {name: model for name, model in before.models.items() if model.path is None}
             check_platforms(listed, models)
-            if not labels_may_wait:
+            if not before.labels_may_wait:
                 check_labels(models)
             new = models.keys() - listed.keys()
             after = dataclasses.replace(before, models={**others, **models})

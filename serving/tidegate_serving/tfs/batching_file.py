@@ -7,19 +7,21 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
-from tidegate_serving.config_model import BatchingConfig
+from tidegate_serving.config_files import base_path
+from tidegate_serving.config_model import BatchingConfig, ModelConfig
 from tidegate_serving.contract.errors import InvalidInput
+from tidegate_serving.sources.version_folder import VersionFolder
+from tidegate_serving.tfs.text_files import read_text_file
 
+PER_MODEL_FILE = "batching_params.pbtxt"
+PER_MODEL_FLAG = "enable_per_model_batching_parameters"
 MAX_BATCH_SIZE = 1000
 MAX_ENQUEUED_BATCHES = 10
 _log = logging.getLogger(__name__)
-
-
-def unbatched() -> BatchingConfig:
-    """What serving without --enable_batching means: requests are still merged while a batch runs, but none waits."""
-    return BatchingConfig(timeout_us=0)
 
 
 def batching_of(parameters: Any, where: str) -> BatchingConfig:
@@ -35,6 +37,26 @@ def batching_of(parameters: Any, where: str) -> BatchingConfig:
     return BatchingConfig(
         max_batch_rows=largest, timeout_us=timeout, max_queued_rows=size * queued, concurrency=threads
     )
+
+
+def with_own_batching(models: Mapping[str, ModelConfig]) -> dict[str, ModelConfig]:
+    """The models with the batching that lies in the directory of the newest version, where one does.
+
+    Raises InvalidInput with file and line for one that cannot be used.
+    """
+    return {name: replace(model, batching=_own_batching(name, model)) for name, model in models.items()}
+
+
+def _own_batching(name: str, model: ModelConfig) -> BatchingConfig | None:
+    try:
+        versions = VersionFolder(base_path(name, model.path or "")).versions()
+    except OSError:
+        return model.batching
+    found = [path / PER_MODEL_FILE for _, path in sorted(versions.items()) if (path / PER_MODEL_FILE).is_file()]
+    if not found:
+        return model.batching
+    parameters = read_text_file(found[-1], "tensorflow.serving.BatchingParameters", PER_MODEL_FLAG)
+    return batching_of(parameters, str(found[-1]))
 
 
 def _number(parameters: Any, key: str, default: int, least: int, where: str) -> int:

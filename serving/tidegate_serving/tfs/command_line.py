@@ -18,7 +18,7 @@ from tidegate_serving.config import EngineConfig
 from tidegate_serving.config_model import BatchingConfig, ModelConfig
 from tidegate_serving.contract.errors import InvalidInput
 from tidegate_serving.contract.messages import message
-from tidegate_serving.tfs.batching_file import batching_of
+from tidegate_serving.tfs.batching_file import batching_of, with_own_batching
 from tidegate_serving.tfs.flags import Flags, parse_flags
 from tidegate_serving.tfs.model_list import TENSORFLOW, models_of
 from tidegate_serving.tfs.platform_file import PlatformChoice, from_file, from_flags
@@ -65,6 +65,7 @@ class CommandLine:
             "allow_unverified": True,
             "allow_foreign": True,
             "allow_reload_requests": True,
+            "labels_may_wait": flags["allow_version_labels_for_unavailable_models"],
             "max_message_bytes": LARGEST_MESSAGE,
             "request_timeout_seconds": flags["rest_api_timeout_in_ms"] / 1000,
             "load_threads": max(1, flags["num_load_threads"]),
@@ -102,7 +103,9 @@ class CommandLine:
             config.model_config_list.config.add(
                 name=flags["model_name"], base_path=flags["model_base_path"], model_platform=TENSORFLOW
             )
-        return models_of(config)
+        models = models_of(config)
+        own = flags["enable_batching"] and flags["enable_per_model_batching_parameters"]
+        return with_own_batching(models) if own else models
 
     def _addresses(self) -> dict[str, Any]:
         port, rest, socket = (self.flags[name] for name in ("port", "rest_api_port", "grpc_socket_path"))

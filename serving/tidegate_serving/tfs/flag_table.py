@@ -42,7 +42,11 @@ FLAGS = (
     Flag("rest_api_timeout_in_ms", 30000, "limit for a request without a deadline of its own"),
     Flag("enable_batching", False, "batch by batching_parameters_file, or by TensorFlow Serving's defaults"),
     Flag("batching_parameters_file", "", "text-format BatchingParameters; needs enable_batching"),
-    Flag("enable_per_model_batching_parameters", False, "read PATH/VERSION/batching_params.pbtxt of each model"),
+    Flag(
+        "enable_per_model_batching_parameters",
+        False,
+        "batch by batching_params.pbtxt of a model's newest version, where it lies when the list of models is read",
+    ),
     Flag("model_config_file", "", "text-format ModelServerConfig with the list of models"),
     Flag("model_config_file_poll_wait_seconds", 0, "read model_config_file again so often; 0 for once"),
     Flag("model_name", "default", "name of the only model, without model_config_file"),

@@ -78,8 +78,7 @@ class ModelFileWatch:
         self._seen = content
         try:
             models = self._command.models()
-            waits = bool(self._command.flags["allow_version_labels_for_unavailable_models"])
-            engine.replace_models(models, engine.config.start_seconds, labels_may_wait=waits)
+            engine.replace_models(models, engine.config.start_seconds)
         except TidegateError as error:
             _log.error("%s is not served, what was served before is: %s", self._command.model_file, error)
         else:

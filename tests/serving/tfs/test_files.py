@@ -265,3 +265,18 @@ def test_a_session_config(tmp_path: Path) -> None:
     assert "inter_op_parallelism_threads: 2" in str(made.platforms["tensorflow"]["session_config"])
     with pytest.raises(TidegateError, match="line 1"):
         config(tmp_path, "tensorflow_session_config_file", "no_such_thing: 2")
+
+
+def test_batching_parameters_beside_a_model(tmp_path: Path) -> None:
+    for version, size in ((1, 8), (2, 16)):
+        (tmp_path / "m" / str(version)).mkdir(parents=True)
+        (tmp_path / "m" / str(version) / "batching_params.pbtxt").write_text(f"max_batch_size {{ value: {size} }}")
+    (tmp_path / "m" / "3").mkdir()
+    arguments = [f"--model_base_path={tmp_path / 'm'}", "--enable_batching", "--enable_per_model_batching_parameters"]
+    batching = parse_command_line(arguments, {}).config().models["default"].batching
+    assert batching is not None
+    assert batching.max_batch_rows == 16
+    (tmp_path / "m" / "2" / "batching_params.pbtxt").write_text("max_batch_sise { value: 1 }")
+    with pytest.raises(InvalidInput, match=r"2/batching_params\.pbtxt, line 1"):
+        parse_command_line(arguments, {}).config()
+    assert parse_command_line(arguments[:2], {}).config().models["default"].batching is None

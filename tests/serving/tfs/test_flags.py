@@ -156,6 +156,7 @@ def test_what_has_no_effect_is_said_in_one_line(caplog: pytest.LogCaptureFixture
         (["--file_system_poll_wait_seconds=0"], {"poll_seconds": 0.0}),
         (["--file_system_poll_wait_seconds=-1"], {"poll_seconds": 0.0}),
         (["--noenable_model_warmup"], {"warm_up": False}),
+        (["--allow_version_labels_for_unavailable_models"], {"labels_may_wait": True}),
         (["--num_request_iterations_for_warmup=3"], {"warm_up": True, "warm_up_iterations": 3}),
         (["--saved_model_tags=serve,gpu"], {"platforms": {"tensorflow": {"tags": "serve,gpu"}}}),
         (
