@@ -107,7 +107,7 @@ def denied(ring: Ring, directory: Path) -> None:
         (other_manifest, "manifest", "is not what"),
         (other_files, "files", "model.py differs from the manifest"),
         (expired, "date", "expired at"),
-        (denied, "decision", "refuses m:1: It is worse than the one before"),
+        (denied, "decision", "1.verdict.json says no: It is worse than the one before"),
     ],
 )
 def test_a_refusal_names_the_check_and_the_cure(

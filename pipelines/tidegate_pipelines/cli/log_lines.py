@@ -19,5 +19,6 @@ class OneLine(logging.Formatter):
 def show_log_lines(*, tracebacks: bool) -> None:
     """Warnings and errors go to standard error. Does nothing where somebody has set logging up already."""
     handler = logging.StreamHandler()
+    handler.setLevel(logging.WARNING)  # libraries that set levels of their own chatter otherwise
     handler.setFormatter(logging.Formatter() if tracebacks else OneLine())
     logging.basicConfig(level=logging.WARNING, handlers=[handler])

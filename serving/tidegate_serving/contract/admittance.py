@@ -109,7 +109,7 @@ def overrides_for(
             complaints.append(f"; the override of the {gate} gate does not count: {error.message}")
     if complaints:
         said = signed.verdict.sentence.rstrip(".")
-        raise Refused(f"{signed.path} refuses {signed.verdict.id}: {said}{''.join(complaints)}")
+        raise Refused(f"{signed.path} says no: {said}{''.join(complaints)}")
     return tuple(found)
 
 
