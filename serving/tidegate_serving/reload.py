@@ -21,6 +21,7 @@ from tidegate_serving.requests.plane import Door
 from tidegate_serving.sources.steering import Steering
 
 _ADMISSION = ("trusted_keys", "allow_unverified", "override_policy")
+_LOADING = (*_ADMISSION, "allow_pickle", "platforms", "warm_up", "warm_up_iterations", "warm_up_batch_sizes")
 _log = logging.getLogger(__name__)
 
 
@@ -72,12 +73,12 @@ class Reloader:
         return plan
 
     def _change(self, before: EngineConfig, after: EngineConfig, plan: SourcePlan) -> None:
-        back = dataclasses.replace(plan_sources(before), admission=self._sources.admission.now)
+        admission = self._sources.admission.now
         try:
             self._apply(before, after, plan)
         except Exception:
             _log.exception("the reload failed, the engine goes back to what it had")
-            self._apply(after, before, back)
+            self._apply(after, before, dataclasses.replace(plan_sources(before), admission=admission))
             raise
 
     def _apply(self, before: EngineConfig, after: EngineConfig, plan: SourcePlan) -> None:
@@ -90,6 +91,8 @@ class Reloader:
         parts.pools[0].resize(after.load_threads)
         parts.pools[1].resize(after.unload_threads)
         self._sources.retell(plan)
+        if any(getattr(before, key) != getattr(after, key) for key in _LOADING):
+            parts.manager.retry_failed()
 
 
 def tell_labels(steering: Steering, before: EngineConfig, after: EngineConfig) -> None:

@@ -145,6 +145,12 @@ class AspiredVersionsManager:
             self._table.touch_all()
             self._finished()
 
+    def retry_failed(self) -> None:
+        """Tries every wanted version that failed at once, as when it may be loaded now and might not before."""
+        with self._lock:
+            self._table.renew_failed()
+            self._finished()
+
     def start(self) -> None:
         """Ticks on a thread of its own from now on."""
         self._thread = threading.Thread(target=self._run, name="tidegate-manager", daemon=True)

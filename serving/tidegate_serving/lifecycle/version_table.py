@@ -114,6 +114,12 @@ class VersionTable:
             if self._is_resting(until, order, managed) and managed.hungry:
                 self._renew(managed)
 
+    def renew_failed(self) -> None:
+        """Versions that failed may fare better now: none of them rests any longer."""
+        for until, order, managed in list(self._rests):
+            if self._is_resting(until, order, managed):
+                self._renew(managed)
+
     def _is_resting(self, until: float, _order: int, managed: Managed) -> bool:
         return (
             managed.aspired and managed.retry_at == until and self.get(managed.id.name, managed.id.version) is managed

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import shutil
 import signal
 from collections.abc import Iterator
@@ -10,10 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sklearn.dummy import DummyRegressor
 from tests.support import rest
 from tests.support.engine_process import EngineProcess
 from tests.support.eventually import eventually
-from tests.support.versions import ADD, adding, publish
+from tests.support.versions import ADD, Draft, adding, publish
 
 from tidegate_serving.config_view import ConfigChange
 from tidegate_serving.contract.errors import FailedPrecondition, InvalidInput, NotFound, TidegateError
@@ -173,6 +175,25 @@ def test_a_larger_memory_budget_lets_a_waiting_version_in(bench: Bench, control:
     eventually(lambda: rest.predict(address, "large", [1.0]).status == 200, 10)
     shutil.rmtree(large)
     eventually(lambda: rest.predict(address, "large", [1.0]).status == 404)
+
+
+def test_a_version_that_may_be_loaded_now_is_tried_at_once(bench: Bench, control: ControlClient) -> None:
+    """Without leave a pickle is refused, and the next try would come after the longest pause."""
+    files = {"model.pkl": pickle.dumps(DummyRegressor(strategy="constant", constant=4.0).fit([[0.0]], [4.0]))}
+    bench.write(retry_first_seconds="1000")
+    control.reload(requested_by="test")
+    publish(bench.root, "pickled", 1, Draft("sklearn", files))
+    eventually(lambda: _state(control, "pickled") == "permission_refused")
+    bench.write(retry_first_seconds="1000", allow_pickle="true")
+    control.reload(requested_by="test")
+    eventually(lambda: _state(control, "pickled") == "AVAILABLE")
+    shutil.rmtree(bench.root / "pickled" / "1")
+
+
+def _state(control: ControlClient, name: str) -> str:
+    """The error of a servable's only version, else its state."""
+    servable = control.status(name).servable(name)
+    return (servable.versions[0].error_code or servable.versions[0].state.name) if servable else ""
 
 
 def test_sighup_reads_the_file_again_and_a_broken_one_is_said(bench: Bench, control: ControlClient) -> None:
