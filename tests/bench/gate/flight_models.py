@@ -54,6 +54,7 @@ def _features(rows: Any) -> Any:
 @functools.cache
 def seasons(kind: str, seeds: int, wanted: tuple[tuple[int, ...], ...]) -> list[Season]:
     """Seasons judged by `seeds` models of one kind (`forest` or `boosted`), all trained on the same 20,000 flights."""
+    import sklearn.ensemble  # noqa: F401 - limits hold for thread pools that are loaded before
     from threadpoolctl import threadpool_limits
 
     rows = _year()

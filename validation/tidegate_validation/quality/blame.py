@@ -1,7 +1,6 @@
 """Which of the slices that are worse is the reason for the others: a fault in one shows in all that share its rows.
 
-`judging` hands in the slices that are worse, the surest first; what is worse only because of an earlier one is listed
-under that.
+`judging` hands in the slices that are worse; what is worse only because of a weightier one is listed under that.
 """
 
 from __future__ import annotations
@@ -19,7 +18,6 @@ from tidegate_validation.quality.slice_sets import whole_rows
 from tidegate_validation.quality.slices import SliceGain
 
 _LEAST = 100
-_TRIED = 8
 
 
 @dataclass(slots=True)
@@ -40,27 +38,25 @@ def blame(
         rows = whole_rows(units, evaluation)
         return gain_of(metric, evaluation.take(rows), candidate[rows], baseline[rows]).gain
 
-    return _blame(sorted(slices, key=lambda one: one.surety), gain, alpha)
+    return _blame(sorted(slices, key=lambda one: -one.weight), gain, alpha)
 
 
 def _blame(slices: Sequence[SliceGain], gain: Callable[[SliceGain, Mask], Estimate], alpha: float) -> list[Blamed]:
-    """Again and again the slice without which most others are no longer worse, among the surest."""
+    """The weightiest slice, and the weightiest of those that stay worse without the rows of all slices before."""
     left, found = list(slices), list[Blamed]()
+    gone: Mask | None = None
     while left:
-        explained = {
-            one.name: [other for other in left if other is not one and not _still_worse(other, one, gain, alpha)]
-            for one in left[:_TRIED]
-        }
-        reason = max(left[:_TRIED], key=lambda one: len(explained[one.name]))
-        gone = explained[reason.name]
-        found.append(Blamed(reason, [one.name for one in gone]))
-        left = [one for one in left if one is not reason and one not in gone]
+        reason, *others = left
+        inside = reason.tested.inside()
+        gone = inside if gone is None else gone | inside
+        left = [one for one in others if _still_worse(one, gone, gain, alpha)]
+        found.append(Blamed(reason, [one.name for one in others if one not in left]))
     return found
 
 
-def _still_worse(one: SliceGain, reason: SliceGain, gain: Callable[[SliceGain, Mask], Estimate], alpha: float) -> bool:
-    """Whether a slice is worse even without the rows of another."""
-    rest = one.tested.inside() & ~reason.tested.inside()
+def _still_worse(one: SliceGain, gone: Mask, gain: Callable[[SliceGain, Mask], Estimate], alpha: float) -> bool:
+    """Whether a slice is worse even without some rows."""
+    rest = one.tested.inside() & ~gone
     return bool(rest.sum() >= _LEAST) and _worse(gain(one, rest), one, alpha)
 
 

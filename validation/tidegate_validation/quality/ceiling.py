@@ -25,6 +25,8 @@ _CATEGORIES = 40
 
 def honest_power(evaluation: Evaluation, inputs: Mapping[str, Array]) -> float:
     """The best power of the learners on these inputs, each row scored by one that saw none of its group's fold."""
+    import sklearn.ensemble
+    import sklearn.linear_model  # noqa: F401 - limits hold for thread pools that are loaded before
     from threadpoolctl import threadpool_limits
 
     rows = np.arange(len(evaluation))

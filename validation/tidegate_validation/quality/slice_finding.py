@@ -89,7 +89,7 @@ def no_worse_slice(slices: Sequence[SliceGain], left_out: int, rule: QualityRule
 
 def slice_table(slices: Sequence[SliceGain], outcomes: Mapping[str, Outcome], rule: QualityRule) -> Finding:
     """Every slice with the metric that looks worst there, for the report's forest plot; decides nothing."""
-    shown = sorted(slices, key=lambda one: one.surety)[:_DRAWN]
+    shown = sorted(slices, key=lambda one: -one.weight)[:_DRAWN]
     rows = [
         {
             "slice": one.name,

@@ -28,6 +28,10 @@ JUDGED: dict[str, tuple[str, ...]] = {
 }
 
 
+_SHARE, _POINT = 0.10, 0.02
+"""Losses in shares and in points that weigh the same."""
+
+
 @dataclass(frozen=True, slots=True)
 class Tested:
     """One slice, the units that satisfy all `literals` (partition and place), with its metrics' gains; `found` that a
@@ -74,10 +78,15 @@ class SliceGain:
         return self.tested.found
 
     @property
-    def surety(self) -> float:
-        """How many standard errors the gain lies above minus the margin; the lowest is the surest to be worse."""
-        estimate = self.gain.gain
-        return (estimate.value + self.margin) / max(estimate.error, 1e-300)
+    def weight(self) -> float:
+        """The loss, by the last metric, which all slices have, times the root of the number of examples.
+
+        Of slices that overlap the fault's own has the highest: slices with fewer of its examples have a lower root,
+        those with others besides a lower loss. (Standard errors would not tell: where the fault is, losses vary more.)
+        """
+        gain = self.tested.gains[-1]
+        unit = _SHARE if gain.relative else _POINT
+        return -gain.gain.value / unit * float(np.sqrt(self.tested.inside().sum()))
 
 
 def slice_metrics(evaluation: Evaluation, candidate: Floats, baseline: Floats) -> list[Metric]:
@@ -128,7 +137,7 @@ def adjusted(tested: Sequence[Tested], rule: QualityRule) -> list[SliceGain]:
         order = list(zip(beyond[place], at_all[place], strict=True))
         worst = order.index(min(order))
         slices.append(SliceGain(one, one.gains[worst], margins[place][worst], p_margin[place], p_worse[place]))
-    return sorted(slices, key=lambda one: (one.p_margin, one.p_worse, one.surety))
+    return sorted(slices, key=lambda one: (one.p_margin, one.p_worse))
 
 
 def _simes(p_values: Sequence[float]) -> float:
