@@ -207,6 +207,8 @@ mod tests {
 
     const SENT: &[u8] = b"tmp%2Fgrpc.sock";
     const SEEN: &[u8] = b"tmp-2Fgrpc.sock";
+    /// What stands before and behind a header block in its frame.
+    type Around = (&'static [u8], &'static [u8]);
 
     fn literal(name: u8, value: &[u8]) -> Vec<u8> {
         [&[name, value.len() as u8], value].concat()
@@ -223,7 +225,7 @@ mod tests {
         out
     }
 
-    fn conversation(authority: &[u8], flags: u8, around: (&[u8], &[u8])) -> Vec<u8> {
+    fn conversation(authority: &[u8], flags: u8, around: Around) -> Vec<u8> {
         let long = [b'%'; 300];
         let named = [&[0x40, 5], b"a%b%c".as_slice(), &[127, 173, 1], long.as_slice()].concat();
         let block = [
@@ -250,9 +252,10 @@ mod tests {
 
     #[test]
     fn only_the_authority_changes_however_the_bytes_come() {
-        let around: [(u8, (&[u8], &[u8])); 3] =
-            [(0, (b"", b"")), (PADDED, (&[3], b"%%%")), (PADDED | PRIORITY, (&[2, 0, 0, 0, 0, 9], b"%%"))];
-        for (flags, around) in around {
+        let plain: Around = (b"", b"");
+        let padded: Around = (&[3], b"%%%");
+        let both: Around = (&[2, 0, 0, 0, 0, 9], b"%%");
+        for (flags, around) in [(0, plain), (PADDED, padded), (PADDED | PRIORITY, both)] {
             let (sent, seen) = (conversation(SENT, flags, around), conversation(SEEN, flags, around));
             for step in [1, 2, 7, 1000] {
                 assert_eq!(through(&sent, step), seen, "flags {flags}, {step} bytes at a time");
