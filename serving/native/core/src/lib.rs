@@ -9,6 +9,7 @@ pub mod arrays;
 pub mod ask;
 pub mod batch;
 pub mod bisect;
+pub mod by_name;
 pub mod change;
 pub mod column;
 pub mod compression;

@@ -135,7 +135,7 @@ impl Plane {
         };
         tune(&tunings.iter().flat_map(tuned).collect::<Vec<_>>())?;
         self.shared.map.store(next.clone());
-        for version in current.versions().filter(|version| !next.holds(version)) {
+        for version in current.gone(&next) {
             version.retire();
         }
         Ok(())

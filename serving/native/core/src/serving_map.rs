@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
+use crate::by_name::ByName;
 use crate::predict_request::Choice;
 use crate::request_id::Share;
 use crate::split::{Asker, Split};
@@ -81,7 +82,7 @@ impl Model {
 /// The whole table.
 #[derive(Clone, Debug, Default)]
 pub struct ServingMap {
-    models: HashMap<String, Arc<Model>>,
+    models: ByName<Arc<Model>>,
 }
 
 impl ServingMap {
@@ -118,9 +119,15 @@ impl ServingMap {
         self.models.get(name).into_iter().flat_map(|model| model.versions.values())
     }
 
+    /// The versions that are in it and not in the next one, found in proportion to what changed.
+    pub fn gone<'a>(&'a self, next: &'a ServingMap) -> impl Iterator<Item = &'a Arc<Version>> {
+        let changed = self.models.values_not_shared(&next.models);
+        changed.flat_map(|model| model.versions.values()).filter(|version| !next.holds(version))
+    }
+
     /// Whether this very version is in it.
     pub fn holds(&self, version: &Arc<Version>) -> bool {
-        let found = self.models.get(&*version.model).and_then(|model| model.versions.get(&version.number));
+        let found = self.models.get(&version.model).and_then(|model| model.versions.get(&version.number));
         found.is_some_and(|found| Arc::ptr_eq(found, version))
     }
 }
