@@ -71,7 +71,11 @@ class EngineProcess:
     def start(self) -> Self:
         """Starts the process and waits for its ready file."""
         self.launch()
-        eventually(lambda: self.ready_file.exists() or self._ended(), 60)
+        try:
+            eventually(lambda: self.ready_file.exists() or self._ended(), 150)
+        except AssertionError:
+            self.wait(0)
+            raise
         assert self.ready_file.exists(), self.said()
         self.addresses = json.loads(self.ready_file.read_text())
         assert self.process is not None

@@ -104,6 +104,6 @@ def error_of_op(error: Any) -> TidegateError:
 
 
 def said(error: BaseException) -> str:
-    """TensorFlow's message without the Python trace that it appends."""
-    text = str(getattr(error, "message", None) or error)
+    """TensorFlow's message without what its Python side puts around it."""
+    text = str(getattr(error, "message", None) or error).removeprefix("Graph execution error:")
     return text.partition("\n\nOriginal stack trace")[0].strip()

@@ -62,10 +62,12 @@ def ask(servable: Servable, signature: str, inputs: Inputs) -> Answer:
 
 def _run_example(loaded: Loaded, options: WarmUpOptions) -> None:
     manifest = loaded.manifest
-    for name, signature in manifest.signatures.items():
-        inputs = _example(manifest, name, signature)
+    found = {name: _example(manifest, name, signature) for name, signature in manifest.signatures.items()}
+    cold = [name for name, inputs in found.items() if inputs is None]
+    if cold:
+        _log.info("%s has no example for %s: not warmed up by one", manifest.id, ", ".join(cold))
+    for name, inputs in found.items():
         if inputs is None:
-            _log.info("%s has no example for signature %s: it is not warmed up", manifest.id, name)
             continue
         try:
             for size in dict.fromkeys((1, *options.batch_sizes)):
