@@ -12,9 +12,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from tidegate_serving.atomic_file import write_atomically
 from tidegate_serving.contract.errors import InvalidInput
 from tidegate_serving.contract.formats import check_format
+from tidegate_serving.state_file import keep
 
 _VERSION = "1.1"
 
@@ -66,14 +66,16 @@ class AdmittedDigests:
         return [record for record in self._records.values() if record.overrides]
 
     def add(self, record: AdmissionRecord) -> None:
-        """Remembers an admission, on disk before it returns; the same verdict and overrides again change nothing."""
+        """Remembers an admission, on disk before it returns; the same verdict and overrides again change nothing. Where
+        it cannot be kept, it is not remembered, and this raises as `state_file.keep`."""
         with self._lock:
             known = self._records.get(record.manifest_digest)
             if known is not None and _same(known, record):
                 return
-            self._records = {**self._records, record.manifest_digest: record}
+            records = {**self._records, record.manifest_digest: record}
             if self._path is not None:
-                _write(self._path, self._records)
+                _write(self._path, records)
+            self._records = records
 
 
 def _same(one: AdmissionRecord, other: AdmissionRecord) -> bool:
@@ -106,4 +108,4 @@ def _write(path: Path, records: Mapping[str, AdmissionRecord]) -> None:
         "digests": sorted(digest for digest, record in records.items() if not record.overrides),
         "records": {digest: asdict(record) for digest, record in sorted(records.items())},
     }
-    write_atomically(path, (json.dumps(document, indent=1) + "\n").encode())
+    keep(path, (json.dumps(document, indent=1) + "\n").encode())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import logging
 import re
@@ -10,9 +11,17 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from tests.support.versions import Validator, adding, edit_manifest, flip, make_validator, publish
+from tests.support.versions import Validator, adding, digest_of, edit_manifest, flip, make_validator, publish
 
-from tidegate_serving.contract.errors import NotAdmitted, NotFound, Refused, Tampered, TidegateError, Unsupported
+from tidegate_serving.contract.errors import (
+    NotAdmitted,
+    NotFound,
+    Refused,
+    ResourceExhausted,
+    Tampered,
+    TidegateError,
+    Unsupported,
+)
 from tidegate_serving.contract.manifest import read_manifest
 from tidegate_serving.contract.repository import verdict_path
 from tidegate_serving.contract.verdict import Outcome
@@ -176,3 +185,21 @@ def test_unverified_admission_is_loud_once(tmp_path: Path, caplog: pytest.LogCap
         check(gate, directory)
     assert [record.levelname for record in caplog.records] == ["WARNING"]
     assert "UNVERIFIED: m:1" in caplog.text
+
+
+def test_an_admission_that_cannot_be_kept_is_not_remembered(
+    tmp_path: Path, validator: Validator, directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memory = tmp_path / "state" / "admitted.json"
+    gate = admission(validator, memory)
+
+    def full(path: Path, target: Path) -> Path:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "replace", full)
+        for _ in range(2):
+            with pytest.raises(ResourceExhausted, match=r"admitted\.json cannot be kept, the disk is full: free space"):
+                check(gate, directory)
+    check(gate, directory)
+    assert digest_of(directory) in AdmittedDigests(memory)
