@@ -15,7 +15,9 @@ const PADDED: u8 = 0x8;
 const PRIORITY: u8 = 0x20;
 /// A header block beyond this is passed on as it is.
 const LARGEST_BLOCK: usize = 1 << 16;
+/// Its place in HPACK's static table; the C core sends the name itself.
 const AUTHORITY: usize = 1;
+const AUTHORITY_NAME: &[u8] = b":authority";
 
 /// A connection of which the reading side is looked through.
 pub struct UnixAuthority<S> {
@@ -169,14 +171,16 @@ fn field(block: &mut [u8], at: usize) -> Option<usize> {
         return Some(integer(block, at, 5)?.1);
     }
     let (name, mut at) = integer(block, at, if first & 0x40 == 0 { 4 } else { 6 })?;
+    let mut found = name == AUTHORITY;
     if name == 0 {
         let (length, text) = integer(block, at, 7)?;
         at = text.checked_add(length)?;
+        found = block.get(text..at)? == AUTHORITY_NAME;
     }
     let coded = *block.get(at)? & 0x80 != 0;
     let (length, text) = integer(block, at, 7)?;
     let value = block.get_mut(text..text.checked_add(length)?)?;
-    if name == AUTHORITY && !coded {
+    if found && !coded {
         value.iter_mut().filter(|byte| **byte == b'%').for_each(|byte| *byte = b'-');
     }
     Some(text + length)
@@ -246,6 +250,11 @@ mod tests {
             &frame(0, 1, b"100% data \x41\x03%2F"),
             &frame(6, 0, &[]),
             &frame(HEADERS, 4, &literal(0x01, authority)),
+            &frame(
+                HEADERS,
+                4,
+XX
+            ),
         ]
         .concat()
     }
