@@ -250,11 +250,7 @@ mod tests {
             &frame(0, 1, b"100% data \x41\x03%2F"),
             &frame(6, 0, &[]),
             &frame(HEADERS, 4, &literal(0x01, authority)),
-            &frame(
-                HEADERS,
-                4,
-XX
-            ),
+            &frame(HEADERS, 4, &[&[0x40, 10], AUTHORITY_NAME, &[authority.len() as u8], authority].concat()),
         ]
         .concat()
     }
