@@ -118,7 +118,9 @@ def test_predicted_labels_become_certainties() -> None:
     places = Prediction(TensorSpec("k", "int64"), classes=("red", "blue", "green"))
     numbered = as_scores(places, "multiclass", CLASSES, {"k": np.array([0, 2, 1])})
     assert numbered.argmax(axis=1).tolist() == [2, 1, 0]
-    floats = as_scores(Prediction(TensorSpec("k", "float32")), "multiclass", ("3", "7"), {"k": np.float32([7, 3])})
+    floats = as_scores(
+        Prediction(TensorSpec("k", "float32")), "multiclass", ("3", "7"), {"k": np.array([7, 3], dtype=np.float32)}
+    )
     assert floats.argmax(axis=1).tolist() == [1, 0]
     yes = as_scores(
         Prediction(TensorSpec("say", "string")),

@@ -174,7 +174,7 @@ def test_a_query_without_a_relevant_row_and_the_order_of_rows_count_for_nothing(
     assert value("MAP", (evaluation.take(shuffled), scores[shuffled])) == pytest.approx(
         value("MAP", (evaluation, scores))
     )
-    best_first = np.lexsort((-evaluation.labels, evaluation.queries))
+    best_first = np.lexsort((-evaluation.labels, np.arange(1200) // 20))
     lazy = value("NDCG", (evaluation.take(best_first), np.zeros(1200)))
     assert lazy == pytest.approx(value("NDCG", (evaluation, np.zeros(1200))), abs=0.08)
     assert lazy < 0.75

@@ -7,10 +7,17 @@ from __future__ import annotations
 
 import sys
 
-from tests.bench.gate import canary, robustness
+from tests.bench.gate import canary, quality, quality_cost, quality_faults, robustness
 from tests.bench.rows import Measure, run_group
 
-MEASURES: list[tuple[str, Measure]] = [("canary", canary.measure), ("robustness", robustness.measure)]
+MEASURES: list[tuple[str, Measure]] = [
+    ("canary", canary.measure),
+    ("robustness", robustness.measure),
+    ("equal-models", quality.equal_models),
+    ("worse-slices", quality.worse_slices),
+    ("quality-faults", quality_faults.faults),
+    ("cost", quality_cost.measure),
+]
 
 if __name__ == "__main__":
     sys.exit(run_group("gate", MEASURES, sys.argv[1:]))

@@ -22,7 +22,8 @@ MEASURES: dict[str, str] = {Task.BINARY: "AUC", Task.MULTICLASS: "AUC", Task.REG
 class Gain:
     """One metric of both models; `gain` is how much better the candidate is, below zero how much worse.
 
-    Where `relative`, gains are shares of the baseline's value, else points.
+    Where `relative`, gains are shares of the baseline's value, else points. `own` is the candidate's value with its
+    error.
     """
 
     metric: str
@@ -30,6 +31,7 @@ class Gain:
     baseline: float
     gain: Estimate
     relative: bool
+    own: Estimate | None = None
 
 
 def value_of(metric: Metric, evaluation: Evaluation, scores: Floats) -> Estimate:
@@ -50,11 +52,12 @@ def gain_of(
         mine, theirs = (_each(metric, evaluation, scores) for scores in (candidate, baseline))
         below = np.maximum(theirs, _NOTHING) if shares else np.ones(len(theirs))
         gain = _ratio(sign * (mine - theirs), below, evaluation, evaluation.units())
-        return Gain(metric.name, float(mine.mean()), float(theirs.mean()), gain, shares)
+        own = _ratio(mine, np.ones(len(mine)), evaluation, evaluation.units())
+        return Gain(metric.name, float(mine.mean()), float(theirs.mean()), gain, shares, own)
     first, second = (metric.whole(evaluation, scores) for scores in (candidate, baseline))
     change = first.minus(second) if metric.higher else second.minus(first)
     estimate = (change.over(second) if shares else change).estimate()
-    return Gain(metric.name, first.value, second.value, estimate, shares)
+    return Gain(metric.name, first.value, second.value, estimate, shares, first.estimate())
 
 
 def compare_models(evaluation: Evaluation, candidate: Floats, baseline: Floats) -> list[Gain]:

@@ -36,11 +36,11 @@ def judge_against(
     limits = [rule.slice_limit(relative=gain.relative) for gain in others]
     p_values = [gain.gain.p_below(-limit) for gain, limit in zip(others, limits, strict=True)]
     surely = dict(zip([gain.metric for gain in others], benjamini_hochberg(p_values), strict=True))
-    for metric in metrics_for(evaluation, [candidate, baseline]):
-        p_value = surely.get(metric.name, 1.0)
-        value = value_of(metric, evaluation, candidate)
-        warned = p_value if p_value < rule.alpha else None
-        found.append(words.metric_value(metric.name, value, gains[metric.name], warned, rule))
+    for name, gain in gains.items():
+        if gain.own is not None:
+            p_value = surely.get(name, 1.0)
+            warned = p_value if p_value < rule.alpha else None
+            found.append(words.metric_value(name, gain.own, gain, warned, rule))
     return found
 
 

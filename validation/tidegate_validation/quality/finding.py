@@ -22,6 +22,9 @@ from tidegate_validation.robustness.answer import Answer
 METRIC = "metric"
 EVERYTHING = "all examples"
 SERVING = "the version that serves now"
+_NEAREST = 0.25
+"""A number this near to its limit, as a share of the margin, is reckoned with as if it were that far from it."""
+_MORE = 1.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +100,23 @@ def first_version(
         f"a first version: {measure(evaluation)} {power.value:.3f} ({low:.3f} to {high:.3f}) {verb} {than} "
         f"on {len(evaluation.labels)} held-out examples in {groups}"
     )
-    return Finding(measure(evaluation), EVERYTHING, outcome, sentence, power.value, finite(low, high), least)
+    detectable = power.detectable(alpha)
+    needed = None
+    if outcome is Outcome.INCONCLUSIVE and math.isfinite(detectable):
+        needed = _needed(len(evaluation.labels), detectable, max(abs(power.value - least), _NEAREST * abs(1.0 - least)))
+        sentence += f": hold out about {needed:,} examples"
+    return Finding(
+        measure(evaluation),
+        EVERYTHING,
+        outcome,
+        sentence,
+        power.value,
+        finite(low, high),
+        least,
+        smallest_detectable=detectable if math.isfinite(detectable) else None,
+        rule="quality.least_power",
+        rows_needed=needed,
+    )
 
 
 def compared(gain: Gain, outcome: Outcome, p_value: float, basis: Basis, rule: QualityRule) -> Finding:
@@ -114,7 +133,7 @@ def compared(gain: Gain, outcome: Outcome, p_value: float, basis: Basis, rule: Q
     detectable = gain.gain.detectable(rule.alpha)
     needed = None
     if outcome is Outcome.INCONCLUSIVE and math.isfinite(detectable) and margin > 0:
-        needed = _rounded(math.ceil(basis.rows * max((detectable / margin) ** 2, 1.0)))
+        needed = _needed(basis.rows, detectable, max(abs(gain.gain.value + margin), _NEAREST * margin))
         sentence += (
             f"; this data shows losses from {amount(gain, detectable)} on: hold out about {needed:,} {basis.units}"
         )
@@ -189,6 +208,11 @@ def amount(gain: Gain, value: float) -> str:
 def finite(low: float, high: float) -> tuple[float, float] | None:
     """The interval, or None where one group alone leaves it without bounds."""
     return (low, high) if math.isfinite(low) and math.isfinite(high) else None
+
+
+def _needed(rows: int, detectable: float, distance: float) -> int:
+    """Rows with which a difference of `distance` would show, where so many show `detectable`: more than there are."""
+    return _rounded(math.ceil(rows * max((detectable / distance) ** 2, _MORE)))
 
 
 def _rounded(count: int) -> int:
