@@ -19,8 +19,9 @@ from tidegate_serving.contract.servable import ServableId
 from tidegate_serving.contract.verdict import Finding, GateResult, Outcome, Verdict
 from tidegate_validation.policy import Policy
 from tidegate_validation.quality.bounds import judge_thresholds
+from tidegate_validation.quality.compared import Gain
 from tidegate_validation.quality.evaluation import Evaluation
-from tidegate_validation.quality.finding import METRIC
+from tidegate_validation.quality.finding import METRIC, Basis, compared, first_version
 from tidegate_validation.quality.held_out import HeldOut
 from tidegate_validation.quality.history import against_history
 from tidegate_validation.quality.judging import Scored, judge_scores
@@ -182,6 +183,24 @@ def test_few_examples_say_what_they_could_have_shown_and_how_many_are_needed() -
     assert found.smallest_detectable > 0.01
     assert 500 < found.rows_needed < 30_000
     assert f"hold out about {found.rows_needed:,} examples" in found.sentence
+
+
+@pytest.mark.parametrize("lost", [0.0, 0.005, 0.0099, 0.012])
+def test_the_examples_that_are_needed_are_always_more_than_there_are(lost: float) -> None:
+    gain = Gain("AUC", 0.8 - lost, 0.8, Estimate(-lost, 0.004, 39), relative=False)
+    basis = Basis(3000, "40 random buckets", "examples")
+    needed = compared(gain, Outcome.INCONCLUSIVE, 0.5, basis, QualityRule()).rows_needed
+    assert needed is not None
+    assert 3600 <= needed < 500_000
+
+
+def test_a_first_version_that_cannot_be_told_from_chance_says_what_would_tell() -> None:
+    evaluation = world()[0].evaluation
+    found = first_version(evaluation, Estimate(0.56, 0.03, 39), 0.55, Outcome.INCONCLUSIVE, "40 buckets", 0.05)
+    assert found.smallest_detectable is not None
+    assert found.rows_needed is not None
+    assert found.rows_needed > ROWS
+    assert found.sentence.endswith(f"hold out about {found.rows_needed:,} examples")
 
 
 def metric(value: float, name: str = "AUC", error: float = 0.001) -> Finding:

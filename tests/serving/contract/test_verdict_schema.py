@@ -85,6 +85,7 @@ def broken(change: Callable[[dict[str, Any]], object]) -> dict[str, Any]:
         lambda document: document["gates"][0]["findings"][0].update(cause={"factor": 2.0}),
         lambda document: document["gates"][0]["findings"][0].update(interval=[0.1]),
         lambda document: document["gates"][0]["findings"][0].pop("smallest_detectable"),
+        lambda document: document["gates"][0]["findings"][0].update(smallest_detectable=None),
     ],
 )
 def test_what_a_verdict_may_not_be_is_refused_by_the_schema(change: Callable[[dict[str, Any]], object]) -> None:
