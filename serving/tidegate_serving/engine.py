@@ -7,54 +7,29 @@ that logs goes to the writer, and every state change to the monitor.
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from tidegate_serving.admission_watch import AdmissionWatch
-from tidegate_serving.assembly import Lifecycle, make_lifecycle
-from tidegate_serving.assembly_sources import Sources, make_sources
 from tidegate_serving.config import EngineConfig, ModelConfig
-from tidegate_serving.config_desk import Reread
 from tidegate_serving.config_view import ConfigDiff
-from tidegate_serving.contract.errors import DeadlinePassed, FailedPrecondition, InvalidInput
+from tidegate_serving.contract.errors import FailedPrecondition, InvalidInput
 from tidegate_serving.contract.servable import ServableId, State, StateChange
 from tidegate_serving.contract.signature import SERVING_DEFAULT
-from tidegate_serving.control_room import ControlRoom
 from tidegate_serving.embedding.defaults import embedded_config
-from tidegate_serving.embedding.program import Place, Program
 from tidegate_serving.embedding.signatures import signature_of
 from tidegate_serving.embedding.view import as_html, as_text
-from tidegate_serving.engine_status import StatusReport
 from tidegate_serving.inference_log.comparison import Comparison
-from tidegate_serving.model_swap import ModelSwap
 from tidegate_serving.platforms.platform import Platform
 from tidegate_serving.prediction import Prediction
-from tidegate_serving.readiness import Readiness
-from tidegate_serving.reload import LiveConfig, Reloader
-from tidegate_serving.requests.control_calls import ControlCalls
-from tidegate_serving.requests.model_states import ModelStates
 from tidegate_serving.requests.plane import Door
-from tidegate_serving.requests.running_plane import RunningPlane, Target, start_plane
-from tidegate_serving.served_names import ServedNames
+from tidegate_serving.requests.running_plane import Target
+from tidegate_serving.running_engine import EngineAddresses, RunningEngine
 from tidegate_serving.sources.status import EngineStatus
-from tidegate_serving.tfs.reload_call import ReloadCall
 
-NOT_STARTED = "the engine has not started: wait until it has"
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class EngineAddresses:
-    """Where an engine listens, as `host:port`; empty for a door that is closed."""
-
-    grpc: str
-    rest: str
-    control: str
 
 
 class Engine:
@@ -86,7 +61,7 @@ class Engine:
             raise InvalidInput("an engine with a config takes its addresses and its log from there: name them there")
         self._config = config
         self._reread = reread
-        self._running: _Running | None = None
+        self._running: RunningEngine | None = None
 
     def start(self) -> EngineAddresses:
         """Listens, tells what its sources want, and waits until every version is AVAILABLE or has failed once.
@@ -96,7 +71,7 @@ class Engine:
         """
         if self._running is not None:
             raise FailedPrecondition("this engine runs already: stop it first, or make another")
-        self._running = _Running(self._config, self.reread)
+        self._running = RunningEngine(self._config, self.reread)
         try:
             self._running.start()
         except BaseException:
@@ -252,7 +227,7 @@ class Engine:
     def _repr_html_(self) -> str | None:
         return None if self._running is None else as_html(self.status())
 
-    def _live(self) -> _Running:
+    def _live(self) -> RunningEngine:
         if self._running is None:
             raise FailedPrecondition("this engine does not run: start it first")
         return self._running
@@ -265,161 +240,3 @@ class Engine:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.stop()
-
-
-class _Running:
-    """The parts of a started engine, in the order in which they start and, backwards, stop."""
-
-    def __init__(self, config: EngineConfig, reread: Reread) -> None:
-        self._config = config
-        self._reread = reread
-        self.live = LiveConfig(config)
-        self.lifecycle: Lifecycle = make_lifecycle(config)
-        self._reloader: Reloader | None = None
-        self._swap: ModelSwap | None = None
-        self._sources: Sources | None = None
-        self._program: Program | None = None
-        self._plane: RunningPlane | None = None
-        self._control: ControlRoom | None = None
-        self._readiness: Readiness | None = None
-        self._watch: AdmissionWatch | None = None
-        self.addresses = EngineAddresses("", "", "")
-
-    def start(self) -> None:
-        parts, config = self.lifecycle, self._config
-        self._sources = sources = make_sources(config, parts)
-        self._reloader = Reloader(self.live, parts, sources)
-        self._swap = ModelSwap(self.live, self._reloader, parts.monitor, sources.problems)
-        reload_call = ReloadCall(lambda: self.live.now, self._swap_models, lambda: self.counters())
-        place = Place(parts.manager, sources.router, parts.monitor, parts.door, sources.owners, config.allow_unverified)
-        self._program = Program(place)
-        self._plane = plane = start_plane(config, parts.door, ControlCalls(reload_call))
-        parts.events.subscribe(ModelStates(parts.monitor, plane.set_states).heard)
-        names = ServedNames(parts.manager, sources.files, sources.problems)
-        self._readiness = readiness = Readiness(parts.monitor, names, plane.set_ready)
-        readiness.start()
-        parts.events.subscribe(readiness.heard)
-        parts.events.subscribe(_log_change)
-        self._watch = AdmissionWatch(
-            sources.admission, parts.manager.origins, parts.monitor.state, sources.problems, readiness.remark
-        )
-        parts.events.subscribe(self._watch.heard)
-        self._control = ControlRoom(parts, sources, lambda: self.live.now, self.counters, self._reread)
-        self._control.begin()
-        parts.manager.start()
-        for source in sources.all:
-            source.start()
-        self.addresses = EngineAddresses(
-            plane.grpc_address, plane.rest_address, self._listen_for_control(self._control)
-        )
-        try:
-            parts.monitor.wait_for(
-                lambda: readiness.settled() and not sources.files.waiting(),
-                config.start_seconds,
-                "not every version is settled",
-            )
-        except DeadlinePassed as error:
-            waiting = ", ".join([*readiness.unsettled(), *sorted(sources.files.waiting())][:20])
-            _log.warning("the engine starts although %s: %s", error, waiting)
-        parts.load_pool.resize(config.load_threads)
-        readiness.begin()
-        self._watch.start()
-
-    def add_platform(self, name: str, factory: Callable[[], Platform]) -> None:
-        if self._sources is None:
-            raise FailedPrecondition(NOT_STARTED)
-        self._sources.registry.add(name, factory)
-
-    def counters(self) -> dict[str, float]:
-        """The data plane's, by sample name."""
-        return {} if self._plane is None else self._plane.stats()
-
-    def reload(self, config: EngineConfig, dry_run: bool, requested_by: str = "", reason: str = "") -> ConfigDiff:
-        if self._reloader is None:
-            raise FailedPrecondition(NOT_STARTED)
-        return self._reloader.reload(config, dry_run=dry_run, requested_by=requested_by, reason=reason)
-
-    def replace_models(self, models: Mapping[str, ModelConfig], timeout: float) -> None:
-        if self._swap is None:
-            raise FailedPrecondition(NOT_STARTED)
-        self._swap.replace(models, timeout)
-
-    def _swap_models(self, models: Mapping[str, ModelConfig]) -> None:
-        self.replace_models(models, self.live.now.start_seconds)
-
-    def _listen_for_control(self, control: ControlRoom) -> str:
-        address = self._config.control_address
-        return control.listen(address, self.status) if address else ""
-
-    def plane(self) -> RunningPlane:
-        """The data plane. FailedPrecondition before it is there."""
-        if self._plane is None:
-            raise FailedPrecondition(NOT_STARTED)
-        return self._plane
-
-    def compare(
-        self, model: str, versions: tuple[int, int], since: datetime | None, outputs: Sequence[str] | None
-    ) -> Comparison:
-        from tidegate_serving.inference_log.compare import compare
-        from tidegate_serving.inference_log.copies import copies_of
-
-        root = self._config.log_path
-        if root is None:
-            raise FailedPrecondition("this engine keeps no log, from which answers are compared: set log_path")
-        found = compare(root, model, *versions, outputs=outputs, since=since or datetime.fromtimestamp(0, UTC))
-        return replace(found, copies=copies_of(self.counters(), model, versions[1]))
-
-    def program(self) -> Program:
-        """What the embedding program wants. FailedPrecondition before the engine has started."""
-        if self._program is None:
-            raise FailedPrecondition(NOT_STARTED)
-        return self._program
-
-    def status(self, servable: str) -> EngineStatus:
-        if self._sources is None or self._plane is None:
-            raise InvalidInput("the engine has not started")
-        parts, sources = self.lifecycle, self._sources
-        report = StatusReport(
-            parts.manager,
-            parts.monitor,
-            parts.door,
-            sources.rpc,
-            sources.owners,
-            sources.steering,
-            sources.problems,
-            sources.admission.standing,
-            self._plane.stats,
-        )
-        log_path = self._config.log_path
-        return report.make(
-            servable,
-            (self._plane.grpc_address, self._plane.rest_address),
-            "" if log_path is None else str(Path(log_path).absolute()),
-        )
-
-    def stop(self, drain_seconds: float) -> bool:
-        deadline = time.monotonic() + drain_seconds
-        if self._readiness is not None:
-            self._readiness.drain()
-        if self._watch is not None:
-            self._watch.stop()
-        if self._swap is not None:
-            self._swap.stop()
-        for source in self._sources.all if self._sources else ():
-            source.stop()
-        drained = self._plane is None or self._plane.drain(drain_seconds)
-        self.lifecycle.door.close()
-        left = max(0.0, deadline - time.monotonic())
-        unloaded = self.lifecycle.manager.stop(max(left, 1.0))
-        if self._control is not None:
-            self._control.stop(max(left, 1.0))
-        for pool in self.lifecycle.pools:
-            pool.stop(max(left, 1.0))
-        self.lifecycle.monitor.close()
-        if self._control is not None:
-            self._control.close(drained and unloaded)
-        return drained and unloaded
-
-
-def _log_change(change: StateChange) -> None:
-    _log.info("%s is %s%s", change.id, change.state.name, f": {change.error_message}" if change.error_message else "")

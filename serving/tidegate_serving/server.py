@@ -17,7 +17,8 @@ from pathlib import Path
 from tidegate_serving.atomic_file import write_atomically
 from tidegate_serving.config import EngineConfig
 from tidegate_serving.contract.errors import TidegateError
-from tidegate_serving.engine import Engine, EngineAddresses
+from tidegate_serving.engine import Engine
+from tidegate_serving.running_engine import EngineAddresses
 from tidegate_serving.stop_signal import StoppedEarlyError, StopSignal
 
 USER_MISTAKE = 2
