@@ -18,7 +18,6 @@ from pathlib import Path
 import pytest
 from tests.support.eventually import eventually
 
-from tidegate_validation.robustness import child as child_module
 from tidegate_validation.robustness.child import ConfinedChild
 from tidegate_validation.robustness.environment import environment, import_path
 from tidegate_validation.robustness.limits import RobustnessLimits
@@ -183,7 +182,7 @@ def test_faults_of_the_sandbox_are_tried_again_and_counted(version: Path, monkey
             raise BlockingIOError(11, "Resource temporarily unavailable")
         return real(*args, **kwargs)  # type: ignore[call-overload]
 
-    monkeypatch.setattr(child_module.subprocess, "Popen", fails_once)
+    monkeypatch.setattr(subprocess, "Popen", fails_once)
     with confined("print('{}')", version) as child:
         assert child.wait(10) == 0
         assert child.faults == ["BlockingIOError: [Errno 11] Resource temporarily unavailable"]

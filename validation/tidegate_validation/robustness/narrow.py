@@ -17,7 +17,7 @@ from tidegate_validation.robustness.examples import Examples, plain
 
 Ask = Callable[[Examples], Answer]
 Fails = Callable[[Answer], bool]
-_MOST_TRIES = 48
+_MOST_TRIES = 96
 
 
 @dataclass(frozen=True, slots=True)
