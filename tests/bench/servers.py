@@ -83,23 +83,19 @@ def engine_until_stopped(engine: EngineProcess) -> Iterator[int]:
         raise RuntimeError(f"the engine ended with status {status}:\n{engine.said()}")
 
 
+def built(name: str) -> Path:
+    """A program of the data plane's crate, built in release."""
+    cargo = subprocess.run([ROOT / "tools/toolchain.sh", "cargo"], capture_output=True, text=True, check=True)
+    build = [cargo.stdout.strip(), "build", "--release", "--locked", "-q", "-p", "tidegate-plane", "--bin", name]
+    subprocess.run(build, cwd=NATIVE, check=True)
+    return Path(os.environ.get("CARGO_TARGET_DIR", NATIVE / "target")) / "release" / name
+
+
 @contextlib.contextmanager
 def echo(core: int) -> Iterator[Running]:
     """The echo server, built in release beside the data plane."""
-    cargo = subprocess.run([ROOT / "tools/toolchain.sh", "cargo"], capture_output=True, text=True, check=True)
-    build = [
-        cargo.stdout.strip(),
-        "build",
-        "--release",
-        "--locked",
-        "-q",
-        "-p",
-        "tidegate-plane",
-        "--bin",
-        "tidegate-echo",
-    ]
-    subprocess.run(build, cwd=NATIVE, check=True)
-    command = [str(NATIVE / "target/release/tidegate-echo"), "--grpc", "127.0.0.1:0", "--rest", "127.0.0.1:0"]
+    binary = built("tidegate-echo")
+    command = [str(binary), "--grpc", "127.0.0.1:0", "--rest", "127.0.0.1:0"]
     with _pinned(core):
         process = subprocess.Popen(command, stdout=subprocess.PIPE)
     try:

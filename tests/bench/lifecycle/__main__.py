@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 
-from tests.bench.lifecycle import interference, many, memory, swap
+from tests.bench.lifecycle import interference, lookup, many, memory, swap
 from tests.bench.rows import Measure, run_group
 
 MEASURES: list[tuple[str, Measure]] = [
@@ -15,6 +15,7 @@ MEASURES: list[tuple[str, Measure]] = [
     ("memory", memory.measure),
     ("interference", interference.measure),
     ("many", many.measure),
+    ("lookup", lookup.measure),
 ]
 
 if __name__ == "__main__":

@@ -246,6 +246,12 @@ def test_strings_and_whole_batches_as_one_dict(engine: Engine) -> None:
     assert answer["length"].tolist() == [3, 1]
 
 
+def test_a_request_without_rows_gets_outputs_without_rows_and_asks_no_model(engine: Engine) -> None:
+    engine.serve("m", lambda x: {"y": x}, inputs={"x": ("float64", (-1, 3))}, outputs={"y": ("float64", (-1, 3))})
+    assert engine.predict("m", {"x": np.zeros((0, 3))})["y"].shape == (0, 3)
+    assert engine.status().counters['tidegate_batches_total{model="m",version="1"}'] == 0
+
+
 def test_a_model_may_ask_another_model(engine: Engine) -> None:
     engine.serve("inner", lambda x: {"y": x + 1}, inputs={"x": "float64"})
     engine.serve("outer", lambda x: {"y": engine.predict("inner", {"x": x})["y"] * 10}, inputs={"x": "float64"})

@@ -20,8 +20,11 @@ use crate::lock;
 use crate::mailbox::Mailbox;
 use crate::metrics::Metrics;
 use crate::model_status::VersionState;
+use crate::predict_request::Choice;
+use crate::serving_map::ServingMap;
 use crate::settings::Settings;
 use crate::shared::Shared;
+use crate::status::Status;
 use crate::version::{Batching, Remains, Version};
 
 /// The threads that a drain ends.
@@ -107,6 +110,26 @@ impl Plane {
     /// Where the REST door listens.
     pub fn rest_address(&self) -> Option<SocketAddr> {
         self.rest_address
+    }
+
+    /// A handle on the version that a request means, which keeps it alive. Waits for nobody.
+    pub fn handle(&self, name: &str, choice: Choice<'_>) -> Result<Arc<Version>, Status> {
+        self.shared.map.load().resolve(name, choice, None).map(|(_, version)| version.clone())
+    }
+
+    /// Looks a version up as a request does: it is there for as long as `work` lasts, without a reference of its own.
+    pub fn with_version<T>(
+        &self,
+        name: &str,
+        choice: Choice<'_>,
+        work: impl FnOnce(&Version) -> T,
+    ) -> Result<T, Status> {
+        self.shared.map.load().resolve(name, choice, None).map(|(_, version)| work(version))
+    }
+
+    /// The whole serving map as it is now.
+    pub fn map(&self) -> Arc<ServingMap> {
+        self.shared.map.load_full()
     }
 
     /// What is bounded, to be read and changed.
