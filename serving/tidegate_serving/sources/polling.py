@@ -20,11 +20,15 @@ _PAUSE_AFTER_A_FAULT = 1.0
 class Poller:
     """Calls `poll(key)` for every key, each on one thread at a time; it answers in how many seconds to come again, or
     None for never. As many looks as there are threads may stall without harm to the others. However many keys there
-    are, looks that come again take a fifth of a core at most: beyond that they come later.
+    are, looks that come again take a fifth of a core at most: beyond that they come later. `cost` gives the seconds of
+    a core that a thread has used.
     """
 
-    def __init__(self, poll: Callable[[str], float | None], threads: int = THREADS) -> None:
+    def __init__(
+        self, poll: Callable[[str], float | None], threads: int = THREADS, cost: Callable[[], float] = time.thread_time
+    ) -> None:
         self._poll = poll
+        self._cost = cost
         self._changed = threading.Condition()
         self._due: dict[str, float] = {}
         self._order: list[tuple[float, str]] = []
@@ -85,13 +89,13 @@ class Poller:
 
     def _run(self) -> None:
         while (key := self._take()) is not None:
-            began = time.thread_time()
+            began = self._cost()
             try:
                 pause = self._poll(key)
             except Exception:
                 _log.exception("a look at %r failed, the next one tries again", key)
                 pause = _PAUSE_AFTER_A_FAULT
-            self._done(key, pause, time.thread_time() - began)
+            self._done(key, pause, self._cost() - began)
 
     def _take(self) -> str | None:
         with self._changed:

@@ -67,6 +67,23 @@ def test_variables_beat_the_file_and_overrides_beat_both(tmp_path: Path) -> None
     assert (config.allow_pickle, config.poll_seconds) == (True, 0.5)
 
 
+def test_each_value_knows_where_it_came_from(tmp_path: Path) -> None:
+    env = {"TIDEGATE_POLL_SECONDS": "3", "TIDEGATE_DRAIN_SECONDS": "4"}
+    overrides = {"drain_seconds": 6.0, "batching": {"timeout_us": 1}}
+    origins = load(tmp_path, FILE, env=env, overrides=overrides).origins
+    file = str(tmp_path / "engine.toml")
+    assert origins == {
+        "grpc_address": file,
+        "roots": file,
+        "poll_seconds": "variable TIDEGATE_POLL_SECONDS",
+        "drain_seconds": "command line",
+        "batching.timeout_us": "command line",
+        "models.flights.versions": file,
+        "models.flights.labels.stable": file,
+        "models.flights.batching.timeout_us": file,
+    }
+
+
 def test_an_empty_value_is_none(tmp_path: Path) -> None:
     assert load(tmp_path, 'log_path = "/log"', env={"TIDEGATE_LOG_PATH": ""}).log_path is None
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
-import time
 from collections import Counter
 from collections.abc import Iterator
 
@@ -91,21 +91,16 @@ def test_one_that_is_discarded_is_looked_at_no_more(bench: Bench) -> None:
 
 
 def test_looks_that_come_again_take_a_fifth_of_a_core_and_new_ones_do_not_wait(bench: Bench) -> None:
-    def busy(key: str) -> float | None:
-        end = time.thread_time() + 0.01
-        while time.thread_time() < end:
-            continue
-        return bench.poll(key)
-
-    poller = Poller(busy, threads=2)
+    """Each look costs an hour of a core, so nothing comes again for hours."""
+    hours = itertools.count(0, 3600)
+    poller = Poller(bench.poll, threads=2, cost=lambda: float(next(hours)))
+    bench.pauses = {"again": 0.001}
     poller.start()
-    keys = [f"k{number}" for number in range(10)]
-    bench.pauses = dict.fromkeys(keys, 0.001)
-    poller.add(keys)
-    assert poller.wait_idle(keys, 10)
-    began, before = time.monotonic(), bench.counts.total()
-    eventually(lambda: bench.counts.total() >= before + 20)
-    assert time.monotonic() - began > 0.5, "20 looks of 10 ms at a fifth of a core take a second"
-    poller.add(["new"])
-    eventually(lambda: bench.counts["new"] == 1, 0.3)
+    poller.add(["again"])
+    assert poller.wait_idle(["again"], 10)
+    for number in range(20):
+        poller.add([f"new {number}"])
+        assert poller.wait_idle([f"new {number}"], 10)
     poller.stop()
+    assert bench.counts["again"] == 1
+    assert bench.counts.total() == 21
