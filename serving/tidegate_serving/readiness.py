@@ -63,9 +63,10 @@ class Readiness:
 
     def begin(self) -> None:
         """Start is over: from now on each servable wanted now has to have a live version, as long as it is wanted."""
+        initial = self._wanted.wanted_names()  # whose lock is held by whoever calls `heard`: never ask under ours
         with self._changed:
-            self._initial = self._wanted.wanted_names()
-            self._heard |= self._initial
+            self._initial = initial
+            self._heard |= initial
         self.wake()
 
     def drain(self) -> None:

@@ -55,6 +55,24 @@ def test_starting_is_not_ready(bench: Bench) -> None:
     bench.expect(False, "the engine is starting")
 
 
+def test_a_change_while_the_start_ends_holds_up_nobody() -> None:
+    class Publishing(Bench):
+        """Whose owner, asked what is wanted, is just publishing a change under the lock that the answer needs."""
+
+        def wanted_names(self) -> frozenset[str]:
+            publisher = threading.Thread(target=self.enter, args=("b", State.AVAILABLE), daemon=True)
+            publisher.start()
+            publisher.join(10)
+            assert not publisher.is_alive(), "the change waits for the start, which waits for the change"
+            return super().wanted_names()
+
+    bench = Publishing()
+    bench.enter("a", State.AVAILABLE)
+    bench.readiness.begin()
+    bench.expect(True, "")
+    bench.readiness.drain()
+
+
 def test_every_servable_of_the_start_needs_a_live_version(bench: Bench) -> None:
     bench.enter("a", State.AVAILABLE)
     bench.enter("b", State.LOADING)
