@@ -16,7 +16,7 @@ from tidegate_validation.quality import ranking
 from tidegate_validation.quality.calibration import recalibration
 from tidegate_validation.quality.catalogue import METRICS, Metric, canonical, metrics_for
 from tidegate_validation.quality.compared import gain_of, power, value_of
-from tidegate_validation.quality.drift import churn, shift
+from tidegate_validation.quality.drift import churn, collapse, shift
 from tidegate_validation.quality.evaluation import Evaluation, MetricOptions
 from tidegate_validation.quality.metrics import Floats, Replicates, auc, auc_replicates
 
@@ -242,3 +242,19 @@ def test_metrics_are_known_by_the_names_of_tensorflow_model_analysis() -> None:
     assert canonical("Brier score") == "Brier score"
     with pytest.raises(InvalidInput, match="metric 'speed' is unknown: use one of AUC"):
         canonical("speed")
+
+
+def test_a_frequent_class_may_be_a_frequent_answer() -> None:
+    random = np.random.default_rng(5)
+    labels = (random.random(ROWS) < 0.03).astype(np.float64)
+    rare = Evaluation("binary", labels, np.arange(ROWS) % 40, ("no", "yes"))
+    never, half = np.zeros(ROWS), (random.random(ROWS) < 0.5).astype(np.float64)
+    found = collapse(rare, never, None)
+    assert (found.share, found.answer) == (1.0, "the class `no`")
+    assert found.before == pytest.approx(1 - labels.mean())
+    even = replace(rare, labels=half)
+    assert collapse(even, never, half).before == pytest.approx(1 - half.mean())
+    soft = collapse(even, np.full(ROWS, 0.3), 0.2 + 0.6 * half)
+    assert soft.share == 1.0
+    assert soft.before == pytest.approx(0.5, abs=0.1)
+    assert soft.spread == pytest.approx(0, abs=1e-9)

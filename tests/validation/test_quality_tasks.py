@@ -14,6 +14,7 @@ from tests.validation.world import HONEST, Draft, before_return
 from tidegate_serving.contract.errors import InvalidInput
 from tidegate_serving.contract.signature import Signature, TensorSpec
 from tidegate_serving.contract.verdict import Outcome
+from tidegate_validation.quality.overlap import overlap
 from tidegate_validation.quality.rule import QualityRule
 
 SPECIES = ("bee", "fly", "wasp")
@@ -203,6 +204,17 @@ def test_numbers_have_their_metrics_and_a_first_version_is_a_rubber_stamp(tmp_pa
     assert named(found, "first version").subject == "RUBBER-STAMP"
     metrics = {one.subject for one in found if one.check == "metric"}
     assert metrics == {"squared error", "absolute error", "root mean squared error", "R²", "quantile loss"}
+
+
+def test_held_out_examples_from_training_are_noticed(tmp_path: Path) -> None:
+    table, training = world.parcels(3000, seed=21), world.parcels(3000, seed=22)
+    mixed = pa.concat_tables([training, table.slice(0, 600)])
+    finding = named(judged(tmp_path / "mixed", Draft(), Draft(), table, training=mixed), "held-out data")
+    assert (finding.subject, finding.outcome, finding.number) == ("overlap", Outcome.WARN, 0.2)
+    apart = judged(tmp_path / "apart", Draft(), Draft(), table, training=training)
+    assert not any(one.check == "held-out data" for one in apart)
+    coarse = table.select(["depot", world.LABEL])
+    assert overlap(coarse, training) is None
 
 
 def test_answers_that_hardly_differ_are_a_collapse(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from tidegate_serving.contract.verdict import Finding, Outcome
 from tidegate_validation.quality.catalogue import Metric, canonical, metrics_for
 from tidegate_validation.quality.compared import gain_of, value_of
 from tidegate_validation.quality.evaluation import Evaluation
-from tidegate_validation.quality.finding import EVERYTHING, finite
+from tidegate_validation.quality.finding import EVERYTHING, finite, known
 from tidegate_validation.quality.metrics import Estimate, Floats, Groups
 from tidegate_validation.quality.rule import QualityRule
 from tidegate_validation.quality.slice_sets import Partition, whole_rows
@@ -144,10 +144,10 @@ def _finding(judged: _Judged, part: _Part, threshold: Threshold, rule: QualityRu
         f"{part.name}: {threshold.metric}",
         judged.outcome,
         sentence,
-        number=judged.estimate.value if np.isfinite(judged.estimate.value) else None,
+        number=known(judged.estimate.value),
         interval=finite(low, high),
         limit=judged.limit,
-        smallest_detectable=detectable if np.isfinite(detectable) else None,
+        smallest_detectable=known(detectable),
         rule="quality.thresholds",
     )
 

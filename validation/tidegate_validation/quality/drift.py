@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tidegate_validation.quality.evaluation import Evaluation, Task, chosen, is_probability
+from tidegate_validation.quality.evaluation import Evaluation, Task, chosen, is_hard, is_probability
 from tidegate_validation.quality.metrics import Estimate, Floats, paired_ratio, ratio
 from tidegate_validation.quality.ranking import first_rows
 
@@ -20,8 +20,9 @@ _NOTHING = 1e-12
 
 @dataclass(frozen=True, slots=True)
 class Collapse:
-    """The share of the candidate's most frequent answer, in words `answer`, and that of the same answer before: of the
-    baseline, or of the labels. `spread` is the candidate's spread as a share of the baseline's, None if not comparable.
+    """The share of the candidate's most frequent answer, in words `answer`, and that of the same answer
+    `before`: of the baseline, or the labels. `spread` is the candidate's spread as a share of the baseline's, None if
+    not comparable.
     """
 
     share: float
@@ -65,13 +66,16 @@ def shift(evaluation: Evaluation, candidate: Floats, baseline: Floats) -> float:
 
 
 def collapse(evaluation: Evaluation, candidate: Floats, baseline: Floats | None) -> Collapse:
-    """How much the candidate gives one answer only, or nearly."""
-    if candidate.ndim == 2:
-        mine = np.bincount(chosen(evaluation, candidate), minlength=candidate.shape[1]) / len(candidate)
-        most = int(mine.argmax())
+    """How much the candidate gives one answer only, or nearly. Decisions are held against the labels where there is no
+    baseline: where one class is frequent, so is the answer.
+    """
+    if candidate.ndim == 2 or (evaluation.task == Task.BINARY and is_hard(candidate)):
+        mine = chosen(evaluation, candidate)
+        most = int(np.bincount(mine).argmax())
         earlier = evaluation.labels if baseline is None else chosen(evaluation, baseline)
         name = evaluation.classes[most] if most < evaluation.k else "another class"
-        return Collapse(float(mine[most]), float((earlier == most).mean()), f"the class `{name}`", None)
+        before = max(float((earlier == most).mean()), float((evaluation.labels == most).mean()))
+        return Collapse(float((mine == most).mean()), before, f"the class `{name}`", None)
     values, share = _mode(candidate)
     before = _mode(baseline)[1] if baseline is not None else 0.0
     spread = None

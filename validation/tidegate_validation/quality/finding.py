@@ -110,10 +110,10 @@ def first_version(
         EVERYTHING,
         outcome,
         sentence,
-        power.value,
+        known(power.value),
         finite(low, high),
         least,
-        smallest_detectable=detectable if math.isfinite(detectable) else None,
+        smallest_detectable=known(detectable),
         rule="quality.least_power",
         rows_needed=needed,
     )
@@ -142,11 +142,11 @@ def compared(gain: Gain, outcome: Outcome, p_value: float, basis: Basis, rule: Q
         EVERYTHING,
         outcome,
         sentence,
-        number=gain.gain.value,
+        number=known(gain.gain.value),
         interval=finite(low, high),
         limit=-margin,
         p_value=p_value,
-        smallest_detectable=detectable if math.isfinite(detectable) else None,
+        smallest_detectable=known(detectable),
         rule="quality.loss_margin" if gain.relative else "quality.margin",
         rows_needed=needed,
     )
@@ -167,7 +167,7 @@ def metric_value(name: str, value: Estimate, gain: Gain | None, warned: float | 
         name,
         Outcome.WARN if warned is not None else Outcome.PASS,
         sentence,
-        number=value.value if math.isfinite(value.value) else None,
+        number=known(value.value),
         interval=finite(low, high),
         p_value=warned,
     )
@@ -203,6 +203,11 @@ def change(gain: Gain, value: float) -> str:
 def amount(gain: Gain, value: float) -> str:
     """A size of change in the metric's unit."""
     return f"{100 * value:.3g} %" if gain.relative else f"{value:.3g}"
+
+
+def known(value: float) -> float | None:
+    """The number, or None for what no number is."""
+    return value if math.isfinite(value) else None
 
 
 def finite(low: float, high: float) -> tuple[float, float] | None:

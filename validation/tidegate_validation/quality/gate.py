@@ -24,6 +24,7 @@ from tidegate_validation.quality.judging import Scored, judge_scores
 from tidegate_validation.quality.metrics import Floats
 from tidegate_validation.quality.mistrust import Witness, mistrust
 from tidegate_validation.quality.outputs import Prediction, as_scores, prediction_of
+from tidegate_validation.quality.overlap import overlap
 from tidegate_validation.quality.predictions import Predictions, Read, predict, predict_table
 from tidegate_validation.quality.rule import QualityRule
 from tidegate_validation.robustness.examples import Examples, examples_of
@@ -96,7 +97,9 @@ def judge_quality(subject: QualitySubject, rule: QualityRule) -> list[Finding]:
         scored, trouble = _score(subject, held, made, rule)
         found = judge_scores(scored, rule)
         suspicion = mistrust(scored, _witness(subject, scored, session, rule), rule)
-    return [*trouble, *found, suspicion, *against_history(subject.candidate.directory, found, rule), *held.notes]
+    found += [suspicion, *against_history(subject.candidate.directory, found, rule), *held.notes]
+    shared = overlap(held.table, subject.training) if subject.training is not None else None
+    return [*trouble, *found, *([shared] if shared is not None else [])]
 
 
 def _ask(model: Model, session: Session, held: HeldOut, rule: QualityRule) -> Predictions:

@@ -63,7 +63,8 @@ def held_out_of(source: Source, predictions: Sequence[Prediction], rule: Quality
     `predictions` say how the models answer, the candidate's first.
     """
     labels = read_labels(source.table, source.label, _hints(source, predictions, rule))
-    table = source.table.take(labels.rows)
+    everything = len(labels.rows) == source.table.num_rows
+    table = source.table if everything else source.table.take(labels.rows)
     queries = queries_of(table, rule.group) if labels.task == Task.RANKING else None
     if queries is not None:
         check_relevances(labels.values, rule.exponential_gain)

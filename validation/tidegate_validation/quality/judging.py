@@ -123,12 +123,10 @@ def _searched(scored: Scored, baseline: Floats, rule: QualityRule) -> list[Teste
 
 
 def _collapse(scored: Scored, rule: QualityRule) -> list[Finding]:
-    if scored.evaluation.task == Task.RANKING and len(scored.candidate) == 0:
-        return []
     found = drift.collapse(scored.evaluation, scored.candidate, scored.baseline)
     if drift.nearly_constant(found) and found.share <= rule.collapse:
         return [words.collapsed(found, Outcome.FAIL, rule)]
-    if found.share <= rule.collapse:
+    if found.share <= rule.collapse or (found.spread is None and found.before > rule.collapse):
         return []
     return [words.collapsed(found, Outcome.WARN if found.before > rule.usual * rule.collapse else Outcome.FAIL, rule)]
 

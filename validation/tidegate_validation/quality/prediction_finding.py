@@ -9,7 +9,7 @@ from tidegate_serving.contract.verdict import Finding, Outcome
 from tidegate_validation.quality.compared import measure
 from tidegate_validation.quality.drift import Collapse, nearly_constant
 from tidegate_validation.quality.evaluation import Evaluation, Task
-from tidegate_validation.quality.finding import EVERYTHING, SERVING, finite
+from tidegate_validation.quality.finding import EVERYTHING, SERVING, finite, known
 from tidegate_validation.quality.leak import Suspicion
 from tidegate_validation.quality.metrics import Estimate
 from tidegate_validation.quality.rule import QualityRule
@@ -48,7 +48,7 @@ def churned(task: str, moved: Estimate, rule: QualityRule) -> Finding:
     limit = f"; the policy allows {rule.churn_limit:g}" if outcome is Outcome.FAIL else ""
     sentence = f"{what} from those of {SERVING} ({low:.3g} to {high:.3g}){limit}"
     shown = rule.churn_limit if rule.churn_limit < float("inf") else None
-    return Finding("churn", "predictions", outcome, sentence, moved.value, finite(low, high), shown)
+    return Finding("churn", "predictions", outcome, sentence, known(moved.value), finite(low, high), shown)
 
 
 def shifted(distance: float) -> Finding:
