@@ -2,12 +2,14 @@
 
 Metadata: `onnx.file` (default: the only .onnx file), `onnx.outputs` (see `output_rules`), `onnx.threads` (threads of
 one run, default 1). The manifest's event time is dropped where the graph lacks it; a column of shape [-1] becomes
-[-1, 1] where the graph wants that, and back. Export scikit-learn pipelines with `zipmap=False`.
+[-1, 1] where the graph wants that, and back; a graph of a fixed batch is run in pieces. Export scikit-learn pipelines
+with `zipmap=False`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,7 @@ from tidegate_serving.contract.signature import SERVING_DEFAULT, Signature, Tens
 from tidegate_serving.contract.tensors import Array
 from tidegate_serving.platforms.axes import as_column, as_matrix
 from tidegate_serving.platforms.discovery import Discovered
+from tidegate_serving.platforms.fixed_batch import fixed_batch, in_pieces
 from tidegate_serving.platforms.loader import Servable
 from tidegate_serving.platforms.output_rules import OutputRule, output_rules
 from tidegate_serving.platforms.platform import PlatformOptions, missing_library, model_file, thread_count
@@ -62,6 +65,7 @@ class OnnxServable:
     def __init__(self, session: Any, manifest: Manifest, rules: Mapping[str, OutputRule]) -> None:
         self._session = session
         self._inputs = [(node.name, node.type, len(node.shape or ())) for node in session.get_inputs()]
+        self._size = fixed_batch(_shapes(session.get_inputs()), _shapes(session.get_outputs()))
         self._plans = {
             name: [(spec.name, rules[spec.name], len(spec.shape)) for spec in signature.outputs]
             for name, signature in manifest.signatures.items()
@@ -72,12 +76,20 @@ class OnnxServable:
         plan = self._plans[signature]
         feed = {name: _fed(inputs[name], kind, rank) for name, kind, rank in self._inputs}
         results = list(dict.fromkeys(rule.result for _, rule, _ in plan))
-        found = dict(zip(results, self._session.run(results, feed), strict=True))
+        run = partial(self._run, results)
+        found = run(feed) if self._size is None else in_pieces(run, feed, self._size)
         return {name: _given(rule, found[rule.result], rank) for name, rule, rank in plan}
+
+    def _run(self, results: Sequence[str], feed: Mapping[str, Array]) -> dict[str, Any]:
+        return dict(zip(results, self._session.run(results, feed), strict=True))
 
     def close(self) -> None:
         """Frees the session."""
         self._session = None
+
+
+def _shapes(nodes: Sequence[Any]) -> list[Sequence[Any]]:
+    return [node.shape or () for node in nodes]
 
 
 def _session(path: Path, manifest: Manifest) -> Any:

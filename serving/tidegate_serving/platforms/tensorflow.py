@@ -19,6 +19,7 @@ from tidegate_serving.contract.signature import Signature
 from tidegate_serving.contract.tensors import Array
 from tidegate_serving.platforms.axes import as_column, as_matrix
 from tidegate_serving.platforms.discovery import Discovered
+from tidegate_serving.platforms.fixed_batch import in_pieces
 from tidegate_serving.platforms.loader import Servable
 from tidegate_serving.platforms.platform import PlatformOptions
 from tidegate_serving.platforms.saved_model_file import read_meta_graph
@@ -29,7 +30,7 @@ from tidegate_serving.platforms.tensorflow_session import (
     open_session,
     prepared_run,
 )
-from tidegate_serving.platforms.tensorflow_signatures import discovered_signatures, signature_of
+from tidegate_serving.platforms.tensorflow_signatures import batch_of, discovered_signatures, signature_of
 
 NAME = "tensorflow"
 KEYS = ("intra_op_threads", "inter_op_threads", "memory_growth", "memory_fraction", "session_config", "tags")
@@ -61,11 +62,14 @@ class TensorflowPlatform:
 
 @dataclass(frozen=True, slots=True)
 class _Call:
-    """One signature as a prepared run: feeds by name with their rank, outputs by name with theirs."""
+    """One signature as a prepared run: feeds by name with their rank, outputs by name with theirs, a fixed batch or
+    none.
+    """
 
     run: Any
     feeds: tuple[tuple[str, int], ...]
     outputs: tuple[tuple[str, int], ...]
+    size: int | None
 
     @classmethod
     def make(cls, session: Any, signature: Signature, definition: Any) -> _Call:
@@ -76,11 +80,18 @@ class _Call:
             [definition.outputs[spec.name].name for spec in signature.outputs],
         )
         ranks = [len(definition.inputs[name].tensor_shape.dim) for name in feeds]
-        return cls(
-            run,
-            tuple(zip(feeds, ranks, strict=True)),
-            tuple((spec.name, len(spec.shape)) for spec in signature.outputs),
-        )
+        outputs = tuple((spec.name, len(spec.shape)) for spec in signature.outputs)
+        return cls(run, tuple(zip(feeds, ranks, strict=True)), outputs, batch_of(definition))
+
+    def __call__(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
+        """Outputs by name."""
+        fed = {name: as_matrix(inputs[name], rank) for name, rank in self.feeds}
+        found = self._once(fed) if self.size is None else in_pieces(self._once, fed, self.size)
+        return {name: as_column(found[name], rank) for name, rank in self.outputs}
+
+    def _once(self, fed: Mapping[str, Array]) -> dict[str, Array]:
+        results = self.run(*fed.values())
+        return {name: result for (name, _), result in zip(self.outputs, results, strict=True)}
 
 
 class TensorflowServable:
@@ -93,12 +104,10 @@ class TensorflowServable:
 
     def predict(self, signature: str, inputs: Mapping[str, Array]) -> Mapping[str, Any]:
         """The signature's outputs. What an op raises comes with TensorFlow's message and code."""
-        call = self._calls[signature]
         try:
-            results = call.run(*(as_matrix(inputs[name], rank) for name, rank in call.feeds))
+            return self._calls[signature](inputs)
         except (self._op_error, UnicodeDecodeError) as error:
             raise error_of_op(error) from error
-        return {name: as_column(result, rank) for (name, rank), result in zip(call.outputs, results, strict=True)}
 
     def run_session(self, feeds: Mapping[str, Array], fetches: Sequence[str], targets: Sequence[str]) -> list[Array]:
         """Tensors of the graph by their own names. Errors as `predict` raises them, InvalidInput for unknown names."""

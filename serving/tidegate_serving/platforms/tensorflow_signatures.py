@@ -11,6 +11,7 @@ from typing import Any
 from tidegate_serving.contract.errors import TidegateError, Unsupported
 from tidegate_serving.contract.signature import PREDICT, Signature, TensorSpec
 from tidegate_serving.platforms.discovery import Discovered
+from tidegate_serving.platforms.fixed_batch import fixed_batch
 from tidegate_serving.tensor_proto import dtype_of
 
 INIT_OP = "__saved_model_init_op"
@@ -34,10 +35,18 @@ def discovered_signatures(signature_defs: Mapping[str, Any]) -> Discovered:
 
 def signature_of(definition: Any) -> Signature:
     """One SignatureDef; tensors in the order of their names. Unsupported for what has no batch on axis 0."""
+    size = batch_of(definition)
     return Signature(
-        tuple(_spec("input", name, definition.inputs[name]) for name in sorted(definition.inputs)),
-        tuple(_spec("output", name, definition.outputs[name]) for name in sorted(definition.outputs)),
+        tuple(_spec("input", name, definition.inputs[name], size) for name in sorted(definition.inputs)),
+        tuple(_spec("output", name, definition.outputs[name], size) for name in sorted(definition.outputs)),
         definition.method_name or PREDICT,
+    )
+
+
+def batch_of(definition: Any) -> int | None:
+    """The batch size for which a SignatureDef was exported; None for any."""
+    return fixed_batch(
+        [_shape(info) for info in definition.inputs.values()], [_shape(info) for info in definition.outputs.values()]
     )
 
 
@@ -46,14 +55,18 @@ def data_type(info: Any) -> int:
     return int(info.dtype) - _REF if info.dtype > _REF else int(info.dtype)
 
 
-def _spec(role: str, name: str, info: Any) -> TensorSpec:
+def _shape(info: Any) -> tuple[int, ...]:
+    return tuple(int(dim.size) for dim in info.tensor_shape.dim)
+
+
+def _spec(role: str, name: str, info: Any, size: int | None) -> TensorSpec:
     if info.WhichOneof("encoding") != "name":
         raise Unsupported(f"{role} {name!r} is no dense tensor: export a signature of dense tensors")
     if not info.HasField("tensor_shape") or info.tensor_shape.unknown_rank:
         raise Unsupported(f"{role} {name!r} has an unknown rank: export the signature with a shape, such as [None, 4]")
-    shape = tuple(int(dim.size) for dim in info.tensor_shape.dim)
+    shape = _shape(info)
     if not shape:
         raise Unsupported(f"{role} {name!r} is a scalar: every tensor needs the batch on axis 0")
-    if shape[0] != -1:
+    if shape[0] not in (-1, size):
         raise Unsupported(f"{role} {name!r} has shape {list(shape)}: its first axis must be the batch, of any size")
-    return TensorSpec(name, dtype_of(data_type(info)), shape)
+    return TensorSpec(name, dtype_of(data_type(info)), (-1, *shape[1:]))

@@ -8,6 +8,7 @@ is CUDA where present, `cpu`, `cuda`, `cuda:1`), `threads` (0: PyTorch decides).
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from tidegate_serving.contract.manifest import Manifest
 from tidegate_serving.contract.signature import Signature
 from tidegate_serving.contract.tensors import Array
 from tidegate_serving.platforms.discovery import Discovered
+from tidegate_serving.platforms.fixed_batch import in_pieces
 from tidegate_serving.platforms.loader import Servable
 from tidegate_serving.platforms.platform import PlatformOptions, missing_library, model_file
 from tidegate_serving.platforms.settings import Settings
@@ -80,9 +82,14 @@ class TorchServable:
         """Outputs by name, on the CPU."""
         if self._model is None:
             raise InvalidInput("this version is closed")
+        fed = {name: inputs[name] for name in self._orders[signature]}
+        run = partial(self._run, self._model, self._outputs[signature])
+        return run(fed) if self._model.batch is None else in_pieces(run, fed, self._model.batch)
+
+    def _run(self, model: TorchModel, names: list[str], fed: Mapping[str, Array]) -> dict[str, Any]:
         with self._torch.inference_mode():
-            answer = self._model.call([self._tensor(inputs[name]) for name in self._orders[signature]])
-            return {name: self._array(value) for name, value in _by_name(self._outputs[signature], answer).items()}
+            answer = _by_name(names, model.call([self._tensor(array) for array in fed.values()]))
+            return {name: self._array(answer[name]) for name in names if name in answer}
 
     def close(self) -> None:
         """Frees the module, and the memory that PyTorch keeps on a GPU for later."""

@@ -14,15 +14,19 @@ from typing import Any
 from tidegate_serving.contract.errors import InvalidInput, ModelFailed, PermissionRefused, Unsupported
 from tidegate_serving.contract.signature import SERVING_DEFAULT, Signature, TensorSpec
 from tidegate_serving.platforms.discovery import Discovered
+from tidegate_serving.platforms.fixed_batch import fixed_batch
 
 
 @dataclass(frozen=True, slots=True)
 class TorchModel:
-    """A module: the names of what it takes, how many of these it needs, and a function of that many tensors."""
+    """A module: the names of what it takes, how many of these it needs, a function of that many tensors, and the batch
+    size for which it was exported, if it was for one only.
+    """
 
     names: tuple[str, ...]
     required: int
     call: Callable[[Sequence[Any]], Any]
+    batch: int | None = None
 
 
 def read_model(torch: Any, path: Path, device: Any, *, allow_pickle: bool) -> TorchModel:
@@ -46,25 +50,18 @@ def read_model(torch: Any, path: Path, device: Any, *, allow_pickle: bool) -> To
 
 
 def exported_signature(torch: Any, path: Path) -> Discovered:
-    """What an exported program takes and gives. Unsupported for other files, and for a batch of fixed size."""
+    """What an exported program takes and gives. Unsupported for other files, and for tensors without a batch."""
     if path.suffix != ".pt2":
         raise Unsupported(f"{path} does not know its shapes: export it with torch.export, or write a signature as JSON")
     program = _read_exported(torch, path)
-    values = {node.name: node.meta.get("val") for node in program.graph.nodes}
-    inputs = tuple(
-        _spec(torch, path, name, values[node])
-        for name, node in zip(_names(program), program.graph_signature.user_inputs, strict=True)
+    size, (inputs, outputs) = _batch(program), _values(program)
+    taken = dict(zip(_names(program), inputs, strict=True))
+    given = dict(zip(_output_names(program, len(outputs)), outputs, strict=True))
+    signature = Signature(
+        tuple(_spec(torch, path, name, value, size) for name, value in taken.items()),
+        tuple(_spec(torch, path, name, value, size) for name, value in given.items()),
     )
-    outputs = program.graph_signature.user_outputs
-    names = _output_names(program, len(outputs))
-    return Discovered(
-        {
-            SERVING_DEFAULT: Signature(
-                inputs,
-                tuple(_spec(torch, path, name, values[node]) for name, node in zip(names, outputs, strict=True)),
-            )
-        }
-    )
+    return Discovered({SERVING_DEFAULT: signature})
 
 
 def _read_exported(torch: Any, path: Path) -> Any:
@@ -75,7 +72,7 @@ def _read_exported(torch: Any, path: Path) -> Any:
 
 
 def _exported(program: Any, device: Any) -> TorchModel:
-    names, positional = _names(program), _positional(program)
+    names, positional, size = _names(program), _positional(program), _batch(program)
     if device.type != "cpu":
         from torch.export.passes import move_to_device_pass
 
@@ -85,7 +82,7 @@ def _exported(program: Any, device: Any) -> TorchModel:
     def call(tensors: Sequence[Any]) -> Any:
         return module(*tensors[:positional], **dict(zip(names[positional:], tensors[positional:], strict=True)))
 
-    return TorchModel(names, len(names), call)
+    return TorchModel(names, len(names), call, size)
 
 
 def _scripted(module: Any) -> TorchModel:
@@ -103,6 +100,18 @@ def _pickled(module: Any) -> TorchModel:
     names = tuple(parameter.name for parameter in parameters)
     required = sum(parameter.default is parameter.empty for parameter in parameters)
     return TorchModel(names, required, lambda tensors: module(*tensors))
+
+
+def _values(program: Any) -> tuple[list[Any], list[Any]]:
+    """What the exporter traced for inputs and outputs, in their order."""
+    values = {node.name: node.meta.get("val") for node in program.graph.nodes}
+    told = program.graph_signature
+    return [values.get(name) for name in told.user_inputs], [values.get(name) for name in told.user_outputs]
+
+
+def _batch(program: Any) -> int | None:
+    inputs, outputs = ([tuple(getattr(value, "shape", ())) for value in side] for side in _values(program))
+    return fixed_batch(inputs, outputs)
 
 
 def _names(program: Any) -> tuple[str, ...]:
@@ -126,16 +135,16 @@ def _output_names(program: Any, count: int) -> list[str]:
     return ["output"] if count == 1 else [f"output_{index}" for index in range(count)]
 
 
-def _spec(torch: Any, path: Path, name: str, value: Any) -> TensorSpec:
+def _spec(torch: Any, path: Path, name: str, value: Any, size: int | None) -> TensorSpec:
     if not isinstance(value, torch.Tensor):
         raise Unsupported(f"{path}: {name!r} is no tensor: export the module with tensors only")
-    shape = tuple(size if isinstance(size, int) else -1 for size in value.shape)
-    if not shape or shape[0] != -1:
+    shape = tuple(extent if isinstance(extent, int) else -1 for extent in value.shape)
+    if not shape or shape[0] not in (-1, size):
         raise Unsupported(
             f"{path}: {name!r} has shape {list(shape)}: export it with a dynamic first axis, the batch, as "
             "dynamic_shapes=({0: torch.export.Dim.DYNAMIC},) says"
         )
-    return TensorSpec(name, str(value.dtype).removeprefix("torch."), shape)
+    return TensorSpec(name, str(value.dtype).removeprefix("torch."), (-1, *shape[1:]))
 
 
 def _short(error: Exception) -> str:

@@ -192,7 +192,7 @@ def test_a_signature_that_does_not_fit_is_refused_at_load(
     files = {file: (tmp_path / "made" / file).read_bytes()}
     signature = Signature(inputs, (TensorSpec("predict", "float64"),))
     with pytest.raises(InvalidInput, match=match):
-        load_published(publish(tmp_path, "m", 1, Draft(platform, files, signature, {})))
+        load_published(publish(tmp_path, "m", 1, Draft(platform, files, signature, example={})))
 
 
 @pytest.mark.parametrize(("platform", "train", "file", "objective"), PLATFORMS)

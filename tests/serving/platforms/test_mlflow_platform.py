@@ -94,7 +94,7 @@ def test_pyfunc_takes_tensors(client: Client) -> None:
 def test_a_published_version_may_choose_its_flavour(tmp_path: Path, models: Path, said: dict[str, Any]) -> None:
     found = discover(models / "xgboost/1", "mlflow")
     files = {path.name: path.read_bytes() for path in (models / "xgboost/1").iterdir()}
-    draft = Draft("mlflow", files, found.signatures[SERVING_DEFAULT], dict(found.example))
+    draft = Draft("mlflow", files, found.signatures[SERVING_DEFAULT], example=dict(found.example))
     version = load_published(publish(tmp_path, "m", 1, draft))
     np.testing.assert_allclose(outputs(version, rows(said))["predict"], said["xgboost"], rtol=1e-6)
     as_pyfunc = publish(tmp_path, "m", 2, replace(draft, metadata={"mlflow.flavour": "python_function"}))

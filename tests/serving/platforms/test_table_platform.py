@@ -145,7 +145,7 @@ def test_what_is_no_table_says_why(tmp_path: Path, file: str, data: str, kind: t
 def test_a_signature_that_does_not_fit_is_refused(
     tmp_path: Path, signature: Signature, metadata: dict[str, str], match: str
 ) -> None:
-    draft = Draft("table", {"t.json": '{"a": 1}'}, signature, {"key": "a"}, metadata=metadata)
+    draft = Draft("table", {"t.json": '{"a": 1}'}, signature, example={"key": "a"}, metadata=metadata)
     with pytest.raises(InvalidInput, match=match):
         load_published(publish(tmp_path, "m", 1, draft))
 

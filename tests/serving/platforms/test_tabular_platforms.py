@@ -275,3 +275,32 @@ def test_a_zipmap_says_how_to_export(tmp_path: Path) -> None:
     metadata = {"onnx.outputs": json.dumps({"probability": "output_probability", "label": "output_label"})}
     with pytest.raises(InvalidInput, match="zipmap=False"):
         load(publish(tmp_path, "m", 1, Draft(**{**whole.__dict__, "metadata": metadata})))
+
+
+@pytest.mark.parametrize("size", [1, 4])
+def test_an_onnx_graph_of_a_fixed_batch_answers_any_number_of_rows(tmp_path: Path, size: int) -> None:
+    from onnx import TensorProto, helper
+
+    nodes = [
+        helper.make_node("ReduceSum", ["x", "axis"], ["sum"], keepdims=0),
+        helper.make_node("Identity", ["x"], ["same"]),
+    ]
+    outputs = {"sum": [size], "same": [size, 3]}
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [size, 3])],
+        [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in outputs.items()],
+        [helper.make_tensor("axis", TensorProto.INT64, [1], [1])],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    signature = Signature(
+        (TensorSpec("x", "float32", (-1, 3)),), (TensorSpec("sum", "float32"), TensorSpec("same", "float32", (-1, 3)))
+    )
+    whole = Draft(platform="onnx", signature=signature, example={"x": [1.0, 2.0, 3.0]})
+    version = load(publish(tmp_path, "m", 1, draft(whole, model__onnx=model.SerializeToString())))
+    for rows in (0, 1, 4, 7):
+        block = RANDOM.normal(size=(rows, 3)).astype("f4")
+        found = checked(version, {"x": block}, rows)
+        np.testing.assert_allclose(found["sum"], block.sum(1), rtol=1e-5, atol=1e-6)
+        np.testing.assert_array_equal(found["same"], block)

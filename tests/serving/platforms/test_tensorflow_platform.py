@@ -171,15 +171,20 @@ def test_every_dtype_comes_back_as_it_went(client: Client, dtype: str) -> None:
 def test_what_cannot_be_served_is_said_and_hurts_no_other_signature(engine: EngineProcess, client: Client) -> None:
     assert ask(client, "shapes", x=np.ones((2, 3), "f4"))["sum"].tolist() == [3.0, 3.0]
     assert ask(client, "shapes", "wide", x=np.ones((2, 5, 2), "f4"))["sum"].tolist() == [10.0, 10.0]
-    assert set(client.signatures("shapes")) == {"serving_default", "wide"}
+    assert set(client.signatures("shapes")) == {"serving_default", "wide", "fixed"}
     for name, why in {
         "unranked": "'x' has an unknown rank",
         "scaled": "'times' is a scalar",
-        "fixed": "'x' has shape [4, 3]",
         "complex": "data type 8",
     }.items():
         (line,) = [line for line in engine.said().splitlines() if f"signature '{name}' is not served" in line]
         assert why in line
+
+
+def test_a_fixed_batch_answers_any_number_of_rows(client: Client) -> None:
+    for rows in (1, 4, 7):
+        block = np.arange(rows * 3, dtype="f4").reshape(rows, 3)
+        assert ask(client, "shapes", "fixed", x=block)["sum"].tolist() == block.sum(1).tolist()
 
 
 def test_what_an_op_refuses_is_the_clients_fault_in_tensorflows_words(engine: EngineProcess, client: Client) -> None:

@@ -85,9 +85,22 @@ def test_a_lone_output_has_a_name(tmp_path: Path) -> None:
     assert found.signatures[SERVING_DEFAULT].outputs == (TensorSpec("output", "float32", (-1, 2)),)
 
 
-def test_a_fixed_batch_says_how_to_export(tmp_path: Path) -> None:
-    with pytest.raises(Unsupported, match=r"'x' has shape \[4, 3\].*dynamic"):
-        discover(exported(tmp_path / "model.pt2", Plain().eval(), fixed=True), "torch")
+def test_a_fixed_batch_answers_any_number_of_rows(tmp_path: Path) -> None:
+    module = Plain().eval()
+    version = load_foreign(exported(tmp_path / "model.pt2", module, fixed=True), "torch")
+    assert version.manifest.signatures[SERVING_DEFAULT].inputs == SIGNATURE.inputs
+    told = said_by(module)
+    for rows in (1, 4, 7):
+        taken = np.arange(rows) % 4
+        found = outputs(version, {"x": X[taken], "scale": SCALE[taken]})["output"]
+        np.testing.assert_allclose(found, told[taken], rtol=1e-6)
+
+
+def test_tensors_without_a_batch_say_how_to_export(tmp_path: Path) -> None:
+    program = torch.export.export(torch.nn.Flatten(0), (torch.zeros(2, 3),))
+    torch.export.save(program, tmp_path / "model.pt2")
+    with pytest.raises(Unsupported, match=r"has shape \[2, 3\].*dynamic"):
+        discover(tmp_path, "torch")
 
 
 def scripted(path: Path, module: Any) -> bytes:
@@ -102,7 +115,7 @@ def test_torchscript_serves_with_a_written_signature(tmp_path: Path) -> None:
     module = Plain().eval()
     files = {"model.pt": scripted(tmp_path / "made.pt", module)}
     timed = Signature((TensorSpec("at", "int64"), *SIGNATURE.inputs[::-1]), SIGNATURE.outputs)
-    version = load_published(publish(tmp_path, "m", 1, Draft("torch", files, timed, {}, "at")))
+    version = load_published(publish(tmp_path, "m", 1, Draft("torch", files, timed, example={}, event_time="at")))
     found = outputs(version, {"at": np.arange(4), "scale": SCALE, "x": X})["score"]
     np.testing.assert_allclose(found, said_by(module), rtol=1e-6)
     with pytest.raises(Unsupported, match="does not know its shapes"):
@@ -119,7 +132,7 @@ def test_torchscript_serves_with_a_written_signature(tmp_path: Path) -> None:
 )
 def test_a_signature_that_does_not_fit_is_refused(tmp_path: Path, inputs: tuple[TensorSpec, ...], match: str) -> None:
     files = {"model.pt": scripted(tmp_path / "made.pt", Plain().eval())}
-    draft = Draft("torch", files, Signature(inputs, SIGNATURE.outputs), {})
+    draft = Draft("torch", files, Signature(inputs, SIGNATURE.outputs), example={})
     with pytest.raises(InvalidInput, match=match):
         load_published(publish(tmp_path, "m", 1, draft))
 
@@ -128,7 +141,7 @@ def test_a_pickled_module_needs_permission(tmp_path: Path) -> None:
     torch.save(torch.nn.Linear(3, 2).eval(), tmp_path / "made.pth")
     signature = Signature((TensorSpec("input", "float32", (-1, 3)),), SIGNATURE.outputs)
     files = {"model.pth": (tmp_path / "made.pth").read_bytes()}
-    directory = publish(tmp_path, "m", 1, Draft("torch", files, signature, {"input": [1.0, 2.0, 3.0]}))
+    directory = publish(tmp_path, "m", 1, Draft("torch", files, signature, example={"input": [1.0, 2.0, 3.0]}))
     with pytest.raises(PermissionRefused, match=r"model\.pth is a pickle"):
         load_published(directory)
     assert outputs(load_published(directory, allow_pickle=True), {"input": X})["score"].shape == (4, 2)
@@ -138,13 +151,13 @@ def test_weights_without_a_module_are_no_model(tmp_path: Path) -> None:
     torch.save(Plain().state_dict(), tmp_path / "made.pth")
     files = {"model.pth": (tmp_path / "made.pth").read_bytes()}
     with pytest.raises(InvalidInput, match="holds a OrderedDict, no module"):
-        load_published(publish(tmp_path, "m", 1, Draft("torch", files, SIGNATURE, {})), allow_pickle=True)
+        load_published(publish(tmp_path, "m", 1, Draft("torch", files, SIGNATURE, example={})), allow_pickle=True)
 
 
 @pytest.mark.filterwarnings("ignore:.*torch.jit.*:FutureWarning")
 @pytest.mark.parametrize("file", ["model.pt2", "model.pt"])
 def test_what_is_no_model_is_named(tmp_path: Path, file: str) -> None:
-    directory = publish(tmp_path, "m", 1, Draft("torch", {file: "nonsense"}, SIGNATURE, {}))
+    directory = publish(tmp_path, "m", 1, Draft("torch", {file: "nonsense"}, SIGNATURE, example={}))
     with pytest.raises(ModelFailed, match=f"{file} cannot be read by PyTorch"):
         load_published(directory)
 

@@ -1,0 +1,50 @@
+"""Models that were exported for one batch size only, run for any number of rows: in pieces, the last one padded.
+
+The onnx, tensorflow and torch platforms ask with the shapes that the model declares.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tidegate_serving.contract.tensors import Array
+
+Shape = Sequence[Any]
+
+
+def fixed_batch(inputs: Sequence[Shape], outputs: Sequence[Shape]) -> int | None:
+    """The size of the first axis if it is one and the same whole number in every input, and no output has another.
+
+    None for a batch of any size, and where the first axes do not show a batch at all. A size that is not known is no
+    number above 0.
+    """
+    sizes = {_first(shape) for shape in inputs}
+    given = {_first(shape) for shape in outputs if shape} - {None}
+    if len(sizes) != 1 or not given <= sizes or any(not shape for shape in outputs):
+        return None
+    return sizes.pop()
+
+
+def in_pieces(
+    run: Callable[[Mapping[str, Array]], Mapping[str, Any]], inputs: Mapping[str, Array], size: int
+) -> dict[str, Array]:
+    """What `run` answers for all rows, asked with `size` rows at a time; a piece that is short repeats its last row."""
+    rows = len(next(iter(inputs.values())))
+    answers = []
+    for start in range(0, max(rows, 1), size):
+        piece = {name: array[start : start + size] for name, array in inputs.items()}
+        answers.append(run({name: _padded(array, size) for name, array in piece.items()}))
+    return {name: np.concatenate([answer[name] for answer in answers])[:rows] for name in answers[0]}
+
+
+def _padded(array: Array, size: int) -> Array:
+    if len(array) == 0:
+        return np.zeros((size, *array.shape[1:]), dtype=array.dtype)
+    return array if len(array) == size else array[np.minimum(np.arange(size), len(array) - 1)]
+
+
+def _first(shape: Shape) -> int | None:
+    return shape[0] if shape and isinstance(shape[0], int) and shape[0] > 0 else None
