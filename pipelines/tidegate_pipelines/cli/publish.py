@@ -23,7 +23,7 @@ def publish(
     files: Annotated[list[Path], typer.Argument(metavar="FILES...", help="The model's files, or its directory.")],
     name: Annotated[str, typer.Option("--name", help="What clients call the model.")],
     version: Annotated[int, typer.Option("--version", min=0, help="A number that is not taken.")],
-    platform: Annotated[str, typer.Option("--platform", help="onnx, sklearn or python.")],
+    platform: Annotated[str, typer.Option("--platform", help="onnx, sklearn, tensorflow, xgboost, ...")],
     repository: Annotated[
         Path, typer.Option("--repository", metavar="ROOT", help="The model repository.", envvar="TIDEGATE_REPOSITORY")
     ] = Path("models"),
