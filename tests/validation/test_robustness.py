@@ -10,7 +10,8 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-from tests.validation import world
+from tests.validation import fault_run, world
+from tests.validation.fault_cases import Case
 from tests.validation.world import HONEST, Draft, before_return
 
 from tidegate_serving.contract.manifest import read_manifest
@@ -196,6 +197,17 @@ def test_a_process_that_writes_rubbish_is_no_pass(tmp_path: Path) -> None:
     rubbish = "import sys; sys.stdout.buffer.write(b'\\x00\\x00\\x00\\x02ha'); sys.stdout.flush(); sys.stdin.read()"
     found = failing(examined(tmp_path, HONEST, probe=(sys.executable, "-c", rubbish)))
     assert [one.check for one in found] == ["load"]
+
+
+def test_the_gate_ends_in_time_and_says_what_it_did_not_try(tmp_path: Path) -> None:
+    """Each call is well within its own deadline; together they take too long."""
+    slow = Case(before_return("__import__('time').sleep(0.2)"), Outcome.INCONCLUSIVE, limits={"total_seconds": 4.0})
+    run = fault_run.examined(tmp_path, slow)
+    found = list(run.findings)
+    assert run.seconds < 4 + 2
+    assert worst([one.outcome for one in found]) is Outcome.INCONCLUSIVE
+    (told,) = (one for one in found if one.check == "time")
+    assert told.sentence.startswith("the gate's 4 s were over in the stage 'repetition'")
 
 
 def test_vectors_and_whole_numbers_are_probed_too(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from tidegate_validation.robustness.session import Session, probe_command
 from tidegate_validation.robustness.stages import batches, concurrency, edges, ending, golden, latency, repetition
 from tidegate_validation.robustness.world import InputFacts
 
-_ENDING_SECONDS = 5.0
+_ENDING_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,8 @@ def examine(subject: RobustnessSubject, limits: RobustnessLimits) -> list[Findin
                 end=end,
             )
             _in_time(examination, lambda: _stages(examination, subject))
-        examination.end = time.monotonic() + max(min(end - time.monotonic(), _ENDING_SECONDS), 1.0)
+        examination.end = max(end, time.monotonic() + _ENDING_SECONDS)
+        examination.stage = "unloading"
         _in_time(examination, lambda: ending.unloading(examination))
     ending.conduct(examination, subject.manifest, subject.candidate)
     ending.sandbox(examination)

@@ -29,7 +29,7 @@ class RobustnessLimits:
 
     load_seconds: float = 120.0
     call_seconds: float = 20.0
-    exit_seconds: float = 10.0
+    exit_seconds: float = 30.0
     total_seconds: float = 1800.0
     memory_mb: int = 16_384
     cpu_seconds: int = 900

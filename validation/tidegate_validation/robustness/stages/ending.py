@@ -11,7 +11,7 @@ from tidegate_serving.contract.errors import Tampered
 from tidegate_serving.contract.manifest import Manifest, verify_files
 from tidegate_serving.contract.verdict import Outcome
 from tidegate_validation.robustness.answer import AnswerKind
-from tidegate_validation.robustness.examination import Examination
+from tidegate_validation.robustness.examination import Examination, OutOfTime
 from tidegate_validation.robustness.watch import memory_limit
 
 _MEGABYTE = 1 << 20
@@ -20,9 +20,12 @@ _HARMLESS = ("changed the working directory", "changed the mode of new files")
 
 def unloading(examination: Examination) -> None:
     """Has the version unloaded, as the engine does when another takes its place, and its process end by itself."""
-    answer = examination.session.stop(examination.time_for(examination.limits.exit_seconds))
+    seconds = examination.time_for(examination.limits.exit_seconds)
+    answer = examination.session.stop(seconds)
     if answer is None:
         return
+    if answer.kind is AnswerKind.HUNG and seconds < examination.limits.exit_seconds:
+        raise OutOfTime(examination.stage)
     if answer.kind is AnswerKind.OUTPUTS:
         examination.report("unload", "version", Outcome.PASS, "unloads and ends", number=answer.seconds)
     elif answer.kind is AnswerKind.REFUSED:
