@@ -73,6 +73,8 @@ def wrong(case: Case, findings: list[Finding]) -> str:
         return "; ".join(said)
     if outcome is not case.outcome:
         return f"{outcome} instead of {case.outcome}"
+    if not failed:
+        return ""
     if failed[0].check not in case.checks:
         return f"blamed on {failed[0].check}: {failed[0].sentence}"
     if not any(re.search(case.words, one.sentence) for one in failed if one.check in case.checks):

@@ -20,7 +20,7 @@ from tests.validation.fault_run import examined
 from tests.validation.faults import FAULTS
 
 RUNS = 20
-_AT_ONCE = 2
+_AT_ONCE = 3
 _LATEST = 2.0
 
 
