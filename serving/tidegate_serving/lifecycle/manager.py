@@ -84,7 +84,7 @@ class AspiredVersionsManager:
         self._options = options or ManagerOptions()
         self._resources = ResourceTracker(self._options.memory_limits)
         self._gauge = GrowthGauge(self._options.resident)
-        self._memory = MemoryReturn()
+        self._memory = MemoryReturn(self._options.resident)
         self._lock = threading.Condition()
         self._table = VersionTable(events.publish)
         self._waiting: set[str] = set()
@@ -353,7 +353,7 @@ class AspiredVersionsManager:
             outcome: TidegateError | None = _as_ours(managed.id, error)
         else:
             outcome = None
-        self._memory.unloaded(sum(self._resources.reserved(managed.id).values()))
+        self._memory.unloaded(self._resources.reserved(managed.id).get(RAM, 0), reading.resident)
         self._gauge.end(reading)
         with self._lock:
             freed = self._resources.release(managed.id)

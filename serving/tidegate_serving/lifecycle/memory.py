@@ -23,23 +23,33 @@ WORTH_IT_BYTES = 64 << 20
 
 
 class MemoryReturn:
-    """Collects garbage and trims the heap of glibc (elsewhere only the former) after unloads.
+    """Trims the heap of glibc, where there is one, and collects garbage after unloads.
 
-    A collection holds up every thread that runs Python, and takes the longer the more is loaded. So it is made at once
-    where a large model left, and otherwise for at most a hundredth of the time: one small change among thousands of
-    models does not pay for all of them.
+    A collection holds up every thread that runs Python, and takes the longer the more is loaded. So it is made only
+    where the process did not shrink by itself: at once after a large model, and otherwise for at most a hundredth of
+    the time, so that one small change among thousands of models does not pay for all of them.
     """
 
-    def __init__(self, collect: Callable[[], object] = gc.collect, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        resident: Callable[[], int],
+        collect: Callable[[], object] = gc.collect,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._resident = resident
         self._collect = collect
         self._clock = clock
         self._lock = threading.Lock()
         self._owed = 0
         self._rest_until = 0.0
 
-    def unloaded(self, freed_bytes: int) -> bool:
-        """Something that had reserved so much has left; whether memory was returned now."""
+    def unloaded(self, freed_bytes: int, resident_before: int) -> bool:
+        """Something that had reserved so much has left a process that was so large; whether garbage was collected."""
         with self._lock:
+            if freed_bytes >= WORTH_IT_BYTES:
+                _trim()
+                if 2 * (resident_before - self._resident()) >= freed_bytes:
+                    return False
             self._owed += freed_bytes
             began = self._clock()
             if self._owed < WORTH_IT_BYTES and began < self._rest_until:

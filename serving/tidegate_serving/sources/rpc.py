@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+from tidegate_serving.background import in_background
 from tidegate_serving.contract.errors import Conflict, FailedPrecondition, InvalidInput, PermissionRefused, Tampered
 from tidegate_serving.contract.manifest import FILE_NAME, read_manifest, verify_files
 from tidegate_serving.contract.servable import ServableId, check_name
@@ -204,7 +205,7 @@ class RpcSource:
         if manifest.id != id:
             raise InvalidInput(f"{directory / FILE_NAME} is for {manifest.id}, the push names {id}: mend the path")
         self._checks.check_platform(manifest.platform)
-        verify_files(manifest, directory)
+        in_background(lambda: verify_files(manifest, directory))
         self._checks.admission.check(directory, manifest, digest)
         return WantedVersion(pushed.version, str(directory), digest, manifest.platform)
 

@@ -17,6 +17,8 @@ class Collector:
     def __init__(self) -> None:
         self.clock = FakeClock()
         self.times = 0
+        self.resident = 0
+        self.memory = MemoryReturn(lambda: self.resident, self, self.clock)
 
     def __call__(self) -> None:
         self.times += 1
@@ -25,18 +27,22 @@ class Collector:
 
 def test_a_large_model_gives_its_memory_back_at_once() -> None:
     collector = Collector()
-    memory = MemoryReturn(collector, collector.clock)
     for _ in range(3):
-        assert memory.unloaded(WORTH_IT_BYTES)
+        assert collector.memory.unloaded(WORTH_IT_BYTES, 0)
     assert collector.times == 3
+
+
+def test_nothing_is_collected_where_the_process_shrank_by_itself() -> None:
+    collector = Collector()
+    assert not collector.memory.unloaded(WORTH_IT_BYTES, WORTH_IT_BYTES // 2)
+    assert collector.memory.unloaded(WORTH_IT_BYTES, WORTH_IT_BYTES // 2 - 1)
 
 
 def test_small_models_are_collected_for_a_hundredth_of_the_time() -> None:
     collector = Collector()
-    memory = MemoryReturn(collector, collector.clock)
     began = collector.clock.now
     for _ in range(1000):
-        memory.unloaded(1000)
+        collector.memory.unloaded(1000, 0)
         collector.clock.now += 1.0
     assert collector.times * 0.5 <= 0.011 * (collector.clock.now - began)
     assert collector.times > 5
@@ -44,8 +50,7 @@ def test_small_models_are_collected_for_a_hundredth_of_the_time() -> None:
 
 def test_many_small_models_add_up_to_a_large_one() -> None:
     collector = Collector()
-    memory = MemoryReturn(collector, collector.clock)
-    assert [memory.unloaded(WORTH_IT_BYTES // 4) for _ in range(9)] == [True, *([False] * 3 + [True]) * 2]
+    assert [collector.memory.unloaded(WORTH_IT_BYTES // 4, 0) for _ in range(9)] == [True, *([False] * 3 + [True]) * 2]
 
 
 def test_growth_is_told_only_where_no_library_came_along(monkeypatch: pytest.MonkeyPatch) -> None:
