@@ -119,10 +119,29 @@ def test_without_namespaces_the_rest_still_holds_and_what_is_missing_is_said(ver
     assert found["reads version"] == "yes"
     assert (found["files"], found["core"]) == (64, 0)
     missing = " ".join(map(str, found["missing"]))  # type: ignore[call-overload]
-    assert "shares processes, files and network" in missing
+    assert "shares processes and files" in missing
     if found["user"] == 0:
         assert "runs as root" in missing
         assert "watched only" in missing
+
+
+CALL = """
+import json, socket
+def tried(address):
+    try:
+        socket.create_connection(address, 1)
+    except OSError as error:
+        return error.strerror
+print(json.dumps({"far": tried(("192.0.2.8", 443)), "local": bool(socket.socketpair())}))
+"""
+
+
+@pytest.mark.parametrize("sandbox", [True, False], ids=["namespaces", "without"])
+def test_the_network_is_out_of_reach(version: Path, sandbox: bool) -> None:
+    found = said(CALL, version, replace(LIMITS, sandbox=sandbox))
+    assert found["far"] == ("Network is unreachable" if sandbox else "Permission denied")
+    assert found["local"] is True
+    assert ("refused, but not counted" in str(found["missing"])) is not sandbox
 
 
 @pytest.mark.parametrize("sandbox", [True, False], ids=["namespaces", "without"])

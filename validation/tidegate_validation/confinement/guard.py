@@ -43,7 +43,7 @@ def run(settings: Settings) -> int:
         os.close(settings.lifeline)
         if own_processes:
             _first_process(settings, owner, missing)
-        _become(settings, owner, 0 if walled else _threads_of(owner))
+        _become(settings, owner, walled)
     if not own_processes:
         _tell(settings, pid=child, inner=False, missing=missing, user=owner)
     status = _wait(child, settings.lifeline, woken)
@@ -56,7 +56,7 @@ def run(settings: Settings) -> int:
 def _build_walls(settings: Settings, owner: int, missing: list[str]) -> bool:
     """Namespaces for mounts and the network, and the walls in them; False where this machine allows none."""
     if not settings.namespaces:
-        missing.append("it shares processes, files and network with this machine, as it was told to")
+        missing.append("it shares processes and files with this machine, as it was told to")
         return False
     user = os.geteuid()
     flags = kernel.NEWNS | kernel.NEWIPC | (0 if settings.network else kernel.NEWNET) | (kernel.NEWUSER if user else 0)
@@ -66,7 +66,7 @@ def _build_walls(settings: Settings, owner: int, missing: list[str]) -> bool:
         if user:
             _stay_the_same_user(user, group)
     except OSError as error:
-        missing.append(f"it shares processes, files and network with this machine ({error})")
+        missing.append(f"it shares processes and files with this machine ({error})")
         return False
     if user:
         missing.append("it runs as the same user and may read what that user may, outside the home directory")
@@ -111,21 +111,23 @@ def _first_process(settings: Settings, owner: int, missing: list[str]) -> None:
         kernel.mount("proc", "/proc", "proc", kernel.NOSUID | kernel.NODEV)
     child = os.fork()
     if child == 0:
-        _become(settings, owner, 0)
+        _become(settings, owner, walled=True)
     _tell(settings, pid=child, inner=True, missing=missing, user=owner)
     _leave_streams()
     _tell(settings, ended=_wait_for(child))
     os._exit(0)
 
 
-def _become(settings: Settings, owner: int, others: int) -> None:
-    """Turns this process into the command; `others` is how many threads of its user count against its limit."""
+def _become(settings: Settings, owner: int, walled: bool) -> None:
+    """Turns this process into the command; without walls, sockets are refused and its user's threads count too."""
     try:
-        _limit(settings, owner, others)
+        _limit(settings, owner, 0 if walled else _threads_of(owner))
         os.setsid()
         if owner != os.geteuid():
             _change_user(owner)
         kernel.gain_nothing()
+        if not walled and not settings.network:
+            _refuse_sockets(settings)
         for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGCHLD):
             signal.signal(number, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
@@ -135,6 +137,15 @@ def _become(settings: Settings, owner: int, others: int) -> None:
     except OSError as error:
         _tell(settings, fault=f"{settings.command[0]} could not be started: {error}")
     os._exit(_NOT_STARTED)
+
+
+def _refuse_sockets(settings: Settings) -> None:
+    try:
+        kernel.refuse_sockets()
+    except OSError as error:
+        _tell(settings, missing=[f"the network could not be taken away ({error})"])
+    else:
+        _tell(settings, missing=["tries to reach the network are refused, but not counted"])
 
 
 def _change_user(owner: int) -> None:
