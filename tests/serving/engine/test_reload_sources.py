@@ -1,0 +1,107 @@
+"""Other sources while the engine runs: another repository, directories, roots and keys, by `Engine.reload`."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.support.control import push
+from tests.support.eventually import eventually
+from tests.support.versions import adding, make_validator, publish
+
+from tidegate_serving.config import EngineConfig, ModelConfig
+from tidegate_serving.contract.errors import FailedPrecondition, NotAdmitted, PermissionRefused
+from tidegate_serving.contract.servable import State
+from tidegate_serving.control_client import ControlClient
+from tidegate_serving.engine import Engine
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> EngineConfig:
+    for name in ("first", "second"):
+        (tmp_path / name).mkdir()
+    publish(tmp_path / "first", "a", 1, adding(1))
+    any_port = "127.0.0.1:0"
+    return EngineConfig(
+        grpc_address=any_port,
+        rest_address=any_port,
+        control_address=any_port,
+        repository=tmp_path / "first",
+        allow_unverified=True,
+        poll_seconds=0.1,
+    )
+
+
+@pytest.fixture
+def engine(config: EngineConfig) -> Iterator[Engine]:
+    with Engine(config) as made:
+        yield made
+
+
+def served(engine: Engine, name: str) -> list[int]:
+    servable = engine.status(name).servable(name)
+    return [version.version for version in servable.versions if version.state is State.AVAILABLE] if servable else []
+
+
+def test_another_repository(engine: Engine, config: EngineConfig, tmp_path: Path) -> None:
+    publish(tmp_path / "second", "b", 2, adding(2))
+    changes = engine.reload(dataclasses.replace(config, repository=tmp_path / "second"), dry_run=True)
+    assert [change.key for change in changes.changes] == ["repository"]
+    assert engine.config == config
+    engine.reload(dataclasses.replace(config, repository=tmp_path / "second"))
+    eventually(lambda: (served(engine, "a"), served(engine, "b")) == ([], [2]))
+    engine.reload(dataclasses.replace(config, repository=None))
+    eventually(lambda: served(engine, "b") == [])
+
+
+def test_directories_come_and_go(engine: Engine, config: EngineConfig, tmp_path: Path) -> None:
+    directory = publish(tmp_path / "second", "b", 2, adding(2))
+    engine.reload(dataclasses.replace(config, directories=(directory,)))
+    eventually(lambda: served(engine, "b") == [2])
+    engine.reload(config)
+    eventually(lambda: served(engine, "b") == [])
+    assert served(engine, "a") == [1]
+
+
+def test_pushes_come_from_other_roots(engine: Engine, config: EngineConfig, tmp_path: Path) -> None:
+    directory = publish(tmp_path / "second", "b", 2, adding(2))
+    with ControlClient(engine.addresses.control) as control:
+        with pytest.raises(PermissionRefused):
+            push(control, directory)
+        engine.reload(dataclasses.replace(config, roots=(tmp_path / "second",)))
+        push(control, directory)
+        eventually(lambda: served(engine, "b") == [2])
+        engine.reload(config)
+        with pytest.raises(PermissionRefused):
+            push(control, publish(tmp_path / "second", "b", 3))
+
+
+def test_from_now_on_only_what_was_verified(engine: Engine, config: EngineConfig, tmp_path: Path) -> None:
+    validator = make_validator(tmp_path)
+    strict = dataclasses.replace(config, allow_unverified=False, trusted_keys=(validator.public,))
+    engine.reload(strict)
+    publish(tmp_path / "first", "a", 2, adding(2))
+
+    def refused() -> bool:
+        servable = engine.status("a").servable("a")
+        version = servable.version(2) if servable else None
+        return version is not None and version.error_code == NotAdmitted.code
+
+    eventually(refused)
+    validator.sign(tmp_path / "first" / "a" / "2")
+    eventually(lambda: served(engine, "a") == [2])
+
+
+def test_names_that_another_source_has_are_left_alone(engine: Engine, config: EngineConfig, tmp_path: Path) -> None:
+    elsewhere = publish(tmp_path / "second", "a", 9, adding(9)).parent
+    engine.reload(dataclasses.replace(config, models={"a": ModelConfig(path=str(elsewhere))}))
+    eventually(lambda: served(engine, "a") == [9])
+    engine.reload(config)
+    eventually(lambda: served(engine, "a") == [1])
+
+
+def test_nothing_to_read_again_is_said(engine: Engine) -> None:
+    with pytest.raises(FailedPrecondition, match=r"came from no file: call Engine\.reload with another one"):
+        engine.reread()
