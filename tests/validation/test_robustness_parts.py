@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -151,6 +152,15 @@ def test_a_ratio_is_found_in_noise() -> None:
 )
 def test_the_rule(likelihood: Likelihood, answer: Answer, baseline: Answer | None, outcome: Outcome) -> None:
     assert judge_answer(likelihood, answer, baseline) is outcome
+
+
+@pytest.mark.parametrize(
+    ("limits", "words"),
+    [({"call_seconds": 0.0}, "robustness.call_seconds is 0.0"), ({"slower_counts": "NO"}, "'NO': use one of FAIL")],
+)
+def test_limits_that_make_no_sense_are_refused(limits: dict[str, Any], words: str) -> None:
+    with pytest.raises(InvalidInput, match=words):
+        RobustnessLimits(**limits)
 
 
 def test_a_failing_input_survives_its_file(tmp_path: Path) -> None:

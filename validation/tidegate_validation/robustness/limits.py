@@ -7,6 +7,27 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tidegate_serving.contract.errors import InvalidInput
+
+_COUNTS = ("FAIL", "WARN", "PASS")
+_ABOVE_ZERO = (
+    "load_seconds",
+    "call_seconds",
+    "exit_seconds",
+    "total_seconds",
+    "memory_mb",
+    "cpu_seconds",
+    "open_files",
+    "processes",
+    "disk_mb",
+    "file_mb",
+    "max_batch",
+    "golden_rows",
+    "sample_rows",
+    "crashes",
+    "slower",
+)
+
 
 @dataclass(frozen=True, slots=True)
 class RobustnessLimits:
@@ -34,7 +55,7 @@ class RobustnessLimits:
     memory_mb: int = 16_384
     cpu_seconds: int = 900
     open_files: int = 1024
-    processes: int = 512
+    processes: int = 1024
     disk_mb: int = 1024
     file_mb: int = 1024
     network: bool = False
@@ -56,3 +77,11 @@ class RobustnessLimits:
     nondeterminism: str = "FAIL"
     leak_kb: float = 1.0
     log_kb: int = 64
+
+    def __post_init__(self) -> None:
+        for name in _ABOVE_ZERO:
+            if getattr(self, name) <= 0:
+                raise InvalidInput(f"robustness.{name} is {getattr(self, name)}: it must be above 0")
+        for name in ("nondeterminism", "slower_counts"):
+            if getattr(self, name) not in _COUNTS:
+                raise InvalidInput(f"robustness.{name} is {getattr(self, name)!r}: use one of {', '.join(_COUNTS)}")
