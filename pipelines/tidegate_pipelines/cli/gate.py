@@ -13,14 +13,12 @@ import typer
 
 from tidegate_pipelines.cli.console import say, show_table
 from tidegate_pipelines.cli.options import Baseline, HeldOut, Policy, Training
-from tidegate_serving.contract.repository import version_of_verdict
-from tidegate_serving.contract.verdict import Outcome
 
 if TYPE_CHECKING:
     from tidegate_operators.steps import Evidence, Validated
     from tidegate_serving.contract.verdict import Finding, Verdict
 
-_GRAVITY = (Outcome.FAIL, Outcome.ERROR, Outcome.INCONCLUSIVE, Outcome.WARN)
+_GRAVITY = ("FAIL", "ERROR", "INCONCLUSIVE", "WARN")
 _FURTHER = 5
 
 
@@ -132,6 +130,8 @@ def _show_steps(verdict: Verdict, place: str | None) -> None:
 
 def _short(verdict: Path) -> str:
     """The directory that a verdict's file lies beside, from here where it lies below."""
+    from tidegate_serving.contract.repository import version_of_verdict
+
     directory = version_of_verdict(verdict) or verdict
     here = Path.cwd()
     return str(directory.relative_to(here) if directory.is_relative_to(here) else directory)
@@ -143,7 +143,7 @@ def _further(verdict: Verdict) -> list[tuple[str, Finding]]:
         (gate.gate, finding)
         for gate in verdict.gates
         for finding in gate.findings
-        if finding.outcome is not Outcome.PASS and finding.sentence != gate.sentence
+        if finding.outcome.value in _GRAVITY and finding.sentence != gate.sentence
     ]
-    found.sort(key=lambda pair: _GRAVITY.index(pair[1].outcome))
+    found.sort(key=lambda pair: _GRAVITY.index(pair[1].outcome.value))
     return found[:_FURTHER]

@@ -140,7 +140,12 @@ def revoke(
 
 @app.command("list")
 def show(ring: Ring, as_json: Annotated[bool, typer.Option("--json", help="As keyring.json has it.")] = False) -> None:
-    """List the keys and the revoked versions of a ring."""
+    """List the keys and the revoked versions of a ring.
+
+    \b
+    Example:
+      tidegate keys list keys/
+    """
     from tidegate_serving.contract.trust import read_ring
 
     found = read_ring(ring)

@@ -49,7 +49,12 @@ def pin(name: Name, version: Version, reason: Reason = "", control: Control = DE
 
 
 def unpin(name: Name, reason: Reason = "", control: Control = DEFAULT_CONTROL) -> None:
-    """Let ordinary traffic follow the model's source again."""
+    """Let ordinary traffic follow the model's source again.
+
+    \b
+    Example:
+      tidegate unpin flights
+    """
     _order("unpin", name, reason, control)
 
 
@@ -67,7 +72,12 @@ def freeze(name: Name, reason: Reason = "", control: Control = DEFAULT_CONTROL) 
 
 
 def unfreeze(name: Name, reason: Reason = "", control: Control = DEFAULT_CONTROL) -> None:
-    """Let a model change again; what was held back comes in."""
+    """Let a model change again; what was held back comes in.
+
+    \b
+    Example:
+      tidegate unfreeze flights
+    """
     _order("unfreeze", name, reason, control)
 
 
@@ -84,7 +94,12 @@ def disable(name: Name, reason: NeededReason, control: Control = DEFAULT_CONTROL
 
 
 def enable(name: Name, reason: Reason = "", control: Control = DEFAULT_CONTROL) -> None:
-    """Answer requests for a model again."""
+    """Answer requests for a model again.
+
+    \b
+    Example:
+      tidegate enable flights
+    """
     _order("enable", name, reason, control)
 
 
@@ -105,7 +120,12 @@ def block(name: Name, version: Version, reason: NeededReason, control: Control =
 
 
 def unblock(name: Name, version: Version, reason: Reason = "", control: Control = DEFAULT_CONTROL) -> None:
-    """Let a blocked version serve again, if its source still wants it."""
+    """Let a blocked version serve again, if its source still wants it.
+
+    \b
+    Example:
+      tidegate unblock flights 3
+    """
     from tidegate_serving.control_client import ControlClient
 
     with ControlClient(control) as client:
