@@ -18,6 +18,7 @@ from tidegate_serving.atomic_file import write_atomically
 from tidegate_serving.config import EngineConfig
 from tidegate_serving.contract.errors import TidegateError
 from tidegate_serving.engine import Engine
+from tidegate_serving.lifecycle.memory import share_heaps
 from tidegate_serving.running_engine import EngineAddresses
 from tidegate_serving.stop_signal import StoppedEarlyError, StopSignal
 
@@ -36,6 +37,7 @@ def run(
     `reread` gives the config anew on SIGHUP; a config that cannot be used then is said and changes nothing. `beside` is
     entered while the engine serves.
     """
+    share_heaps()
     engine = Engine(config, reread=reread)
     with StopSignal() as stop:
         try:

@@ -19,6 +19,8 @@ from pathlib import Path
 _STATM = Path("/proc/self/statm")
 _LIBRARY_MODULES = 20
 _REST_TIMES = 100
+_M_ARENA_MAX = -8
+_HEAPS = 2
 WORTH_IT_BYTES = 64 << 20
 
 
@@ -60,6 +62,19 @@ class MemoryReturn:
             ended = self._clock()
             self._rest_until = ended + _REST_TIMES * (ended - began)
             return True
+
+
+def share_heaps() -> bool:
+    """Lets the threads of a process that serves share two heaps of glibc's malloc, instead of up to eight a processor.
+
+    Each heap keeps pages that a load touched and that no trim gives back, so that a process that loads and unloads
+    grows by tens of megabytes. Whether it was done: not elsewhere than on glibc, nor where MALLOC_ARENA_MAX says
+    otherwise. Of the whole process, so only for a program that is the server.
+    """
+    if sys.platform != "linux" or "MALLOC_ARENA_MAX" in os.environ:
+        return False
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    return mallopt is not None and bool(mallopt(_M_ARENA_MAX, _HEAPS))
 
 
 def _trim() -> None:

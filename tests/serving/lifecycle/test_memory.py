@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
+from pathlib import Path
 from types import ModuleType
 
 import pytest
@@ -61,6 +64,44 @@ def test_growth_is_told_only_where_no_library_came_along(monkeypatch: pytest.Mon
     for number in range(30):
         monkeypatch.setitem(sys.modules, f"a_library_{number}", ModuleType("a_library"))
     assert gauge.end(reading) is None
+
+
+HEAPS = """
+import os, sys, threading
+from tidegate_serving.lifecycle.memory import share_heaps
+
+shared = share_heaps()
+together = threading.Barrier(9)
+def take():
+    kept = [bytes(1000) for _ in range(1000)]
+    together.wait()
+    together.wait()
+threads = [threading.Thread(target=take) for _ in range(8)]
+for thread in threads:
+    thread.start()
+together.wait()
+import ctypes, re
+libc = ctypes.CDLL(None)
+libc.malloc_info.argtypes = [ctypes.c_int, ctypes.c_void_p]
+libc.fopen.restype = ctypes.c_void_p
+libc.fclose.argtypes = [ctypes.c_void_p]
+file = libc.fopen(sys.argv[1].encode(), b"w")
+libc.malloc_info(0, file)
+libc.fclose(file)
+together.wait()
+print(shared, len(re.findall("<heap nr", open(sys.argv[1]).read())))
+"""
+
+
+@pytest.mark.parametrize(("asked", "shared"), [({}, "True"), ({"MALLOC_ARENA_MAX": "5"}, "False")])
+def test_threads_of_a_server_share_two_heaps_unless_the_operator_says_otherwise(
+    tmp_path: Path, asked: dict[str, str], shared: str
+) -> None:
+    script = [sys.executable, "-c", HEAPS, str(tmp_path / "heaps.xml")]
+    done = subprocess.run(script, env={**os.environ, **asked}, capture_output=True, text=True, timeout=60, check=True)
+    said, heaps = done.stdout.split()
+    assert said == shared
+    assert (int(heaps) <= 2) is (shared == "True")
 
 
 def test_a_process_knows_its_size() -> None:
