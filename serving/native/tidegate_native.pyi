@@ -40,6 +40,7 @@ class Settings:
 
     `grpc_address` and `rest_address` are `host:port` with port 0 for any free one, or None for no such door.
     `grpc_socket_path` is a Unix socket that leads through the gRPC door too; `metrics_path` is one more path of metrics.
+    `rest_cors` lets pages of any origin read REST answers.
     Sizes in bytes, times in milliseconds. `log_buffer_bytes` bounds what waits for `log_block`: beyond it records
     are dropped and counted.
     """
@@ -51,6 +52,7 @@ class Settings:
         rest_address: str | None,
         grpc_socket_path: str | PathLike[str] | None = None,
         metrics_path: str | None = None,
+        rest_cors: bool = False,
         io_threads: int = 1,
         max_message_bytes: int = 67108864,
         max_connections: int = 4096,

@@ -31,6 +31,7 @@ class EngineConfig:
     grpc_socket_path: a Unix socket that leads through the gRPC door too; None for none.
     rest_address: the REST door, metrics and health; empty for none.
     metrics_path: one more path at which the REST door answers with metrics; empty for `/metrics` alone.
+    rest_cors: pages of any origin may read REST answers (TensorFlow Serving's CORS support).
     control_address: the RPC Source's port, without authentication and therefore on loopback; empty for none.
     repository: a model repository (ROOT/NAME/VERSION) that the file system source serves; None for none.
     versions: which versions of the repository's servables: `latest:N`, `all`, `specific:1,4` or `none`.
@@ -83,6 +84,7 @@ class EngineConfig:
     grpc_socket_path: Path | None = None
     metrics_path: str = ""
     rest_address: str = "127.0.0.1:8501"
+    rest_cors: bool = False
     control_address: str = "127.0.0.1:8502"
     repository: Path | None = None
     versions: str = "latest:1"

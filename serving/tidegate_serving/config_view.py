@@ -24,6 +24,7 @@ FIXED = {
     "grpc_socket_path": "clients are connected to it",
     "control_address": "clients are connected to it",
     "metrics_path": "it is set when the REST door opens",
+    "rest_cors": "it is set when the REST door opens",
     "state_directory": "the RPC Source holds it",
     "io_threads": "connections live on them",
     "log_path": "the log's writer holds it",

@@ -18,7 +18,8 @@ pub(crate) struct Settings(pub(crate) core::Settings);
 #[pymethods]
 impl Settings {
     #[new]
-    #[pyo3(signature = (*, grpc_address, rest_address, grpc_socket_path=None, metrics_path=None, io_threads=1, max_message_bytes=67108864, max_connections=4096,
+    #[pyo3(signature = (*, grpc_address, rest_address, grpc_socket_path=None, metrics_path=None, rest_cors=false, io_threads=1,
+        max_message_bytes=67108864, max_connections=4096,
         header_timeout_ms=60000, request_timeout_ms=30000, log_block_rows=16384, log_block_interval_ms=1000,
         log_buffer_bytes=134217728))]
     #[expect(clippy::too_many_arguments, reason = "keyword-only in Python, one structure from here on")]
@@ -27,6 +28,7 @@ impl Settings {
         rest_address: Option<String>,
         grpc_socket_path: Option<PathBuf>,
         metrics_path: Option<String>,
+        rest_cors: bool,
         io_threads: usize,
         max_message_bytes: usize,
         max_connections: usize,
@@ -41,6 +43,7 @@ impl Settings {
             grpc_socket_path,
             rest_address,
             metrics_path,
+            rest_cors,
             io_threads,
             max_message_bytes,
             max_connections,

@@ -18,6 +18,7 @@ def plane_settings(config: EngineConfig) -> native.Settings:
         rest_address=config.rest_address or None,
         grpc_socket_path=config.grpc_socket_path,
         metrics_path=config.metrics_path or None,
+        rest_cors=config.rest_cors,
         io_threads=config.io_threads,
         max_message_bytes=config.max_message_bytes,
         max_connections=config.max_connections,

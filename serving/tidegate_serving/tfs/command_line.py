@@ -117,6 +117,7 @@ class CommandLine:
         return {
             "grpc_address": f"{ALL_INTERFACES}:{port}" if port else "",
             "rest_address": f"{ALL_INTERFACES}:{rest}" if rest else "",
+            "rest_cors": self.flags["rest_api_enable_cors_support"],
             "control_address": self.env.get("TIDEGATE_CONTROL_ADDRESS", "127.0.0.1:0"),
             "grpc_socket_path": Path(socket) if socket else None,
         }

@@ -11,6 +11,7 @@ use crate::control;
 use crate::desk::Desk;
 use crate::example_input;
 use crate::grpc::{GrpcCall, GrpcService};
+use crate::grpc_health;
 use crate::grpc_reply::{GrpcReply, ID_HEADER, Tags};
 use crate::head::Method;
 use crate::metadata;
@@ -55,6 +56,7 @@ impl GrpcService for GrpcMethods {
             SESSION_RUN => return self.session_run(call),
             METADATA => return self.metadata(call),
             MODEL_STATUS => return self.model_status(call),
+            grpc_health::CHECK => return self.health(call),
             _ => {}
         }
         match control::METHODS.iter().find(|method| **method == path) {
@@ -123,12 +125,23 @@ impl GrpcMethods {
     }
 
     fn model_status(&self, call: GrpcCall) {
+        let found = model_status::parse_request(&call.message).and_then(|spec| self.0.model_states(&spec));
+        self.reply(call, found.map(|states| model_status::encode_response(&states)));
+    }
+
+    fn health(&self, call: GrpcCall) {
+        let answer = grpc_health::check(&call.message, self.0.shared.readiness().ready);
+        self.reply(call, answer);
+    }
+
+    /// Answers a call that no version answers.
+    fn reply(&self, call: GrpcCall, answer: Result<Vec<u8>, Status>) {
         let id = self.id(&call);
         let tags = Tags { version: None, id: Some(&id) };
-        match model_status::parse_request(&call.message).and_then(|spec| self.0.model_states(&spec)) {
-            Ok(states) => {
+        match answer {
+            Ok(message) => {
                 self.count(Code::Ok, &call);
-                call.reply.succeed(predict_response::frame(&model_status::encode_response(&states)), tags);
+                call.reply.succeed(predict_response::frame(&message), tags);
             }
             Err(status) => {
                 self.count(status.code, &call);

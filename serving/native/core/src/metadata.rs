@@ -103,7 +103,7 @@ pub fn to_json(version: &Version) -> Vec<u8> {
         write_object(out, &signature.outputs, write_spec);
         out.extend_from_slice(b",\"method_name\":");
         write_text(out, &signature.method_name);
-        out.push(b'}');
+        out.extend_from_slice(b",\"defaults\":{}}");
     });
     out.extend_from_slice(b"}}}\n");
     out

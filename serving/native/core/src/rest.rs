@@ -20,6 +20,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::oneshot;
 
 use crate::compression::inflate;
+use crate::cors;
 use crate::drain::DrainWatch;
 use crate::grpc_reply::Tags;
 use crate::json_response::error_body;
@@ -53,6 +54,11 @@ pub enum RestAnswer {
 pub trait RestService: Send + Sync + 'static {
     /// Takes over a request.
     fn call(&self, call: RestCall) -> RestAnswer;
+
+    /// Whether pages of any origin may read the answers.
+    fn any_origin(&self) -> bool {
+        false
+    }
 }
 
 /// Serves one connection until the client leaves or the drain is over.
@@ -62,7 +68,17 @@ where
     T: AsyncRead + AsyncWrite + Unpin,
 {
     let header_timeout = limits.header_timeout();
-    let handler = service_fn(|request| answer(request, service.clone(), limits.clone()));
+    let any_origin = service.any_origin();
+    let handler = service_fn(|request| {
+        let answered = answer(request, service.clone(), limits.clone());
+        async move {
+            let mut response = answered.await;
+            if any_origin {
+                cors::allow(response.headers_mut());
+            }
+            Ok::<_, Infallible>(response)
+        }
+    });
     let mut builder = http1::Builder::new();
     builder.timer(TokioTimer::new()).header_read_timeout(header_timeout);
     let mut connection = pin!(builder.serve_connection(TokioIo::new(socket), handler));
@@ -78,19 +94,15 @@ where
     .await;
 }
 
-async fn answer<S: RestService>(
-    request: Request<Incoming>,
-    service: Arc<S>,
-    limits: Arc<Limits>,
-) -> Result<RestResponse, Infallible> {
+async fn answer<S: RestService>(request: Request<Incoming>, service: Arc<S>, limits: Arc<Limits>) -> RestResponse {
     let deadline = Instant::now() + limits.request_timeout();
     let (head, body) = request.into_parts();
     let body = match read_body(body, &limits, deadline).await.and_then(|body| plain(&head, body, &limits)) {
         Ok(body) => body,
-        Err(refused) => return Ok(*refused),
+        Err(refused) => return *refused,
     };
     let answer = service.call(RestCall { head, body, received: Instant::now(), deadline });
-    Ok(match answer {
+    match answer {
         RestAnswer::Ready(response) => response,
         RestAnswer::Later(later) => later.await.unwrap_or_else(|_| {
             failure(
@@ -98,7 +110,7 @@ async fn answer<S: RestService>(
                 Tags::default(),
             )
         }),
-    })
+    }
 }
 
 /// The body as its sender meant it, where it came compressed.

@@ -16,6 +16,8 @@ pub enum Route {
     Status(Target),
     /// `GET /v1/models/NAME[...]/metadata`.
     Metadata(Target),
+    /// `OPTIONS`, a browser's question before a request.
+    Preflight,
     /// `GET /metrics`.
     Metrics,
     /// `GET /v2/health/live`.
@@ -62,17 +64,15 @@ pub fn parse(method: &str, path: &str) -> Result<Route, Status> {
         _ => {}
     }
     if let Some(rest) = strip_prefix(path, "/v2/models").filter(|_| get) {
-        let rest = percent_decode(rest).ok_or_else(malformed)?;
-        let Some(rest) = strip_suffix(&rest, "/ready") else { return Ok(Route::Unknown) };
+        let Some(rest) = strip_suffix(rest, "/ready") else { return Ok(Route::Unknown) };
         return target(rest).ok_or_else(malformed)??.map(Route::ModelReady).ok_or_else(malformed);
     }
     let Some(rest) = strip_prefix(path, "/v1/models") else {
         return Ok(Route::Unknown);
     };
-    let rest = percent_decode(rest).ok_or_else(malformed)?;
-    let (rest, verb) = match rest.rsplit_once(':') {
+    let (rest, verb) = match rest.split_once(':') {
         Some((rest, verb)) => (rest, Some(verb.to_ascii_lowercase())),
-        None => (rest.as_str(), None),
+        None => (rest, None),
     };
     match verb.as_deref() {
         Some(verb @ ("predict" | "classify" | "regress")) if method == "POST" => {
@@ -96,13 +96,13 @@ pub fn parse(method: &str, path: &str) -> Result<Route, Status> {
     }
 }
 
-/// `[/NAME[/versions/V|/labels/L]]`; the inner result is about the version's number.
+/// `[/NAME[/versions/V|/labels/L]]`, with name and label percent-encoded; the inner result is about the version's number.
 fn target(rest: &str) -> Option<Result<Option<Target>, Status>> {
     if rest.is_empty() || rest == "/" {
         return Some(Ok(None));
     }
     let mut parts = rest.strip_prefix('/')?.split('/');
-    let name = parts.next().filter(|name| !name.is_empty())?.to_owned();
+    let name = percent_decode(parts.next().filter(|name| !name.is_empty())?)?;
     let mut target = Target { name, version: None, label: None };
     match (parts.next(), parts.next(), parts.next()) {
         (None, None, None) => {}
@@ -118,7 +118,7 @@ fn target(rest: &str) -> Option<Result<Option<Target>, Status>> {
             }
         }
         (Some(key), Some(label), None) if key.eq_ignore_ascii_case("labels") && !label.is_empty() => {
-            target.label = Some(label.to_owned());
+            target.label = Some(percent_decode(label)?);
         }
         _ => return None,
     }
@@ -168,6 +168,8 @@ mod tests {
         assert_eq!(predict("/V1/Models/M/Versions/12:Predict"), Route::Predict(target_of("M", Some(12), None)));
         assert_eq!(predict("/v1/models/m/labels/stable:predict"), Route::Predict(target_of("m", None, Some("stable"))));
         assert_eq!(predict("/v1/models/a%20b:predict"), Route::Predict(target_of("a b", None, None)));
+        assert_eq!(predict("/v1/models/a%2Fb%3ac:predict"), Route::Predict(target_of("a/b:c", None, None)));
+        assert_eq!(predict("/v1/models/m/labels/a%2fb:predict"), Route::Predict(target_of("m", None, Some("a/b"))));
         assert_eq!(parse("GET", "/v1/models/m").unwrap(), Route::Status(target_of("m", None, None)));
         assert_eq!(
             parse("GET", "/v1/models/m/versions/1/metadata").unwrap(),
@@ -199,6 +201,7 @@ mod tests {
             "Failed to convert version: 99999999999999999999 to numeric."
         );
         assert!(parse("GET", "/v1/models/%zz").is_err());
+        assert!(parse("POST", "/v1/models/a:b:predict").is_err());
         assert!(parse("GET", "/v1/models/%").is_err());
     }
 }

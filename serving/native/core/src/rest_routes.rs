@@ -7,6 +7,7 @@ use http::StatusCode;
 use tokio::sync::oneshot;
 
 use crate::ask::{Ask, Payload};
+use crate::cors;
 use crate::desk::Desk;
 use crate::grpc_reply::{ID_HEADER, Tags};
 use crate::head::Method;
@@ -29,6 +30,10 @@ const PATHS: &str = "POST /v1/models/NAME[/versions/V|/labels/L]:predict (or :cl
 pub struct RestRoutes(pub Arc<Desk>);
 
 impl RestService for RestRoutes {
+    fn any_origin(&self) -> bool {
+        self.0.shared.rest_cors
+    }
+
     fn call(&self, call: RestCall) -> RestAnswer {
         let id = RequestId::choose(call.head.headers.get(ID_HEADER), &self.0.shared.ids);
         match self.route(&call) {
@@ -42,6 +47,9 @@ impl RestService for RestRoutes {
             }
             Ok(Route::Live) => RestAnswer::Ready(rest::text(StatusCode::OK, "live\n".to_owned(), "text/plain")),
             Ok(Route::Ready) => RestAnswer::Ready(self.ready()),
+            Ok(Route::Preflight) => {
+                RestAnswer::Ready(rest::with_body(StatusCode::OK, Vec::new(), Tags { version: None, id: Some(&id) }))
+            }
             Ok(Route::ModelReady(target)) => RestAnswer::Ready(self.model_ready(&target)),
             Ok(Route::Unknown) => {
                 let (method, path) = (&call.head.method, call.head.uri.path());
@@ -58,6 +66,9 @@ impl RestRoutes {
         let (method, path) = (call.head.method.as_str(), call.head.uri.path());
         match self.0.shared.metrics_path.as_deref() {
             Some(metrics) if metrics == path && matches!(method, "GET" | "HEAD") => Ok(Route::Metrics),
+            _ if self.0.shared.rest_cors && method == "OPTIONS" => {
+                cors::check_preflight(&call.head.headers).map(|()| Route::Preflight)
+            }
             _ => rest_path::parse(method, path),
         }
     }

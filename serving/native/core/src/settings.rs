@@ -15,6 +15,8 @@ pub struct Settings {
     pub rest_address: Option<String>,
     /// One more path at which the REST door answers with metrics, if there is one.
     pub metrics_path: Option<String>,
+    /// Whether the REST door lets pages of any origin read its answers.
+    pub rest_cors: bool,
     /// I/O threads.
     pub io_threads: usize,
     /// Largest request body or message, in bytes.

@@ -36,6 +36,8 @@ pub struct Shared {
     pub log: Log,
     /// One more path of the metrics.
     pub metrics_path: Option<String>,
+    /// Whether pages of any origin may read REST answers.
+    pub rest_cors: bool,
     /// Where each version stands.
     pub states: ModelStates,
     /// Calls that Python answers.
@@ -55,6 +57,7 @@ impl Shared {
             limits: Arc::new(Limits::new(settings)),
             metrics,
             metrics_path: settings.metrics_path.clone(),
+            rest_cors: settings.rest_cors,
             states: ModelStates::default(),
             control,
             ids: IdSource::default(),

@@ -317,6 +317,50 @@ fn health_and_metrics() {
 }
 
 #[test]
+fn pages_of_any_origin_read_answers_where_that_is_allowed() {
+    let running = Running::start(&Settings { rest_cors: true, ..settings() });
+    running.plane.apply(vec![publish("m", 1, &Model::half_plus_two(), scalar_signature())]).unwrap();
+    let mut rest = running.rest();
+    let allowed = |answer: &support::rest::Answer| {
+        let names = ["access-control-allow-origin", "access-control-allow-methods", "access-control-allow-headers"];
+        names.map(|name| answer.header(name).map(str::to_owned))
+    };
+    let all = ["*", "POST, GET", "Content-Type"].map(|value| Some(value.to_owned()));
+    let answer = rest.predict(r#"{"instances":[1]}"#);
+    assert_eq!((answer.status, allowed(&answer)), (200, all.clone()));
+    let refused = rest.predict("{}");
+    assert_eq!((refused.status, allowed(&refused)), (400, all.clone()));
+    rest.send("OPTIONS", "/v1/models/m:predict", "origin: https://page\r\n", b"");
+    let asked = rest.receive();
+    assert_eq!((asked.status, asked.body.as_str(), allowed(&asked)), (200, "", all));
+    rest.send("OPTIONS", "/v1/models/m:predict", "", b"");
+    let nobody = rest.receive();
+    let text = r#"{"error":"Origin header is missing in CORS preflight"}"#;
+    assert_eq!((nobody.status, nobody.body.as_str()), (400, text));
+    let closed = Running::with(&Model::half_plus_two());
+    let mut rest = closed.rest();
+    assert_eq!(allowed(&rest.predict(r#"{"instances":[1]}"#)), [None, None, None]);
+    rest.send("OPTIONS", "/v1/models/m:predict", "origin: https://page\r\n", b"");
+    assert_eq!(rest.receive().status, 400);
+}
+
+#[test]
+fn grpc_health_is_the_readiness() {
+    let running = Running::with(&Model::half_plus_two());
+    let mut grpc = running.grpc();
+    let mut check = |service: &str| {
+        let mut message = Vec::new();
+        wire::put_bytes(&mut message, 1, service.as_bytes());
+        let answer = grpc.call("/grpc.health.v1.Health/Check", &[], &message);
+        (answer.code, varint_of(&answer.body, 1))
+    };
+    assert_eq!(check(""), (0, 2));
+    running.plane.set_ready(true, "1 model");
+    assert_eq!((check(""), check("tensorflow.serving.PredictionService")), ((0, 1), (0, 1)));
+    assert_eq!(check("some.Service"), (5, 0));
+}
+
+#[test]
 fn metrics_have_one_more_path_where_the_settings_name_one() {
     let running = Running::start(&Settings { metrics_path: Some("/prometheus".to_owned()), ..settings() });
     let mut rest = running.rest();

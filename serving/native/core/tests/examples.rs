@@ -63,17 +63,19 @@ fn string_column(values: &[&[u8]]) -> Column {
 }
 
 /// Knows an example by its length: the classes `no` and `yes` get minus and plus it, the regression is it.
+fn parse(work: &Work) -> Result<Answer, Status> {
+    let lengths = lengths(work);
+    let regress = Output { column: column_of(&lengths), shape: vec![work.rows, 1] };
+    let scores: Vec<f32> = lengths.iter().flat_map(|length| [-length, *length]).collect();
+    let scores = Output { column: column_of(&scores), shape: vec![work.rows, 2] };
+    let labels: Vec<&[u8]> = (0..work.rows).flat_map(|_| [&b"no"[..], b"yes"]).collect();
+    let labels = Output { column: string_column(&labels), shape: vec![work.rows, 2] };
+    let outputs = if work.endpoint.signature.outputs.len() == 1 { vec![regress] } else { vec![labels, scores] };
+    Ok(Answer { outputs: outputs.into_iter().map(Some).collect(), errors: Vec::new() })
+}
+
 fn parses_itself() -> Arc<Model> {
-    Model::new(|work| {
-        let lengths = lengths(work);
-        let regress = Output { column: column_of(&lengths), shape: vec![work.rows, 1] };
-        let scores: Vec<f32> = lengths.iter().flat_map(|length| [-length, *length]).collect();
-        let scores = Output { column: column_of(&scores), shape: vec![work.rows, 2] };
-        let labels: Vec<&[u8]> = (0..work.rows).flat_map(|_| [&b"no"[..], b"yes"]).collect();
-        let labels = Output { column: string_column(&labels), shape: vec![work.rows, 2] };
-        let outputs = if work.endpoint.signature.outputs.len() == 1 { vec![regress] } else { vec![labels, scores] };
-        Ok(Answer { outputs: outputs.into_iter().map(Some).collect(), errors: Vec::new() })
-    })
+    Model::new(parse)
 }
 
 fn of_tensorflow() -> Vec<Signature> {
@@ -144,6 +146,39 @@ fn a_model_that_parses_examples_gets_them_whole() {
 }
 
 #[test]
+fn a_predict_signature_gets_them_whole_where_its_one_string_input_has_tensorflow_servings_name() {
+    let outputs = || vec![spec("outputs", DType::Float32, &[-1, 1])];
+    let text = || vec![spec("text", DType::String, &[-1])];
+    let model = parses_itself();
+    let running = running(
+        &model,
+        vec![
+            named("serving_default", PREDICT_METHOD, inputs(), outputs()),
+            named("text", PREDICT_METHOD, text(), outputs()),
+        ],
+    );
+    let mut grpc = running.grpc();
+    let one = example(&[("text", strings(&[b"12345"]))]);
+    let mut ask = |signature: &str| {
+        let input = list(std::slice::from_ref(&one));
+        values(bytes_of(&ok(grpc.call(REGRESS, &[], &request("m", signature, &input))), 1)[0])
+    };
+    assert_eq!((ask(""), ask("text")), (vec![one.len() as f32], vec![5.0]));
+}
+
+#[test]
+fn the_kind_of_input_that_was_sent_last_counts() {
+    let running = running(&parses_itself(), of_tensorflow());
+    let (one, two) = (example(&[("a", floats(&[1.0]))]), example(&[("b", strings(&[b"more"]))]));
+    let input = [list(&[one.clone(), one.clone()]), list_with_context(&one, std::slice::from_ref(&two))].concat();
+    let body = ok(running.grpc().call(REGRESS, &[], &request("m", "value", &input)));
+    assert_eq!(values(bytes_of(&body, 1)[0]), [(one.len() + two.len()) as f32]);
+    let twice = [list(std::slice::from_ref(&one)), list(std::slice::from_ref(&two))].concat();
+    let body = ok(running.grpc().call(REGRESS, &[], &request("m", "value", &twice)));
+    assert_eq!(values(bytes_of(&body, 1)[0]), [one.len() as f32, two.len() as f32]);
+}
+
+#[test]
 fn features_become_columns_of_every_type() {
     for dtype in ALL {
         let running = with_columns(vec![spec("a", dtype, &[-1])]);
@@ -183,10 +218,20 @@ fn unpacked_lists_are_read_and_open_dimensions_follow_the_first_example() {
     let uneven = ask(&[example(&[("a", floats(&[1.0, 2.0]))]), example(&[("a", floats(&[1.0]))])]);
     let text = "Name: <unknown>, Key: a, Index: 1.  Number of float values != expected.  Values size: 1 but output shape: [-1]";
     refused(&uneven, text);
+    let running = with_columns(vec![spec("a", DType::Float32, &[-1, -1, 2])]);
+    let odd = running.grpc().call(REGRESS, &[], &request("m", "", &list(&[example(&[("a", floats(&[1.0; 3]))])])));
+    refused(&odd, &text.replace("Index: 1", "Index: 0").replace("size: 1", "size: 3").replace("[-1]", "[-1,2]"));
+    let running = with_columns(vec![spec("a", DType::Float32, &[-1, -1, -1])]);
+    let open = running.grpc().call(REGRESS, &[], &request("m", "", &list(&[example(&[("a", floats(&[1.0; 4]))])])));
+    let text = "An example cannot say its dimensions: the signature has shape [-1,-1,-1].";
+    refused(&open, &format!("Name: <unknown>, Key: a, Index: 0.  {text}"));
 }
 
 #[test]
 fn a_feature_that_does_not_fit_is_named_with_its_example() {
+    let flag = with_columns(vec![spec("b", DType::Bool, &[-1])]);
+    let two = flag.grpc().call(REGRESS, &[], &request("m", "", &list(&[example(&[("b", wholes(&[2]))])])));
+    refused(&two, "Name: <unknown>, Key: b, Index: 0.  Value 2 does not fit its dtype bool.");
     let running = with_columns(vec![spec("n", DType::UInt8, &[-1]), spec("f", DType::Float16, &[-1])]);
     let mut grpc = running.grpc();
     let good = |name: &str| if name == "n" { ("f", floats(&[1.0])) } else { ("n", wholes(&[1])) };
@@ -372,6 +417,31 @@ fn one_task_that_fails_is_the_answer_to_all() {
 }
 
 #[test]
+fn tasks_of_a_client_that_went_away_are_not_computed() {
+    let gate = Arc::new(Gate::default());
+    let at_gate = gate.clone();
+    let model = Model::new(move |work| {
+        at_gate.pass();
+        parse(work)
+    });
+    let running = running(&model, of_tensorflow());
+    let mut grpc = running.grpc();
+    let input = list(&[example(&[])]);
+    let first = grpc.start(CLASSIFY, &[], support::grpc::frame(&request("m", "", &input)));
+    gate.wait_for(1);
+    let tasks = [("m", "", CLASSIFY_METHOD), ("m", "value", REGRESS_METHOD)];
+    let both = grpc.start(MULTI_INFERENCE, &[], support::grpc::frame(&multi(&tasks, &input)));
+    eventually("both wait", || running.sample("tidegate_queued_rows{model=\"m\",version=\"7\"}") == 2.0);
+    drop(both);
+    let gone = "tidegate_requests_total{door=\"grpc\",model=\"m\",version=\"7\",status=\"CANCELLED\"}";
+    eventually("both are given up", || running.sample(gone) == 2.0);
+    gate.open();
+    ok(grpc.finish(first));
+    eventually("both are thrown away", || running.sample("tidegate_cancelled_total{model=\"m\",version=\"7\"}") == 2.0);
+    assert_eq!(model.entries.load(std::sync::atomic::Ordering::Relaxed), 1);
+}
+
+#[test]
 fn examples_and_tensors_share_a_batch_and_the_log() {
     let gate = Arc::new(Gate::default());
     let model = Model::gated(&gate);
@@ -434,6 +504,7 @@ fn rest_features_have_the_kinds_that_json_gives_them() {
     let large = "Feature: n has uint64_t element. Only int64_t is supported.";
     assert_eq!(of(r#"{"n":9223372036854775808}"#), bad(large));
     assert_eq!(of(r#"{"s":{"b64":"?"}}"#), bad("Unable to base64 decode"));
+    assert_eq!(of(r#"{"f":[1.5,2.0],"n":1,"s":""}],"examples":[{}"#), ok(r#"{"results":[4.5]}"#));
     assert_eq!(of("[1]"), bad("Example must be JSON object but got JSON Array"));
     let missing =
         "Name: <unknown>, Key: n, Index: 0.  Feature: n (data type: uint8) is required but could not be found.";

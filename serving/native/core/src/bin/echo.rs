@@ -131,6 +131,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         grpc_socket_path: None,
         rest_address: Some(rest_address.to_string()),
         metrics_path: None,
+        rest_cors: false,
         io_threads: 1,
         max_message_bytes: 64 << 20,
         max_connections: 4096,

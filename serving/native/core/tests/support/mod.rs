@@ -178,6 +178,7 @@ pub fn settings() -> Settings {
         grpc_socket_path: None,
         rest_address: Some("127.0.0.1:0".to_owned()),
         metrics_path: None,
+        rest_cors: false,
         io_threads: 1,
         max_message_bytes: 1 << 20,
         max_connections: 256,
