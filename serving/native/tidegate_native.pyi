@@ -39,8 +39,8 @@ class Settings:
     """How the plane listens and what it bounds; frozen.
 
     `grpc_address` and `rest_address` are `host:port` with port 0 for any free one, or None for no such door.
-    `grpc_socket_path` is a Unix socket that leads through the gRPC door too; `metrics_path` is one more path of metrics.
-    `rest_cors` lets pages of any origin read REST answers.
+    `grpc_socket_path` is a Unix socket that leads through the gRPC door too; `metrics_path` is one more path of
+    metrics; `rest_cors` lets pages of any origin read REST answers.
     Sizes in bytes, times in milliseconds. `log_buffer_bytes` bounds what waits for `log_block`: beyond it records
     are dropped and counted.
     """

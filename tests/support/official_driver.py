@@ -1,7 +1,6 @@
 """A TensorFlow Serving user's own program that does as it is told: the official stubs in a process of its own.
 
-`OfficialDriver` starts `python -m tests.support.official_driver FOLDER ADDRESS` and speaks JSON lines with it; FOLDER
-holds TensorFlow's message modules, see `message_modules`.
+`OfficialDriver` starts `python -m tests.support.official_driver ADDRESS` and speaks JSON lines with it.
 """
 
 from __future__ import annotations
@@ -9,34 +8,18 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import types
 from collections.abc import Callable
-from importlib import resources
-from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from google.protobuf import descriptor_pb2
-
-REPOSITORY = Path(__file__).parents[2]
-
-
-def message_modules(folder: Path) -> Path:
-    """TensorFlow's message modules, which the official stubs import, from the engine's own descriptor set."""
-    binary = resources.files("tidegate_serving.contract.protos").joinpath("descriptors.binpb")
-    files = descriptor_pb2.FileDescriptorSet.FromString(binary.read_bytes()).file
-    names = [file.name for file in files if file.name.startswith(("tensorflow/", "xla/"))]
-    with resources.as_file(binary) as path:
-        command = [sys.executable, "-m", "grpc_tools.protoc", f"--descriptor_set_in={path}", f"--python_out={folder}"]
-        subprocess.run([*command, *names], check=True, timeout=60)
-    return folder
+from tests.support.official_client import REPOSITORY, find_tensorflow
 
 
 class OfficialDriver:
     """A context manager. Each call gives what the stubs gave, or {"code", "details"} of what they raised."""
 
-    def __init__(self, folder: Path, address: str) -> None:
-        command = [sys.executable, "-m", "tests.support.official_driver", str(folder), address]
+    def __init__(self, address: str) -> None:
+        command = [sys.executable, "-m", "tests.support.official_driver", address]
         self._process = subprocess.Popen(
             command, cwd=REPOSITORY, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
         )
@@ -74,13 +57,9 @@ class OfficialDriver:
         self._process.stdout.close()
 
 
-def main(folder: str, address: str) -> None:
+def main(address: str) -> None:
     """Does what standard input says, line by line."""
-    # TensorFlow itself, where it is installed, would take ten seconds: its message modules are enough.
-    messages = types.ModuleType("tensorflow")
-    messages.__path__ = [f"{folder}/tensorflow"]
-    sys.modules["tensorflow"] = messages
-    sys.path.insert(0, folder)
+    find_tensorflow()
     import grpc
 
     with grpc.insecure_channel(address) as channel:

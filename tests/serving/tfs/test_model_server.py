@@ -13,7 +13,7 @@ import pytest
 from tests.support import rest
 from tests.support.eventually import eventually
 from tests.support.model_server_process import ModelServerProcess
-from tests.support.official_driver import OfficialDriver, message_modules
+from tests.support.official_driver import OfficialDriver
 from tests.support.versions import Draft, adding, publish
 
 AVAILABLE = "AVAILABLE"
@@ -37,10 +37,9 @@ class Model:
 class Bench:
     """A model server over TMP/models/NAME/VERSION with its file of models, and the official stubs."""
 
-    def __init__(self, folder: Path, modules: Path) -> None:
+    def __init__(self, folder: Path) -> None:
         self.models = folder / "models"
         self.file = folder / "models.config"
-        self.modules = modules
         self.server = ModelServerProcess(
             folder / "server",
             f"--model_config_file={self.file}",
@@ -66,13 +65,8 @@ class Bench:
 
 
 @pytest.fixture(scope="module")
-def modules(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return message_modules(tmp_path_factory.mktemp("messages"))
-
-
-@pytest.fixture(scope="module")
-def bench(tmp_path_factory: pytest.TempPathFactory, modules: Path) -> Iterator[Bench]:
-    made = Bench(tmp_path_factory.mktemp("bench"), modules)
+def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
+    made = Bench(tmp_path_factory.mktemp("bench"))
     for version in (1, 2):
         made.add("a", version)
     made.write(made.config("a"))
@@ -82,7 +76,7 @@ def bench(tmp_path_factory: pytest.TempPathFactory, modules: Path) -> Iterator[B
 
 @pytest.fixture(scope="module")
 def stubs(bench: Bench) -> Iterator[OfficialDriver]:
-    with OfficialDriver(bench.modules, bench.server.addresses["grpc"].replace("0.0.0.0", "127.0.0.1")) as driver:
+    with OfficialDriver(bench.server.addresses["grpc"].replace("0.0.0.0", "127.0.0.1")) as driver:
         yield driver
 
 
@@ -124,7 +118,7 @@ def test_a_label_moves_with_the_load_that_it_waits_for(bench: Bench, stubs: Offi
     stop, answers = threading.Event(), []
 
     def ask() -> None:
-        with OfficialDriver(bench.modules, bench.server.addresses["grpc"].replace("0.0.0.0", "127.0.0.1")) as other:
+        with OfficialDriver(bench.server.addresses["grpc"].replace("0.0.0.0", "127.0.0.1")) as other:
             while not stop.is_set():
                 answers.append(other.predict("moving", label="stable"))
 
@@ -209,7 +203,7 @@ def test_a_reload_that_waits_holds_up_no_status_call(bench: Bench, stubs: Offici
     answers: list[Any] = []
 
     def reload() -> None:
-        with OfficialDriver(bench.modules, bench.server.addresses["grpc"].replace("0.0.0.0", "127.0.0.1")) as other:
+        with OfficialDriver(bench.server.addresses["grpc"].replace("0.0.0.0", "127.0.0.1")) as other:
             answers.append(other.reload(bench.config("a") + bench.config("patient")))
 
     waiting = threading.Thread(target=reload)

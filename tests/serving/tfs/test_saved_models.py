@@ -11,7 +11,7 @@ import pytest
 from tests.support import rest
 from tests.support.eventually import eventually
 from tests.support.model_server_process import ModelServerProcess
-from tests.support.official_driver import OfficialDriver, message_modules
+from tests.support.official_driver import OfficialDriver
 
 MODELS = """
 model_config_list {{
@@ -85,8 +85,8 @@ def test_a_saved_model_answers_by_rest(bench: Bench) -> None:
     assert rest.predict(bench.rest, "half_plus_two", [1.0], "/labels/stable").status == 200
 
 
-def test_it_answers_on_the_unix_socket(bench: Bench, tmp_path: Path) -> None:
-    with OfficialDriver(message_modules(tmp_path), f"unix:{bench.socket}") as stubs:
+def test_it_answers_on_the_unix_socket(bench: Bench) -> None:
+    with OfficialDriver(f"unix:{bench.socket}") as stubs:
         assert stubs.predict("half_plus_two") == {"y": 2.5, "version": 1}
         assert stubs.states("half_plus_two") == {"1": "AVAILABLE"}
 
