@@ -7,6 +7,7 @@ It looks only at servables that something was heard of.
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from typing import Protocol
 
@@ -14,6 +15,8 @@ from tidegate_serving.contract.servable import ServableId, State, StateChange
 from tidegate_serving.lifecycle.monitor import StateMonitor
 
 _REASONS = 20
+_SIGNAL_SECONDS = 1.0  # how long a waiting main thread may be deaf to signals
+_IDLE_SECONDS = 0.05
 
 
 class Wanted(Protocol):
@@ -54,6 +57,22 @@ class Readiness:
         """Whether every version heard of so far is AVAILABLE or has ended."""
         return not self._unsettled
 
+    def wait_settled(self, idle: Callable[[], bool], seconds: float) -> bool:
+        """Until every version heard of is settled and `idle` holds, which is asked a few times a second; False after
+        `seconds`.
+        """
+        deadline = time.monotonic() + seconds
+        while not (idle() and self.settled()):
+            left = deadline - time.monotonic()
+            if left <= 0:
+                return False
+            with self._changed:
+                if self._unsettled:
+                    self._changed.wait_for(self.settled, min(left, _SIGNAL_SECONDS))
+                else:
+                    self._changed.wait(min(left, _IDLE_SECONDS))
+        return True
+
     def unsettled(self) -> list[str]:
         """Versions that are on their way, with their states, in words."""
         with self._changed:
@@ -73,7 +92,7 @@ class Readiness:
         """Not ready, for good; told before it returns."""
         with self._changed:
             self._draining = True
-            self._changed.notify()
+            self._changed.notify_all()
         self._thread.join()
 
     def heard(self, change: StateChange) -> None:
@@ -95,7 +114,7 @@ class Readiness:
         """Has the answer told anew."""
         with self._changed:
             self._dirty = True
-            self._changed.notify()
+            self._changed.notify_all()
 
     def answer(self) -> tuple[bool, str]:
         """Ready or not, and why not."""

@@ -18,7 +18,7 @@ from tidegate_serving.assembly_sources import Sources, make_sources
 from tidegate_serving.config import EngineConfig, ModelConfig
 from tidegate_serving.config_desk import Reread
 from tidegate_serving.config_view import ConfigDiff
-from tidegate_serving.contract.errors import DeadlinePassed, FailedPrecondition, InvalidInput
+from tidegate_serving.contract.errors import FailedPrecondition, InvalidInput
 from tidegate_serving.contract.servable import StateChange
 from tidegate_serving.control_room import ControlRoom
 from tidegate_serving.embedding.program import Place, Program
@@ -94,15 +94,11 @@ class RunningEngine:
         self.addresses = EngineAddresses(
             plane.grpc_address, plane.rest_address, self._listen_for_control(self._control)
         )
-        try:
-            parts.monitor.wait_for(
-                lambda: readiness.settled() and not sources.files.waiting(),
-                config.start_seconds,
-                "not every version is settled",
-            )
-        except DeadlinePassed as error:
+        if not readiness.wait_settled(lambda: not sources.files.waiting(), config.start_seconds):
             waiting = ", ".join([*readiness.unsettled(), *sorted(sources.files.waiting())][:20])
-            _log.warning("the engine starts although %s: %s", error, waiting)
+            _log.warning(
+                "the engine starts although not every version is settled after %g s: %s", config.start_seconds, waiting
+            )
         parts.load_pool.resize(config.load_threads)
         readiness.begin()
         self._watch.start()

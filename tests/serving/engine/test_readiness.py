@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -132,3 +133,24 @@ def test_no_thread_stays() -> None:
     bench = Bench()
     bench.readiness.drain()
     assert threading.active_count() == before
+
+
+def test_the_start_goes_on_as_soon_as_the_last_version_is_settled(bench: Bench) -> None:
+    bench.enter("a", State.LOADING)
+    idle = [False]
+    done: list[tuple[bool, float]] = []
+
+    def wait() -> None:
+        answer = bench.readiness.wait_settled(lambda: idle[0], 30)
+        done.append((answer, time.monotonic()))
+
+    waiting = threading.Thread(target=wait)
+    waiting.start()
+    idle[0] = True
+    assert not bench.readiness.wait_settled(lambda: True, 0.0)
+    settled = time.monotonic()
+    bench.enter("a", State.AVAILABLE)
+    waiting.join(30)
+    assert done[0][0]
+    assert done[0][1] - settled < 0.5
+    assert not bench.readiness.wait_settled(lambda: False, 0.01)
