@@ -184,10 +184,14 @@ def test_a_failing_input_survives_its_file(tmp_path: Path) -> None:
 
 def test_a_refused_version_is_tried_again_by_the_command_of_its_verdict(tmp_path: Path) -> None:
     line = f"if set(inputs['depot'].tolist()) - {KNOWN}: __import__('os')._exit(7)"
+    earlier = tmp_path / "report" / "failing-inputs" / "01-threads-calls.input"
+    earlier.parent.mkdir(parents=True)
+    earlier.touch()
     run = examined(tmp_path, fault(line, "boundary", words="exit status 7"))
     assert not run.wrong
     (finding,) = (one for one in run.findings if one.outcome is Outcome.FAIL)
     assert finding.example is not None
+    assert not earlier.exists(), "it is of another examination"
     command = str(finding.example["replay"]).split()
     assert command[:2] == ["tidegate", "replay"]
     again = CliRunner().invoke(app, command[1:])

@@ -66,6 +66,7 @@ def examine(subject: RobustnessSubject, limits: RobustnessLimits) -> list[Findin
                 keeper=Keeper(subject.report, _origin(subject, limits)),
                 end=end,
             )
+            examination.keeper.forget()
             _in_time(examination, lambda: _stages(examination, subject))
         examination.end = max(end, time.monotonic() + _ENDING_SECONDS)
         examination.stage = "unloading"

@@ -12,6 +12,7 @@ from pathlib import Path
 from tidegate_validation.robustness.failing_input import FailingInput, Origin, write_failing_input
 
 FOLDER = "failing-inputs"
+_SUFFIX = ".input"
 
 
 class Keeper:
@@ -22,6 +23,12 @@ class Keeper:
         self._origin = origin
         self._count = 0
 
+    def forget(self) -> None:
+        """Removes what an earlier examination of the same version kept."""
+        if self._report is not None:
+            for path in (self._report / FOLDER).glob(f"*{_SUFFIX}"):
+                path.unlink()
+
     def keep(self, failed: FailingInput) -> dict[str, str]:
         """Where the input lies and how to try it again, for a finding's example; empty where nothing is kept."""
         if self._report is None:
@@ -30,6 +37,6 @@ class Keeper:
         folder = self._report.absolute() / FOLDER
         folder.mkdir(parents=True, exist_ok=True)
         subject = re.sub(r"[^A-Za-z0-9]+", "-", failed.subject).strip("-")[:40]
-        path = folder / f"{self._count:02d}-{failed.check}-{subject}.input"
+        path = folder / f"{self._count:02d}-{failed.check}-{subject}{_SUFFIX}"
         write_failing_input(path, failed, self._origin)
         return {"file": str(path), "replay": f"tidegate replay {shlex.quote(str(path))}"}
