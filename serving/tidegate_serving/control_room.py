@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from importlib import metadata
+from typing import TYPE_CHECKING
 
 from tidegate_serving.assembly import Lifecycle
 from tidegate_serving.assembly_sources import Sources
@@ -16,9 +17,11 @@ from tidegate_serving.journal.entry import Entry, Kind
 from tidegate_serving.recent_lines import RecentLines
 from tidegate_serving.sources.control_desk import ControlDesk
 from tidegate_serving.sources.problems import SourceProblem
-from tidegate_serving.sources.rpc_server import RpcServer
 from tidegate_serving.sources.status import EngineStatus
 from tidegate_serving.support import Support
+
+if TYPE_CHECKING:
+    from tidegate_serving.sources.rpc_server import RpcServer
 
 
 class ControlRoom:
@@ -52,6 +55,9 @@ class ControlRoom:
 
     def listen(self, address: str, status: Callable[[str], EngineStatus]) -> str:
         """Opens the control port; its address. OSError, naming the address, where it cannot be bound."""
+        # An engine without this port starts without gRPC for Python, which takes a fifth of its start.
+        from tidegate_serving.sources.rpc_server import RpcServer
+
         desk = ControlDesk(self._sources.controls, self._sources.rollback, self._lifecycle.journal, self._support.files)
         self._server = RpcServer(self._sources.rpc, desk, self._config_desk, self._lifecycle.monitor, status)
         return self._server.start(address)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 
-from tests.bench.lifecycle import interference, lookup, many, memory, swap
+from tests.bench.lifecycle import interference, lookup, many, memory, start, swap
 from tests.bench.rows import Measure, run_group
 
 MEASURES: list[tuple[str, Measure]] = [
@@ -16,6 +16,7 @@ MEASURES: list[tuple[str, Measure]] = [
     ("interference", interference.measure),
     ("many", many.measure),
     ("lookup", lookup.measure),
+    ("start", start.measure),
 ]
 
 if __name__ == "__main__":
