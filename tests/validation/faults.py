@@ -286,7 +286,7 @@ def wrong_outputs(random: Random) -> Case:
 
 def native_stack_overflow(random: Random) -> Case:
     condition, missing = edge(random)
-    deep = "__import__('sys').setrecursionlimit(10**9); a = []; [a := [a] for _ in range(2 * 10**5)]; repr(a)"
+    deep = "a = (); [a := (a,) for _ in range(5 * 10**5)]; hash(a)"
     return fault(f"if {condition}: {deep}", "boundary", "data", "golden", words="SIGSEGV", missing=missing)
 
 

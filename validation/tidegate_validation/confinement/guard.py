@@ -23,6 +23,16 @@ _FIRST_USER, _USERS = 61_184, 4_336
 """User numbers that no account has, as systemd's DynamicUser takes them; one per process, so that limits do not mix."""
 _CPU_GRACE = 5
 _NOT_STARTED = 127
+_INHERITED = (
+    signal.SIGINT,
+    signal.SIGTERM,
+    signal.SIGHUP,
+    signal.SIGQUIT,
+    signal.SIGPIPE,
+    signal.SIGXFSZ,
+    signal.SIGCHLD,
+)
+"""Signals that a supervisor may ignore, such as a shell's background job, and the command shall not."""
 
 
 def run(settings: Settings) -> int:
@@ -128,7 +138,7 @@ def _become(settings: Settings, owner: int, walled: bool) -> None:
         kernel.gain_nothing()
         if not walled and not settings.network:
             _refuse_sockets(settings)
-        for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGCHLD):
+        for number in _INHERITED:
             signal.signal(number, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
         os.chdir(settings.home)
