@@ -154,6 +154,18 @@ def _shapes(tf: Any, directory: Path) -> None:
     def unranked(x: Any) -> dict[str, Any]:
         return {"y": x * 2.0}
 
+    def masked(sizes: Any, x: Any) -> Any:
+        """The same sizes, in a tensor whose length TensorFlow cannot tell."""
+        return tf.boolean_mask(sizes, tf.fill(tf.shape(sizes), tf.size(x) >= 0))
+
+    @_takes(tf, tf.TensorSpec([None, 2], tf.float32, name="x"))
+    def hidden(x: Any) -> dict[str, Any]:
+        return {"y": tf.reshape(x, masked([-1, 2, 1], x)), "z": tf.reduce_sum(x, 1)}
+
+    @_takes(tf, tf.TensorSpec([None, 2], tf.float32, name="x"))
+    def vanishing(x: Any) -> dict[str, Any]:
+        return {"y": tf.reshape(x, masked([7, 7], x))}
+
     @_takes(tf, tf.TensorSpec([None], tf.float32, name="x"), tf.TensorSpec([], tf.float32, name="times"))
     def scaled(x: Any, times: Any) -> dict[str, Any]:
         return {"y": x * times}
@@ -167,6 +179,8 @@ def _shapes(tf: Any, directory: Path) -> None:
         "wide": sums(None, None, 2),
         "fixed": sums(4, 3),
         "unranked": unranked,
+        "hidden": hidden,
+        "vanishing": vanishing,
         "scaled": scaled,
         "complex": complexes,
     }

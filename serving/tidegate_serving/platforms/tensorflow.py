@@ -9,11 +9,11 @@ is dropped where the graph lacks it; a column of shape [-1] becomes [-1, 1] wher
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from tidegate_serving.contract.errors import InvalidInput
+from tidegate_serving.contract.errors import InvalidInput, Unsupported
 from tidegate_serving.contract.manifest import Manifest
 from tidegate_serving.contract.signature import Signature
 from tidegate_serving.contract.tensors import Array
@@ -30,7 +30,14 @@ from tidegate_serving.platforms.tensorflow_session import (
     open_session,
     prepared_run,
 )
-from tidegate_serving.platforms.tensorflow_signatures import batch_of, discovered_signatures, signature_of
+from tidegate_serving.platforms.tensorflow_signatures import (
+    batch_of,
+    discovered_signatures,
+    hides_outputs,
+    input_dtypes,
+    output_dtypes,
+)
+from tidegate_serving.platforms.tensorflow_trial import signature_by_trial
 
 NAME = "tensorflow"
 KEYS = ("intra_op_threads", "inter_op_threads", "memory_growth", "memory_fraction", "session_config", "tags")
@@ -43,8 +50,11 @@ class TensorflowPlatform:
         self._settings = Settings(NAME, options.settings.get(NAME, {}), KEYS)
 
     def discover(self, directory: Path, manifest: Manifest) -> Discovered:
-        """The SignatureDefs of the SavedModel, read without TensorFlow."""
-        return discovered_signatures(read_meta_graph(directory, self._tags()).signature_def)
+        """The SignatureDefs of the SavedModel, read without TensorFlow; outputs of unknown rank need a trial run."""
+        definitions = read_meta_graph(directory, self._tags()).signature_def
+        found = discovered_signatures(definitions)
+        hidden = [name for name in found.refused if hides_outputs(definitions[name])]
+        return self._tried(directory, definitions, found, hidden) if hidden else found
 
     def load(self, directory: Path, manifest: Manifest) -> Servable:
         """A session whose SignatureDefs are held against the manifest's signatures before anybody asks it."""
@@ -55,6 +65,22 @@ class TensorflowPlatform:
         for name, definition in wanted.items():
             calls[name] = _Call.make(session, manifest.signatures[name], definition)
         return TensorflowServable(session, calls)
+
+    def _tried(
+        self, directory: Path, definitions: Mapping[str, Any], found: Discovered, hidden: Sequence[str]
+    ) -> Discovered:
+        signatures, refused = dict(found.signatures), dict(found.refused)
+        session = open_session(directory, self._tags(), self._settings)
+        try:
+            for name in hidden:
+                try:
+                    signatures[name] = signature_by_trial(session, definitions[name])
+                    del refused[name]
+                except Unsupported as error:
+                    refused[name] = error.message
+        finally:
+            session.close()
+        return replace(found, signatures=signatures, refused=refused)
 
     def _tags(self) -> frozenset[str]:
         return frozenset(tag for part in self._settings.text("tags", "serve").split(",") if (tag := part.strip()))
@@ -134,8 +160,7 @@ def _definition(manifest: Manifest, name: str, definitions: Mapping[str, Any]) -
             f"the SavedModel of {manifest.id} has no signature {name!r}: it has {', '.join(definitions)}"
         )
     definition, signature = definitions[name], manifest.signatures[name]
-    model = signature_of(definition)
-    dtypes = {spec.name: spec.dtype for spec in model.inputs}
+    dtypes, outputs = input_dtypes(definition), output_dtypes(definition)
     missing = sorted(set(dtypes) - set(signature.input_names))
     if missing:
         raise InvalidInput(f"signature {name!r} of the SavedModel wants input {missing[0]!r}, which its manifest lacks")
@@ -147,7 +172,6 @@ def _definition(manifest: Manifest, name: str, definitions: Mapping[str, Any]) -
                 )
         elif spec.dtype != dtypes[spec.name]:
             raise InvalidInput(f"input {spec.name!r} of the SavedModel is {dtypes[spec.name]}, not {spec.dtype}")
-    outputs = {spec.name for spec in model.outputs}
     unknown = [spec.name for spec in signature.outputs if spec.name not in outputs]
     if unknown:
         raise InvalidInput(f"signature {name!r} of the SavedModel has no output {unknown[0]!r}: mend the manifest")

@@ -43,6 +43,30 @@ def signature_of(definition: Any) -> Signature:
     )
 
 
+def input_dtypes(definition: Any) -> dict[str, str]:
+    """The inputs' dtypes by name; Unsupported as `output_dtypes`."""
+    return {name: _dtype("input", name, definition.inputs[name]) for name in sorted(definition.inputs)}
+
+
+def input_specs(definition: Any) -> tuple[TensorSpec, ...]:
+    """The inputs alone; Unsupported as in `signature_of`."""
+    return tuple(_spec("input", name, definition.inputs[name], None) for name in sorted(definition.inputs))
+
+
+def output_dtypes(definition: Any) -> dict[str, str]:
+    """The outputs' dtypes by name; Unsupported for what is no dense tensor, or of a type that numpy lacks."""
+    return {name: _dtype("output", name, definition.outputs[name]) for name in sorted(definition.outputs)}
+
+
+def hides_outputs(definition: Any) -> bool:
+    """Whether outputs of unknown rank are all that stands in the way."""
+    try:
+        dtypes, inputs = output_dtypes(definition), input_specs(definition)
+    except TidegateError:
+        return False
+    return bool(inputs and dtypes) and any(_is_unranked(definition.outputs[name]) for name in dtypes)
+
+
 def batch_of(definition: Any) -> int | None:
     """The batch size for which a SignatureDef was exported; None for any."""
     return fixed_batch(
@@ -59,14 +83,23 @@ def _shape(info: Any) -> tuple[int, ...]:
     return tuple(int(dim.size) for dim in info.tensor_shape.dim)
 
 
-def _spec(role: str, name: str, info: Any, size: int | None) -> TensorSpec:
+def _dtype(role: str, name: str, info: Any) -> str:
     if info.WhichOneof("encoding") != "name":
         raise Unsupported(f"{role} {name!r} is no dense tensor: export a signature of dense tensors")
-    if not info.HasField("tensor_shape") or info.tensor_shape.unknown_rank:
+    return dtype_of(data_type(info))
+
+
+def _is_unranked(info: Any) -> bool:
+    return not info.HasField("tensor_shape") or bool(info.tensor_shape.unknown_rank)
+
+
+def _spec(role: str, name: str, info: Any, size: int | None) -> TensorSpec:
+    dtype = _dtype(role, name, info)
+    if _is_unranked(info):
         raise Unsupported(f"{role} {name!r} has an unknown rank: export the signature with a shape, such as [None, 4]")
     shape = _shape(info)
     if not shape:
         raise Unsupported(f"{role} {name!r} is a scalar: every tensor needs the batch on axis 0")
     if shape[0] not in (-1, size):
         raise Unsupported(f"{role} {name!r} has shape {list(shape)}: its first axis must be the batch, of any size")
-    return TensorSpec(name, dtype_of(data_type(info)), (-1, *shape[1:]))
+    return TensorSpec(name, dtype, (-1, *shape[1:]))

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from tidegate_serving.background import in_background
+from tidegate_serving.background import verify_calmly
 from tidegate_serving.contract.errors import ModelFailed, Tampered, TidegateError
-from tidegate_serving.contract.manifest import Manifest, read_manifest, verify_files
+from tidegate_serving.contract.manifest import Manifest, read_manifest
 from tidegate_serving.contract.servable import ServableId
 from tidegate_serving.platforms.discovery import completed
 from tidegate_serving.platforms.foreign import foreign_manifest, has_manifest
@@ -76,7 +76,7 @@ class VersionLoader:
     def _verified(self) -> Manifest:
         manifest, digest = read_manifest(self._path.directory)
         if self._path.foreign:
-            in_background(lambda: verify_files(manifest, self._path.directory))
+            verify_calmly(manifest, self._path.directory)
             return replace(manifest, id=self._id)
         if manifest.id != self._id:
             raise Tampered(f"{self._path.directory} holds {manifest.id}, not {self._id}: publish the version again")
@@ -86,5 +86,5 @@ class VersionLoader:
                 f"(SHA-256 {digest[:12]} instead of {self._path.manifest_digest[:12]}): push the version again"
             )
         self._admit(manifest, digest)
-        in_background(lambda: verify_files(manifest, self._path.directory))
+        verify_calmly(manifest, self._path.directory)
         return manifest

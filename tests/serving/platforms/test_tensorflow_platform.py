@@ -171,14 +171,23 @@ def test_every_dtype_comes_back_as_it_went(client: Client, dtype: str) -> None:
 def test_what_cannot_be_served_is_said_and_hurts_no_other_signature(engine: EngineProcess, client: Client) -> None:
     assert ask(client, "shapes", x=np.ones((2, 3), "f4"))["sum"].tolist() == [3.0, 3.0]
     assert ask(client, "shapes", "wide", x=np.ones((2, 5, 2), "f4"))["sum"].tolist() == [10.0, 10.0]
-    assert set(client.signatures("shapes")) == {"serving_default", "wide", "fixed"}
+    assert set(client.signatures("shapes")) == {"serving_default", "wide", "fixed", "hidden"}
     for name, why in {
         "unranked": "'x' has an unknown rank",
         "scaled": "'times' is a scalar",
         "complex": "data type 8",
+        "vanishing": "its outputs have an unknown rank, and no trial shows it",
     }.items():
         (line,) = [line for line in engine.said().splitlines() if f"signature '{name}' is not served" in line]
         assert why in line
+
+
+def test_outputs_of_unknown_rank_are_found_by_trial(client: Client) -> None:
+    outputs = {spec.name: spec.shape for spec in client.signatures("shapes")["hidden"].outputs}
+    assert outputs == {"y": (-1, 2, 1), "z": (-1,)}
+    block = np.arange(6, dtype="f4").reshape(3, 2)
+    answer = ask(client, "shapes", "hidden", x=block)
+    assert answer["y"].tolist() == block[:, :, None].tolist()
 
 
 def test_a_fixed_batch_answers_any_number_of_rows(client: Client) -> None:
