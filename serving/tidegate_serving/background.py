@@ -12,9 +12,13 @@ import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
+from pathlib import Path
 from typing import TypeVar
 
+from tidegate_serving.contract.manifest import Manifest, verify_files
+
 NICE = 10
+LARGE_BYTES = 8 << 20
 T = TypeVar("T")
 
 
@@ -32,6 +36,14 @@ def in_background(task: Callable[[], T]) -> T:
     thread = threading.Thread(target=run, name="tidegate-background", daemon=True)
     thread.start()
     return result.result()
+
+
+def verify_calmly(manifest: Manifest, directory: Path) -> None:
+    """`verify_files`, in the background where there is much to read."""
+    if sum(entry.size for entry in manifest.files) < LARGE_BYTES:
+        verify_files(manifest, directory)
+    else:
+        in_background(lambda: verify_files(manifest, directory))
 
 
 def _step_back() -> None:

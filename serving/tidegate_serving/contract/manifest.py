@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -139,17 +139,27 @@ def describe_files(directory: Path) -> tuple[FileEntry, ...]:
 
 def verify_files(manifest: Manifest, directory: Path) -> None:
     """Raises Tampered, naming the file, unless `directory` holds exactly the listed bytes and nothing more."""
-    listed = {entry.path for entry in manifest.files}
-    for path in sorted(directory.rglob("*")):
-        relative = path.relative_to(directory).as_posix()
-        if path.is_symlink() or (path.is_file() and relative not in listed and relative != FILE_NAME):
-            raise Tampered(f"{path} is not listed in the manifest of {manifest.id}: remove it, or publish again")
+    listed = {entry.path for entry in manifest.files} | {FILE_NAME}
+    for found in _under(directory):
+        relative = found.path.removeprefix(f"{directory}{os.sep}").replace(os.sep, "/")
+        if found.is_symlink() or (found.is_file() and relative not in listed):
+            raise Tampered(f"{found.path} is not listed in the manifest of {manifest.id}: remove it, or publish again")
     for entry in manifest.files:
         path = directory / entry.path
         if not path.is_file():
             raise Tampered(f"{path}, listed in the manifest of {manifest.id}, is missing: publish the version again")
         if _measure(path) != (entry.size, entry.sha256):
             raise Tampered(f"{path} differs from the manifest of {manifest.id}: publish the version again")
+
+
+def _under(directory: Path | str) -> Iterator[os.DirEntry[str]]:
+    """Everything under a directory, by name; links are not followed."""
+    with os.scandir(directory) as entries:
+        found = sorted(entries, key=lambda entry: entry.name)
+    for entry in found:
+        yield entry
+        if entry.is_dir(follow_symlinks=False):
+            yield from _under(entry.path)
 
 
 def _measure(path: Path) -> tuple[int, str]:

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from tidegate_serving.background import in_background
+from tidegate_serving.background import verify_calmly
 from tidegate_serving.contract.errors import Conflict, FailedPrecondition, InvalidInput, PermissionRefused, Tampered
-from tidegate_serving.contract.manifest import FILE_NAME, read_manifest, verify_files
+from tidegate_serving.contract.manifest import FILE_NAME, read_manifest
 from tidegate_serving.contract.servable import ServableId, check_name
 from tidegate_serving.journal.entry import Entry, Kind
 from tidegate_serving.journal.journal import Journal
@@ -205,7 +205,7 @@ class RpcSource:
         if manifest.id != id:
             raise InvalidInput(f"{directory / FILE_NAME} is for {manifest.id}, the push names {id}: mend the path")
         self._checks.check_platform(manifest.platform)
-        in_background(lambda: verify_files(manifest, directory))
+        verify_calmly(manifest, directory)
         self._checks.admission.check(directory, manifest, digest)
         return WantedVersion(pushed.version, str(directory), digest, manifest.platform)
 
