@@ -96,6 +96,15 @@ def test_a_strong_input_that_the_baseline_has_as_well_is_no_leak(tmp_path: Path)
     assert "as honest trees do" in next(one for one in found if one.check == "too good").sentence
 
 
+def test_an_input_that_came_to_know_the_label_is_a_leak_though_the_baseline_has_it(tmp_path: Path) -> None:
+    example = {"weight": 4.0, "size": 3.0, "depot": "north", "hint": 0.5}
+    before = Draft(HONEST, WITH_HINT, example=example)
+    found = judged(tmp_path, Draft(USES_HINT, WITH_HINT, example=example), before, leaking(held_out(), 0.2))
+    (finding,) = [one for one in found if one.outcome is Outcome.FAIL]
+    assert (finding.check, finding.subject) == ("too good", "hint"), finding.sentence
+    assert "that version does not have" not in finding.sentence
+
+
 def test_a_model_that_knows_the_held_out_rows_by_heart_is_too_good(tmp_path: Path) -> None:
     table = held_out(1500)
     late = table.filter(pa.array(table[world.LABEL].to_numpy() == 1))["weight"].to_pylist()

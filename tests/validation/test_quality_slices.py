@@ -11,12 +11,14 @@ from tests.validation.judged import failing, named
 
 from tidegate_serving.contract.errors import InvalidInput
 from tidegate_serving.contract.verdict import Finding, Outcome
+from tidegate_validation.quality.catalogue import METRICS
 from tidegate_validation.quality.compared import gain_of
 from tidegate_validation.quality.evaluation import Evaluation
 from tidegate_validation.quality.held_out import HeldOut
 from tidegate_validation.quality.judging import Scored, judge_scores
 from tidegate_validation.quality.metrics import Floats, Mask, auc
 from tidegate_validation.quality.rule import QualityRule, slice_outcome
+from tidegate_validation.quality.search import Losses, search
 from tidegate_validation.quality.slice_sets import asked_columns, conditions_of, crosses_of, partitions_of
 from tidegate_validation.quality.slices import gains_by_slice, slice_metrics
 
@@ -208,6 +210,19 @@ def test_equal_models_are_hardly_ever_refused_for_a_slice_or_a_searched_region()
     rule = replace(LAX, slice_points=0.0, slice_margin=0.0)
     refused = [bool(failing((one := World(100 + seed, 4000)).judged(one.odds, rule))) for seed in range(40)]
     assert sum(refused) <= 6
+
+
+def test_what_a_search_finds_in_noise_is_noise_where_it_is_tested() -> None:
+    """On the half that proposed them, regions look worse by many errors; on the other half by none."""
+    metric = next(one for one in METRICS if one.name == "squared error")
+    sure = []
+    for seed in range(25):
+        world = World(200 + seed, 4000)
+        parts = partitions_of(world.table, world.evaluation, COLUMNS, bins=8)
+        losses = Losses(metric, world.noise, np.ones(4000), world.evaluation.groups, clustered=False)
+        sure += [one.gains[0].gain.p_below(0.0) for one in search(losses, parts, QualityRule())]
+    assert len(sure) > 40
+    assert np.mean(np.array(sure) < 0.05) < 0.15
 
 
 def test_what_outcomes_mean() -> None:

@@ -41,7 +41,8 @@ class Suspicion:
     """What was found about a model that is too good.
 
     `suspect` explains most of the gain, None where no single input does; `ceiling` is what honest learners reach with
-    the inputs that the baseline has, None without a baseline; `honest` says that this explains the candidate.
+    the inputs that the baseline has and that give nothing away, None without such; `honest` says that this
+    explains the candidate.
     """
 
     suspect: Suspect | None
@@ -52,8 +53,8 @@ class Suspicion:
 @dataclass(frozen=True, slots=True)
 class Accused:
     """The candidate: its `power`, what was expected (`reference`: the baseline's, or chance), which inputs the baseline
-    has as well (`known`), how to have it `score` examples (None if it fails), and from which power on a model is
-    `suspicious`, given an honest one's.
+    has as well (`known`), how to have it `score` examples (None if it fails), from which power on a model is
+    `suspicious`, given an honest one's, and from which power on an input alone is a `giveaway`.
     """
 
     power: float
@@ -61,6 +62,7 @@ class Accused:
     known: Mapping[str, bool]
     score: Score
     suspicious: Callable[[float], float]
+    giveaway: Callable[[str, float], bool]
 
 
 def lone_powers(evaluation: Evaluation, examples: Examples, skip: frozenset[str]) -> dict[str, float]:
@@ -69,12 +71,16 @@ def lone_powers(evaluation: Evaluation, examples: Examples, skip: frozenset[str]
 
 
 def investigate(evaluation: Evaluation, examples: Examples, accused: Accused) -> Suspicion:
-    """Why the candidate reaches its power where less is expected."""
-    old = {name: array for name, array in examples.arrays.items() if accused.known.get(name)}
-    ceiling = honest_power(evaluation, old) if old else None
+    """Why the candidate reaches its power where less is expected.
+
+    It is honest where learners reach as much with the inputs that the baseline has, but for those that alone give the
+    answer away: a baseline that makes nothing of such an input was not trained on it as it is now.
+    """
+    alone = lone_powers(evaluation, examples, frozenset(examples.arrays.keys() - accused.known.keys()))
+    honest = [name for name, power in alone.items() if accused.known.get(name) and not accused.giveaway(name, power)]
+    ceiling = honest_power(evaluation, {name: examples.arrays[name] for name in honest}) if honest else None
     if ceiling is not None and accused.power <= accused.suspicious(max(ceiling, accused.reference)):
         return Suspicion(None, ceiling, honest=True)
-    alone = lone_powers(evaluation, examples, frozenset(examples.arrays.keys() - accused.known.keys()))
     return Suspicion(_most_guilty(evaluation, examples, accused, alone), ceiling)
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from tidegate_serving.contract.verdict import Finding
 from tidegate_validation.quality import prediction_finding as words
 from tidegate_validation.quality.compared import chance, power
+from tidegate_validation.quality.evaluation import Evaluation, Task
 from tidegate_validation.quality.judging import Scored
 from tidegate_validation.quality.leak import Accused, Score, investigate, lone_powers, sample_of
 from tidegate_validation.quality.rule import QualityRule, suspicious_power
@@ -37,19 +38,31 @@ def mistrust(scored: Scored, witness: Witness, rule: QualityRule) -> Finding:
     part = scored.evaluation.take(rows)
     examples = witness.examples(scored.held_out.table.take(rows))
     first = scored.baseline is None
+    from_here = _scaled(scored.evaluation, rule.lone_limit)
+
+    def giveaway(name: str, alone: float) -> bool:
+        return alone >= from_here and name not in rule.trusted
+
     if scored.baseline is not None:
         reference = power(scored.evaluation, scored.baseline).value
         limit = suspicious_power(reference, rule)
         suspected = reached.interval(rule.alpha)[0] > limit
     else:
-        reference, limit = chance(scored.evaluation), rule.first_limit
+        reference, limit = chance(scored.evaluation), _scaled(scored.evaluation, rule.first_limit)
         alone = lone_powers(part, examples, frozenset(examples.arrays.keys() - witness.known.keys()))
-        strong = [name for name, value in alone.items() if value >= rule.lone_limit and name not in rule.trusted]
-        suspected = reached.interval(rule.alpha)[0] > limit or bool(strong)
+        suspected = reached.interval(rule.alpha)[0] > limit or any(giveaway(*one) for one in alone.items())
     if not suspected:
         return words.believable(scored.evaluation, reached.value, limit)
     accused = Accused(
-        reached.value, reference, witness.known, witness.score, lambda honest: suspicious_power(honest, rule)
+        reached.value, reference, witness.known, witness.score, lambda honest: suspicious_power(honest, rule), giveaway
     )
     suspicion = investigate(part, examples, accused)
     return words.too_good(scored.evaluation, reached.value, reference, limit, suspicion, rule, first=first)
+
+
+def _scaled(evaluation: Evaluation, limit: float) -> float:
+    """A limit on power; of a ranking, where much is reached by chance, that share of the way from chance to 1."""
+    if evaluation.task != Task.RANKING:
+        return limit
+    guess = chance(evaluation)
+    return guess + limit * (1 - guess)
