@@ -6,13 +6,14 @@ which may not.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from tidegate_serving.assembly import Lifecycle
 from tidegate_serving.config import EngineConfig
 from tidegate_serving.config_files import file_system_options
+from tidegate_serving.config_values import nearest
 from tidegate_serving.contract.errors import InvalidInput
 from tidegate_serving.contract.manifest import Manifest
 from tidegate_serving.contract.servable import ServableId, State
@@ -89,12 +90,13 @@ class Sources:
         self.files.update(plan.files, plan.admission)
 
 
-def plan_sources(config: EngineConfig) -> SourcePlan:
-    """Raises the contract's errors for keys, policies, paths and manifests that cannot be used; changes nothing."""
+def plan_sources(config: EngineConfig, added: Collection[str] = ()) -> SourcePlan:
+    """Raises the contract's errors for keys, policies, paths and manifests that cannot be used; changes nothing.
+
+    `added` are platforms that were added while the engine runs.
+    """
     registry = installed_platforms(_platform_options(config))
-    for name, model in config.models.items():
-        if model.platform is not None:
-            _check_platform(registry, name, model.platform)
+    _check_platforms(config, sorted({*registry.names, *added}))
     return SourcePlan(
         admission=_admission(config),
         registry=registry,
@@ -159,11 +161,17 @@ def _text(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _check_platform(registry: PlatformRegistry, model: str, platform: str) -> None:
-    if platform not in registry.names:
-        raise InvalidInput(
-            f"Model {model} requests unsupported platform {platform}: use one of {', '.join(registry.names)}"
-        )
+def _check_platforms(config: EngineConfig, known: Sequence[str]) -> None:
+    for platform in config.platforms:
+        if platform not in known:
+            near = nearest(platform, known)
+            hint = f"did you mean {near}?" if near else f"use one of {', '.join(known)}"
+            raise InvalidInput(f"platforms.{platform} sets up a platform that there is not: {hint}")
+    for name, model in config.models.items():
+        if model.platform is not None and model.platform not in known:
+            raise InvalidInput(
+                f"Model {name} requests unsupported platform {model.platform}: use one of {', '.join(known)}"
+            )
 
 
 def _admission(config: EngineConfig) -> Admission:

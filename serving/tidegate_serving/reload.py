@@ -67,7 +67,7 @@ class Reloader:
             return changes
 
     def _plan(self, before: EngineConfig, after: EngineConfig) -> SourcePlan:
-        plan = plan_sources(after)
+        plan = plan_sources(after, self._sources.registry.names)
         if all(getattr(before, key) == getattr(after, key) for key in _ADMISSION):
             return dataclasses.replace(plan, admission=self._sources.admission.now)
         return plan
@@ -78,7 +78,7 @@ class Reloader:
             self._apply(before, after, plan)
         except Exception:
             _log.exception("the reload failed, the engine goes back to what it had")
-            self._apply(after, before, dataclasses.replace(plan_sources(before), admission=admission))
+            self._apply(after, before, dataclasses.replace(self._plan(after, before), admission=admission))
             raise
 
     def _apply(self, before: EngineConfig, after: EngineConfig, plan: SourcePlan) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from tidegate_serving.contract.errors import InvalidInput
 from tidegate_serving.contract.manifest import read_manifest
 from tidegate_serving.sources.owners import Owners
 from tidegate_serving.sources.target import AspiredVersion, Target, VersionPath
@@ -17,11 +18,18 @@ StaticWish = Mapping[str, Sequence[AspiredVersion[VersionPath]]]
 
 
 def read_static(directories: Sequence[Path]) -> StaticWish:
-    """What some version directories mean together, by servable name. Raises NotFound where a manifest is missing."""
+    """What some version directories mean together, by servable name.
+
+    Raises NotFound where a manifest is missing, InvalidInput where two directories hold the same version.
+    """
     wanted: dict[str, list[AspiredVersion[VersionPath]]] = {}
     for directory in directories:
         manifest, digest = read_manifest(directory)
         path = VersionPath(directory, digest, manifest.platform)
+        for known in wanted.get(manifest.id.name, []):
+            if known.id == manifest.id and known.payload is not None:
+                both = f"{known.payload.directory} and {directory}"
+                raise InvalidInput(f"{both} are both {manifest.id}: name one of them")
         wanted.setdefault(manifest.id.name, []).append(AspiredVersion(manifest.id, path))
     return wanted
 

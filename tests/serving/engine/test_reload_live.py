@@ -109,6 +109,11 @@ def test_a_key_that_only_a_restart_changes_refuses_all(bench: Bench, control: Co
         ('[models.x]\npath = "relative/x"\n', InvalidInput, "Expected model x to have an absolute path or URI"),
         ('[models.x]\npath = "/x"\nplatform = "caffe"\n', InvalidInput, "Model x requests unsupported platform caffe"),
         ("[batching]\nmax_batch_rows = 0\n", InvalidInput, "max_batch_rows is 0"),
+        (
+            "[platforms.tensorfow]\ntags = 'serve'\n",
+            InvalidInput,
+            "platforms.tensorfow sets up a platform that",
+        ),
         ('[models.m]\nversions = "all"\n[models.m]\n', InvalidInput, "is not TOML"),
         ('directories = ["/nowhere/m/1"]\n', NotFound, "/nowhere/m/1 has no manifest.json"),
     ],

@@ -12,7 +12,7 @@ from tests.support.eventually import eventually
 from tests.support.versions import adding, make_validator, publish
 
 from tidegate_serving.config import EngineConfig, ModelConfig
-from tidegate_serving.contract.errors import FailedPrecondition, NotAdmitted, PermissionRefused
+from tidegate_serving.contract.errors import FailedPrecondition, InvalidInput, NotAdmitted, PermissionRefused
 from tidegate_serving.contract.servable import State
 from tidegate_serving.control_client import ControlClient
 from tidegate_serving.engine import Engine
@@ -62,6 +62,13 @@ def test_directories_come_and_go(engine: Engine, config: EngineConfig, tmp_path:
     eventually(lambda: served(engine, "b") == [2])
     engine.reload(config)
     eventually(lambda: served(engine, "b") == [])
+    assert served(engine, "a") == [1]
+
+
+def test_two_directories_of_one_version_are_refused(engine: Engine, config: EngineConfig, tmp_path: Path) -> None:
+    twice = tuple(publish(tmp_path / root, "b", 2) for root in ("second", "third"))
+    with pytest.raises(InvalidInput, match=r"second/b/2 and .*third/b/2 are both b:2: name one of them"):
+        engine.reload(dataclasses.replace(config, directories=twice))
     assert served(engine, "a") == [1]
 
 
