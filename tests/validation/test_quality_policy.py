@@ -65,6 +65,7 @@ def outcomes(*thresholds: Threshold, noise: float = 0.3, baseline: bool = True) 
         (Threshold("AUC", relative=-0.02, direction="HIGHER_IS_BETTER"), Outcome.PASS),
         (Threshold("log loss", relative=0.05, direction="LOWER_IS_BETTER"), Outcome.PASS),
         (Threshold("log loss", relative=-0.3, direction="LOWER_IS_BETTER"), Outcome.FAIL),
+        (Threshold("log loss", absolute=0.2, direction="LOWER_IS_BETTER"), Outcome.PASS),
     ],
 )
 def test_thresholds_mean_what_they_mean_in_tensorflow_model_analysis(threshold: Threshold, outcome: Outcome) -> None:
@@ -83,6 +84,13 @@ def test_a_limit_inside_the_interval_is_open_unless_point_estimates_are_asked_fo
     falling = Threshold("AUC", absolute=0.0, direction="HIGHER_IS_BETTER")
     assert judge_change(falling, -0.01, Estimate(-0.05, 0.01, 39), 0.05) is Outcome.FAIL
     assert judge_change(falling, -0.01, Estimate(0.05, 0.01, 39), 0.05) is Outcome.PASS
+
+
+def test_a_loss_that_grows_is_a_positive_change() -> None:
+    grown = Threshold("log loss", absolute=0.02, direction="LOWER_IS_BETTER")
+    assert outcomes(grown, noise=1.5) == [("all examples: log loss", Outcome.FAIL)]
+    shares = Threshold("log loss", relative=0.02, direction="LOWER_IS_BETTER")
+    assert outcomes(shares, noise=1.5) == [("all examples: log loss", Outcome.FAIL)]
 
 
 def test_slices_are_named_all_or_missed() -> None:

@@ -220,7 +220,7 @@ def test_what_a_search_finds_in_noise_is_noise_where_it_is_tested() -> None:
         world = World(200 + seed, 4000)
         parts = partitions_of(world.table, world.evaluation, COLUMNS, bins=8)
         losses = Losses(metric, world.noise, np.ones(4000), world.evaluation.groups, clustered=False)
-        sure += [one.gains[0].gain.p_below(0.0) for one in search(losses, parts, QualityRule())]
+        sure += [one.gains[0].gain.p_below(0.0) for one in search(losses, parts, QualityRule(slice_rows=80))]
     assert len(sure) > 40
     assert np.mean(np.array(sure) < 0.05) < 0.15
 
