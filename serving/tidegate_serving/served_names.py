@@ -26,7 +26,7 @@ class ServedNames:
 
     def is_wanted(self, name: str) -> bool:
         """Whether one of them is."""
-        return self.manager.is_wanted(name) or name in self.files.configured()
+        return self.manager.is_wanted(name) or self.files.is_configured(name)
 
     def why(self, name: str) -> str:
         """Why nothing is wanted of one that the config names."""

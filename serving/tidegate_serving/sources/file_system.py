@@ -122,6 +122,10 @@ class FileSystemSource:
         """Servables that are named one by one."""
         return frozenset(self._options.paths)
 
+    def is_configured(self, name: str) -> bool:
+        """Whether a servable is named by itself."""
+        return name in self._options.paths
+
     def waiting(self) -> frozenset[str]:
         """Servables of which nothing is wanted yet, because a directory is not yet known to be complete."""
         with self._lock:
