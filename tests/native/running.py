@@ -86,6 +86,12 @@ class Running:
         return reply.status, reply.json()["error"]
 
     @property
+    def grpc(self) -> str:
+        """Where its gRPC door listens."""
+        assert self.plane.grpc_address is not None
+        return self.plane.grpc_address
+
+    @property
     def rest(self) -> str:
         assert self.plane.rest_address is not None
         return self.plane.rest_address

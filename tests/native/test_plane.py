@@ -120,10 +120,10 @@ def test_control_calls_reach_python_with_their_path_and_come_back_with_their_sta
     path = "/tensorflow.serving.ModelService/HandleReloadConfigRequest"
     with running(control=control) as plane:
         request = message("tensorflow.serving.ReloadConfigRequest")(config={"model_config_list": {}})
-        answer = grpc_call(plane.plane.grpc_address, path, request, "tensorflow.serving.ReloadConfigResponse")
+        answer = grpc_call(plane.grpc, path, request, "tensorflow.serving.ReloadConfigResponse")
         assert answer.status.error_message == "ok"
         with pytest.raises(grpc.RpcError) as refused:
-            grpc_call(plane.plane.grpc_address, path, type(request)(), "tensorflow.serving.ReloadConfigResponse")
+            grpc_call(plane.grpc, path, type(request)(), "tensorflow.serving.ReloadConfigResponse")
         assert (refused.value.code(), refused.value.details()) == (
             grpc.StatusCode.FAILED_PRECONDITION,
             "an empty config",
@@ -145,7 +145,7 @@ def test_model_status_is_answered_without_python() -> None:
         path = "/tensorflow.serving.ModelService/GetModelStatus"
         request = message("tensorflow.serving.GetModelStatusRequest")()
         request.model_spec.name = MODEL
-        over_grpc = grpc_call(plane.plane.grpc_address, path, request, "tensorflow.serving.GetModelStatusResponse")
+        over_grpc = grpc_call(plane.grpc, path, request, "tensorflow.serving.GetModelStatusResponse")
         assert [entry.version for entry in over_grpc.model_version_status] == [7, 6]
         assert over_grpc.model_version_status[1].status.error_message == "cut short"
 
@@ -156,7 +156,7 @@ def test_metadata_is_the_signature_as_tensorflow_serving_packs_it() -> None:
     request.model_spec.name = MODEL
     path = "/tensorflow.serving.PredictionService/GetModelMetadata"
     with running(publish(half_plus_two, made=made)) as plane:
-        answer = grpc_call(plane.plane.grpc_address, path, request, "tensorflow.serving.GetModelMetadataResponse")
+        answer = grpc_call(plane.grpc, path, request, "tensorflow.serving.GetModelMetadataResponse")
         over_rest = call(plane.rest, "GET", "/v1/models/m/metadata").json()
     packed = answer.metadata["signature_def"]
     assert packed.type_url == "type.googleapis.com/tensorflow.serving.SignatureDefMap"
@@ -246,10 +246,10 @@ def test_a_client_s_deadline_is_kept() -> None:
     path, reply = "/tensorflow.serving.PredictionService/Predict", "tensorflow.serving.PredictResponse"
     with running(publish(wait)) as plane:
         with pytest.raises(grpc.RpcError) as late:
-            grpc_call(plane.plane.grpc_address, path, request, reply, timeout=0.1)
+            grpc_call(plane.grpc, path, request, reply, timeout=0.1)
         assert late.value.code() == grpc.StatusCode.DEADLINE_EXCEEDED
         go.set()
-        answer = grpc_call(plane.plane.grpc_address, path, request, reply)
+        answer = grpc_call(plane.grpc, path, request, reply)
         assert list(answer.outputs["y"].float_val) == [2.5]
 
 

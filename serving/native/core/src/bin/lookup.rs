@@ -86,6 +86,7 @@ impl Bench {
             grpc_socket_path: None,
             rest_address: None,
             metrics_path: None,
+            rest_cors: false,
             io_threads: 1,
             max_message_bytes: 1 << 20,
             max_connections: 1,
