@@ -42,12 +42,15 @@ class Envelope:
             return False
         return True
 
-    def document(self) -> Any:
-        """The payload as JSON. Tampered, naming the file, where it is none."""
+    def document(self) -> dict[str, Any]:
+        """The payload, a JSON object. Tampered, naming the file, where it is none."""
         try:
-            return json.loads(self.payload)
+            found = json.loads(self.payload)
         except ValueError as error:
             raise Tampered(f"{self.path} holds no JSON document ({error}): make it again") from error
+        if not isinstance(found, dict):
+            raise Tampered(f"{self.path} holds no JSON object: make it again")
+        return found
 
 
 def key_id(key: Ed25519PublicKey) -> str:

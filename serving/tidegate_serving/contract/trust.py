@@ -20,6 +20,7 @@ from tidegate_serving.contract.times import from_text
 
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
+FileMark = tuple[int, int, int, int]
 
 
 class Watched(Generic[_T]):
@@ -45,8 +46,8 @@ class Watched(Generic[_T]):
                 _log.error("what was trusted before is kept: %s", error)
         return self._value
 
-    def _look(self) -> tuple[tuple[int, int, int] | None, ...]:
-        return tuple(_mark(path) for path in self._files)
+    def _look(self) -> tuple[FileMark | None, ...]:
+        return tuple(file_mark(path) for path in self._files)
 
 
 def watch_trust(paths: Sequence[Path]) -> Watched[KeyRing]:
@@ -100,9 +101,10 @@ def _read(path: Path) -> KeyRing:
     return KeyRing.of([key_of(path, path.stem, Role.VALIDATOR, "1970-01-01T00:00:00+00:00")])
 
 
-def _mark(path: Path) -> tuple[int, int, int] | None:
+def file_mark(path: Path) -> FileMark | None:
+    """Changes when the file does; None where there is none."""
     try:
         found = path.stat()
     except OSError:
         return None
-    return found.st_mtime_ns, found.st_size, found.st_ino
+    return found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino

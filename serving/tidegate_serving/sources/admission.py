@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Protocol
@@ -27,7 +27,7 @@ from tidegate_serving.contract.key_ring import KeyRing
 from tidegate_serving.contract.manifest import FILE_NAME, Manifest
 from tidegate_serving.contract.override_rule import OverrideRule, read_override_rules
 from tidegate_serving.contract.repository import verdict_path
-from tidegate_serving.contract.trust import Watched, watch_trust
+from tidegate_serving.contract.trust import FileMark, Watched, file_mark, watch_trust
 from tidegate_serving.contract.verdict import Outcome
 from tidegate_serving.sources.admitted import AdmissionRecord, AdmittedDigests, AdmittedOverride
 
@@ -79,6 +79,7 @@ class VerdictAdmission:
         self._admitted = admitted
         self._clock = clock
         self._warned: set[str] = set()
+        self._seen: dict[Path, tuple[FileMark | None, KeyRing, SignedVerdict]] = {}
 
     def check(self, directory: Path, manifest: Manifest, digest: str) -> None:
         """Revocation, signature, digest and decision are checked each time, the date only before the first admission.
@@ -87,7 +88,7 @@ class VerdictAdmission:
         """
         ring, at = self._ring.value(), self._clock()
         check_not_revoked(ring, manifest.id, digest)
-        signed = trusted_verdict(verdict_path(directory), ring)
+        signed = self._signed(verdict_path(directory), ring)
         check_subject(signed, manifest.id, digest, directory / FILE_NAME)
         verdict = signed.verdict
         if verdict.allowed:
@@ -121,6 +122,18 @@ class VerdictAdmission:
         at = self._clock()
         expired = sum(_is_over(one, at) for record in self._admitted.overridden() for one in record.overrides)
         return self._ring.value(), expired
+
+    def _signed(self, path: Path, ring: KeyRing) -> SignedVerdict:
+        """The verdict without its findings, read again only when file or ring changed: sources ask at every poll."""
+        mark = file_mark(path)
+        known = self._seen.get(path)
+        if known is not None and known[0] == mark and known[1] is ring:
+            return known[2]
+        whole = trusted_verdict(path, ring)
+        gates = tuple(replace(gate, findings=()) for gate in whole.verdict.gates)
+        signed = replace(whole, verdict=replace(whole.verdict, gates=gates))
+        self._seen[path] = mark, ring, signed
+        return signed
 
     def _warn_once(self, text: str) -> None:
         if text not in self._warned:

@@ -13,11 +13,14 @@ from tests.support.rings import Ring, make_ring
 from tests.support.versions import digest_of, forge, publish
 
 from tidegate_operators.steps.key_keeping import revoke_key, revoke_version, rotate_key
+from tidegate_serving.contract.admittance import SignedVerdict
+from tidegate_serving.contract.admittance import trusted_verdict as real
 from tidegate_serving.contract.errors import NotAdmitted, Refused
-from tidegate_serving.contract.key_ring import Role
+from tidegate_serving.contract.key_ring import KeyRing, Role
 from tidegate_serving.contract.manifest import read_manifest
 from tidegate_serving.contract.repository import override_path, verdict_path
 from tidegate_serving.contract.verdict import Outcome
+from tidegate_serving.sources import admission
 from tidegate_serving.sources.admission import AdmittedDigests, Standing, VerdictAdmission
 
 POLICY = """
@@ -294,6 +297,31 @@ def test_an_expired_verdict_is_not_saved_by_an_override(gate: Gate, ring: Ring, 
     gate.now += timedelta(hours=2)
     with pytest.raises(NotAdmitted, match="expired"):
         gate.check(directory)
+
+
+def test_a_verdict_is_read_again_only_when_it_or_the_ring_changed(
+    gate: Gate, ring: Ring, directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reads: list[Path] = []
+
+    def counted(path: Path, ring: KeyRing) -> SignedVerdict:
+        reads.append(path)
+        return real(path, ring)
+
+    monkeypatch.setattr(admission, "trusted_verdict", counted)
+    ring.validator().sign(directory)
+    gate.check(directory)
+    gate.check(directory)
+    assert len(reads) == 1
+    ring.validator().sign(directory, allowed=False)
+    with pytest.raises(Refused):
+        gate.check(directory)
+    ring.validator().sign(directory)
+    gate.check(directory)
+    assert len(reads) == 3
+    ring.key("somebody-else")
+    gate.check(directory)
+    assert len(reads) == 4
 
 
 def test_a_memory_of_the_minor_version_before_is_read(gate: Gate, ring: Ring, directory: Path) -> None:
