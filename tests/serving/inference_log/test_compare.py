@@ -55,11 +55,14 @@ def test_only_the_named_outputs_count(tmp_path: Path) -> None:
 
 
 def test_failures_and_lone_copies_are_not_compared(tmp_path: Path) -> None:
-    logged(tmp_path, 1, [1, 2, 3], request_id=["ok", "tee-fails", "primary-fails"], status=[0, 0, 13])
+    logged(
+        tmp_path, 1, [1, 2, 3], request_id=["ok", "tee-fails", "primary-fails"], status=[0, 0, 13], latency_us=[7, 9, 9]
+    )
     ids = ["ok", "tee-fails", "primary-fails", "alone"]
     logged(tmp_path, 2, [1, 9, 9, 9], request_id=ids, role=[1] * 4, status=[0, 13, 0, 0])
     found = compare(tmp_path, "m", 1, 2, since=SINCE)
     assert (found.teed, found.compared, found.failed, found.max_difference) == (4, 1, 1, 0.0)
+    assert (found.primary.p50_us, found.primary.p99_us) == (7.0, 7.0)
     assert (found.primary.errors, found.tee.errors) == ({"model_failed": 1}, {"model_failed": 1})
 
 
@@ -139,4 +142,5 @@ def test_huge_and_infinite_answers_leave_the_correlation_of_the_others(tmp_path:
 def test_another_number_of_elements_differs_infinitely(tmp_path: Path) -> None:
     LogWriter(tmp_path).write(FakeBlock({"x": np.zeros(1)}, {"many": np.zeros((1, 2))}))
     LogWriter(tmp_path).write(FakeBlock({"x": np.zeros(1)}, {"many": np.zeros((1, 3))}, version=2, role=[1]))
-    assert compare(tmp_path, "m", 1, 2, since=SINCE).max_difference == math.inf
+    found = compare(tmp_path, "m", 1, 2, since=SINCE)
+    assert (found.max_difference, found.outputs["many"].disagreements) == (math.inf, 1)
