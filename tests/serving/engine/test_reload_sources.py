@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.support.control import push
@@ -16,6 +17,7 @@ from tidegate_serving.contract.errors import FailedPrecondition, InvalidInput, N
 from tidegate_serving.contract.servable import State
 from tidegate_serving.control_client import ControlClient
 from tidegate_serving.engine import Engine
+from tidegate_serving.sources.file_system import FileSystemSource
 
 
 @pytest.fixture
@@ -112,3 +114,30 @@ def test_names_that_another_source_has_are_left_alone(engine: Engine, config: En
 def test_nothing_to_read_again_is_said(engine: Engine) -> None:
     with pytest.raises(FailedPrecondition, match=r"came from no file: call Engine\.reload with another one"):
         engine.reread()
+
+
+def test_a_step_that_fails_takes_back_the_ones_before_it(
+    engine: Engine, config: EngineConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = dataclasses.replace(config, models={"a": ModelConfig(labels={"best": 1})})
+    real, calls = FileSystemSource.update, []
+
+    def fails_once(source: FileSystemSource, *arguments: Any) -> None:
+        calls.append(_labels(engine))
+        if len(calls) == 1:
+            raise RuntimeError("the disk went away")
+        real(source, *arguments)
+
+    monkeypatch.setattr(FileSystemSource, "update", fails_once)
+    with pytest.raises(RuntimeError, match="the disk went away"):
+        engine.reload(other)
+    assert calls == [("best",), ()], "the label had moved, and moved back"
+    assert engine.config == config
+    engine.reload(other)
+    assert _labels(engine) == ("best",)
+
+
+def _labels(engine: Engine) -> tuple[str, ...]:
+    servable = engine.status("a").servable("a")
+    assert servable is not None
+    return servable.versions[0].labels
