@@ -44,6 +44,10 @@ def _waiting(servable: ServableStatus) -> Iterator[tuple[str, str]]:
         if now != version:
             where = "nowhere" if now is None else f"on {now}"
             yield f"{name}: label {label} is {where} and is wanted on {version}", "WARN"
+    held = {one.version for one in servable.wanted} - {version.version for version in servable.versions}
+    if held and any(order.action == "freeze" for order in servable.orders):
+        numbers = ", ".join(map(str, sorted(held)))
+        yield f"{name}: held back until `tidegate unfreeze {name}`: versions {numbers}", "WARN"
     if servable.source_problem:
         yield f"{name}: {servable.source_problem}", "WARN"
 

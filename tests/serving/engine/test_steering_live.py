@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import time
 from pathlib import Path
@@ -11,7 +12,7 @@ import numpy as np
 import pytest
 from tests.support.engine_process import EngineProcess
 from tests.support.eventually import eventually
-from tests.support.versions import adding, publish
+from tests.support.versions import ADD, Draft, adding, publish
 
 from tidegate_serving.client import Client
 from tidegate_serving.contract.errors import FailedPrecondition, TidegateError, Unavailable
@@ -121,11 +122,33 @@ def test_a_blocked_version_answers_no_more_and_the_next_one_does(repository: Rep
         assert [(entry.action, entry.error_code) for entry in refused] == [("pin", "failed_precondition")]
 
 
-def _answers(repository: Repository, client: Client) -> int | None:
+def _answers(repository: Repository, client: Client, name: str = "m") -> int | None:
     try:
-        return repository.answer(client)
+        return repository.answer(client, name)
     except TidegateError:
         return None
+
+
+def test_a_version_that_does_not_fit_says_so_everywhere_and_comes_once_there_is_room(tmp_path: Path) -> None:
+    repository = Repository(tmp_path, memory_limit_bytes=6000)
+    engine = repository.engine
+    for name in ("first", "second"):
+        files: dict[str, str | bytes] = {"model.py": ADD.format(1), "weights": b"w" * 3500}
+        publish(repository.root, name, 1, Draft(files=files))
+    with engine, engine.control() as control, engine.client() as client:
+        answers = {name: _answers(repository, client, name) for name in ("first", "second")}
+        assert sorted(answers.values(), key=str) == [1, None]
+        (refused,) = (name for name, version in answers.items() if version is None)
+        status = repository.status(control, refused).version(1)
+        assert status is not None
+        assert status.error_code == "resource_exhausted"
+        words = f"insufficient memory to load {refused}:1: it needs"
+        assert words in status.error_message
+        assert "raise memory_limit_bytes or serve fewer versions" in status.error_message
+        assert any(words in entry.words() for entry in control.journal(servable=refused))
+        (served,) = answers.keys() - {refused}
+        shutil.rmtree(repository.root / served / "1")
+        eventually(lambda: _answers(repository, client, refused) == 1)
 
 
 @pytest.mark.parametrize("key", ["state_directory", "log_path"])
