@@ -6,6 +6,7 @@ It looks only at servables that something was heard of.
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable
@@ -15,6 +16,7 @@ from tidegate_serving.contract.servable import ServableId, State, StateChange
 from tidegate_serving.lifecycle.monitor import StateMonitor
 
 _REASONS = 20
+_log = logging.getLogger(__name__)
 _SIGNAL_SECONDS = 1.0  # how long a waiting main thread may be deaf to signals
 _IDLE_SECONDS = 0.05
 
@@ -141,7 +143,10 @@ class Readiness:
             with self._changed:
                 self._changed.wait_for(lambda: self._dirty or self._draining)
                 self._dirty = False
-            self._tell(*self.answer())
+            try:
+                self._tell(*self.answer())
+            except Exception:
+                _log.exception("whether the engine is ready could not be told, the next change tries again")
 
     def _reason(self, name: str) -> str:
         states = self._monitor.states(name)
