@@ -230,6 +230,7 @@ def verdict_file(root: Path, version: int, findings: Sequence[Finding], *, allow
         tool_version="",
         issued_at="",
         expires_at="",
+        denied_by=() if allowed else ("quality",),
     )
     if not (root / "key").exists():
         make_keys(root / "key", root / "pub")
