@@ -55,8 +55,8 @@ class Journal:
         """Keeps entries, on disk before it returns where the disk takes them; otherwise it says so and tries again with
         the next ones."""
         with self._lock:
-            self._memory.extend(entries)
             if self._files is None:
+                self._memory.extend(entries)
                 return
             self._unwritten.extend(entries)
             try:
@@ -94,5 +94,5 @@ class Journal:
         """Warns once, and again when the reason changes."""
         if text and not self._complaint:
             _log.error("%s: free space there, or mend its permissions; serving goes on", text)
-            self._memory.append(Entry(Kind.ENGINE, "journal", text))
+            self._unwritten.append(Entry(Kind.ENGINE, "journal", text))
         self._complaint = text
