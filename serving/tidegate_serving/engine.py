@@ -18,6 +18,7 @@ from tidegate_serving.config_view import ConfigDiff
 from tidegate_serving.contract.errors import FailedPrecondition, InvalidInput
 from tidegate_serving.contract.servable import ServableId, State, StateChange
 from tidegate_serving.contract.signature import SERVING_DEFAULT
+from tidegate_serving.embedding.callables import Predicts, callable_of
 from tidegate_serving.embedding.defaults import embedded_config
 from tidegate_serving.embedding.signatures import signature_of
 from tidegate_serving.embedding.view import as_html, as_text
@@ -132,7 +133,7 @@ class Engine:
     def serve(
         self,
         name: str,
-        model: Callable[..., Any],
+        model: Callable[..., Any] | Predicts,
         *,
         inputs: Mapping[str, Any] | None = None,
         outputs: Mapping[str, Any] | None = None,
@@ -141,16 +142,18 @@ class Engine:
         keep: bool = False,
         timeout: float = 60.0,
     ) -> ServableId:
-        """Serves a callable that takes and returns whole batches, as arrays by name; returns once it answers.
+        """Serves a callable, or an object with a method `predict`, that takes and returns whole batches as arrays.
 
-        Inputs and outputs by name: a dtype (`"float32"`), or dtype and shape (`("float32", (-1, 4))`, the batch first).
-        What is not said comes from `example` (a batch by input name), from annotations, or from a trial run. Serving a
-        name again replaces the version before, whose requests are still answered, and takes its labels along; `keep`
-        leaves it beside the new one. Raises the contract's errors, and then everything is as it was.
+        Returns once it answers. Inputs and outputs by name: a dtype (`"float32"`), or dtype and shape, the batch first
+        (`("float32", (-1, 4))`). What is not said comes from `example` (a batch by input name), from annotations, or
+        from a trial run. Serving a name again replaces the version before, whose requests are still answered, and takes
+        its labels along; `keep` leaves it beside the new one. Raises the contract's errors, and then everything is as
+        it was.
         """
-        signature = signature_of(model, inputs, outputs, example)
+        function = callable_of(model)
+        signature = signature_of(function, inputs, outputs, example)
         program, signatures = self._live().program(), {SERVING_DEFAULT: signature}
-        return program.serve(name, model, signatures, version=version, keep=keep, timeout=timeout)
+        return program.serve(name, function, signatures, version=version, keep=keep, timeout=timeout)
 
     def load(
         self,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from tidegate_serving.contract.errors import InvalidInput
 from tidegate_serving.contract.manifest import Manifest
@@ -19,6 +19,25 @@ SINGLE_OUTPUT = "output"
 Model = Callable[..., Any]
 Call = Callable[[Mapping[str, Array]], Any]
 _BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+
+
+class Predicts(Protocol):
+    """An object such as an estimator."""
+
+    @property
+    def predict(self) -> Model:
+        """What answers a batch."""
+
+
+def callable_of(model: Model | Predicts) -> Model:
+    """The model itself where it can be called, else its method `predict`. InvalidInput where it has neither."""
+    if callable(model):
+        return model
+    if callable(getattr(model, "predict", None)):
+        return model.predict
+    raise InvalidInput(
+        f"{type(model).__name__} {model!r:.80} cannot be called and has no method predict: serve a callable"
+    )
 
 
 def parameters(model: Model) -> dict[str, inspect.Parameter]:

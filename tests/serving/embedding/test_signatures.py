@@ -10,7 +10,7 @@ import pytest
 
 from tidegate_serving.contract.errors import InvalidInput
 from tidegate_serving.contract.signature import TensorSpec
-from tidegate_serving.embedding.callables import how_to_call
+from tidegate_serving.embedding.callables import callable_of, how_to_call
 from tidegate_serving.embedding.signatures import signature_of, to_spec
 
 Array = np.ndarray[Any, Any]
@@ -140,6 +140,12 @@ def test_a_callable_gets_its_inputs_as_it_takes_them(model: Callable[..., Any], 
     assert abs(value).tolist() == [1.0]
 
 
-def test_a_method_of_an_estimator_gets_its_matrix() -> None:
-    found = signature_of(Estimator().predict, inputs={"features": ("float64", (-1, 4))})
+def test_an_estimator_gets_its_matrix() -> None:
+    found = signature_of(callable_of(Estimator()), inputs={"features": ("float64", (-1, 4))})
     assert found.outputs == (TensorSpec("output", "float64"),)
+
+
+def test_what_cannot_be_asked_is_refused() -> None:
+    nothing: Any = [1, 2]
+    with pytest.raises(InvalidInput, match=r"list \[1, 2\] cannot be called and has no method predict"):
+        callable_of(nothing)
