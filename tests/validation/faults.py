@@ -201,7 +201,8 @@ def open_files_leak(random: Random) -> Case:
 
 
 def threads_leak(random: Random) -> Case:
-    line = "__import__('threading').Thread(target=__import__('threading').Event().wait, daemon=True).start()"
+    start = "__import__('threading').Thread(target=__import__('threading').Event().wait, daemon=True).start()"
+    line = f"self.n = getattr(self, 'n', 0) + 1\n        if self.n % {random.choice([4, 8])} == 0: {start}"
     return fault(line, "leak", words="threads grow", processes=2000)
 
 
