@@ -211,25 +211,25 @@ def test_a_first_version_that_cannot_be_told_from_chance_says_what_would_tell() 
 
 
 def metric(value: float, name: str = "AUC", error: float = 0.001) -> Finding:
-    return Finding(METRIC, name, Outcome.PASS, "", value, (value - 2 * error, value + 2 * error))
+    return Finding(METRIC, name, Outcome.PASS, f"{name} {value}", value, (value - 2 * error, value + 2 * error))
 
 
 def verdict_file(root: Path, version: int, findings: Sequence[Finding], *, allowed: bool = True) -> None:
-    result = GateResult("quality", Outcome.PASS, "", tuple(findings))
+    result = GateResult("quality", Outcome.PASS, "fine", tuple(findings))
     verdict = Verdict(
         id=ServableId("m", version),
-        manifest_digest="",
+        manifest_digest="a" * 64,
         outcome=Outcome.PASS,
         allowed=allowed,
-        sentence="",
+        sentence="made for a test",
         gates=(result,),
-        first=False,
+        first=True,
         baseline=None,
-        data_digest="",
-        config_digest="",
-        tool_version="",
-        issued_at="",
-        expires_at="",
+        data_digest="0" * 64,
+        config_digest="0" * 64,
+        tool_version="test",
+        issued_at="2026-01-01T00:00:00+00:00",
+        expires_at="2026-02-01T00:00:00+00:00",
         denied_by=() if allowed else ("quality",),
     )
     if not (root / "key").exists():

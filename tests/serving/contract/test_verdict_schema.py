@@ -6,6 +6,7 @@ import copy
 import json
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import jsonschema
@@ -60,6 +61,11 @@ def test_a_written_verdict_keeps_to_the_schema_and_comes_back() -> None:
     assert again.to_dict() == document
     assert again.gate("quality") == again.gates[0]
     assert again.gate("skew") is None
+
+
+def test_every_test_of_the_suite_is_watched() -> None:
+    with pytest.raises(jsonschema.ValidationError, match="does not match"):
+        replace(VERDICT, manifest_digest="ab").to_dict()
 
 
 def broken(change: Callable[[dict[str, Any]], object]) -> dict[str, Any]:
