@@ -11,6 +11,7 @@ import weakref
 from typing import Any
 
 import grpc
+import numpy as np
 import pytest
 from tests.native.running import MODEL, grpc_call, half_plus_two, log_all, publish, running, signature
 from tests.support.eventually import eventually
@@ -148,6 +149,18 @@ def test_model_status_is_answered_without_python() -> None:
         over_grpc = grpc_call(plane.grpc, path, request, "tensorflow.serving.GetModelStatusResponse")
         assert [entry.version for entry in over_grpc.model_version_status] == [7, 6]
         assert over_grpc.model_version_status[1].status.error_message == "cut short"
+
+
+def test_a_request_without_rows_gets_an_answer_without_rows_also_in_process() -> None:
+    def never(batch: Batch) -> dict[str, Any]:
+        raise AssertionError(batch.rows)
+
+    made = signature([("x", "float32", (-1, 2))], [("y", "float64", (-1, 3))])
+    with running(publish(never, made=made)) as plane:
+        outputs, version = plane.plane.predict(MODEL, {"x": np.zeros((0, 2), "f4")})
+        assert (outputs["y"].shape, outputs["y"].dtype, version) == ((0, 3), np.float64, 1)
+        reply = call(plane.rest, "POST", "/v1/models/m:predict", {"inputs": []})
+        assert (reply.status, reply.json()) == (200, {"outputs": []})
 
 
 def test_metadata_is_the_signature_as_tensorflow_serving_packs_it() -> None:
