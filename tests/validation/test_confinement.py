@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import random
 import signal
 import subprocess
@@ -207,6 +208,14 @@ def test_faults_of_the_sandbox_are_tried_again_and_counted(version: Path, monkey
         assert child.faults == ["BlockingIOError: [Errno 11] Resource temporarily unavailable"]
 
 
+def test_a_sandbox_that_keeps_root_says_so(version: Path) -> None:
+    found = said(look(version), version, replace(LIMITS, other_user=False))
+    expected = "runs as root, as it was told to" if os.geteuid() == 0 else "runs as the same user"
+    assert expected in str(found["missing"])
+    assert found["user"] == os.geteuid()
+    assert found["writes version"] == "OSError", "read-only even for root"
+
+
 INSIDE = """
 import json, os, sys
 from dataclasses import replace
@@ -231,6 +240,15 @@ def test_a_user_who_is_not_root_gets_walls_too(version: Path) -> None:
     assert (inner["reads version"], inner["writes home"]) == ("yes", "yes")
     assert inner["writes version"] in ("OSError", "PermissionError")
     assert "same user" in str(found["words"])
+
+
+def test_a_user_without_walls_is_said_to_share_all(version: Path) -> None:
+    source = INSIDE.replace("open_files=64", "open_files=64, sandbox=False")
+    source = source.format(look=look(version), version=str(version), tests=str(Path(__file__).parents[2]))
+    found = said(source, version, replace(LIMITS, processes=400, memory_mb=2000))
+    words = str(found["words"])
+    assert "may read and write what that user may" in words
+    assert "tries to reach the network are refused" in words
 
 
 def test_secrets_stay_out_of_the_environment() -> None:

@@ -45,6 +45,10 @@ def run(settings: Settings) -> int:
     if owner != os.geteuid() and not _may_run(settings, owner):
         missing.append("it runs as root, because no other user may read this Python and the version")
         owner = 0
+    elif owner == 0:
+        missing.append("it runs as root, as it was told to")
+    elif not walled and owner == os.geteuid():
+        missing.append("it runs as the same user and may read and write what that user may")
     own_processes = walled and _number_processes_anew(missing)
     kernel.adopt_orphans()
     woken = _wake_on_child_signals()

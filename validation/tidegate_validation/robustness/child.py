@@ -31,7 +31,7 @@ from tidegate_validation.robustness.watch import Use, Watch, memory_limit
 _GUARD = Path(confinement.__file__).with_name("__main__.py")
 _TRIES = 3
 _GUARD_SECONDS = 20.0
-_LAST_WORDS = 0.5
+_LAST_WORDS = 0.3
 _MEGABYTE = 1 << 20
 
 
