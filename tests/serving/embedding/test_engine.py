@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import signal
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -234,6 +236,28 @@ def test_deadlines_queue_limits_and_the_kill_switch_hold_in_process(engine: Engi
         engine.predict("m", {"x": [1.0]})
     engine.traffic.set_enabled("m", True, "")
     assert engine.predict("m", {"x": [1.0]})["y"].tolist() == [1.0]
+
+
+def test_ctrl_c_ends_a_wait_and_leaves_the_engine_well(engine: Engine) -> None:
+    inside, go_on = threading.Event(), threading.Event()
+
+    def slow(x: np.ndarray) -> dict[str, np.ndarray]:
+        inside.set()
+        assert go_on.wait(20)
+        return {"y": x}
+
+    def press() -> None:
+        assert inside.wait(20)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    engine.serve("m", slow, inputs={"x": "float64"}, outputs={"y": "float64"})
+    pressing = threading.Thread(target=press)
+    pressing.start()
+    with pytest.raises(KeyboardInterrupt):
+        engine.predict("m", {"x": [1.0]}, timeout=20)
+    pressing.join(20)
+    go_on.set()
+    assert engine.predict("m", {"x": [2.0]})["y"].tolist() == [2.0]
 
 
 def test_strings_and_whole_batches_as_one_dict(engine: Engine) -> None:
