@@ -16,7 +16,7 @@ from tidegate_validation.quality.compared import gain_of
 from tidegate_validation.quality.evaluation import Evaluation
 from tidegate_validation.quality.held_out import HeldOut
 from tidegate_validation.quality.judging import Scored, judge_scores
-from tidegate_validation.quality.metrics import Floats, Mask, auc
+from tidegate_validation.quality.metrics import Floats, Mask
 from tidegate_validation.quality.rule import QualityRule, slice_outcome
 from tidegate_validation.quality.search import Losses, search
 from tidegate_validation.quality.slice_sets import asked_columns, conditions_of, crosses_of, partitions_of
@@ -248,10 +248,3 @@ def test_numbers_and_ranks_have_slices_too() -> None:
     assert failing(found)[0] == ("slice", "kind=b")
     with pytest.raises(InvalidInput, match="cannot be cut into slices of whole examples"):
         asked_columns(table, ranked, ["row"])
-
-
-def test_auc_of_a_slice_is_not_that_of_the_whole() -> None:
-    world = World(10)
-    inside = world.where(shop="web")
-    labels = world.evaluation.labels
-    assert auc(labels[inside], world.spoilt(inside)[inside]) < 0.6 < auc(labels, world.spoilt(inside))

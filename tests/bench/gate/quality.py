@@ -14,7 +14,7 @@ from tests.bench.rows import Row
 
 from tidegate_serving.contract.verdict import Outcome
 from tidegate_validation.quality.judging import Scored, judge_scores
-from tidegate_validation.quality.metrics import Floats, Mask, auc
+from tidegate_validation.quality.metrics import Floats, Mask, auc_influence
 from tidegate_validation.quality.slice_sets import asked_columns
 
 PAIRS = 200
@@ -96,7 +96,7 @@ def _some_slice(season: Season, theirs: Floats, size: tuple[int, int], random: n
         for partition in parts
         for place, rows in enumerate(partition.rows())
         if size[0] <= rows < size[1]
-        and auc(labels[inside := partition.codes == place], theirs[inside]) > 0.5 + 3 * SLICES.slice_points
+        and _auc(labels[inside := partition.codes == place], theirs[inside]) > 0.5 + 3 * SLICES.slice_points
     ]
     return choices[int(random.integers(len(choices)))]
 
@@ -105,12 +105,16 @@ def _spoilt(season: Season, mine: Floats, theirs: Floats, inside: Mask, random: 
     """The candidate's scores, blended in the slice with those of other rows there until twice the margin is lost."""
     labels = season.held_out.evaluation.labels[inside]
     others = random.permutation(mine[inside])
-    wanted = auc(labels, theirs[inside]) - 2 * SLICES.slice_points
+    wanted = _auc(labels, theirs[inside]) - 2 * SLICES.slice_points
     low, high = 0.0, 1.0
     for _ in range(20):
         share = (low + high) / 2
-        reached = auc(labels, (1 - share) * mine[inside] + share * others)
+        reached = _auc(labels, (1 - share) * mine[inside] + share * others)
         low, high = (share, high) if reached > wanted else (low, share)
     spoilt = mine.copy()
     spoilt[inside] = (1 - high) * mine[inside] + high * others
     return spoilt
+
+
+def _auc(labels: Floats, scores: Floats) -> float:
+    return auc_influence(labels == 1, scores)[0]

@@ -5,7 +5,6 @@ Every task's metrics are made of these; groups are days of the event where there
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -77,13 +76,6 @@ class Replicates:
         return Replicates(value, self.without / below)
 
 
-def jackknife(statistic: Callable[[Mask], float], groups: Groups) -> Estimate:
-    """Any statistic of kept rows, recomputed without each group. For statistics with no shorter way."""
-    everything = np.ones(len(groups), dtype=bool)
-    without = np.array([statistic(groups != name) for name in np.unique(groups)])
-    return Replicates(statistic(everything), without).estimate()
-
-
 def totals(values: Floats, groups: Groups) -> tuple[float, Floats]:
     """Sum of all, and the sums without each group, NaN for a group without rows."""
     parts = np.bincount(groups, weights=values)
@@ -105,11 +97,6 @@ def mean(values: Floats, groups: Groups) -> Replicates:
     return ratio(values, np.ones(len(values)), groups)
 
 
-def group_ratio(numerator: Floats, denominator: Floats, groups: Groups) -> Estimate:
-    """The ratio of sums with its jackknife error."""
-    return ratio(numerator, denominator, groups).estimate()
-
-
 def paired_ratio(numerator: Floats, denominator: Floats) -> Estimate:
     """The ratio of sums where every row stands for itself: a paired t-test, by the ratio's linear part."""
     rows, below = len(numerator), float(denominator.sum())
@@ -124,17 +111,6 @@ def average_ranks(values: npt.NDArray[np.generic]) -> Floats:
     """Ranks from 1, ties sharing their mean."""
     _, place, count = np.unique(values, return_inverse=True, return_counts=True)
     return np.asarray((np.cumsum(count) - (count - 1) / 2)[place], dtype=np.float64)
-
-
-def auc(labels: Floats, scores: Floats) -> float:
-    """Area under the ROC curve, ties counted half (the Mann-Whitney statistic); NaN with one class only."""
-    positive = labels == 1
-    positives = int(positive.sum())
-    negatives = len(labels) - positives
-    if positives == 0 or negatives == 0:
-        return float("nan")
-    ranks = average_ranks(scores)
-    return float((ranks[positive].sum() - positives * (positives + 1) / 2) / (positives * negatives))
 
 
 def auc_replicates(positive: Mask, scores: Floats, groups: Groups) -> Replicates:

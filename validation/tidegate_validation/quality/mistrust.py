@@ -37,7 +37,6 @@ def mistrust(scored: Scored, witness: Witness, rule: QualityRule) -> Finding:
     rows = sample_of(scored.evaluation, _ROWS)
     part = scored.evaluation.take(rows)
     examples = witness.examples(scored.held_out.table.take(rows))
-    first = scored.baseline is None
     from_here = _scaled(scored.evaluation, rule.lone_limit)
 
     def giveaway(name: str, alone: float) -> bool:
@@ -57,7 +56,8 @@ def mistrust(scored: Scored, witness: Witness, rule: QualityRule) -> Finding:
         reached.value, reference, witness.known, witness.score, lambda honest: suspicious_power(honest, rule), giveaway
     )
     suspicion = investigate(part, examples, accused)
-    return words.too_good(scored.evaluation, reached.value, reference, limit, suspicion, rule, first=first)
+    against = reference if scored.baseline is not None else None
+    return words.too_good(scored.evaluation, reached.value, against, limit, suspicion, rule)
 
 
 def _scaled(evaluation: Evaluation, limit: float) -> float:

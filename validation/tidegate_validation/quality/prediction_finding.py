@@ -84,19 +84,18 @@ def believable(evaluation: Evaluation, power: float, limit: float) -> Finding:
 def too_good(
     evaluation: Evaluation,
     power: float,
-    reference: float,
+    reference: float | None,
     limit: float,
     suspicion: Suspicion,
     rule: QualityRule,
-    *,
-    first: bool,
 ) -> Finding:
     """Too good to be true, with the input that gives the answer away where one does.
 
-    A first version has nothing to be measured against: unless one input alone gives the answer away it is a WARN,
-    since the task may just be easy.
+    A first version has no `reference` to be measured against: unless one input alone gives the answer away it is a
+    WARN, since the task may just be easy.
     """
-    against = "" if first else f" where {SERVING} reaches {reference:.3f}"
+    first = reference is None
+    against = "" if reference is None else f" where {SERVING} reaches {reference:.3f}"
     values = f"{measure(evaluation)} {power:.3f}{against}"
     suspect = suspicion.suspect
     if suspicion.honest:
