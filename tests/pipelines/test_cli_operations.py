@@ -40,7 +40,9 @@ def tidegate(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 
 
 def answers(tidegate: Command, name: str) -> tuple[int, float]:
-    answer = json.loads(tidegate("predict", name, "--json", '{"x": 1.0}').stdout)
+    done = tidegate("predict", name, "--json", '{"x": 1.0}')
+    assert done.returncode == 0, done.stderr
+    answer = json.loads(done.stdout)
     return answer["version"], answer["outputs"]["y"][0]
 
 

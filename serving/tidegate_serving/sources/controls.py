@@ -142,7 +142,8 @@ class Controls:
                 return orders
             pinned = None if orders.pinned and orders.pinned.version.token == found.token else orders.pinned
             split = None if orders.split and version in orders.split.shares else orders.split
-            blocked = (*orders.blocked, Blocked(version, found.token, asked.note()))
+            instead = next((known for known in reversed(orders.served) if known.token != found.token), None)
+            blocked = (*orders.blocked, Blocked(version, found.token, asked.note(), instead))
             return replace(orders, blocked=blocked, pinned=pinned, split=split)
 
         done = Done(f"{name}:{version} must not serve", True, to_version=version)

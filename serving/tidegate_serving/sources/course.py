@@ -54,7 +54,9 @@ def steer(name: str, proposal: Proposal, orders: Orders, serving: KnownVersion |
         del versions[number]
     labels = {label: number for label, number in labels.items() if number not in gone}
     if gone:
-        _stand_in(name, versions, labels, orders)
+        line = (serving, orders.previous, *(blocked.instead for blocked in orders.blocked))
+        heir = next((known for known in line if known is not None and not orders.blocks(known)), None)
+        _stand_in(name, versions, labels, heir)
     pinned = orders.pinned.version if orders.pinned is not None else None
     if pinned is not None and not orders.blocks(pinned):
         versions.setdefault(pinned.version, aspired(name, pinned))
@@ -84,15 +86,13 @@ def _base(name: str, proposal: Proposal, orders: Orders) -> tuple[PathVersion, .
     return tuple(aspired(name, known) for known in orders.frozen.versions)
 
 
-def _stand_in(name: str, versions: dict[int, PathVersion], labels: dict[str, int], orders: Orders) -> None:
-    """A blocked version has left: the one that served before takes its place, else the newest of those left."""
-    previous = orders.previous
-    if previous is not None and not any(version.error is None for version in versions.values()):
-        versions[previous.version] = aspired(name, previous)
+def _stand_in(name: str, versions: dict[int, PathVersion], labels: dict[str, int], heir: KnownVersion | None) -> None:
+    """A blocked version has left: the heir takes its place, else the newest of those that are left."""
+    if heir is not None and not any(version.error is None for version in versions.values()):
+        versions[heir.version] = aspired(name, heir)
     usable = [number for number, version in versions.items() if version.error is None]
     if usable and STABLE not in labels:
-        in_line = previous is not None and previous.version in usable
-        labels[STABLE] = previous.version if in_line and previous is not None else max(usable)
+        labels[STABLE] = heir.version if heir is not None and heir.version in usable else max(usable)
 
 
 def _kept(

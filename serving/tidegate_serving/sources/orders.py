@@ -66,11 +66,13 @@ class SplitRule:
 
 @dataclass(frozen=True, slots=True)
 class Blocked:
-    """A version that must not serve; `token` as in `KnownVersion`."""
+    """A version that must not serve; `token` as in `KnownVersion`. `instead`: what served before it, to take its place
+    where nothing else is wanted."""
 
     version: int
     token: str
     note: Note
+    instead: KnownVersion | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,9 +143,14 @@ class OrdersDocument:
                 split["key"],
                 Note(**split["note"]),
             ),
-            blocked=tuple(Blocked(b["version"], b["token"], Note(**b["note"])) for b in data["blocked"]),
+            blocked=tuple(_blocked(entry) for entry in data["blocked"]),
             served=tuple(map(_known, data["served"])),
         )
+
+
+def _blocked(data: Mapping[str, Any]) -> Blocked:
+    instead = data["instead"]
+    return Blocked(data["version"], data["token"], Note(**data["note"]), instead and _known(instead))
 
 
 def _known(data: Mapping[str, Any]) -> KnownVersion:

@@ -203,7 +203,8 @@ class Steering:
         paths = {number: path for number, path in before.items() if number in (serving, *self.course(name).numbers)}
         held = orders.frozen.versions if orders.frozen else ()
         pinned = (orders.pinned.version,) if orders.pinned else ()
-        paths.update({known.version: known.path for known in (*orders.served, *held, *pinned)})
+        instead = (blocked.instead for blocked in orders.blocked if blocked.instead is not None)
+        paths.update({known.version: known.path for known in (*orders.served, *held, *pinned, *instead)})
         paths.update({v.id.version: v.payload for v in self.proposal(name).versions if v.payload is not None})
         self._paths[name] = paths
 

@@ -292,6 +292,19 @@ def test_a_blocked_version_leaves_and_never_comes_back(bench: Bench) -> None:
     assert (bench.plane.there(), bench.plane.serving("m")) == ([1, 2], 2)
 
 
+def test_what_served_before_takes_the_place_of_a_blocked_version_and_keeps_it(bench: Bench) -> None:
+    bench.keep = True
+    bench.push(1, stable=1)
+    bench.push(2, stable=2)
+    bench.controls.block(ANNA, 2)
+    for _ in range(2):
+        bench.came()
+        assert (bench.plane.there(), bench.plane.serving("m"), bench.plane.off) == ([1], 1, "")
+        bench.restart()
+    bench.push(3, stable=3)
+    assert bench.plane.serving("m") == 3
+
+
 def test_the_only_version_when_blocked_answers_no_more(bench: Bench) -> None:
     bench.propose(1)
     bench.plane.slow = set()

@@ -73,6 +73,12 @@ CASES = {
     "blocked and replaced by the one before": Case(
         (2,), (1,), {"stable": 2}, {"stable": 1}, Orders(blocked=(blocked(2),), served=(known(1),))
     ),
+    "blocked and replaced by what took its place before": Case(
+        (3,), (2,), {"stable": 3}, {"stable": 2}, Orders(blocked=(blocked(3),), served=(known(1),)), serving=2
+    ),
+    "blocked and replaced by what is remembered with the block": Case(
+        (3,), (2,), {"stable": 3}, {"stable": 2}, Orders(blocked=(replace(blocked(3), instead=known(2)),))
+    ),
     "blocked and nothing left": Case(
         (2,),
         (),
@@ -141,7 +147,7 @@ def test_orders_become_plain_values_and_come_back() -> None:
         frozen=Frozen((known(2),), {"stable": 2}, NOTE),
         disabled=NOTE,
         split=SplitRule({1: 0.25, 2: 0.75}, "x-user-id", NOTE),
-        blocked=(blocked(4),),
+        blocked=(blocked(4), replace(blocked(5), instead=known(2))),
         served=(known(1), known(2)),
     )
     assert OrdersDocument.of(orders).orders() == orders
