@@ -11,7 +11,6 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.bench.servers import engine_until_stopped
 from tests.support.engine_process import EngineProcess
 
 from tidegate_serving.contract.manifest import Manifest, describe_files
@@ -19,6 +18,7 @@ from tidegate_serving.contract.repository import version_directory
 from tidegate_serving.contract.servable import ServableId
 from tidegate_serving.contract.signature import SERVING_DEFAULT, Signature, TensorSpec
 
+STOP_SECONDS = 600
 FLOATS = Signature((TensorSpec("x", "float32"),), (TensorSpec("y", "float32"),))
 
 
@@ -35,8 +35,13 @@ def running(place: Path, **values: object) -> Iterator[EngineProcess]:
     """An engine that takes pushes from `place/models`; it ends with status 0 or the measure fails."""
     config = {"roots": [place / "models"], "allow_unverified": True, **values}
     engine = EngineProcess(place / "engine", **config).start()
-    with engine_until_stopped(engine):
+    try:
         yield engine
+    finally:
+        engine.terminate()
+        status = engine.wait(STOP_SECONDS)
+    if status != 0:
+        raise RuntimeError(f"the engine ended with status {status}:\n{engine.said()[-8000:]}")
 
 
 def python_version(place: Path, name: str, version: int, source: str, **files: bytes) -> Path:
