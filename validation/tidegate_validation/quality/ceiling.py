@@ -20,6 +20,7 @@ from tidegate_validation.quality.metrics import Floats
 _FOLDS = 3
 _ROWS = 20_000
 _ROUNDS = 50
+_WIDEST = 200
 _CATEGORIES = 40
 
 
@@ -33,7 +34,7 @@ def honest_power(evaluation: Evaluation, inputs: Mapping[str, Array]) -> float:
     if len(rows) > _ROWS and evaluation.queries is None:
         rows = np.sort(np.random.default_rng(8).choice(rows, _ROWS, replace=False))
     part = evaluation.take(rows)
-    columns = [array[rows].reshape(len(rows), -1) for array in inputs.values()]
+    columns = [array[rows].reshape(len(rows), -1)[:, :_WIDEST] for array in inputs.values()]
     with threadpool_limits(limits=1):
         linear = _cross_fitted(part, np.column_stack([_spread(column) for column in columns]), _linear(part))
         trees = _cross_fitted(part, np.column_stack([_ranked(column) for column in columns]), _trees(part))

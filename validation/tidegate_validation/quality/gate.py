@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -151,4 +152,5 @@ def _witness(subject: QualitySubject, scored: Scored, session: Session, rule: Qu
         made = predict(session, examples, read, rule.batch_rows)
         return made.scores if made.usable else None
 
-    return Witness(known, lambda table: examples_of(model.signature, table), score)
+    width = sum(math.prod(abs(size) for size in spec.shape) for spec in model.signature.inputs)
+    return Witness(known, lambda table: examples_of(model.signature, table), score, width)

@@ -18,23 +18,26 @@ from tidegate_validation.quality.rule import QualityRule, suspicious_power
 from tidegate_validation.robustness.examples import Examples
 
 _ROWS = 20_000
+_NUMBERS = 20_000_000
+_FEWEST = 200
 
 
 @dataclass(frozen=True, slots=True)
 class Witness:
     """The candidate, asked again: `known` says of each of its inputs whether the baseline has it, `examples` makes its
-    inputs of some rows, `score` its scores of them.
+    inputs of some rows, `width` numbers each, `score` its scores of them.
     """
 
     known: Mapping[str, bool]
     examples: Callable[[object], Examples]
     score: Score
+    width: int = 1
 
 
 def mistrust(scored: Scored, witness: Witness, rule: QualityRule) -> Finding:
     """Whether the candidate is believable, and if not why."""
     reached = power(scored.evaluation, scored.candidate)
-    rows = sample_of(scored.evaluation, _ROWS)
+    rows = sample_of(scored.evaluation, max(min(_ROWS, _NUMBERS // witness.width), _FEWEST))
     part = scored.evaluation.take(rows)
     examples = witness.examples(scored.held_out.table.take(rows))
     from_here = _scaled(scored.evaluation, rule.lone_limit)
