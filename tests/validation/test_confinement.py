@@ -257,6 +257,11 @@ def test_secrets_stay_out_of_the_environment() -> None:
     assert not any("SECRET" in name or "PASSWORD" in name for name in kept)
 
 
+def test_libraries_do_not_report_to_their_makers() -> None:
+    """What onnxruntime reports after half a minute would be taken for a model that calls out."""
+    assert environment("/home/of/it")["ORT_DISABLE_TELEMETRY"] == "1"
+
+
 def running(argument: str) -> list[str]:
     """Processes of this machine with that argument."""
     found = []

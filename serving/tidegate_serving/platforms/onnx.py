@@ -8,6 +8,7 @@ with `zipmap=False`.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -33,6 +34,8 @@ _NUMPY_TYPES = {
     "tensor(float16)": "float16",
     **{f"tensor({kind}{bits})": f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)},
 }
+_NO_TELEMETRY = ("ORT_DISABLE_TELEMETRY", "1")
+"""onnxruntime reports to its maker over the network otherwise; read when the library is imported."""
 
 
 class OnnxPlatform:
@@ -93,6 +96,7 @@ def _shapes(nodes: Sequence[Any]) -> list[Sequence[Any]]:
 
 
 def _session(path: Path, manifest: Manifest) -> Any:
+    os.environ.setdefault(*_NO_TELEMETRY)
     try:
         import onnxruntime
     except ImportError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import pickle
 import sys
 import warnings
@@ -239,6 +240,17 @@ def test_an_onnx_graph_answers_as_onnxruntime_does(tmp_path: Path, onnx_model: b
     label, probabilities = session.run(["label", "probabilities"], feed)
     np.testing.assert_allclose(outputs["probability"], probabilities[:, 1], rtol=0, atol=1e-6)
     assert outputs["label"].tolist() == label.tolist()
+
+
+def test_onnxruntime_is_told_to_report_nothing_unless_somebody_wants_it(
+    tmp_path: Path, onnx_model: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("ORT_DISABLE_TELEMETRY", raising=False)
+    load(publish(tmp_path, "m", 1, draft(ONNX, model__onnx=onnx_model)))
+    assert os.environ["ORT_DISABLE_TELEMETRY"] == "1"
+    monkeypatch.setenv("ORT_DISABLE_TELEMETRY", "0")
+    load(publish(tmp_path, "m", 2, draft(ONNX, model__onnx=onnx_model)))
+    assert os.environ["ORT_DISABLE_TELEMETRY"] == "0"
 
 
 def test_strings_that_are_not_utf8_are_the_clients_fault(tmp_path: Path, onnx_model: bytes) -> None:

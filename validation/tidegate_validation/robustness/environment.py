@@ -14,17 +14,26 @@ from pathlib import Path
 
 _SECRETS = ("KEY", "SECRET", "TOKEN", "PASSW", "CREDENTIAL", "AUTH")
 _PASSWORD_INSIDE = re.compile(r"://[^/\s]*:[^/\s]*@")
+_QUIET = {
+    "DO_NOT_TRACK": "1",
+    "HF_HUB_DISABLE_TELEMETRY": "1",
+    "MLFLOW_DISABLE_TELEMETRY": "true",
+    "ORT_DISABLE_TELEMETRY": "1",
+}
+"""Libraries that report to their makers unasked would be taken for a model that calls out."""
 _PACKAGES = ("tidegate_serving", "tidegate_validation", "tidegate_native")
 
 
 def environment(home: str) -> dict[str, str]:
-    """This process's environment without what looks like a secret; crashes leave their traceback in the log."""
+    """This process's environment without what looks like a secret; crashes leave their traceback in the log, and
+    libraries are told not to report to their makers.
+    """
     kept = {
         name: value
         for name, value in os.environ.items()
         if not any(word in name.upper() for word in _SECRETS) and not _PASSWORD_INSIDE.search(value)
     }
-    return {**kept, "HOME": home, "TMPDIR": home, "PYTHONFAULTHANDLER": "1", "PYTHONDONTWRITEBYTECODE": "1"}
+    return {**kept, **_QUIET, "HOME": home, "TMPDIR": home, "PYTHONFAULTHANDLER": "1", "PYTHONDONTWRITEBYTECODE": "1"}
 
 
 def import_path() -> dict[str, str]:
