@@ -11,39 +11,31 @@ import gc
 import os
 import sys
 import threading
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 _STATM = Path("/proc/self/statm")
 _LIBRARY_MODULES = 20
-_REST_TIMES = 100
 _M_ARENA_MAX = -8
 _HEAPS = 2
 WORTH_IT_BYTES = 64 << 20
+LEAST_BYTES = 1 << 20
 
 
 class MemoryReturn:
     """Trims the heap of glibc, where there is one, and collects garbage after unloads.
 
     A collection holds up every thread that runs Python, and takes the longer the more is loaded. So it is made only
-    where the process did not shrink by itself: at once after a large model, and otherwise for at most a hundredth of
-    the time, so that one small change among thousands of models does not pay for all of them.
+    where the process did not shrink by itself, and only once enough has left: one small change among thousands of
+    models does not pay for all of them. Each unload counts for 1 MiB at least.
     """
 
-    def __init__(
-        self,
-        resident: Callable[[], int],
-        collect: Callable[[], object] = gc.collect,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
+    def __init__(self, resident: Callable[[], int], collect: Callable[[], object] = gc.collect) -> None:
         self._resident = resident
         self._collect = collect
-        self._clock = clock
         self._lock = threading.Lock()
         self._owed = 0
-        self._rest_until = 0.0
 
     def unloaded(self, freed_bytes: int, resident_before: int) -> bool:
         """Something that had reserved so much has left a process that was so large; whether garbage was collected."""
@@ -52,15 +44,12 @@ class MemoryReturn:
                 _trim()
                 if 2 * (resident_before - self._resident()) >= freed_bytes:
                     return False
-            self._owed += freed_bytes
-            began = self._clock()
-            if self._owed < WORTH_IT_BYTES and began < self._rest_until:
+            self._owed += max(freed_bytes, LEAST_BYTES)
+            if self._owed < WORTH_IT_BYTES:
                 return False
             self._owed = 0
             self._collect()
             _trim()
-            ended = self._clock()
-            self._rest_until = ended + _REST_TIMES * (ended - began)
             return True
 
 
