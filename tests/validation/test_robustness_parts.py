@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from tests.validation import world
 from tests.validation.fault_cases import KNOWN, fault
@@ -15,9 +16,10 @@ from typer.testing import CliRunner
 
 from tidegate_pipelines.cli.app import app
 from tidegate_serving.contract.errors import InvalidInput, NotFound, Tampered
+from tidegate_serving.contract.signature import Signature, TensorSpec
 from tidegate_serving.contract.verdict import Outcome
 from tidegate_validation.robustness.answer import Answer, AnswerKind
-from tidegate_validation.robustness.examples import Examples
+from tidegate_validation.robustness.examples import Examples, examples_of
 from tidegate_validation.robustness.failing_input import (
     FailingInput,
     Origin,
@@ -205,3 +207,9 @@ def test_a_refused_version_is_tried_again_by_the_command_of_its_verdict(tmp_path
     manifest.write_bytes(manifest.read_bytes() + b" ")
     with pytest.raises(Tampered, match="no longer"):
         replay(Path(command[2]))
+
+
+def test_a_moment_in_nanoseconds_becomes_seconds() -> None:
+    table = pa.table({"sent_at": pa.array([1_500_000_000_123_456_789], pa.timestamp("ns"))})
+    signature = Signature((TensorSpec("sent_at", "float64"),), (TensorSpec("y", "float32"),))
+    assert examples_of(signature, table).arrays["sent_at"].tolist() == [1_500_000_000.0]

@@ -94,7 +94,7 @@ def _column(spec: TensorSpec, column: Any) -> tuple[Array, npt.NDArray[np.bool_]
     import pyarrow as pa
 
     if pa.types.is_timestamp(column.type) or pa.types.is_date(column.type):
-        column = column.cast(pa.timestamp("us")).cast(pa.int64())
+        column = column.cast(pa.timestamp("us"), safe=False).cast(pa.int64())
         column = pa.compute.divide(column, 1_000_000)
     present = np.asarray(column.is_valid().to_numpy(zero_copy_only=False), dtype=bool)
     if spec.dtype == "string":
