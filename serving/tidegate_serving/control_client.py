@@ -16,8 +16,8 @@ from typing import Any, Self
 
 import grpc
 
-from tidegate_serving.config_desk import from_config, from_reload
-from tidegate_serving.config_view import ConfigDiff, ConfigValue
+from tidegate_serving.config.desk import from_config, from_reload
+from tidegate_serving.config.view import ConfigDiff, ConfigValue
 from tidegate_serving.contract.errors import DeadlinePassed, InvalidInput, error_of
 from tidegate_serving.contract.messages import message
 from tidegate_serving.contract.servable import State, StateChange

@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from tidegate_serving.config import EngineConfig, ModelConfig
-from tidegate_serving.config_view import ConfigDiff
+from tidegate_serving.config.view import ConfigDiff
 from tidegate_serving.contract.errors import FailedPrecondition, InvalidInput
 from tidegate_serving.contract.servable import ServableId, State, StateChange
 from tidegate_serving.contract.signature import SERVING_DEFAULT
@@ -27,7 +27,7 @@ from tidegate_serving.platforms.platform import Platform
 from tidegate_serving.prediction import Prediction
 from tidegate_serving.requests.plane import Door
 from tidegate_serving.requests.running_plane import Target
-from tidegate_serving.running_engine import EngineAddresses, RunningEngine
+from tidegate_serving.running.running_engine import EngineAddresses, RunningEngine
 from tidegate_serving.sources.status import EngineStatus
 
 _log = logging.getLogger(__name__)

@@ -23,9 +23,9 @@ from tidegate_serving.platforms.platform import PlatformOptions
 from tidegate_serving.platforms.registry import installed_platforms
 from tidegate_serving.platforms.tensor_checks import check_inputs
 from tidegate_serving.platforms.version_loader import VersionLoader
-from tidegate_serving.probe_calls import at_once, one_call
-from tidegate_serving.probe_state import OwnState, resident_bytes
-from tidegate_serving.probe_thread import OwnThread
+from tidegate_serving.probing.calls import at_once, one_call
+from tidegate_serving.probing.state import OwnState, resident_bytes
+from tidegate_serving.probing.thread import OwnThread
 from tidegate_serving.sources.target import VersionPath
 
 

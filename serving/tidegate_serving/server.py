@@ -19,7 +19,7 @@ from tidegate_serving.config import EngineConfig
 from tidegate_serving.contract.errors import TidegateError
 from tidegate_serving.engine import Engine
 from tidegate_serving.lifecycle.memory import share_heaps
-from tidegate_serving.running_engine import EngineAddresses
+from tidegate_serving.running.running_engine import EngineAddresses
 from tidegate_serving.stop_signal import StoppedEarlyError, StopSignal
 
 USER_MISTAKE = 2

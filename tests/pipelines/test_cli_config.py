@@ -13,7 +13,7 @@ from tests.support.engine_process import EngineProcess
 from tests.support.versions import publish
 
 from tidegate_serving.config import EngineConfig
-from tidegate_serving.config_view import diff, effective, to_toml
+from tidegate_serving.config.view import diff, effective, to_toml
 
 
 @pytest.fixture

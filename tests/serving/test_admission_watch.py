@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection
 from pathlib import Path
 
-from tidegate_serving.admission_watch import AdmissionWatch
 from tidegate_serving.contract.manifest import Manifest
 from tidegate_serving.contract.servable import ServableId, State, StateChange
+from tidegate_serving.running.admission_watch import AdmissionWatch
 from tidegate_serving.sources.admission import Standing
 from tidegate_serving.sources.problems import SourceProblem, SourceProblems
 from tidegate_serving.sources.target import VersionPath

@@ -16,7 +16,7 @@ from tidegate_pipelines.cli.options import DEFAULT_CONTROL, Control
 from tidegate_pipelines.cli.orders import Reason, who
 
 if TYPE_CHECKING:
-    from tidegate_serving.config_view import ConfigDiff, ConfigValue
+    from tidegate_serving.config.view import ConfigDiff, ConfigValue
 
 config = typer.Typer(help="Show an engine's config, and what another file would change.", no_args_is_help=True)
 MaybeControl = Annotated[
@@ -48,7 +48,7 @@ def show(
       tidegate config show --config engine.toml
       tidegate config show --control 127.0.0.1:8502 --changed
     """
-    from tidegate_serving.config_view import DEFAULT, to_toml
+    from tidegate_serving.config.view import DEFAULT, to_toml
 
     values = [value for value in _values(file, control) if not changed or value.origin != DEFAULT]
     if as_json:
@@ -72,7 +72,7 @@ def diff(
       tidegate config diff new.toml --config engine.toml
       tidegate config diff new.toml --control 127.0.0.1:8502
     """
-    from tidegate_serving.config_view import diff_values
+    from tidegate_serving.config.view import diff_values
 
     found = diff_values(_values(old, control), _values(new, None))
     _print(found, as_json)
@@ -100,7 +100,7 @@ def reload(
 
 def _values(file: Path | None, control: str | None) -> list[ConfigValue]:
     from tidegate_serving.config import EngineConfig
-    from tidegate_serving.config_view import effective
+    from tidegate_serving.config.view import effective
     from tidegate_serving.contract.errors import InvalidInput
     from tidegate_serving.control_client import ControlClient
 

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 import grpc
 
-from tidegate_serving.config_desk import ConfigDesk
+from tidegate_serving.config.desk import ConfigDesk
 from tidegate_serving.contract.errors import ResourceExhausted, TidegateError, Unavailable
 from tidegate_serving.contract.messages import message
 from tidegate_serving.contract.servable import StateChange

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from tidegate_serving.config_files import base_path
-from tidegate_serving.config_model import BatchingConfig, ModelConfig
+from tidegate_serving.config.files import base_path
+from tidegate_serving.config.model import BatchingConfig, ModelConfig
 from tidegate_serving.contract.errors import InvalidInput
 from tidegate_serving.sources.version_folder import VersionFolder
 from tidegate_serving.tfs.text_files import read_text_file

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from tidegate_serving.config import EngineConfig
-from tidegate_serving.config_model import BatchingConfig, ModelConfig
+from tidegate_serving.config.model import BatchingConfig, ModelConfig
 from tidegate_serving.contract.errors import InvalidInput
 from tidegate_serving.contract.messages import message
 from tidegate_serving.tfs.batching_file import batching_of, with_own_batching

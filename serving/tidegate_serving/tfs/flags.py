@@ -9,7 +9,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tidegate_serving.config_values import nearest
+from tidegate_serving.config.values import nearest
 from tidegate_serving.contract.errors import InvalidInput, Unsupported
 from tidegate_serving.tfs.flag_table import FLAGS, Fate, Flag
 

@@ -9,8 +9,8 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
-from tidegate_serving.config_files import base_path
-from tidegate_serving.config_model import BatchingConfig, ModelConfig
+from tidegate_serving.config.files import base_path
+from tidegate_serving.config.model import BatchingConfig, ModelConfig
 from tidegate_serving.contract.errors import FailedPrecondition, InvalidInput
 from tidegate_serving.contract.servable import check_name
 from tidegate_serving.sources.version_folder import VersionFolder

@@ -13,8 +13,8 @@ from typing import Any
 
 from google.protobuf import text_format
 
-from tidegate_serving.config import Setting
-from tidegate_serving.config_model import BatchingConfig
+from tidegate_serving.config.engine_config import Setting
+from tidegate_serving.config.model import BatchingConfig
 from tidegate_serving.contract.errors import InvalidInput
 from tidegate_serving.contract.messages import message
 from tidegate_serving.tfs.batching_file import batching_of

@@ -16,7 +16,7 @@ from tests.support.engine_process import EngineProcess
 from tests.support.eventually import eventually
 from tests.support.versions import ADD, Draft, adding, publish
 
-from tidegate_serving.config_view import ConfigChange
+from tidegate_serving.config.view import ConfigChange
 from tidegate_serving.contract.errors import FailedPrecondition, InvalidInput, NotFound, TidegateError
 from tidegate_serving.control_client import ControlClient
 

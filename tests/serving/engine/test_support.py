@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from tidegate_serving.config import EngineConfig
-from tidegate_serving.config_view import ConfigValue
+from tidegate_serving.config.view import ConfigValue
 from tidegate_serving.journal import Entry, Journal, Kind
-from tidegate_serving.recent_lines import KEPT, LOGGER, RecentLines
-from tidegate_serving.support import REMOVED, Support, without_secret
+from tidegate_serving.running.recent_lines import KEPT, LOGGER, RecentLines
+from tidegate_serving.running.support import REMOVED, Support, without_secret
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tidegate_serving.config import EngineConfig
-from tidegate_serving.config_model import BatchingConfig
+from tidegate_serving.config.model import BatchingConfig
 from tidegate_serving.contract.errors import FailedPrecondition, InvalidInput, TidegateError
 from tidegate_serving.tfs.command_line import parse_command_line
 from tidegate_serving.tfs.model_list import check_labels, check_platforms, models_of

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tidegate_serving.config import EngineConfig
-from tidegate_serving.config_model import BatchingConfig
+from tidegate_serving.config.model import BatchingConfig
 from tidegate_serving.contract.errors import InvalidInput, TidegateError, Unsupported
 from tidegate_serving.tfs.command_line import parse_command_line
 from tidegate_serving.tfs.flag_table import FLAGS, Fate, flags_help

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tidegate_serving.config_values import convert
+from tidegate_serving.config.values import convert
 from tidegate_serving.contract.errors import InvalidInput, NotFound, Tampered, TidegateError
 from tidegate_serving.contract.formats import check_format
 from tidegate_serving.contract.manifest import read_manifest

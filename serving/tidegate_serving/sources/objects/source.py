@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tidegate_serving.config_values import convert
+from tidegate_serving.config.values import convert
 from tidegate_serving.contract.errors import InvalidInput, TidegateError
 from tidegate_serving.sources.extra import SourceContext
 from tidegate_serving.sources.file_system import FileSystemOptions, FileSystemSource, Surroundings

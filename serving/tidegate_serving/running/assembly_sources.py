@@ -10,20 +10,20 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tidegate_serving.assembly import Lifecycle
 from tidegate_serving.config import EngineConfig
-from tidegate_serving.config_files import file_system_options
-from tidegate_serving.config_values import nearest
+from tidegate_serving.config.files import file_system_options
+from tidegate_serving.config.values import nearest
 from tidegate_serving.contract.errors import InvalidInput
 from tidegate_serving.contract.manifest import Manifest
 from tidegate_serving.contract.servable import ServableId, State
-from tidegate_serving.keep_previous import KeepPrevious
 from tidegate_serving.lifecycle.monitor import StateMonitor
 from tidegate_serving.platforms.loader import Loader
 from tidegate_serving.platforms.platform import PlatformOptions, WarmUpOptions
 from tidegate_serving.platforms.registry import PlatformRegistry, installed_platforms
 from tidegate_serving.platforms.version_loader import VersionLoader
 from tidegate_serving.requests.valves import DoorValves
+from tidegate_serving.running.assembly import Lifecycle
+from tidegate_serving.running.keep_previous import KeepPrevious
 from tidegate_serving.sources.admission import Admission, AdmittedDigests, AdmitUnverified, VerdictAdmission
 from tidegate_serving.sources.controls import Controls
 from tidegate_serving.sources.extra import SourceContext, extra_sources

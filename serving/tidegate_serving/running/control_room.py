@@ -9,16 +9,16 @@ from collections.abc import Callable, Mapping
 from importlib import metadata
 from typing import TYPE_CHECKING
 
-from tidegate_serving.assembly import Lifecycle
-from tidegate_serving.assembly_sources import Sources
 from tidegate_serving.config import EngineConfig
-from tidegate_serving.config_desk import ConfigDesk, Reread
+from tidegate_serving.config.desk import ConfigDesk, Reread
 from tidegate_serving.journal.entry import Entry, Kind
-from tidegate_serving.recent_lines import RecentLines
+from tidegate_serving.running.assembly import Lifecycle
+from tidegate_serving.running.assembly_sources import Sources
+from tidegate_serving.running.recent_lines import RecentLines
+from tidegate_serving.running.support import Support
 from tidegate_serving.sources.control_desk import ControlDesk
 from tidegate_serving.sources.problems import SourceProblem
 from tidegate_serving.sources.status import EngineStatus
-from tidegate_serving.support import Support
 
 if TYPE_CHECKING:
     from tidegate_serving.sources.rpc_server import RpcServer

@@ -11,13 +11,13 @@ import logging
 import threading
 from dataclasses import dataclass
 
-from tidegate_serving.assembly import Lifecycle, manager_options
-from tidegate_serving.assembly_sources import SourcePlan, Sources, plan_sources
 from tidegate_serving.config import EngineConfig
-from tidegate_serving.config_view import ConfigDiff, diff
+from tidegate_serving.config.view import ConfigDiff, diff
 from tidegate_serving.journal import Entry, Kind
 from tidegate_serving.requests.limits import Limits
 from tidegate_serving.requests.plane import Door
+from tidegate_serving.running.assembly import Lifecycle, manager_options
+from tidegate_serving.running.assembly_sources import SourcePlan, Sources, plan_sources
 from tidegate_serving.sources.steering import Steering
 
 _ADMISSION = ("trusted_keys", "allow_unverified", "override_policy")

@@ -15,7 +15,7 @@ from tidegate_serving.config import EngineConfig, ModelConfig
 from tidegate_serving.contract.errors import NotServed, TidegateError, Unavailable, error_of
 from tidegate_serving.contract.servable import State, StateChange
 from tidegate_serving.lifecycle.monitor import StateMonitor
-from tidegate_serving.reload import LiveConfig, Reloader
+from tidegate_serving.running.reload import LiveConfig, Reloader
 from tidegate_serving.sources.problems import SourceProblems
 from tidegate_serving.tfs.model_list import check_labels, check_platforms
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from tidegate_serving.config import EngineConfig
-from tidegate_serving.config_view import ConfigChange, ConfigDiff, ConfigValue, effective
+from tidegate_serving.config.view import ConfigChange, ConfigDiff, ConfigValue, effective
 from tidegate_serving.contract.messages import message
 
 

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tidegate_serving.config_layers import layered
-from tidegate_serving.config_model import BatchingConfig, ModelConfig, at_least, check_policy, check_share
-from tidegate_serving.config_values import convert
+from tidegate_serving.config.layers import layered
+from tidegate_serving.config.model import BatchingConfig, ModelConfig, at_least, check_policy, check_share
+from tidegate_serving.config.values import convert
 from tidegate_serving.contract.errors import InvalidInput
 
 __all__ = ["BatchingConfig", "EngineConfig", "ModelConfig"]

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tidegate_serving.config import EngineConfig, keys
-from tidegate_serving.config_model import BatchingConfig, ModelConfig
+from tidegate_serving.config.engine_config import EngineConfig, keys
+from tidegate_serving.config.model import BatchingConfig, ModelConfig
 from tidegate_serving.contract.errors import FailedPrecondition
 
 DEFAULT = "default"

@@ -12,26 +12,26 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from tidegate_serving.admission_watch import AdmissionWatch
-from tidegate_serving.assembly import Lifecycle, make_lifecycle
-from tidegate_serving.assembly_sources import Sources, make_sources
 from tidegate_serving.config import EngineConfig, ModelConfig
-from tidegate_serving.config_desk import Reread
-from tidegate_serving.config_view import ConfigDiff
+from tidegate_serving.config.desk import Reread
+from tidegate_serving.config.view import ConfigDiff
 from tidegate_serving.contract.errors import FailedPrecondition, InvalidInput
 from tidegate_serving.contract.servable import StateChange
-from tidegate_serving.control_room import ControlRoom
 from tidegate_serving.embedding.program import Place, Program
-from tidegate_serving.engine_status import StatusReport
 from tidegate_serving.inference_log.comparison import Comparison
-from tidegate_serving.model_swap import ModelSwap
 from tidegate_serving.platforms.platform import Platform
-from tidegate_serving.readiness import Readiness
-from tidegate_serving.reload import LiveConfig, Reloader
 from tidegate_serving.requests.control_calls import ControlCalls
 from tidegate_serving.requests.model_states import ModelStates
 from tidegate_serving.requests.running_plane import RunningPlane, start_plane
-from tidegate_serving.served_names import ServedNames
+from tidegate_serving.running.admission_watch import AdmissionWatch
+from tidegate_serving.running.assembly import Lifecycle, make_lifecycle
+from tidegate_serving.running.assembly_sources import Sources, make_sources
+from tidegate_serving.running.control_room import ControlRoom
+from tidegate_serving.running.engine_status import StatusReport
+from tidegate_serving.running.model_swap import ModelSwap
+from tidegate_serving.running.readiness import Readiness
+from tidegate_serving.running.reload import LiveConfig, Reloader
+from tidegate_serving.running.served_names import ServedNames
 from tidegate_serving.sources.status import EngineStatus
 from tidegate_serving.tfs.reload_call import ReloadCall
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tidegate_serving.config import EngineConfig
-from tidegate_serving.config_model import ModelConfig
+from tidegate_serving.config.model import ModelConfig
 from tidegate_serving.contract.errors import InvalidInput, Unsupported
 from tidegate_serving.contract.servable import check_name
 from tidegate_serving.sources.file_system import FileSystemOptions

@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
-from tidegate_serving.config_values import nearest
+from tidegate_serving.config.values import nearest
 from tidegate_serving.contract.errors import InvalidInput, NotFound
 
 ENVIRONMENT_PREFIX = "TIDEGATE_"

@@ -17,7 +17,7 @@ from tidegate_serving.contract.errors import ModelFailed, TidegateError
 from tidegate_serving.contract.tensors import Array
 from tidegate_serving.platforms.loader import Answer, Loaded
 from tidegate_serving.platforms.tensor_checks import check_outputs
-from tidegate_serving.probe_state import seconds_without_processor
+from tidegate_serving.probing.state import seconds_without_processor
 
 _SWITCH_SECONDS = 1e-5
 _MOST_ROUNDS = 32

@@ -1,0 +1,1 @@
+"""What `python -m tidegate_serving.probe` is made of: a version in a process of its own, asked as the engine would."""

@@ -1,0 +1,1 @@
+"""The parts of a started engine, put together, watched and told otherwise while it runs."""
