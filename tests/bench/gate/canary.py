@@ -97,13 +97,8 @@ def _rows(scenario: Scenario, decided: Sequence[_Decided]) -> list[Row]:
     right = promoted if scenario.good else refused
     if abs(scenario.excess - scenario.margin) > 1e-9:
         median = float(np.median([one.pairs for one in decided]))
-        fixed = fixed_pairs(scenario, min(right, MOST_POWER))
         rows.append(Row(f"canary {scenario.name}: decided rightly", right, "share", "reported", None))
-        rows.append(
-            Row(
-                f"canary {scenario.name}: median pairs", median, "pairs", f"below {fixed} of fixed size", median < fixed
-            )
-        )
+        rows.append(_pairs_row(scenario, median, min(right, MOST_POWER)))
     return rows
 
 
