@@ -15,6 +15,7 @@ from typing import Any
 
 NAMES = {
     "half_plus_two": "y = x / 2 + 2, and regress and classify signatures over serialised tf.Examples",
+    "quickstart": "half_plus_two of a graph and a session; its signature says [-1, 1], the graph takes any shape",
     "keras": "a Keras model of two inputs with odd names, exported by Keras",
     "strings": "strings in, strings and lengths out; a vocabulary from an asset",
     "shapes": "signatures with unknown rank, scalars, a fixed batch, inner axes of any size, and one that is plain",
@@ -44,6 +45,7 @@ def main(directory: Path) -> None:
 
     makers: dict[str, Callable[[Any, Path], None]] = {
         "half_plus_two": _half_plus_two,
+        "quickstart": _quickstart,
         "keras": _keras,
         "strings": _strings,
         "shapes": _shapes,
@@ -110,6 +112,17 @@ def _half_plus_two(tf: Any, directory: Path) -> None:
     _save(tf, model, directory, signatures)
     methods = {name: REGRESS for name in signatures if name.startswith("regress")}
     _rename_methods(directory, {**methods, "classify_x_to_y": CLASSIFY})
+
+
+def _quickstart(tf: Any, directory: Path) -> None:
+    v1 = tf.compat.v1
+    with tf.Graph().as_default(), v1.Session() as session:
+        half, two = v1.Variable(0.5, use_resource=False), v1.Variable(2.0, use_resource=False)
+        feature = {"x": tf.io.FixedLenFeature([1], tf.float32)}
+        parsed = tf.io.parse_example(v1.placeholder(tf.string, [None]), feature)
+        x = tf.identity(parsed["x"], name="x")
+        session.run(v1.global_variables_initializer())
+        v1.saved_model.simple_save(session, str(directory), {"x": x}, {"y": tf.add(half * x, two, name="y")})
 
 
 def _keras(tf: Any, directory: Path) -> None:

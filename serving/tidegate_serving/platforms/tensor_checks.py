@@ -33,6 +33,12 @@ def check_inputs(signature: Signature, inputs: Mapping[str, Array]) -> int:
     return next(iter(rows.values()))
 
 
+def with_second_axis(signature: Signature, inputs: Mapping[str, Array]) -> dict[str, Array]:
+    """The inputs, with `[n]` as `[n, 1]` where that is the signature's shape: as the data plane takes requests."""
+    flat = {spec.name for spec in signature.inputs if spec.shape == (-1, 1)}
+    return {name: array.reshape(-1, 1) if array.ndim == 1 and name in flat else array for name, array in inputs.items()}
+
+
 def _check_input(spec: TensorSpec, array: Array) -> int:
     dtype = "string" if array.dtype.kind in _TEXT_KINDS else array.dtype.name
     if dtype != spec.dtype:

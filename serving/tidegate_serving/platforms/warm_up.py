@@ -22,7 +22,7 @@ from tidegate_serving.platforms.example import example_inputs
 from tidegate_serving.platforms.loader import Answer, Loaded, RunsSessions, Servable
 from tidegate_serving.platforms.platform import WarmUpOptions
 from tidegate_serving.platforms.records import read_records
-from tidegate_serving.platforms.tensor_checks import check_inputs, check_outputs
+from tidegate_serving.platforms.tensor_checks import check_inputs, check_outputs, with_second_axis
 from tidegate_serving.platforms.tf_examples import inputs_from_examples
 from tidegate_serving.tensor_proto import to_array
 
@@ -97,8 +97,10 @@ def _runs(loaded: Loaded, record: bytes, options: WarmUpOptions) -> Iterator[Cal
     if log.WhichOneof("log_type") == "session_run_log":
         yield lambda: _run_session(loaded, log.session_run_log.request)
         return
-    for name, inputs in _requests(loaded.manifest, log):
-        rows = check_inputs(_signature(loaded.manifest, name), inputs)
+    for name, sent in _requests(loaded.manifest, log):
+        signature = _signature(loaded.manifest, name)
+        inputs = with_second_axis(signature, sent)
+        rows = check_inputs(signature, inputs)
         for size in dict.fromkeys((rows, *options.batch_sizes)):
             stretched = _stretched(inputs, size)
             yield lambda name=name, stretched=stretched: _predict(loaded, name, stretched)  # type: ignore[misc]

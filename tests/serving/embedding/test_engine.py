@@ -29,6 +29,7 @@ from tidegate_serving.contract.errors import (
     Unavailable,
 )
 from tidegate_serving.contract.servable import State
+from tidegate_serving.contract.signature import Signature, TensorSpec
 from tidegate_serving.inference_log.comparison import Copies
 from tidegate_serving.inference_log.reader import connect
 from tidegate_serving.requests.running_plane import RunningPlane, Target
@@ -53,6 +54,13 @@ def test_a_callable_is_served_in_five_lines() -> None:
         answer = engine.predict("half_plus_two", {"x": [1.0, 2.0]})
     assert answer["y"].tolist() == [2.5, 3.0]
     assert (answer["y"].dtype.name, answer.model, answer.version) == ("float32", "half_plus_two", 1)
+
+
+def test_one_element_per_row_is_answered_in_the_rank_it_was_sent_in(engine: Engine, tmp_path: Path) -> None:
+    column = Signature((TensorSpec("x", "float32", (-1, 1)),), (TensorSpec("y", "float32", (-1, 1)),))
+    engine.load(publish_python(tmp_path, "m", 1, 'return {"y": inputs["x"]}', signature=column, example={"x": [1.0]}))
+    assert engine.predict("m", {"x": [1.0, 2.0]})["y"].tolist() == [1.0, 2.0]
+    assert engine.predict("m", {"x": [[1.0], [2.0]]})["y"].tolist() == [[1.0], [2.0]]
 
 
 def test_no_port_is_open_unless_it_is_named() -> None:

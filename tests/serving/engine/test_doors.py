@@ -38,6 +38,7 @@ class Model:
         score = inputs["distance"] + inputs["row"].sum(axis=1)
         return {"score": score, "name": np.array([b"<" + name + b">" for name in inputs["carrier"]], dtype=object)}
 """
+COLUMN = Signature((TensorSpec("x", "float32", (-1, 1)),), (TensorSpec("y", "float32", (-1, 1)),))
 EXAMPLE = {"carrier": "AA", "distance": 1.0, "row": [1, 2]}
 X = np.array([1, 2, 5], dtype=np.float32)
 
@@ -47,10 +48,12 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineProcess]:
     folder = tmp_path_factory.mktemp("doors")
     versions = [publish(folder / "r", "adder", number, adding(number * 100)) for number in (1, 2, 3)]
     table = publish(folder / "r", "table", 7, Draft(files={"model.py": TABLE_MODEL}, signature=TABLE, example=EXAMPLE))
+    column = publish(folder / "r", "column", 1, Draft(signature=COLUMN, example={"x": [1.0]}))
     with EngineProcess(folder / "engine", roots=[folder / "r"], allow_unverified=True) as running:
         with running.control() as control:
             push_and_wait(control, *versions, labels={"stable": 1, "canary": 3})
             push_and_wait(control, table)
+            push_and_wait(control, column)
         yield running
 
 
@@ -99,6 +102,21 @@ def test_columns_strings_and_matrices(client: Client, engine: EngineProcess) -> 
     rows = [{"carrier": "UA", "distance": 1.5, "row": [1, 2]}, {"carrier": "é", "distance": -1, "row": [3, 4]}]
     reply = rest.predict(engine.addresses["rest"], "table", rows)
     assert reply.json() == {"predictions": [{"score": 4.5, "name": "<UA>"}, {"score": 6.0, "name": "<é>"}]}
+
+
+def test_one_element_per_row_is_answered_in_the_rank_it_was_sent_in(client: Client, engine: EngineProcess) -> None:
+    assert client.predict("column", {"x": X}).outputs["y"].tolist() == [2.5, 3.0, 4.5]
+    assert client.predict("column", {"x": X.reshape(3, 1)}).outputs["y"].tolist() == [[2.5], [3.0], [4.5]]
+    with pytest.raises(InvalidInput, match=r"shape \[1,3\], but the signature expects \[-1,1\]"):
+        client.predict("column", {"x": X.reshape(1, 3)})
+
+    def post(**body: Any) -> Any:
+        return rest.call(engine.addresses["rest"], "POST", "/v1/models/column:predict", body).json()
+
+    assert post(instances=[1, 2, 5]) == {"predictions": [2.5, 3.0, 4.5]}
+    assert post(instances=[[1], [2]]) == {"predictions": [[2.5], [3.0]]}
+    assert post(inputs=[1, 2, 5]) == post(inputs={"x": [1, 2, 5]}) == {"outputs": [2.5, 3.0, 4.5]}
+    assert client.signatures("column")["serving_default"] == COLUMN
 
 
 def test_status_metadata_and_health(client: Client, engine: EngineProcess) -> None:

@@ -24,7 +24,7 @@ from tidegate_serving.contract.servable import State
 from tidegate_serving.platforms.records import read_records, write_records
 from tidegate_serving.platforms.warm_up import FILE
 
-GOOD = ("half_plus_two", "keras", "strings", "shapes", "dtypes", "strict", "large", "warm")
+GOOD = ("half_plus_two", "quickstart", "keras", "strings", "shapes", "dtypes", "strict", "large", "warm")
 BAD = {
     "cut": (InvalidInput.grpc_code, "saved_model.pb is no SavedModel, or cut short"),
     "lost": (ModelFailed.grpc_code, "is a SavedModel that TensorFlow cannot load"),
@@ -92,6 +92,15 @@ def test_the_official_client_is_served(engine: EngineProcess) -> None:
     assert said["content"] == said["values"] == {"y": [2.5, 3.0, 4.5], "version": 1}
     assert said["filled"] == said["label"] == {"y": [4.0, 4.0, 4.0], "version": 1}
     assert (said["status"], said["method"]) == ({"1": 30}, "tensorflow/serving/predict")
+
+
+def test_the_quickstart_is_asked_and_answered_without_its_second_axis(engine: EngineProcess, client: Client) -> None:
+    (spec,) = client.signatures("quickstart")["serving_default"].inputs
+    assert (spec.name, spec.shape) == ("x", (-1, 1))
+    assert ask(client, "quickstart", x=np.array([1, 2, 5], "f4"))["y"].tolist() == [2.5, 3.0, 4.5]
+    assert ask(client, "quickstart", x=np.array([[1], [2]], "f4"))["y"].tolist() == [[2.5], [3.0]]
+    reply = rest.predict(engine.addresses["rest"], "quickstart", [1.0, 2.0, 5.0])
+    assert (reply.status, reply.json()) == (200, {"predictions": [2.5, 3.0, 4.5]})
 
 
 def test_every_signature_is_there_with_its_method(client: Client) -> None:

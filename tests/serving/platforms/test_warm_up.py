@@ -108,6 +108,15 @@ def test_predict_requests_reach_the_model_in_order(tmp_path: Path) -> None:
     assert seen(directory) == ['{"x": [1.0, 2.0], "word": ["w", "w"]}', '{"x": [3.0], "word": ["\\u00e9"]}']
 
 
+def test_a_request_without_the_axis_of_one_element_reaches_the_model_with_it(tmp_path: Path) -> None:
+    directory = version(tmp_path, [predict_log(1, 2)])
+    x, word = NAMED.inputs
+    upright = Signature((replace(x, shape=(-1, 1)), word), (TensorSpec("y", "float32", (-1, 1)),))
+    replace(read_manifest(directory)[0], signatures={SERVING_DEFAULT: upright}).write(directory)
+    load(directory)
+    assert seen(directory) == ['{"x": [[1.0], [2.0]], "word": ["w", "w"]}']
+
+
 @pytest.mark.parametrize("kind", ["classify_log", "regress_log"])
 def test_examples_become_named_columns(tmp_path: Path, kind: str) -> None:
     directory = version(tmp_path, [feature_log(kind, 1, 2)])

@@ -27,6 +27,8 @@ pub struct Rows<'a> {
     pub first: usize,
     /// Its number of rows.
     pub rows: usize,
+    /// Whether outputs of one element per row go without their second axis.
+    pub flat: bool,
 }
 
 /// What a request without rows gets: outputs without rows. Dimensions that only the model knows are 0.
@@ -49,6 +51,7 @@ impl<'a> Rows<'a> {
     fn slice(&self, index: usize) -> Slice<'a> {
         let (spec, output) = (&self.endpoint.signature.outputs[index], &self.outputs[index]);
         let (column, inner) = (&output.column, &output.shape[1..]);
+        let inner = if self.flat && *inner == [1] { &[] } else { inner };
         Slice { dtype: spec.dtype, column, inner, first: self.first, rows: self.rows }
     }
 

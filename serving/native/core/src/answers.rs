@@ -74,7 +74,8 @@ impl Desk {
             }
             (None, Ok(outputs)) => {
                 let first = entry.first_row - part.first_row;
-                Rows { endpoint: &endpoint, outputs, first, rows: entry.rows }.send(reply, &wanted, tags)
+                let rows = Rows { endpoint: &endpoint, outputs, first, rows: entry.rows, flat: entry.flat };
+                rows.send(reply, &wanted, tags)
             }
         };
         endpoint.metrics.answers.count(door, code);

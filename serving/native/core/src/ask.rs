@@ -9,6 +9,7 @@ use crate::example_input::ExampleInput;
 use crate::grpc_reply::GrpcReply;
 use crate::head::{Head, Method};
 use crate::inflight::{Reply, Wanted};
+use crate::intake::Intake;
 use crate::json_request::JsonRequest;
 use crate::predict_request::{self, ModelSpec, PredictRequest};
 use crate::queue::Page;
@@ -52,8 +53,8 @@ pub enum Payload<'a> {
 }
 
 impl Payload<'_> {
-    /// Appends the inputs to the open batch; returns the number of rows.
-    pub fn read_inputs(&self, signature: &Signature, page: &mut Page<'_>, max_bytes: usize) -> Result<usize, Status> {
+    /// Appends the inputs to the open batch.
+    pub fn read_inputs(&self, signature: &Signature, page: &mut Page<'_>, max_bytes: usize) -> Result<Intake, Status> {
         match self {
             Payload::Proto(request) => request.read_inputs(signature, page.columns, page.shapes, max_bytes),
             Payload::Json(request) => request.read_inputs(signature, page.columns, page.shapes),

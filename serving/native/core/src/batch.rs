@@ -28,6 +28,8 @@ pub struct Entry {
     pub first_row: usize,
     /// Its number of rows.
     pub rows: usize,
+    /// Whether its inputs came flat, and its outputs go so.
+    pub flat: bool,
     /// Where its answer goes; none for a tee.
     pub slot: Option<u64>,
     /// Its identity.

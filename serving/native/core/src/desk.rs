@@ -13,6 +13,7 @@ use crate::dry::Touched;
 use crate::gather::Gather;
 use crate::grpc_reply::{GrpcReply, Tags};
 use crate::inflight::{Inflight, Pending, Reply, Wanted};
+use crate::intake::Intake;
 use crate::lock;
 use crate::mailbox::Mailbox;
 use crate::model_status::VersionState;
@@ -136,6 +137,7 @@ impl Desk {
         let entry = Entry {
             first_row: 0,
             rows: 0,
+            flat: false,
             slot: None,
             id: id.clone(),
             received,
@@ -150,7 +152,7 @@ impl Desk {
         let pending = Pending { reply, id, received, deadline, endpoint: endpoint.clone(), wanted };
         let slot = lock(&self.inflight).insert(pending);
         match self.append(version, endpoint, Entry { slot: Some(slot), ..entry }, payload) {
-            Ok(0) => self.answer_no_rows(slot, version),
+            Ok(Intake { rows: 0, flat }) => self.answer_no_rows(slot, version, flat),
             Ok(_) => {
                 self.sweep_clock.mind(deadline);
                 if let Some((target, entry)) = copy {
@@ -166,30 +168,30 @@ impl Desk {
     }
 
     /// Answers a request that has no rows; no model is asked.
-    fn answer_no_rows(&self, slot: u64, version: &Version) {
+    fn answer_no_rows(&self, slot: u64, version: &Version, flat: bool) {
         let Some(Pending { reply, id, endpoint, wanted, received, .. }) = lock(&self.inflight).take(slot) else {
             return;
         };
         let door = reply.door();
         let outputs = answer::no_rows(&endpoint);
-        let rows = Rows { endpoint: &endpoint, outputs: &outputs, first: 0, rows: 0 };
+        let rows = Rows { endpoint: &endpoint, outputs: &outputs, first: 0, rows: 0, flat };
         let code = rows.send(reply, &wanted, Tags { version: Some(&version.header), id: Some(&id) });
         endpoint.metrics.answers.count(door, code);
         self.shared.metrics.count_latency(door, received.elapsed());
     }
 
-    /// Decodes a request into the open batch. Returns its number of rows.
+    /// Decodes a request into the open batch.
     fn append(
         &self,
         version: &Arc<Version>,
         endpoint: &Arc<Endpoint>,
         entry: Entry,
         payload: &Payload<'_>,
-    ) -> Result<usize, Status> {
+    ) -> Result<Intake, Status> {
         let limit = self.shared.limits.max_message_bytes();
         let signature = &endpoint.signature;
         let decode = |page: &mut Page<'_>| payload.read_inputs(signature, page, limit);
-        let (rows, urgency) = endpoint.queue.append(signature, version, self.index, entry, decode)?;
+        let (intake, urgency) = endpoint.queue.append(signature, version, self.index, entry, decode)?;
         match urgency {
             Urgency::Never => {}
             Urgency::Now => endpoint.crew.wake(),
@@ -199,7 +201,7 @@ impl Desk {
             }
             Urgency::WhenDry => self.touched.add(endpoint),
         }
-        Ok(rows)
+        Ok(intake)
     }
 
     /// Copies a request that is already queued; nothing that happens to the copy reaches the client.

@@ -6,6 +6,7 @@ use std::borrow::Cow;
 use crate::column::Column;
 use crate::example;
 use crate::head;
+use crate::intake::Intake;
 use crate::predict_request::ModelSpec;
 use crate::queue::Page;
 use crate::signature::Signature;
@@ -48,8 +49,8 @@ impl<'a> ExampleInput<'a> {
         Ok(input)
     }
 
-    /// Appends one row per example to the open batch; returns their number.
-    pub fn read_inputs(&self, signature: &Signature, page: &mut Page<'_>) -> Result<usize, Status> {
+    /// Appends one row per example to the open batch.
+    pub fn read_inputs(&self, signature: &Signature, page: &mut Page<'_>) -> Result<Intake, Status> {
         if self.examples.is_empty() {
             return Err(Status::invalid("Input is empty."));
         }
@@ -60,7 +61,7 @@ impl<'a> ExampleInput<'a> {
         } else {
             example::read_rows(self, signature, page)?;
         }
-        Ok(self.examples.len())
+        Ok(Intake { rows: self.examples.len(), flat: false })
     }
 }
 

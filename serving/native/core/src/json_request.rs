@@ -1,6 +1,7 @@
 //! The body of a REST predict request, row form or columnar, parsed straight into columns.
 //! The REST door hands in the body; a first look finds the keys, a second pass over the values fills the batch.
 
+use crate::intake::{Flatness, Intake};
 use crate::json_scan::Scanner;
 use crate::json_value::{self, RowShape};
 use crate::pool::Lease;
@@ -106,13 +107,13 @@ impl<'a> JsonRequest<'a> {
     }
 
     /// Appends the values to the columns of a signature, and the inner shapes to `shapes` where they are not fixed.
-    /// Returns the number of rows. On error columns may hold a part: the caller truncates them.
+    /// On error columns may hold a part: the caller truncates them.
     pub fn read_inputs(
         &self,
         signature: &Signature,
         columns: &mut [Lease],
         shapes: &mut Vec<Vec<usize>>,
-    ) -> Result<usize, Status> {
+    ) -> Result<Intake, Status> {
         let mut scanner = self.values;
         let mut row_shapes: Vec<RowShape> = signature.inputs.iter().map(RowShape::new).collect();
         let rows = match self.form {
@@ -131,7 +132,9 @@ impl<'a> JsonRequest<'a> {
         if !signature.fixed {
             shapes.extend(row_shapes.iter().map(RowShape::dims));
         }
-        Ok(rows)
+        let mut flatness = Flatness::default();
+        signature.inputs.iter().zip(&row_shapes).for_each(|(spec, shape)| flatness.note(spec, shape.is_flat()));
+        Ok(Intake { rows, flat: flatness.is_flat() })
     }
 
     fn read_rows(

@@ -23,17 +23,26 @@ const BASE64_URL: GeneralPurpose = GeneralPurpose::new(&URL_SAFE, LENIENT);
 pub struct RowShape {
     dims: Vec<Option<usize>>,
     rows: usize,
+    /// Whether the first row decides if there are lists.
+    may_be_flat: bool,
+    flat: bool,
 }
 
 impl RowShape {
     /// The dimensions that the signature fixes.
     pub fn new(spec: &TensorSpec) -> RowShape {
-        RowShape { dims: spec.inner().iter().map(|dim| usize::try_from(*dim).ok()).collect(), rows: 0 }
+        let dims = spec.inner().iter().map(|dim| usize::try_from(*dim).ok()).collect();
+        RowShape { dims, rows: 0, may_be_flat: spec.may_be_flat(), flat: false }
     }
 
     /// Rows read so far.
     pub fn rows(&self) -> usize {
         self.rows
+    }
+
+    /// Whether the rows are bare elements where the signature has lists of one.
+    pub fn is_flat(&self) -> bool {
+        self.flat
     }
 
     /// All dimensions; 0 where no list was seen.
@@ -50,8 +59,12 @@ pub fn read_row(
     column: &mut Column,
     shape: &mut RowShape,
 ) -> Result<(), Status> {
+    if shape.rows == 0 && shape.may_be_flat {
+        shape.flat = scanner.peek() != b'[';
+    }
     shape.rows += 1;
-    read_level(scanner, spec, column, &mut shape.dims, 0)
+    let dims = if shape.flat { &mut [][..] } else { &mut shape.dims };
+    read_level(scanner, spec, column, dims, 0)
 }
 
 fn read_level(

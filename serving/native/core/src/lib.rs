@@ -35,6 +35,7 @@ pub mod histogram;
 pub mod hooks;
 pub mod inference_response;
 pub mod inflight;
+pub mod intake;
 pub mod io_thread;
 pub mod json_examples;
 pub mod json_number;

@@ -1,6 +1,7 @@
 //! TensorFlow Serving's `PredictRequest` and `ModelSpec`, read without copying.
 //! The gRPC door hands in a message; the predict path resolves the spec and appends the inputs to a batch.
 
+use crate::intake::{Flatness, Intake};
 use crate::pool::Lease;
 use crate::signature::Signature;
 use crate::status::Status;
@@ -132,14 +133,14 @@ impl<'a> PredictRequest<'a> {
     }
 
     /// Appends the inputs to the columns of a signature, and the inner shapes to `shapes` where they are not fixed.
-    /// Returns the number of rows. On error columns may hold a part: the caller truncates them.
+    /// On error columns may hold a part: the caller truncates them.
     pub fn read_inputs(
         &self,
         signature: &Signature,
         columns: &mut [Lease],
         shapes: &mut Vec<Vec<usize>>,
         max_bytes: usize,
-    ) -> Result<usize, Status> {
+    ) -> Result<Intake, Status> {
         if self.inputs.len() != signature.inputs.len() {
             return Err(self.wrong_names(signature));
         }
@@ -147,7 +148,7 @@ impl<'a> PredictRequest<'a> {
         if !signature.fixed {
             shapes.resize(columns.len(), Vec::new());
         }
-        let mut rows = None;
+        let (mut rows, mut flatness) = (None, Flatness::default());
         for (position, (name, tensor)) in self.inputs.iter().enumerate() {
             let Some(index) = signature.input_index(name, position) else {
                 return Err(self.wrong_names(signature));
@@ -165,11 +166,13 @@ impl<'a> PredictRequest<'a> {
                     )));
                 }
             }
+            flatness.note(spec, decoded.flat);
             if !signature.fixed {
                 shapes[index] = decoded.inner;
             }
         }
-        rows.map(|(count, _)| count).ok_or_else(|| self.wrong_names(signature))
+        let (rows, _) = rows.ok_or_else(|| self.wrong_names(signature))?;
+        Ok(Intake { rows, flat: flatness.is_flat() })
     }
 
     fn wrong_names(&self, signature: &Signature) -> Status {

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use crate::batch::{Batch, Entry};
 use crate::column::Column;
+use crate::intake::Intake;
 use crate::lock;
 use crate::metrics::VersionMetrics;
 use crate::pool::{Lease, Pool};
@@ -150,15 +151,15 @@ impl Queue {
 
     /// Lets `decode` write a request's rows into the open batch, then enters it as `entry`.
     ///
-    /// `decode` returns the number of rows. Nothing stays of a request that fails, does not fit or has no rows.
+    /// Nothing stays of a request that fails, does not fit or has no rows.
     pub fn append(
         &self,
         signature: &Signature,
         version: &Arc<Version>,
         lane_index: usize,
         mut entry: Entry,
-        decode: impl FnOnce(&mut Page<'_>) -> Result<usize, Status>,
-    ) -> Result<(usize, Urgency), Status> {
+        decode: impl FnOnce(&mut Page<'_>) -> Result<Intake, Status>,
+    ) -> Result<(Intake, Urgency), Status> {
         if self.queued_rows() >= self.limits.max_queued_rows() {
             return Err(self.full(1));
         }
@@ -170,7 +171,8 @@ impl Queue {
             decode(&mut Page { columns: &mut open.columns, shapes: &mut lane.shapes })
         }));
         let decoded = decoded.unwrap_or_else(|_| Err(Status::internal("the request could not be decoded")));
-        let admitted = decoded.and_then(|rows| {
+        let admitted = decoded.and_then(|intake| {
+            let rows = intake.rows;
             let shapes = self.fixed_shapes.as_deref().unwrap_or(&lane.shapes);
             check_extents(signature, open, &lane.marks, shapes, rows)?;
             if rows > self.limits.max_queued_rows() {
@@ -182,16 +184,17 @@ impl Queue {
                 return Err(self.full(rows));
             }
             self.metrics.queued_rows.fetch_add(rows as u64, Ordering::Relaxed);
-            Ok(rows)
+            Ok(intake)
         });
-        if !matches!(admitted, Ok(1..)) {
+        if !matches!(admitted, Ok(Intake { rows: 1.., .. })) {
             open.columns.iter_mut().zip(&lane.marks).for_each(|(column, mark)| column.truncate(*mark));
             // An empty batch must not stay: it would hold the version for ever.
             lane.open.take_if(|open| open.rows == 0);
-            return admitted.map(|rows| (rows, Urgency::Never));
+            return admitted.map(|intake| (intake, Urgency::Never));
         }
-        entry.rows = admitted?;
-        Ok((entry.rows, self.enter(lane, entry)))
+        let intake = admitted?;
+        (entry.rows, entry.flat) = (intake.rows, intake.flat);
+        Ok((intake, self.enter(lane, entry)))
     }
 
     fn open_batch(&self, version: &Arc<Version>, lane: usize, opened: Instant) -> Batch {

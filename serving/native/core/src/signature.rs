@@ -34,6 +34,12 @@ impl TensorSpec {
         wanted.len() == inner.len() && wanted.iter().zip(inner).all(|(want, got)| *want < 0 || *want as usize == *got)
     }
 
+    /// Whether `[n]` is taken for `[n,1]`: TensorFlow Serving holds no request's shape against the signature, and the
+    /// clients of models with one element per row leave the second axis out.
+    pub fn may_be_flat(&self) -> bool {
+        self.shape == [-1, 1]
+    }
+
     fn check(&self, role: &str) -> Result<(), String> {
         if self.name.is_empty() {
             return Err(format!("an {role} has an empty name: give it one"));

@@ -112,8 +112,10 @@ fn read_shape(message: &[u8], shape: &mut Vec<usize>) -> Result<(), Status> {
 pub struct Decoded {
     /// Size of axis 0.
     pub rows: usize,
-    /// The other axes.
+    /// The other axes; `[1]` where the tensor came flat.
     pub inner: Vec<usize>,
+    /// Whether it came without its second axis.
+    pub flat: bool,
 }
 
 /// Appends a tensor message to the column of its spec.
@@ -133,6 +135,8 @@ pub fn read(message: &[u8], spec: &TensorSpec, column: &mut Column, max_bytes: u
     let Some((&rows, inner)) = view.shape.split_first() else {
         return Err(mismatch());
     };
+    let flat = inner.is_empty() && spec.may_be_flat();
+    let inner = if flat { &[1] } else { inner };
     if !spec.admits(inner) {
         return Err(mismatch());
     }
@@ -150,7 +154,7 @@ pub fn read(message: &[u8], spec: &TensorSpec, column: &mut Column, max_bytes: u
         }
     };
     fill(&view, spec, column, elements)?;
-    Ok(Decoded { rows, inner: inner.to_vec() })
+    Ok(Decoded { rows, inner: inner.to_vec(), flat })
 }
 
 fn wrong_dtype(sent: u64, spec: &TensorSpec) -> Status {

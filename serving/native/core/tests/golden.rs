@@ -97,8 +97,8 @@ fn columns_have_the_golden_layout() {
         let signature = signature(vec![spec("x", dtype, &shape)], vec![spec("y", dtype, &shape)]);
         let mut columns = Pool::new(vec![dtype]).lease();
         let request = JsonRequest::parse(case.request.as_bytes()).unwrap();
-        let rows = request.read_inputs(&signature, &mut columns, &mut Vec::new()).unwrap();
-        assert_eq!(rows as u64, case.rows);
+        let intake = request.read_inputs(&signature, &mut columns, &mut Vec::new()).unwrap();
+        assert_eq!(intake.rows as u64, case.rows);
         match &*columns[0] {
             Column::Raw(words) => assert_eq!(hex(words.as_bytes()), case.bytes, "{}", case.dtype),
             Column::Strings(strings) => {

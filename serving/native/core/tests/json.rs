@@ -34,8 +34,8 @@ fn table() -> Signature {
 fn read(signature: &Signature, body: &str) -> Result<(usize, Vec<Lease>), Status> {
     let mut columns = Pool::new(signature.inputs.iter().map(|spec| spec.dtype).collect()).lease();
     let request = JsonRequest::parse(body.as_bytes())?;
-    let rows = request.read_inputs(signature, &mut columns, &mut Vec::new())?;
-    Ok((rows, columns))
+    let intake = request.read_inputs(signature, &mut columns, &mut Vec::new())?;
+    Ok((intake.rows, columns))
 }
 
 fn raw(signature: &Signature, body: &str) -> Vec<u8> {
@@ -248,9 +248,9 @@ fn damaged_bodies_are_refused_or_read_but_never_panic() {
         let damaged = random.damage(body.as_bytes());
         let mut columns = Pool::new(table().inputs.iter().map(|spec| spec.dtype).collect()).lease();
         let parsed = JsonRequest::parse(&damaged);
-        let rows = parsed.and_then(|request| request.read_inputs(&table(), &mut columns, &mut Vec::new()));
-        match rows {
-            Ok(rows) => assert!(columns.iter().all(|column| column.extent() > 0) && rows > 0),
+        let read = parsed.and_then(|request| request.read_inputs(&table(), &mut columns, &mut Vec::new()));
+        match read {
+            Ok(intake) => assert!(columns.iter().all(|column| column.extent() > 0) && intake.rows > 0),
             Err(status) => {
                 assert!(!status.message.is_empty());
                 refused += 1;

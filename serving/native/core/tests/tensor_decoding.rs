@@ -169,8 +169,8 @@ fn two_inputs() -> Signature {
 fn read_request(signature: &Signature, message: &[u8]) -> Result<(usize, Vec<Lease>), Status> {
     let mut columns = Pool::new(signature.inputs.iter().map(|spec| spec.dtype).collect()).lease();
     let request = PredictRequest::parse(message)?;
-    let rows = request.read_inputs(signature, &mut columns, &mut Vec::new(), LIMIT)?;
-    Ok((rows, columns))
+    let intake = request.read_inputs(signature, &mut columns, &mut Vec::new(), LIMIT)?;
+    Ok((intake.rows, columns))
 }
 
 fn good_request() -> Request {

@@ -13,6 +13,7 @@ use tidegate_plane::drain::DrainWatch;
 use tidegate_plane::dtype::DType;
 use tidegate_plane::grpc::{self, GrpcCall, GrpcService};
 use tidegate_plane::grpc_reply::Tags;
+use tidegate_plane::intake::Intake;
 use tidegate_plane::json_request::JsonRequest;
 use tidegate_plane::limits::Limits;
 use tidegate_plane::pool::{Lease, Pool};
@@ -54,12 +55,12 @@ impl Echo {
     /// Decodes, computes and hands the rows to `encode`.
     fn answer<T>(
         &self,
-        read: impl FnOnce(&mut [Lease], &mut Vec<Vec<usize>>) -> Result<usize, Status>,
+        read: impl FnOnce(&mut [Lease], &mut Vec<Vec<usize>>) -> Result<Intake, Status>,
         encode: impl FnOnce(&str, Slice<'_>) -> T,
     ) -> Result<T, Status> {
         let mut columns = self.columns.lock().unwrap_or_else(PoisonError::into_inner);
         columns[0].truncate(0);
-        let rows = read(&mut columns, &mut Vec::new())?;
+        let Intake { rows, .. } = read(&mut columns, &mut Vec::new())?;
         let mut outputs = Words::default();
         if let Column::Raw(inputs) = &*columns[0] {
             for value in inputs.as_bytes().chunks_exact(4) {
