@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,6 +18,7 @@ from tidegate_serving.contract.errors import ModelFailed, TidegateError
 from tidegate_serving.contract.tensors import Array
 from tidegate_serving.platforms.loader import Answer, Loaded
 from tidegate_serving.platforms.tensor_checks import check_outputs
+from tidegate_serving.probing.interleaving import interleaved
 from tidegate_serving.probing.state import seconds_without_processor
 
 _SWITCH_SECONDS = 1e-5
@@ -54,7 +56,8 @@ def at_once(
 ) -> dict[str, Array]:
     """Outputs of all calls, each a range of rows, from every thread and round, one below the other.
 
-    Threads start together, each with another call, and go on for `seconds`. The first error ends all of them.
+    Threads start together, each with another call, and go on for `seconds`, at least two rounds; every other one is
+    `interleaved`. The first error ends all of them.
     """
     crew = _Crew(loaded, signature, inputs, calls, threads, time.monotonic() + seconds)
     interval = sys.getswitchinterval()
@@ -102,9 +105,10 @@ class _Crew:
     def _run(self, number: int) -> None:
         self._start.wait()
         try:
-            for _ in range(_MOST_ROUNDS):
-                self._parts[number] += self._round(number)
-                if self._errors or time.monotonic() > self._end:
+            for turn in range(_MOST_ROUNDS):
+                with interleaved(seed=number * _MOST_ROUNDS + turn) if turn % 2 else nullcontext():
+                    self._parts[number] += self._round(number)
+                if self._errors or (turn and time.monotonic() > self._end):
                     return
         except BaseException as error:  # the first one is the answer to the frame
             self._errors.append(error)

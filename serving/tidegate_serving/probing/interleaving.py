@@ -1,0 +1,70 @@
+"""Makes threads change places in the middle of a model's own Python code, far more often than chance would have it.
+
+The probe's concurrent calls run every other round under it: a race whose window is a microsecond shows in a few calls,
+also on a busy machine. What the model computes is not touched, only when the others get their turn.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+import sysconfig
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import CodeType, FrameType
+from typing import Any
+
+_EVENTS = 100_000
+_ONE_IN = 12
+_FOREIGN = tuple(
+    str(Path(place).resolve())
+    for place in (
+        sysconfig.get_path("stdlib"),
+        sysconfig.get_path("purelib"),
+        sysconfig.get_path("platlib"),
+        Path(__file__).parents[1],
+    )
+)
+
+
+@contextmanager
+def interleaved(seed: int) -> Iterator[None]:
+    """While it lasts, this thread gives way at one in 12 instructions of code that no library holds.
+
+    It stops doing so after 100,000 instructions, so that a model of much Python code is slowed down for a moment only.
+    """
+    before = sys.gettrace()
+    sys.settrace(_tracer(random.Random(seed)))
+    try:
+        yield
+    finally:
+        sys.settrace(before)
+
+
+def _tracer(chance: random.Random) -> Callable[[FrameType, str, Any], Any]:
+    left = _EVENTS
+    own: dict[CodeType, bool] = {}
+
+    def at_instruction(frame: FrameType, event: str, argument: Any) -> Any:
+        nonlocal left
+        if event == "opcode":
+            left -= 1
+            if chance.randrange(_ONE_IN) == 0:
+                time.sleep(0)
+        return at_instruction if left > 0 else None
+
+    def at_call(frame: FrameType, event: str, argument: Any) -> Any:
+        code = frame.f_code
+        if left <= 0 or not own.setdefault(code, _is_own(code)):
+            return None
+        frame.f_trace_opcodes = True
+        frame.f_trace_lines = False
+        return at_instruction
+
+    return at_call
+
+
+def _is_own(code: CodeType) -> bool:
+    return not code.co_filename.startswith(("<frozen", *_FOREIGN))
