@@ -107,7 +107,7 @@ def test_a_policy_is_read_from_toml(tmp_path: Path) -> None:
 
 def test_the_policy_in_the_readme_is_one() -> None:
     readme = (Path(__file__).parents[2] / "README.md").read_text()
-    (text,) = re.findall(r"```toml\n(.*?)```", readme, re.DOTALL)
+    (text,) = [block for block in re.findall(r"```toml\n(.*?)```", readme, re.DOTALL) if "[quality]" in block]
     policy = Policy.from_dict(tomllib.loads(text), where="README.md")
     assert policy.override == (OverrideRule(("alice",), ("quality",), ("INCONCLUSIVE",), 8.0),)
     assert policy.quality.margin == 0.005

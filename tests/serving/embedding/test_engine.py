@@ -246,6 +246,15 @@ def test_deadlines_queue_limits_and_the_kill_switch_hold_in_process(engine: Engi
     assert engine.predict("m", {"x": [1.0]})["y"].tolist() == [1.0]
 
 
+@pytest.fixture
+def ctrl_c() -> Iterator[None]:
+    """SIGINT interrupts, also where the shell that started the tests has it ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("ctrl_c")
 def test_ctrl_c_ends_a_wait_and_leaves_the_engine_well(engine: Engine) -> None:
     inside, go_on = threading.Event(), threading.Event()
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tidegate_serving.config import BatchingConfig, EngineConfig, ModelConfig
+from tidegate_serving.config.values import convert
 from tidegate_serving.contract.errors import InvalidInput, NotFound
+from tidegate_serving.sources.mlflow.source import MlflowOptions
+from tidegate_serving.sources.objects.source import ObjectStoreOptions
 
 FILE = """
 grpc_address = "0.0.0.0:1"
@@ -132,3 +136,17 @@ def test_every_field_has_a_sentence() -> None:
     for kind in (EngineConfig, ModelConfig, BatchingConfig):
         for name in kind.__dataclass_fields__:
             assert f"\n    {name}: " in (kind.__doc__ or ""), f"{kind.__name__}.{name}"
+
+
+def test_the_sources_in_the_readme_are_understood(tmp_path: Path) -> None:
+    readme = (Path(__file__).parents[3] / "README.md").read_text()
+    (text,) = [block for block in re.findall(r"```toml\n(.*?)```", readme, re.DOTALL) if "[sources." in block]
+    (tmp_path / "engine.toml").write_text(text)
+    tables = EngineConfig.load(tmp_path / "engine.toml", env={}).sources
+    store: ObjectStoreOptions = convert(ObjectStoreOptions, tables["object_store"], where="README.md")
+    registry: MlflowOptions = convert(MlflowOptions, tables["mlflow"], where="README.md")
+    assert (store.url, store.cache_bytes, registry.models) == (
+        "s3://bucket/models",
+        50_000_000_000,
+        {"flights": "alias:champion"},
+    )
