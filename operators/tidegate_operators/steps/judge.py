@@ -40,6 +40,7 @@ def judge(model: Path | str, evidence: Evidence, *, platform: str | None = None,
     from tidegate_validation.gates import validate as run_gates
     from tidegate_validation.report import write_report
 
+    evidence = _read(evidence)
     with tempfile.TemporaryDirectory(prefix="tidegate-judge-") as name, contextlib.ExitStack() as stack:
         aside = Path(name)
         directory = stack.enter_context(_version(Path(model), 2, platform, evidence, aside))
@@ -49,6 +50,12 @@ def judge(model: Path | str, evidence: Evidence, *, platform: str | None = None,
         verdict = run_gates(gather(directory, evidence, report))
     page = None if report is None else write_report(verdict, report)
     return Judged(verdict, page)
+
+
+def _read(evidence: Evidence) -> Evidence:
+    """The same with its data as tables, read once for both models and the gates."""
+    training = None if evidence.training is None else as_table(evidence.training, "training data")
+    return dataclasses.replace(evidence, held_out=as_table(evidence.held_out, HELD_OUT), training=training)
 
 
 @contextlib.contextmanager
@@ -67,7 +74,7 @@ def _version(model: Path, number: int, platform: str | None, evidence: Evidence,
             platform=platform or _platform(model),
             repository=aside,
             training=evidence.training,
-            sample=None if evidence.training is not None else as_table(evidence.held_out, HELD_OUT),
+            sample=None if evidence.training is not None else evidence.held_out,
             label=evidence.label,
         )
     )

@@ -18,6 +18,17 @@ if TYPE_CHECKING:
     from tidegate_operators.steps import Evidence, Validated
     from tidegate_serving.contract.verdict import Finding, Verdict
 
+SigningKey = Annotated[
+    Path | None,
+    typer.Option("--key", metavar="FILE", help="The validator's private key; without it nothing is signed."),
+]
+Truth = Annotated[
+    str | None, typer.Option("--label", metavar="COLUMN", help="The truth, where the manifest names none.")
+]
+Serving = Annotated[
+    str | None,
+    typer.Option("--control", metavar="HOST:PORT", help="Take baseline and log from the engine that serves."),
+]
 _GRAVITY = ("FAIL", "ERROR", "INCONCLUSIVE", "WARN")
 _FURTHER = 5
 
@@ -32,18 +43,10 @@ def validate(
         Path, typer.Argument(metavar="MODEL", help="A version's directory; without --key a model's file will do.")
     ],
     held_out: HeldOut,
-    key: Annotated[
-        Path | None,
-        typer.Option("--key", metavar="FILE", help="The validator's private key; without it nothing is signed."),
-    ] = None,
-    label: Annotated[
-        str | None, typer.Option("--label", metavar="COLUMN", help="The truth, where the manifest names none.")
-    ] = None,
+    key: SigningKey = None,
+    label: Truth = None,
     baseline: Baseline = None,
-    control: Annotated[
-        str | None,
-        typer.Option("--control", metavar="HOST:PORT", help="Take baseline and log from the engine that serves."),
-    ] = None,
+    control: Serving = None,
     training: Training = None,
     log: Annotated[Path | None, typer.Option("--log", metavar="ROOT", help="Inference log, for the skew gate.")] = None,
     policy: Policy = None,

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from tidegate_pipelines.cli.console import say
-from tidegate_pipelines.cli.options import Training
+from tidegate_pipelines.cli.options import NO_PROFILE, EventTime, Label, Repository, Training
 
 Uri = Annotated[
     str, typer.Option("--uri", envvar="MLFLOW_TRACKING_URI", help="MLflow's tracking server, http://HOST:PORT.")
@@ -41,14 +41,10 @@ def publish(
     name: Name,
     version: Version,
     uri: Uri,
-    repository: Annotated[
-        Path, typer.Option("--repository", metavar="ROOT", help="The model repository.", envvar="TIDEGATE_REPOSITORY")
-    ] = Path("models"),
+    repository: Repository = Path("models"),
     training: Training = None,
-    label: Annotated[str | None, typer.Option("--label", metavar="COLUMN", help="The truth in the data.")] = None,
-    event_time: Annotated[
-        str | None, typer.Option("--event-time", metavar="COLUMN", help="Time of the event, in Unix seconds.")
-    ] = None,
+    label: Label = None,
+    event_time: EventTime = None,
 ) -> None:
     """Download a registered version and put it into the repository under the registry's number."""
     from tidegate_operators.steps.mlflow_registry import Registered, publish_registered
@@ -59,7 +55,7 @@ def publish(
     )
     say(f"published {registered} at {published.directory} (manifest {published.manifest_digest[:12]})")
     if training is None:
-        say("without --training there is no profile: skew cannot be judged for this version", "WARN")
+        say(NO_PROFILE, "WARN")
 
 
 @app.command()

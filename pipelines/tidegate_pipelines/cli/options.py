@@ -46,3 +46,11 @@ Baseline = Annotated[
     typer.Option("--baseline", metavar="DIRECTORY", help="The version to compare with."),
 ]
 Timeout = Annotated[float, typer.Option("--timeout", metavar="SECONDS", help="How long to wait for the engine.")]
+Repository = Annotated[
+    Path, typer.Option("--repository", metavar="ROOT", help="The model repository.", envvar="TIDEGATE_REPOSITORY")
+]
+Label = Annotated[str | None, typer.Option("--label", metavar="COLUMN", help="The truth in the data.")]
+EventTime = Annotated[
+    str | None, typer.Option("--event-time", metavar="COLUMN", help="Time of the event, in Unix seconds.")
+]
+NO_PROFILE = "without --training there is no profile: skew cannot be judged for this version"

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from tidegate_pipelines.cli.console import say
-from tidegate_pipelines.cli.options import Training
+from tidegate_pipelines.cli.options import NO_PROFILE, EventTime, Label, Repository, Training
 
 
 def register(app: typer.Typer) -> None:
@@ -24,14 +24,10 @@ def publish(
     name: Annotated[str, typer.Option("--name", help="What clients call the model.")],
     version: Annotated[int, typer.Option("--version", min=0, help="A number that is not taken.")],
     platform: Annotated[str, typer.Option("--platform", help="onnx, sklearn, tensorflow, xgboost, ...")],
-    repository: Annotated[
-        Path, typer.Option("--repository", metavar="ROOT", help="The model repository.", envvar="TIDEGATE_REPOSITORY")
-    ] = Path("models"),
+    repository: Repository = Path("models"),
     training: Training = None,
-    label: Annotated[str | None, typer.Option("--label", metavar="COLUMN", help="The truth in the data.")] = None,
-    event_time: Annotated[
-        str | None, typer.Option("--event-time", metavar="COLUMN", help="Time of the event, in Unix seconds.")
-    ] = None,
+    label: Label = None,
+    event_time: EventTime = None,
     signature: Annotated[
         str, typer.Option("--signature", metavar="FILE", help="JSON; 'inferred' reads it off the model.")
     ] = "inferred",
@@ -77,7 +73,7 @@ def publish(
     )
     say(f"published {name}:{version} at {published.directory} (manifest {published.manifest_digest[:12]})")
     if training is None:
-        say("without --training there is no profile: skew cannot be judged for this version", "WARN")
+        say(NO_PROFILE, "WARN")
 
 
 def _pairs(texts: list[str]) -> dict[str, str]:

@@ -23,6 +23,24 @@ TrustedKeys = Annotated[
     list[Path] | None,
     typer.Option("--trusted-key", metavar="FILE", help="A key ring, or a validator's public key; may be repeated."),
 ]
+OverridePolicy = Annotated[
+    Path | None,
+    typer.Option("--override-policy", metavar="FILE", help="Policy that says who may override which gate."),
+]
+AllowUnverified = Annotated[
+    bool | None, typer.Option("--allow-unverified", help="Serve without a verdict. For development only.")
+]
+AllowPickle = Annotated[bool | None, typer.Option("--allow-pickle", help="Load pickle files, which can run any code.")]
+StateDirectory = Annotated[
+    Path | None, typer.Option("--state", metavar="FOLDER", help="Remember pushes across restarts.")
+]
+LogPath = Annotated[Path | None, typer.Option("--log-path", metavar="ROOT", help="Write the inference log here.")]
+SamplingRate = Annotated[
+    float | None, typer.Option("--log-sampling-rate", min=0.0, max=1.0, help="Share of requests logged.")
+]
+ReadyFile = Annotated[
+    Path | None, typer.Option("--ready-file", metavar="FILE", help="Gets the addresses as JSON once ready.")
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -35,31 +53,16 @@ def serve(
     repository: Repository = None,
     root: Roots = None,
     trusted_key: TrustedKeys = None,
-    override_policy: Annotated[
-        Path | None,
-        typer.Option("--override-policy", metavar="FILE", help="Policy that says who may override which gate."),
-    ] = None,
-    allow_unverified: Annotated[
-        bool | None, typer.Option("--allow-unverified", help="Serve without a verdict. For development only.")
-    ] = None,
-    allow_pickle: Annotated[
-        bool | None, typer.Option("--allow-pickle", help="Load pickle files, which can run any code.")
-    ] = None,
+    override_policy: OverridePolicy = None,
+    allow_unverified: AllowUnverified = None,
+    allow_pickle: AllowPickle = None,
     grpc_address: Annotated[str | None, typer.Option("--grpc-address", metavar="HOST:PORT")] = None,
     rest_address: Annotated[str | None, typer.Option("--rest-address", metavar="HOST:PORT")] = None,
     control_address: Annotated[str | None, typer.Option("--control-address", metavar="HOST:PORT")] = None,
-    state_directory: Annotated[
-        Path | None, typer.Option("--state", metavar="FOLDER", help="Remember pushes across restarts.")
-    ] = None,
-    log_path: Annotated[
-        Path | None, typer.Option("--log-path", metavar="ROOT", help="Write the inference log here.")
-    ] = None,
-    log_sampling_rate: Annotated[
-        float | None, typer.Option("--log-sampling-rate", min=0.0, max=1.0, help="Share of requests logged.")
-    ] = None,
-    ready_file: Annotated[
-        Path | None, typer.Option("--ready-file", metavar="FILE", help="Gets the addresses as JSON once ready.")
-    ] = None,
+    state_directory: StateDirectory = None,
+    log_path: LogPath = None,
+    log_sampling_rate: SamplingRate = None,
+    ready_file: ReadyFile = None,
 ) -> None:
     """Run the engine: gRPC, REST and the control port.
 

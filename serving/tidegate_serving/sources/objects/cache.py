@@ -52,7 +52,7 @@ class VersionCache:
 
     def size(self) -> int:
         """Bytes of all whole versions."""
-        return sum(_bytes(self.path(one)) for one in self._all())
+        return sum(self._sizes().values())
 
     def touch(self, id: ServableId) -> None:
         """It was wanted just now, so that others are thrown out before it."""
@@ -88,7 +88,7 @@ class VersionCache:
     def _make_room(self, manifest: Manifest, needed: int, keep: Collection[ServableId]) -> None:
         if not self._most_bytes:
             return
-        sizes = {one: _bytes(self.path(one)) for one in self._all()}
+        sizes = self._sizes()
         total = sum(sizes.values())
         for oldest in sorted(sizes.keys() - set(keep), key=lambda one: self.path(one).stat().st_mtime_ns):
             if total + needed <= self._most_bytes:
@@ -101,9 +101,9 @@ class VersionCache:
                 "that are wanted: raise cache_bytes, or want fewer versions"
             )
 
-    def _all(self) -> set[ServableId]:
+    def _sizes(self) -> dict[ServableId, int]:
         names = {child.name for child in self.root.iterdir() if child.is_dir() and not child.name.startswith(".")}
-        return {one for name in names for one in self.versions(name)}
+        return {one: _bytes(self.path(one)) for name in names for one in self.versions(name)}
 
 
 def _bytes(directory: Path) -> int:
