@@ -1,8 +1,8 @@
 """The native data plane: what happens per request, behind four calls down and four callbacks up.
 
-Private to `tidegate_serving.requests`, which is the only importer. Everything here is safe to call from any
-thread; the I/O threads never take the GIL. dtype names are those of numpy (`bool`, `int8` to `int64`, `uint8` to
-`uint64`, `float16`, `float32`, `float64`) and `string`, whose elements reach Python as `bytes` in object arrays.
+Private to `tidegate_serving.requests`, and `file_sha256` to `tidegate_serving.calm`. Everything here is safe to call
+from any thread; the I/O threads never take the GIL. dtype names are those of numpy (`bool`, `int8` to `int64`, `uint8`
+to `uint64`, `float16`, `float32`, `float64`) and `string`, whose elements reach Python as `bytes` in object arrays.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -30,9 +30,17 @@ __all__ = [
     "Signature",
     "TensorSpec",
     "__version__",
+    "file_sha256",
 ]
 
 __version__: str
+
+def file_sha256(path: str | PathLike[str]) -> tuple[int, str]:
+    """Size in bytes and SHA-256 (lower-case hexadecimal) of a file, read without the GIL by a thread of idle priority.
+
+    On a machine that is never idle the thread gives up after 2 s and 1 s more per 100 MB, and one of low priority goes
+    on. Raises OSError.
+    """
 
 @final
 class Settings:

@@ -7,6 +7,7 @@
 mod arrays;
 mod batch;
 mod callbacks;
+mod calm;
 mod changes;
 mod closing;
 mod executor;
@@ -30,6 +31,8 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 mod tidegate_native {
     #[pymodule_export]
     use crate::batch::{Batch, Outcome};
+    #[pymodule_export]
+    use crate::calm::file_sha256;
     #[pymodule_export]
     use crate::changes::{Publish, Retire, SetBatching, SetLabels, SetLog, SetOff, SetSplit, SetTee};
     #[pymodule_export]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -132,13 +132,27 @@ def describe_files(directory: Path) -> tuple[FileEntry, ...]:
         if path.is_symlink():
             raise InvalidInput(f"{path} is a link: a version directory holds plain files only, copy it in")
         if path.is_file() and path != directory / FILE_NAME:
-            size, sha256 = _measure(path)
+            size, sha256 = measure(path)
             entries.append(FileEntry(path.relative_to(directory).as_posix(), size, sha256))
     return tuple(entries)
 
 
-def verify_files(manifest: Manifest, directory: Path) -> None:
-    """Raises Tampered, naming the file, unless `directory` holds exactly the listed bytes and nothing more."""
+def measure(path: Path) -> tuple[int, str]:
+    """Size in bytes and SHA-256 (lower-case hexadecimal) of a file."""
+    sha = hashlib.sha256()
+    size = 0
+    with path.open("rb") as file:
+        while chunk := file.read(_CHUNK):
+            sha.update(chunk)
+            size += len(chunk)
+    return size, sha.hexdigest()
+
+
+def verify_files(manifest: Manifest, directory: Path, measure: Callable[[Path], tuple[int, str]] = measure) -> None:
+    """Raises Tampered, naming the file, unless `directory` holds exactly the listed bytes and nothing more.
+
+    `measure` gives a file's size and SHA-256.
+    """
     listed = {entry.path for entry in manifest.files} | {FILE_NAME}
     for found in _under(directory):
         relative = found.path.removeprefix(f"{directory}{os.sep}").replace(os.sep, "/")
@@ -148,7 +162,7 @@ def verify_files(manifest: Manifest, directory: Path) -> None:
         path = directory / entry.path
         if not path.is_file():
             raise Tampered(f"{path}, listed in the manifest of {manifest.id}, is missing: publish the version again")
-        if _measure(path) != (entry.size, entry.sha256):
+        if measure(path) != (entry.size, entry.sha256):
             raise Tampered(f"{path} differs from the manifest of {manifest.id}: publish the version again")
 
 
@@ -160,13 +174,3 @@ def _under(directory: Path | str) -> Iterator[os.DirEntry[str]]:
         yield entry
         if entry.is_dir(follow_symlinks=False):
             yield from _under(entry.path)
-
-
-def _measure(path: Path) -> tuple[int, str]:
-    sha = hashlib.sha256()
-    size = 0
-    with path.open("rb") as file:
-        while chunk := file.read(_CHUNK):
-            sha.update(chunk)
-            size += len(chunk)
-    return size, sha.hexdigest()

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from tidegate_serving.background import verify_calmly
+from tidegate_serving.calm import verify_calmly
 from tidegate_serving.contract.errors import ModelFailed, Tampered, TidegateError
 from tidegate_serving.contract.manifest import Manifest, read_manifest
 from tidegate_serving.contract.servable import ServableId

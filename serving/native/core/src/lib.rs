@@ -24,6 +24,7 @@ pub mod embedded;
 pub mod example;
 pub mod example_input;
 pub mod executor;
+pub mod file_digest;
 pub mod gather;
 pub mod grpc;
 pub mod grpc_health;

@@ -1,6 +1,7 @@
 """The native data plane, as `tidegate_native.pyi` beside this folder describes it.
 
-Everything comes from the extension module `_native`; `tidegate_serving.requests` is the only importer.
+Everything comes from the extension module `_native`; `tidegate_serving.requests` and `tidegate_serving.calm` are the
+only importers.
 """
 
 from ._native import (
@@ -22,6 +23,7 @@ from ._native import (
     Signature,
     TensorSpec,
     __version__,
+    file_sha256,
 )
 
 __all__ = [
@@ -43,4 +45,5 @@ __all__ = [
     "Signature",
     "TensorSpec",
     "__version__",
+    "file_sha256",
 ]
