@@ -74,7 +74,7 @@ def test_two_files_are_compared(run: Command, tmp_path: Path) -> None:
         "models.n.labels.stable: not set -> 2",
     ]
     same = run("config", "diff", old, "--config", old, "--json")
-    assert json.loads(same.stdout) == {"format": "tidegate.config-diff/1", "changes": []}
+    assert json.loads(same.stdout) == {"format": "tidegate.config-diff/1", "changes": [], "not_compared": []}
 
 
 def test_a_running_engine_says_what_it_lives_by_and_reads_it_again(run: Command, engine: EngineProcess) -> None:

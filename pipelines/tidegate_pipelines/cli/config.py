@@ -41,7 +41,8 @@ def show(
     """Show every value with the place that it came from: of a file and this shell's TIDEGATE_* variables, or of an
     engine that runs.
 
-    What is printed can be used as a file again.
+    What is printed can be used as a file again. A running engine does not give away the secrets in [sources] and
+    [platforms]: it says that they are set.
 
     \b
     Examples:
@@ -67,15 +68,17 @@ def diff(
 ) -> None:
     """Show what a file would change: beside another file, or beside what a running engine lives by.
 
+    Secrets can only be compared by that engine itself: `tidegate reload --dry-run`.
+
     \b
     Examples:
       tidegate config diff new.toml --config engine.toml
       tidegate config diff new.toml --control 127.0.0.1:8502
     """
-    from tidegate_serving.config.view import diff_values
+    from tidegate_serving.config.view import diff_values, without_secrets
 
-    found = diff_values(_values(old, control), _values(new, None))
-    _print(found, as_json)
+    before, after = _values(old, control), _values(new, None)
+    _print(diff_values(before, after if control is None else without_secrets(after)), as_json)
 
 
 def reload(
@@ -118,6 +121,7 @@ def _print(found: ConfigDiff, as_json: bool) -> None:
             {"key": change.key, "before": change.before, "after": change.after, "fixed": change.fixed}
             for change in found.changes
         ]
-        typer.echo(json.dumps({"format": "tidegate.config-diff/1", "changes": rows}, indent=1))
+        document = {"format": "tidegate.config-diff/1", "changes": rows, "not_compared": list(found.unseen)}
+        typer.echo(json.dumps(document, indent=1))
     else:
         say(str(found))

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from tidegate_serving.config import EngineConfig
-from tidegate_serving.config.view import ConfigChange, ConfigDiff, ConfigValue, effective
+from tidegate_serving.config.view import ConfigChange, ConfigDiff, ConfigValue, seen
 from tidegate_serving.contract.messages import message
 
 
@@ -30,9 +30,9 @@ class ConfigDesk:
     reread: Reread
 
     def get_config(self, _request: Any) -> Any:
-        """Answers a `GetConfigRequest`."""
+        """Answers a `GetConfigRequest`, without secrets."""
         answer = message("tidegate.v1.GetConfigResponse")()
-        for value in effective(self.config()):
+        for value in seen(self.config()):
             answer.values.add(key=value.key, value=json.dumps(value.value), origin=value.origin)
         return answer
 

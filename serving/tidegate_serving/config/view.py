@@ -15,6 +15,7 @@ from typing import Any
 
 from tidegate_serving.config.engine_config import EngineConfig, keys
 from tidegate_serving.config.model import BatchingConfig, ModelConfig
+from tidegate_serving.config.secrets import REMOVED, hidden, is_secret
 from tidegate_serving.contract.errors import FailedPrecondition
 
 DEFAULT = "default"
@@ -48,7 +49,8 @@ class ConfigValue:
 
 @dataclass(frozen=True, slots=True)
 class ConfigChange:
-    """One difference; None on either side where a key is not set there. `fixed` says why it needs a restart."""
+    """One difference, without secrets; None on either side where a key is not set there. `fixed` says why it needs a
+    restart."""
 
     key: str
     before: Any
@@ -57,20 +59,26 @@ class ConfigChange:
 
     def __str__(self) -> str:
         restart = f"   (needs a restart: {self.fixed})" if self.fixed else ""
+        if self.before == self.after == REMOVED:
+            return f"{self.key}: another secret{restart}"
         return f"{self.key}: {_said(self.before)} -> {_said(self.after)}{restart}"
 
 
 @dataclass(frozen=True, slots=True)
 class ConfigDiff:
-    """All differences, by key."""
+    """All differences, by key. `unseen`: secrets of a running engine, which nobody can compare but that engine."""
 
     changes: tuple[ConfigChange, ...] = ()
+    unseen: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
         return bool(self.changes)
 
     def __str__(self) -> str:
-        return "\n".join(map(str, self.changes)) or "nothing changes"
+        lines = [str(change) for change in self.changes] or ["nothing changes"]
+        if self.unseen:
+            lines.append(f"not compared, because they are secret: {', '.join(self.unseen)} (a reload's dry run does)")
+        return "\n".join(lines)
 
     def check_live(self) -> None:
         """FailedPrecondition where a key is among them that only a restart can change."""
@@ -92,25 +100,40 @@ def effective(config: EngineConfig) -> list[ConfigValue]:
     ]
 
 
+def seen(config: EngineConfig) -> list[ConfigValue]:
+    """The same for everybody's eyes: secrets are REMOVED."""
+    return without_secrets(effective(config))
+
+
+def without_secrets(values: list[ConfigValue]) -> list[ConfigValue]:
+    """Values for everybody's eyes."""
+    return [ConfigValue(value.key, hidden(value.key, value.value), value.origin) for value in values]
+
+
 def diff(before: EngineConfig, after: EngineConfig) -> ConfigDiff:
     """What differs."""
     return diff_values(effective(before), effective(after))
 
 
 def diff_values(before: list[ConfigValue], after: list[ConfigValue]) -> ConfigDiff:
-    """What differs between two lists of values; an engine's own comes over its control port."""
+    """What differs between two lists of values, with secrets or both without."""
     old, new = ({value.key: value.value for value in side} for side in (before, after))
-    changed = (key for key in dict.fromkeys([*old, *new]) if old.get(key) != new.get(key))
-    return ConfigDiff(
-        tuple(ConfigChange(key, old.get(key), new.get(key), FIXED.get(key.partition(".")[0], "")) for key in changed)
-    )
+    changed = [key for key in dict.fromkeys([*old, *new]) if old.get(key) != new.get(key)]
+    unseen = tuple(key for key in old if old[key] == REMOVED == new.get(key) and is_secret(key))
+    return ConfigDiff(tuple(_change(key, old.get(key), new.get(key)) for key in changed), unseen)
+
+
+def _change(key: str, before: Any, after: Any) -> ConfigChange:
+    return ConfigChange(key, hidden(key, before), hidden(key, after), FIXED.get(key.partition(".")[0], ""))
 
 
 def to_toml(values: list[ConfigValue]) -> str:
-    """TOML with dotted keys, each with its origin; values that are not set are comments."""
+    """TOML with dotted keys, each with its origin; values that are not set, or removed, are comments."""
     lines = []
     for value in values:
         text = f"# {value.key} is not set" if value.value is None else f"{value.key} = {json.dumps(value.value)}"
+        if value.value == REMOVED and is_secret(value.key):
+            text = f"# {value.key} is set, and a secret"
         lines.append(text if value.origin == DEFAULT else f"{text}  # {value.origin}")
     return "\n".join(lines) + "\n"
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 import platform
-import re
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -16,17 +15,14 @@ from dataclasses import dataclass
 from importlib import metadata
 
 from tidegate_serving.config import EngineConfig
-from tidegate_serving.config.view import ConfigValue, effective, to_toml
+from tidegate_serving.config.secrets import without_secrets
+from tidegate_serving.config.view import seen, to_toml
 from tidegate_serving.journal.entry import to_line
 from tidegate_serving.journal.journal import Journal
 from tidegate_serving.lifecycle.memory import resident_bytes
 from tidegate_serving.running.recent_lines import RecentLines
 
 ENTRIES = 5000
-REMOVED = "(removed)"
-_SECRET = re.compile(r"password|passwd|secret|token|credential|api_?key|access_?key|private", re.IGNORECASE)
-_USER_INFO = re.compile(r"(?<=://)[^/@\s]+@")
-_NOT_SAID = re.compile(r"(?i)((?:password|secret|token|api_?key|access_?key)\s*[=:]\s*)\S+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,26 +36,16 @@ class Support:
 
     def files(self) -> dict[str, bytes]:
         """Everything, as text in UTF-8."""
-        values = [without_secret(value) for value in effective(self.config())]
         entries = self.journal.read(newest=ENTRIES)
         metrics = "".join(f"{name} {value:g}\n" for name, value in sorted(self.counters().items()))
         return {
-            "config.toml": to_toml(values).encode(),
+            "config.toml": to_toml(seen(self.config())).encode(),
             "journal.jsonl": b"".join(map(to_line, entries)),
-            "log.txt": _NOT_SAID.sub(rf"\1{REMOVED}", _USER_INFO.sub("", self.lines.text())).encode(),
+            "log.txt": without_secrets(self.lines.text()).encode(),
             "metrics.txt": metrics.encode(),
             "libraries.json": _json(libraries()),
             "system.json": _json(system()),
         }
-
-
-def without_secret(value: ConfigValue) -> ConfigValue:
-    """The value itself, or what is left of it where its key or its text holds a secret."""
-    if value.value is not None and _SECRET.search(value.key):
-        return ConfigValue(value.key, REMOVED, value.origin)
-    if isinstance(value.value, str):
-        return ConfigValue(value.key, _USER_INFO.sub("", value.value), value.origin)
-    return value
 
 
 def libraries() -> dict[str, str]:

@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 from tidegate_serving.config import EngineConfig
-from tidegate_serving.config.view import ConfigValue
+from tidegate_serving.config.secrets import REMOVED, hidden, without_secrets
+from tidegate_serving.config.view import diff, diff_values, seen, to_toml
 from tidegate_serving.journal import Entry, Journal, Kind
 from tidegate_serving.running.recent_lines import KEPT, LOGGER, RecentLines
-from tidegate_serving.running.support import REMOVED, Support, without_secret
+from tidegate_serving.running.support import Support
 
 
 @pytest.fixture
@@ -28,15 +29,60 @@ def lines() -> Iterator[RecentLines]:
     [
         ("platforms.s3.secret_access_key", "abc", REMOVED),
         ("platforms.s3.token", "abc", REMOVED),
-        ("storage.password", "", REMOVED),
-        ("storage.password", None, None),
+        ("sources.object_store.options.key", "AKIA", REMOVED),
+        ("sources.object_store.options.secret", "abc", REMOVED),
+        ("sources.object_store.options.client_kwargs.aws_session_token", "abc", REMOVED),
+        ("sources.object_store.options.account_key", "abc", REMOVED),
+        ("sources.object_store.options.connection_string", "abc", REMOVED),
+        ('sources."my source".password', "", REMOVED),
+        ("sources.mine.password", None, None),
+        ("sources.mine.stores", [{"password": "abc", "host": "h"}], [{"password": REMOVED, "host": "h"}]),
+        ("sources.object_store.options.endpoint_url", "http://h", "http://h"),
+        ("sources.object_store.url", "abfs://c/m?sig=abc&se=9", "abfs://c/m?sig=(removed)&se=9"),
+        ("sources.object_store.url", "https://me:mine@h/m", "https://h/m"),
+        ("sources.object_store.models.token-classifier", "latest:2", "latest:2"),
+        ("models.token-classifier.path", "/models/secret-sauce", "/models/secret-sauce"),
         ("trusted_keys", ["keys/validator.pub"], ["keys/validator.pub"]),
         ("repository", "s3://me:mine@store/models", "s3://store/models"),
         ("poll_seconds", 1.0, 1.0),
     ],
 )
 def test_secrets_are_taken_out_of_the_config(key: str, value: object, shown: object) -> None:
-    assert without_secret(ConfigValue(key, value, "default")).value == shown
+    assert hidden(key, value) == shown
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("PUT with 'secret': 'abc', again", "PUT with 'secret': '(removed)', again"),
+        ("aws_secret_access_key=abc", "aws_secret_access_key=(removed)"),
+        ("no secret was found", "no secret was found"),
+    ],
+)
+def test_secrets_are_taken_out_of_texts(text: str, shown: str) -> None:
+    assert without_secrets(text) == shown
+
+
+def store(**options: str) -> EngineConfig:
+    return EngineConfig(sources={"object_store": {"url": "s3://b", "options": options}})
+
+
+def test_a_difference_of_secrets_is_said_without_them() -> None:
+    changes = diff(store(secret="old", key="same"), store(secret="new", key="same"))
+    assert str(changes).startswith("sources.object_store.options.secret: another secret")
+    assert "old" not in repr(changes)
+    assert str(diff(store(), store(secret="new"))).startswith(
+        'sources.object_store.options.secret: not set -> "(removed)"'
+    )
+
+
+def test_what_the_engine_gives_away_can_be_compared_but_for_its_secrets() -> None:
+    engine, file = seen(store(secret="old", region="a")), seen(store(secret="new", region="b"))
+    found = diff_values(engine, file)
+    assert [change.key for change in found.changes] == ["sources.object_store.options.region"]
+    assert found.unseen == ("sources.object_store.options.secret",)
+    assert "not compared, because they are secret: sources.object_store.options.secret" in str(found)
+    assert "# sources.object_store.options.secret is set, and a secret" in to_toml(engine)
 
 
 def test_files_hold_what_helps(lines: RecentLines) -> None:
