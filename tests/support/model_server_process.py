@@ -24,7 +24,7 @@ class ModelServerProcess(EngineProcess):
 
     def launch(self) -> Self:
         """Starts the process and does not wait for it."""
-        command = [sys.executable, "-m", "tidegate_serving.tfs.model_server", *self.flags]
+        command = [sys.executable, "-m", "tidegate_serving.model_server", *self.flags]
         env = {key: value for key, value in os.environ.items() if not key.startswith("TIDEGATE_")}
         env.update(
             PYTHONFAULTHANDLER="1",

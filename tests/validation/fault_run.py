@@ -16,7 +16,7 @@ from tests.validation.world import Draft
 
 from tidegate_serving.contract.manifest import read_manifest
 from tidegate_serving.contract.verdict import Finding, Outcome
-from tidegate_validation.decision import worst
+from tidegate_validation.outcomes import worst
 from tidegate_validation.robustness.gate import RobustnessSubject, examine
 from tidegate_validation.robustness.limits import RobustnessLimits
 from tidegate_validation.robustness.world import facts_of

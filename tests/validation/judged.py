@@ -14,7 +14,7 @@ from tests.validation.world import Draft
 
 from tidegate_serving.contract.manifest import read_manifest
 from tidegate_serving.contract.verdict import Finding, Outcome
-from tidegate_validation.decision import worst
+from tidegate_validation.outcomes import worst
 from tidegate_validation.quality.gate import Model, QualitySubject, judge_quality
 from tidegate_validation.quality.rule import QualityRule
 from tidegate_validation.robustness.limits import RobustnessLimits

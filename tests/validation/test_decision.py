@@ -12,7 +12,8 @@ from tidegate_serving.contract.errors import InvalidInput, NotFound
 from tidegate_serving.contract.override_rule import OverrideRule
 from tidegate_serving.contract.servable import ServableId
 from tidegate_serving.contract.verdict import Finding, GateResult, Outcome, Verdict
-from tidegate_validation.decision import Subject, decide, gate_result, worst
+from tidegate_validation.decision import Subject, decide
+from tidegate_validation.outcomes import gate_result, worst
 from tidegate_validation.policy import GATES, Policy
 
 SUBJECT = Subject(ServableId("m", 3), "a" * 64, "b" * 64, "c" * 64)

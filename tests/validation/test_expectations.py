@@ -15,7 +15,6 @@ from tests.validation import world
 
 from tidegate_serving.contract.errors import InvalidInput
 from tidegate_serving.contract.verdict import Finding, Outcome
-from tidegate_validation.decision import worst
 from tidegate_validation.expectations import (
     DataSet,
     Expectation,
@@ -26,6 +25,7 @@ from tidegate_validation.expectations import (
     read_suites,
     write_suites,
 )
+from tidegate_validation.outcomes import worst
 from tidegate_validation.statistics import Profile, make_profile
 
 RULE = ExpectationRule(max_rows=2000)

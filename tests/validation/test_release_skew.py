@@ -11,7 +11,7 @@ from tests.validation import world
 from tests.validation.world import Served
 
 from tidegate_serving.contract.verdict import Finding, Outcome
-from tidegate_validation.decision import worst
+from tidegate_validation.outcomes import worst
 from tidegate_validation.skew.release import Evidence, release_findings
 from tidegate_validation.skew.rule import SkewRule
 from tidegate_validation.skew.window import log_window, table_window

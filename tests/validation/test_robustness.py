@@ -17,7 +17,7 @@ from tests.validation.world import HONEST, Draft, before_return
 from tidegate_serving.contract.manifest import read_manifest
 from tidegate_serving.contract.signature import Signature, TensorSpec
 from tidegate_serving.contract.verdict import Finding, Outcome
-from tidegate_validation.decision import worst
+from tidegate_validation.outcomes import worst
 from tidegate_validation.robustness.gate import RobustnessSubject, examine
 from tidegate_validation.robustness.limits import RobustnessLimits
 from tidegate_validation.robustness.world import facts_of

@@ -11,10 +11,10 @@ from datetime import UTC, datetime, timedelta
 from importlib import metadata
 
 from tidegate_serving.contract.servable import ServableId
-from tidegate_serving.contract.verdict import Finding, GateResult, Outcome, Verdict
+from tidegate_serving.contract.verdict import GateResult, Outcome, Verdict
+from tidegate_validation.outcomes import GRAVITY, worst
 from tidegate_validation.policy import Policy
 
-GRAVITY = (Outcome.FAIL, Outcome.ERROR, Outcome.INCONCLUSIVE, Outcome.WARN, Outcome.PASS)
 _TELLING = ("robustness", "skew", "quality", "expectations")
 """Which gate explains a refusal best when several say no: a crash or a wrong unit is why quality is bad."""
 
@@ -27,19 +27,6 @@ class Subject:
     manifest_digest: str
     baseline: str | None
     data_digest: str
-
-
-def worst(outcomes: Sequence[Outcome]) -> Outcome:
-    """The gravest outcome; PASS for none."""
-    return min(outcomes, key=GRAVITY.index, default=Outcome.PASS)
-
-
-def gate_result(gate: str, findings: Sequence[Finding], passed: str, seconds: float = 0.0) -> GateResult:
-    """What findings add up to; the sentence is the gravest finding's, or `passed` where none has anything to say."""
-    outcome = worst([finding.outcome for finding in findings])
-    ordered = sorted(findings, key=lambda finding: GRAVITY.index(finding.outcome))
-    sentence = passed if outcome is Outcome.PASS or not ordered else ordered[0].sentence
-    return GateResult(gate, outcome, sentence, tuple(ordered), seconds)
 
 
 def decide(subject: Subject, results: Sequence[GateResult], policy: Policy, notes: Sequence[str] = ()) -> Verdict:

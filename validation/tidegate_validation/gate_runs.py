@@ -19,8 +19,8 @@ from tidegate_serving.contract.verdict import Finding, GateResult, Outcome
 from tidegate_validation.checks.gate import CheckSubject, run_user_check
 from tidegate_validation.checks.installed import installed_checks
 from tidegate_validation.checks.rule import CheckRule
-from tidegate_validation.decision import gate_result
 from tidegate_validation.expectations import DataSet, check_data, read_suites
+from tidegate_validation.outcomes import gate_result
 from tidegate_validation.policy import Policy
 from tidegate_validation.quality.gate import Model, QualitySubject, judge_quality
 from tidegate_validation.robustness.gate import RobustnessSubject, default_signature, examine

@@ -1,6 +1,6 @@
 """`tidegate model-server`: the engine behind TensorFlow Serving's own command line.
 
-In come the flags of TensorFlow Serving's binary, untouched; the work is `tidegate_serving.tfs`.
+In come the flags of TensorFlow Serving's binary, untouched; `tidegate_serving.model_server` serves.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ def model_server(context: typer.Context) -> None:
       tidegate model-server --model_config_file=/models/models.config --model_config_file_poll_wait_seconds=5
       tidegate model-server --help
     """
+    from tidegate_serving.model_server import run_model_server
     from tidegate_serving.tfs.flag_table import flags_help
-    from tidegate_serving.tfs.model_server import run_model_server
 
     if "--help" in context.args:
         typer.echo(flags_help())

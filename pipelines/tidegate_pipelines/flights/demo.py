@@ -1,6 +1,6 @@
 """The three trips on a year of real flights, from training to a skew report, told while they happen.
 
-The command line and `python -m tidegate_pipelines.flights` call `run_demo`; everything it makes lies in one folder, and
+The command line calls `run_demo`; everything it makes lies in one folder, and
 its exit status says whether all of it held.
 """
 

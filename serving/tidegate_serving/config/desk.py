@@ -29,7 +29,7 @@ class ConfigDesk:
     config: Callable[[], EngineConfig]
     reread: Reread
 
-    def get_config(self, _request: Any) -> Any:
+    def get_config(self, request: Any) -> Any:
         """Answers a `GetConfigRequest`, without secrets."""
         answer = message("tidegate.v1.GetConfigResponse")()
         for value in seen(self.config()):

@@ -14,8 +14,8 @@ from typing import Any
 
 from tidegate_serving.config.layers import layered
 from tidegate_serving.config.model import BatchingConfig, ModelConfig, at_least, check_policy, check_share
-from tidegate_serving.config.values import convert
 from tidegate_serving.contract.errors import InvalidInput
+from tidegate_serving.typed_values import convert
 
 __all__ = ["BatchingConfig", "EngineConfig", "ModelConfig"]
 NOT_A_KEY = {"config": False}

@@ -10,8 +10,8 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
-from tidegate_serving.config.values import nearest
 from tidegate_serving.contract.errors import InvalidInput, NotFound
+from tidegate_serving.typed_values import nearest
 
 ENVIRONMENT_PREFIX = "TIDEGATE_"
 

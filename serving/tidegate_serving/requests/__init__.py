@@ -1,1 +1,1 @@
-"""The door to the native data plane; nothing else imports it."""
+"""The door to the native data plane: what is published, how traffic is divided, who runs a batch."""

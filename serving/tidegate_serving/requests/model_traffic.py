@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 
 import tidegate_native as native
 
-from tidegate_serving.lifecycle.labels import held_versions, settle_labels
+from tidegate_serving.requests.labels import held_versions, settle_labels
 from tidegate_serving.requests.traffic import Split
 from tidegate_serving.sources.status import Tee
 

@@ -12,7 +12,6 @@ from pathlib import Path
 
 from tidegate_serving.config import EngineConfig
 from tidegate_serving.config.files import file_system_options
-from tidegate_serving.config.values import nearest
 from tidegate_serving.contract.errors import InvalidInput
 from tidegate_serving.contract.manifest import Manifest
 from tidegate_serving.contract.servable import ServableId, State
@@ -21,9 +20,9 @@ from tidegate_serving.platforms.loader import Loader
 from tidegate_serving.platforms.platform import PlatformOptions, WarmUpOptions
 from tidegate_serving.platforms.registry import PlatformRegistry, installed_platforms
 from tidegate_serving.platforms.version_loader import VersionLoader
-from tidegate_serving.requests.valves import DoorValves
 from tidegate_serving.running.assembly import Lifecycle
 from tidegate_serving.running.keep_previous import KeepPrevious
+from tidegate_serving.running.valves import DoorValves
 from tidegate_serving.sources.admission import Admission, AdmittedDigests, AdmitUnverified, VerdictAdmission
 from tidegate_serving.sources.controls import Controls
 from tidegate_serving.sources.extra import SourceContext, extra_sources
@@ -41,6 +40,7 @@ from tidegate_serving.sources.static import StaticSource, StaticWish, read_stati
 from tidegate_serving.sources.steering import Steering
 from tidegate_serving.sources.steering import Surroundings as SteeringSurroundings
 from tidegate_serving.sources.target import Source, VersionPath
+from tidegate_serving.typed_values import nearest
 
 ADMITTED_FILE = "admitted.json"
 

@@ -14,7 +14,6 @@ from typing import Any, Protocol
 
 import grpc
 
-from tidegate_serving.config.desk import ConfigDesk
 from tidegate_serving.contract.errors import ResourceExhausted, TidegateError, Unavailable
 from tidegate_serving.contract.messages import message
 from tidegate_serving.contract.servable import StateChange
@@ -51,6 +50,16 @@ class States(Protocol):
         """Present states and every change after them."""
 
 
+class ConfigCalls(Protocol):
+    """Where calls about the config go, as messages."""
+
+    def get_config(self, request: Any) -> Any:
+        """Answers a `GetConfigRequest`."""
+
+    def reload(self, request: Any) -> Any:
+        """Answers a `ReloadRequest`."""
+
+
 class RpcServer:
     """Serves `tidegate.v1.RpcSource`. There is no authentication: it belongs on a loopback address."""
 
@@ -58,7 +67,7 @@ class RpcServer:
         self,
         source: RpcSource,
         desk: ControlDesk,
-        config: ConfigDesk,
+        config: ConfigCalls,
         states: States,
         status: Callable[[str], EngineStatus],
     ) -> None:

@@ -9,9 +9,9 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tidegate_serving.config.values import nearest
 from tidegate_serving.contract.errors import InvalidInput, Unsupported
 from tidegate_serving.tfs.flag_table import FLAGS, Fate, Flag
+from tidegate_serving.typed_values import nearest
 
 _BY_NAME: Mapping[str, Flag] = {flag.name: flag for flag in FLAGS}
 _TRUE, _FALSE = frozenset({"true", "1", "t", "yes", "y"}), frozenset({"false", "0", "f", "no", "n"})

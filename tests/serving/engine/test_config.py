@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from tidegate_serving.config import BatchingConfig, EngineConfig, ModelConfig
-from tidegate_serving.config.values import convert
 from tidegate_serving.contract.errors import InvalidInput, NotFound
 from tidegate_serving.sources.mlflow.source import MlflowOptions
 from tidegate_serving.sources.objects.source import ObjectStoreOptions
+from tidegate_serving.typed_values import convert
 
 FILE = """
 grpc_address = "0.0.0.0:1"

@@ -17,7 +17,7 @@ from tidegate_serving.contract.manifest import Manifest
 from tidegate_serving.contract.verdict import Finding, GateResult, Outcome
 from tidegate_validation.checks.answers import answers
 from tidegate_validation.checks.rule import CheckRule
-from tidegate_validation.decision import gate_result
+from tidegate_validation.outcomes import gate_result
 from tidegate_validation.robustness.check_process import CheckAnswer, CheckKind, run_check
 from tidegate_validation.robustness.limits import RobustnessLimits
 

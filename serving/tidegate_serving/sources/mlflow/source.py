@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tidegate_serving.config.values import convert
 from tidegate_serving.contract.errors import InvalidInput, NotFound, Tampered, TidegateError
 from tidegate_serving.contract.formats import check_format
 from tidegate_serving.contract.manifest import read_manifest
@@ -24,6 +23,7 @@ from tidegate_serving.sources.mlflow.registry import Proposal, Registry
 from tidegate_serving.sources.polling import Poller
 from tidegate_serving.sources.target import AspiredVersion, VersionPath
 from tidegate_serving.state_file import keep
+from tidegate_serving.typed_values import convert
 
 NAME = "MLflow registry"
 MEMORY_FILE = "mlflow-source.json"

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tidegate_serving.config.values import convert
 from tidegate_serving.contract.errors import InvalidInput, TidegateError
 from tidegate_serving.sources.extra import SourceContext
 from tidegate_serving.sources.file_system import FileSystemOptions, FileSystemSource, Surroundings
@@ -23,6 +22,7 @@ from tidegate_serving.sources.objects.store import ObjectStore
 from tidegate_serving.sources.polling import Poller
 from tidegate_serving.sources.version_policy import parse_version_policy
 from tidegate_serving.sources.watched import WatchOptions
+from tidegate_serving.typed_values import convert
 
 NAME = "object store"
 _ROOT = ""

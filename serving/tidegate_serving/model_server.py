@@ -100,7 +100,7 @@ class ModelFileWatch:
 
 
 def main() -> None:
-    """The command `python -m tidegate_serving.tfs.model_server`; `tidegate model-server` is the same."""
+    """The command `python -m tidegate_serving.model_server`; `tidegate model-server` is the same."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s", stream=sys.stderr)
     sys.exit(run_model_server(sys.argv[1:]))
 

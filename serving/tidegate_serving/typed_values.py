@@ -1,6 +1,7 @@
-"""Turns plain values from TOML, variables and command lines into the types that a config dataclass declares.
+"""Turns plain values from TOML, variables and command lines into the types that a dataclass declares.
 
-`config` hands in dictionaries; out come frozen dataclasses, or InvalidInput with the key, the value and the cure.
+The config and sources with tables of their own hand in dictionaries; out come frozen dataclasses, or InvalidInput with
+the key, the value and the cure.
 """
 
 from __future__ import annotations
