@@ -19,6 +19,7 @@ ROOT = Path(__file__).parent.parent
 LOCK = ROOT / "requirements-whole.lock"
 PLATFORMS = "tests/serving/platforms"
 TABULAR = f"{PLATFORMS}/test_tabular_platforms.py"
+ESTIMATORS = f"{PLATFORMS}/test_estimators.py"
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,9 @@ EXTRAS = {
         ("numpy", "pyarrow", "tidegate_native"),
         tuple(f"{PLATFORMS}/test_{name}.py" for name in ("table_platform", "python_platform", "records", "warm_up")),
     ),
-    "sklearn": Extra(("sklearn", "skops", "pandas"), (TABULAR, "-k", "not onnx and not utf8 and not zipmap")),
+    "sklearn": Extra(
+        ("sklearn", "skops", "pandas"), (ESTIMATORS, TABULAR, "-k", "not onnx and not utf8 and not zipmap")
+    ),
     "onnx": Extra(
         ("onnxruntime",),
         (TABULAR, "-k", "onnx or utf8 or zipmap"),

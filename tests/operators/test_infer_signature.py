@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 import skops.io
 from onnx import TensorProto, helper
-from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.linear_model import LinearRegression, LogisticRegression, RidgeClassifier
 
 from tidegate_operators.steps.infer_signature import infer_signature, read_signatures
 from tidegate_serving.contract.errors import InvalidInput, ModelFailed, NotFound, Unsupported
@@ -43,7 +43,11 @@ def graph(path: Path, output_type: Any = None) -> Path:
 
 
 def estimator(path: Path, kind: Any, target: str) -> Path:
-    skops.io.dump(kind.fit(FRAME[["size", "age"]], FRAME[target]), path)
+    return estimator_of(path, kind, FRAME[target])
+
+
+def estimator_of(path: Path, kind: Any, target: Any) -> Path:
+    skops.io.dump(kind.fit(FRAME[["size", "age"]], target), path)
     return path
 
 
@@ -73,6 +77,19 @@ def test_a_binary_classifier_gives_one_probability(tmp_path: Path) -> None:
         outputs=(TensorSpec("probability", "float64"),),
     )
     assert json.loads(inferred.metadata["sklearn.outputs"]) == {"probability": "predict_proba[:,1]"}
+
+
+def test_outputs_have_the_dtype_and_the_shape_of_what_the_estimator_answers(tmp_path: Path) -> None:
+    words = FRAME.assign(kind=np.where(FRAME["late"] == 1, "late", "on time"))
+    path = estimator_of(tmp_path / "m.skops", RidgeClassifier(), words["kind"])
+    inferred = infer_signature([path], "sklearn", TABLE, "late", None)
+    assert inferred.signatures["serving_default"].outputs == (TensorSpec("predict", "string"),)
+    path = estimator_of(tmp_path / "n.skops", LinearRegression(), FRAME[["late", "age"]])
+    holes = pa.Table.from_pandas(FRAME.assign(size=FRAME["size"].where(FRAME["age"] > 3)), preserve_index=False)
+    inferred = infer_signature([path], "sklearn", holes, "late", None)
+    assert inferred.signatures["serving_default"].outputs == (TensorSpec("predict", "float64", (-1, 2)),)
+    with pytest.raises(InvalidInput, match="has no rows"):
+        infer_signature([path], "sklearn", TABLE[:0], "late", None)
 
 
 def test_a_regressor_gives_what_it_predicts(tmp_path: Path) -> None:

@@ -17,11 +17,13 @@ from tidegate_serving.contract.errors import InvalidInput, NotFound
 from tidegate_serving.contract.manifest import Manifest
 from tidegate_serving.contract.servable import ServableId
 from tidegate_serving.contract.signature import DTYPES, SERVING_DEFAULT, Signature, TensorSpec, default_name
+from tidegate_serving.contract.tensors import Array
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 PICKLES = (".pkl", ".pickle", ".joblib")
+_ROWS = 1000
 _ARROW_NAMES = {
     "halffloat": "float16",
     "float": "float32",
@@ -124,10 +126,22 @@ def _from_sklearn(estimator: Any, training: pa.Table, label: str | None, event_t
     if missing:
         raise InvalidInput(f"the model was fitted on {', '.join(missing)}, which the training data lacks")
     inputs = tuple(TensorSpec(name, _arrow_dtype(name, training.schema.field(name).type)) for name in names)
-    from tidegate_serving.platforms.sklearn import estimator_output
+    from tidegate_serving.platforms.estimators import estimator_output
 
-    output, metadata = estimator_output(estimator)
+    output, metadata = estimator_output(estimator, _one_row(training, inputs))
     return Inferred({SERVING_DEFAULT: Signature(inputs, (output,))}, metadata)
+
+
+def _one_row(training: pa.Table, inputs: Sequence[TensorSpec]) -> dict[str, Array]:
+    """The first row that misses no value, else the first one."""
+    from tidegate_serving.platforms.example import one_row
+
+    rows = training.select([spec.name for spec in inputs]).slice(0, _ROWS).to_pylist()
+    if not rows:
+        raise InvalidInput("the training data has no rows: a signature cannot be read off nothing")
+    complete = (row for row in rows if all(value is not None and value == value for value in row.values()))  # not NaN
+    row = next(complete, rows[0])
+    return {spec.name: one_row(spec, row[spec.name]) for spec in inputs}
 
 
 def _arrow_dtype(name: str, type: pa.DataType) -> str:

@@ -22,10 +22,11 @@ def example_inputs(signature: Signature, example: Mapping[str, Any]) -> dict[str
     """
     if any(spec.name not in example for spec in signature.inputs):
         return None
-    return {spec.name: _row(spec, example[spec.name]) for spec in signature.inputs}
+    return {spec.name: one_row(spec, example[spec.name]) for spec in signature.inputs}
 
 
-def _row(spec: TensorSpec, value: Any) -> Array:
+def one_row(spec: TensorSpec, value: Any) -> Array:
+    """One row of an input, None as NaN. InvalidInput for a value that is not of its dtype and shape."""
     shape = (1, *np.shape(value))
     try:
         if spec.dtype == "string":

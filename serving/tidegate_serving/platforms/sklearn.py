@@ -2,13 +2,13 @@
 
 Metadata: `sklearn.file` (default: the only .skops, .pkl, .pickle or .joblib file), `sklearn.outputs` (see
 `output_rules`; a result is a method: `predict`, `predict_proba`, `decision_function`, `transform`, ...). An estimator
-that was fitted on a DataFrame gets one with its own columns, by name, strings as `str`; any other gets a 2-D array: the
-only input where that has two axes, else the inputs side by side in the signature's order, without the event time.
+that was fitted on a DataFrame gets one with its own columns, by name, strings as `str`; one that was fitted on texts
+gets the only input; any other gets a 2-D array: the only input where that has two axes, else the inputs side by side in
+the signature's order, without the event time.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -20,12 +20,11 @@ from tidegate_serving.contract.manifest import Manifest
 from tidegate_serving.contract.signature import SERVING_DEFAULT, Signature, TensorSpec
 from tidegate_serving.contract.tensors import Array
 from tidegate_serving.platforms.discovery import Discovered
+from tidegate_serving.platforms.estimators import OUTPUTS, Asked, estimator_output
 from tidegate_serving.platforms.loader import Servable
 from tidegate_serving.platforms.output_rules import OutputRule, output_rules
-from tidegate_serving.platforms.platform import PlatformOptions, missing_library, model_file
+from tidegate_serving.platforms.platform import PlatformOptions, model_file
 from tidegate_serving.platforms.sklearn_files import read_estimator
-
-METHODS = ("predict", "predict_proba", "predict_log_proba", "decision_function", "score_samples", "transform")
 
 
 class SklearnPlatform:
@@ -35,77 +34,65 @@ class SklearnPlatform:
         self._options = options
 
     def discover(self, directory: Path, manifest: Manifest) -> Discovered:
-        """One matrix in, for an estimator that was fitted on one. InvalidInput where it was fitted on named columns,
-        whose dtypes only the training data knows.
+        """One matrix in, or one column of texts, for an estimator that was fitted on that. InvalidInput where it was
+        fitted on named columns, whose dtypes only the training data knows.
         """
         estimator = self._read(directory, manifest)
-        names, count = getattr(estimator, "feature_names_in_", None), getattr(estimator, "n_features_in_", None)
-        if names is not None or count is None:
+        asked = Asked(estimator)
+        if asked.columns is not None:
             raise InvalidInput(
                 f"{type(estimator).__name__} of {manifest.id} was fitted on columns whose dtypes it does not know: "
                 "give --training, or a signature"
             )
-        output, metadata = estimator_output(estimator)
-        return Discovered(
-            {SERVING_DEFAULT: Signature((TensorSpec("x", "float64", (-1, int(count))),), (output,))}, metadata
-        )
+        spec, row = _trial(estimator, asked)
+        output, metadata = estimator_output(estimator, {spec.name: row})
+        return Discovered({SERVING_DEFAULT: Signature((spec,), (output,))}, metadata)
 
     def load(self, directory: Path, manifest: Manifest) -> Servable:
         """An estimator whose columns and methods are held against the signatures before anybody asks it."""
         estimator = self._read(directory, manifest)
-        rules = output_rules(manifest, "sklearn.outputs")
+        asked, rules = Asked(estimator), output_rules(manifest, OUTPUTS)
         for output, rule in rules.items():
-            if rule.result not in METHODS or not callable(getattr(estimator, rule.result, None)):
+            if not asked.has(rule.result):
                 raise InvalidInput(
                     f"{type(estimator).__name__} of {manifest.id} has no method {rule.result!r} for output {output!r}: "
                     "name one in metadata 'sklearn.outputs'"
                 )
-        return SklearnServable(estimator, manifest, rules)
+        return SklearnServable(asked, manifest, rules)
 
     def _read(self, directory: Path, manifest: Manifest) -> Any:
         path = model_file(manifest, directory, "sklearn.file", (".skops", ".pkl", ".pickle", ".joblib"))
         return read_estimator(path, allow_pickle=self._options.allow_pickle)
 
 
-def estimator_output(estimator: Any) -> tuple[TensorSpec, dict[str, str]]:
-    """The output that an estimator suggests, with the metadata for it: `probability` of a binary classifier,
-    `predict_proba` of any other, else `predict`.
-    """
-    if not callable(getattr(estimator, "predict_proba", None)):
-        return TensorSpec("predict", "float64"), {}
-    classes = len(estimator.classes_)
-    if classes == 2:
-        rule = {"probability": "predict_proba[:,1]"}
-        return TensorSpec("probability", "float64"), {"sklearn.outputs": json.dumps(rule)}
-    return TensorSpec("predict_proba", "float64", (-1, classes)), {}
+def _trial(estimator: Any, asked: Asked) -> tuple[TensorSpec, Array]:
+    """The only input of an estimator without names, and a row for it."""
+    if asked.is_text:
+        return TensorSpec("x", "string"), np.array([b"text"], dtype=object)
+    count = int(estimator.n_features_in_)
+    return TensorSpec("x", "float64", (-1, count)), np.ones((1, count))
 
 
 class SklearnServable:
     """Calls each method that outputs need once per batch."""
 
-    def __init__(self, estimator: Any, manifest: Manifest, rules: Mapping[str, OutputRule]) -> None:
-        self._estimator = estimator
-        names = getattr(estimator, "feature_names_in_", None)
-        self._frame = None if names is None else [str(name) for name in names]
-        self._plans = {name: _plan(manifest, name, rules, self._frame) for name in manifest.signatures}
-        if self._frame is not None:
-            _import_pandas()
+    def __init__(self, asked: Asked, manifest: Manifest, rules: Mapping[str, OutputRule]) -> None:
+        self._asked: Asked | None = asked
+        self._plans = {name: _plan(manifest, name, rules, asked.columns) for name in manifest.signatures}
 
     def predict(self, signature: str, inputs: Mapping[str, Array]) -> Mapping[str, Any]:
         """Outputs as the rules pick them from the methods' results."""
+        if self._asked is None:
+            raise InvalidInput("this version is closed")
         columns, rules = self._plans[signature]
-        data = self._as_frame(inputs) if self._frame is not None else _as_matrix(inputs, columns)
+        rows = self._asked.rows(inputs, columns)
         methods = dict.fromkeys(rule.result for rule in rules.values())
-        results = {method: np.asarray(getattr(self._estimator, method)(data)) for method in methods}
+        results = {method: self._asked.answer(method, rows) for method in methods}
         return {name: rule.pick(results[rule.result]) for name, rule in rules.items()}
 
     def close(self) -> None:
         """Frees the estimator."""
-        self._estimator = None
-
-    def _as_frame(self, inputs: Mapping[str, Array]) -> Any:
-        pandas = _import_pandas()
-        return pandas.DataFrame({name: _column(name, inputs[name]) for name in self._frame or ()})
+        self._asked = None
 
 
 def _plan(
@@ -120,28 +107,3 @@ def _plan(
     if unused:
         raise InvalidInput(f"{manifest.id} was not fitted on column {unused[0]!r}, which signature {name!r} has")
     return columns, {spec.name: rules[spec.name] for spec in signature.outputs}
-
-
-def _as_matrix(inputs: Mapping[str, Array], columns: list[str]) -> Array:
-    if len(columns) == 1 and inputs[columns[0]].ndim == 2:
-        return inputs[columns[0]]
-    return np.column_stack([_column(name, inputs[name]) for name in columns])
-
-
-def _column(name: str, array: Array) -> Array:
-    if array.dtype.kind != "O":
-        return array
-    made = np.empty(array.shape, dtype=object)
-    try:
-        made[:] = [item.decode() if isinstance(item, bytes) else item for item in array.tolist()]
-    except UnicodeDecodeError as error:
-        raise InvalidInput(f"input {name!r} holds a string that is not UTF-8: {error}") from error
-    return made
-
-
-def _import_pandas() -> Any:
-    try:
-        import pandas
-    except ImportError as error:
-        raise missing_library("pandas", "sklearn", "sklearn") from error
-    return pandas

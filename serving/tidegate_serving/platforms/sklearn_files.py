@@ -1,20 +1,18 @@
 """Reads estimator files without running code that they bring along.
 
-The sklearn platform asks; skops files may name only types that skops trusts and classes of scikit-learn itself,
-pickles are read only with the operator's leave.
+The sklearn platform asks; skops files may name only types that skops or `trusted_types` trusts, pickles are read only
+with the operator's leave.
 """
 
 from __future__ import annotations
 
-import importlib
 import pickle
 from pathlib import Path
 from typing import Any
 
 from tidegate_serving.contract.errors import ModelFailed, PermissionRefused
 from tidegate_serving.platforms.platform import missing_library
-
-TRUSTED_NUMPY = ("numpy.dtype", "numpy.ndarray", "numpy.random.RandomState", "numpy.random.mtrand.RandomState")
+from tidegate_serving.platforms.trusted_types import untrusted_types
 
 
 def read_estimator(path: Path, *, allow_pickle: bool) -> Any:
@@ -26,11 +24,6 @@ def read_estimator(path: Path, *, allow_pickle: bool) -> Any:
             f"{path} is a pickle, which can run any code: save it with skops, or start the engine with --allow-pickle"
         )
     return _read_pickle(path)
-
-
-def untrusted_types(names: list[str]) -> list[str]:
-    """Those of skops' untrusted type names that are neither listed above nor classes that scikit-learn defines."""
-    return [name for name in names if name not in TRUSTED_NUMPY and not _is_sklearn_class(name)]
 
 
 def _read_skops(path: Path) -> Any:
@@ -45,7 +38,10 @@ def _read_skops(path: Path) -> Any:
     except Exception as error:
         raise ModelFailed(f"{path} is no skops file: {type(error).__name__}: {error}") from error
     if refused:
-        raise PermissionRefused(f"{path} holds {', '.join(refused)}, which no estimator needs: train without it")
+        raise PermissionRefused(
+            f"{path} holds {', '.join(refused)}, which may run any code: train without it (of a search, save "
+            "best_estimator_ alone), or save a pickle and start the engine with --allow-pickle"
+        )
     try:
         return io.load(path, trusted=names)
     except Exception as error:
@@ -64,14 +60,3 @@ def _read_pickle(path: Path) -> Any:
         raise missing_library(str(error.name), "sklearn", "sklearn") from error
     except Exception as error:
         raise ModelFailed(f"{path} cannot be unpickled: {type(error).__name__}: {error}") from error
-
-
-def _is_sklearn_class(name: str) -> bool:
-    if not name.startswith("sklearn."):
-        return False
-    module, _, attribute = name.rpartition(".")
-    try:
-        found = getattr(importlib.import_module(module), attribute, None)
-    except ImportError:
-        return False
-    return isinstance(found, type) and found.__module__.startswith("sklearn.")

@@ -28,7 +28,6 @@ from tidegate_serving.contract.signature import Signature, TensorSpec
 from tidegate_serving.platforms.loader import Loaded
 from tidegate_serving.platforms.platform import PlatformOptions
 from tidegate_serving.platforms.registry import installed_platforms
-from tidegate_serving.platforms.sklearn_files import untrusted_types
 from tidegate_serving.platforms.tensor_checks import check_outputs
 from tidegate_serving.platforms.version_loader import VersionLoader
 from tidegate_serving.sources.target import VersionPath
@@ -140,24 +139,6 @@ def test_skops_files_may_not_bring_functions(tmp_path: Path) -> None:
     load(publish(tmp_path, "good", 1, draft(whole, model__skops=skops.io.dumps(model))))
     with pytest.raises(PermissionRefused, match="read_pickle"):
         load(publish(tmp_path, "evil", 1, draft(whole, model__skops=skops.io.dumps(evil))))
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        "builtins.eval",
-        "os.system",
-        "numpy.load",
-        "joblib.load",
-        "sklearn.utils.joblib",
-        "sklearn.datasets.fetch_openml",
-        "sklearn.nowhere.Thing",
-        "sklearnx.Model",
-        "pandas.DataFrame",
-    ],
-)
-def test_only_classes_of_scikit_learn_are_trusted(name: str) -> None:
-    assert untrusted_types([name, "numpy.dtype", "sklearn.linear_model._logistic.LogisticRegression"]) == [name]
 
 
 @pytest.mark.parametrize(
