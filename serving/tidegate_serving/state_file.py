@@ -6,7 +6,9 @@ The RPC Source's wishes, operators' orders and admitted digests are written thro
 from __future__ import annotations
 
 import errno
+import fcntl
 from pathlib import Path
+from typing import TextIO
 
 from tidegate_serving.atomic_file import write_atomically
 from tidegate_serving.contract.errors import (
@@ -39,6 +41,20 @@ def make_folder(path: Path, key: str) -> None:
         if error.errno in _NO_FOLDER:
             raise InvalidInput(f"{key} is {path}, which is or lies in a file: name a folder") from error
         raise in_our_words(error, path) from error
+
+
+def lock(path: Path) -> TextIO | None:
+    """Takes a lock file for this process until it is closed; None where another has it. Raises as `keep`."""
+    try:
+        file = path.open("w", encoding="ascii")
+    except OSError as error:
+        raise in_our_words(error, path) from error
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        file.close()
+        return None
+    return file
 
 
 def in_our_words(error: OSError, path: Path) -> TidegateError:

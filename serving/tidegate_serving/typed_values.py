@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import math
 import os
 import types
 import typing
@@ -38,7 +39,18 @@ def convert(kind: Any, values: Mapping[str, Any], where: str) -> Any:
             hint = f"did you mean {near}?" if near else f"known are {', '.join(known)}"
             raise InvalidInput(f"{where} has an unknown key {key!r}: {hint}")
         made[key] = _value(types_by_name[key], value, f"{where}: {key}")
-    return kind(**made)
+    _check_complete(kind, made, where)
+    try:
+        return kind(**made)
+    except InvalidInput as error:
+        raise InvalidInput(f"{where}: {error.message}") from error
+
+
+def _check_complete(kind: Any, made: Mapping[str, Any], where: str) -> None:
+    for known in dataclasses.fields(kind):
+        needed = known.default is dataclasses.MISSING and known.default_factory is dataclasses.MISSING
+        if needed and known.name not in made:
+            raise InvalidInput(f"{where} lacks the key {known.name!r}: add it")
 
 
 def _value(kind: Any, value: Any, where: str) -> Any:
@@ -95,11 +107,11 @@ def _scalar(kind: Any, value: Any, where: str) -> Any:
     if kind in (int, float) and not isinstance(value, bool):
         try:
             number = kind(value)
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, OverflowError) as error:
             raise InvalidInput(
                 f"{where} is {value!r}: use {'a whole number' if kind is int else 'a number'}"
             ) from error
-        if number == value or isinstance(value, str):
+        if math.isfinite(number) and (number == value or isinstance(value, str)):
             return number
     raise InvalidInput(f"{where} is {value!r}: use {'a path' if kind is Path else f'a value of type {kind.__name__}'}")
 

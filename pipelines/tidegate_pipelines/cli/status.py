@@ -49,6 +49,9 @@ def status(
         typer.echo(json.dumps(status_document(found), indent=1))
         return
     say(f"gRPC {found.grpc_address}   REST {found.rest_address}   inference log {found.log_path or 'off'}")
+    for problem in found.problems:
+        since = datetime.fromtimestamp(problem.since_us / 1e6, UTC).strftime("%Y-%m-%d %H:%M:%S")
+        say(f"{problem.error_message} (since {since})", "WARN")
     if not found.servables:
         say("nothing is served yet: publish, validate and push a version")
         return

@@ -20,6 +20,7 @@ def status_document(found: EngineStatus) -> dict[str, object]:
         "rest": found.rest_address,
         "log": found.log_path,
         "counters": dict(found.counters),
+        "problems": [asdict(problem) for problem in found.problems],
         "servables": [_servable(servable) for servable in found.servables],
     }
 

@@ -15,8 +15,8 @@ from typing import Any
 
 from tidegate_serving.config.engine_config import EngineConfig, keys
 from tidegate_serving.config.model import BatchingConfig, ModelConfig
-from tidegate_serving.config.secrets import REMOVED, hidden, is_secret
 from tidegate_serving.contract.errors import FailedPrecondition
+from tidegate_serving.redaction import REMOVED, hidden, is_secret
 
 DEFAULT = "default"
 FIXED = {
@@ -33,7 +33,6 @@ FIXED = {
     "log_block_seconds": "the log's buffers are made at the start",
     "log_buffer_bytes": "the log's buffers are made at the start",
     "ready_file": "it is written at the start",
-    "sources": "they start with the engine",
 }
 _BARE = re.compile(r"[A-Za-z0-9_-]+\Z")
 

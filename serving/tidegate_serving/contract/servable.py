@@ -35,9 +35,14 @@ class ServableId:
         return f"{self.name}:{self.version}"
 
 
+def is_name(name: str) -> bool:
+    """Whether it can be a servable's: a folder and a URL segment."""
+    return _NAME.match(name) is not None
+
+
 def check_name(name: str) -> str:
     """The name itself, or InvalidInput where it cannot be a folder and a URL segment."""
-    if not _NAME.match(name):
+    if not is_name(name):
         raise InvalidInput(
             f"servable name {name!r} cannot be used: take letters, digits, '.', '_' and '-', at most 128"
         )

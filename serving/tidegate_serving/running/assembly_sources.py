@@ -7,7 +7,7 @@ which may not.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tidegate_serving.config import EngineConfig
@@ -25,7 +25,7 @@ from tidegate_serving.running.keep_previous import KeepPrevious
 from tidegate_serving.running.valves import DoorValves
 from tidegate_serving.sources.admission import Admission, AdmittedDigests, AdmitUnverified, VerdictAdmission
 from tidegate_serving.sources.controls import Controls
-from tidegate_serving.sources.extra import SourceContext, extra_sources
+from tidegate_serving.sources.extra_sources import ExtraPlan, ExtraSources, Shared
 from tidegate_serving.sources.file_system import FileSystemOptions, FileSystemSource, Surroundings
 from tidegate_serving.sources.live_admission import LiveAdmission
 from tidegate_serving.sources.locate import Locator
@@ -54,6 +54,7 @@ class SourcePlan:
     files: FileSystemOptions
     static: StaticWish
     roots: tuple[Path, ...]
+    extra: ExtraPlan = field(default_factory=ExtraPlan)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +71,7 @@ class Sources:
     rpc: RpcSource
     files: FileSystemSource
     static: StaticSource
-    extra: tuple[Source, ...]
+    extra: ExtraSources
     admission: LiveAdmission
     registry: PlatformRegistry
     router: Router[Loader]
@@ -79,15 +80,21 @@ class Sources:
     @property
     def all(self) -> tuple[Source, ...]:
         """In the order in which they start."""
-        return (self.rpc, self.files, self.static, *self.extra)
+        return (self.rpc, self.files, self.static, self.extra)
+
+    def plan(self, config: EngineConfig) -> SourcePlan:
+        """What another config would tell them. Raises what `plan_sources` and `make_source` raise; changes nothing."""
+        return replace(plan_sources(config, self.registry.names), extra=self.extra.plan(config.sources))
 
     def retell(self, plan: SourcePlan) -> None:
-        """Lives by a new plan from now on."""
+        """Lives by a new plan from now on. Who gives names up goes first, who may take them comes last."""
         self.admission.now = plan.admission
         self.registry.take_over(plan.registry)
         self.roots[:] = plan.roots
+        self.extra.give_up(plan.extra)
         self.static.update(plan.static)
         self.files.update(plan.files, plan.admission)
+        self.extra.take_up(plan.extra)
 
 
 def plan_sources(config: EngineConfig, added: Collection[str] = ()) -> SourcePlan:
@@ -129,9 +136,7 @@ def make_sources(config: EngineConfig, lifecycle: Lifecycle) -> Sources:
         rpc=rpc,
         files=FileSystemSource(plan.files, steering, Surroundings(plan.admission, owners, problems)),
         static=StaticSource(plan.static, steering, owners),
-        extra=extra_sources(
-            config.sources, SourceContext(steering, admission, owners, problems, config.state_directory)
-        ),
+        extra=ExtraSources(config.sources, Shared(steering, admission, owners, problems, config.state_directory)),
         admission=admission,
         registry=plan.registry,
         router=router,

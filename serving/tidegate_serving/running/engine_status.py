@@ -16,11 +16,12 @@ from tidegate_serving.requests.plane import Door
 from tidegate_serving.sources.admission import Standing
 from tidegate_serving.sources.order_words import in_words
 from tidegate_serving.sources.owners import Owners
-from tidegate_serving.sources.problems import SourceProblems
+from tidegate_serving.sources.problems import SourceProblem, SourceProblems
 from tidegate_serving.sources.rpc import RpcSource
 from tidegate_serving.sources.status import (
     AdmittedBy,
     EngineStatus,
+    ProblemStatus,
     ServableStatus,
     VersionStatus,
     WantedStatus,
@@ -54,6 +55,7 @@ class StatusReport:
             rest_address=addresses[1],
             log_path=log_path,
             counters=dict(self.counters()),
+            problems=() if servable else tuple(_problem(one) for one in self.problems.all() if not one.servable),
         )
 
     def _names(self, origins: Mapping[ServableId, object]) -> set[str]:
@@ -103,6 +105,10 @@ class StatusReport:
             admitted=_admitted_by(standing),
             notes=standing.notes,
         )
+
+
+def _problem(problem: SourceProblem) -> ProblemStatus:
+    return ProblemStatus(problem.source, problem.error.code, problem.error.message, problem.since_us)
 
 
 def _wanted(version: AspiredVersion[VersionPath]) -> WantedStatus:

@@ -17,7 +17,7 @@ from tidegate_serving.journal import Entry, Kind
 from tidegate_serving.requests.limits import Limits
 from tidegate_serving.requests.plane import Door
 from tidegate_serving.running.assembly import Lifecycle, manager_options
-from tidegate_serving.running.assembly_sources import SourcePlan, Sources, plan_sources
+from tidegate_serving.running.assembly_sources import SourcePlan, Sources
 from tidegate_serving.sources.steering import Steering
 
 _ADMISSION = ("trusted_keys", "allow_unverified", "override_policy")
@@ -67,7 +67,7 @@ class Reloader:
             return changes
 
     def _plan(self, before: EngineConfig, after: EngineConfig) -> SourcePlan:
-        plan = plan_sources(after, self._sources.registry.names)
+        plan = self._sources.plan(after)
         if all(getattr(before, key) == getattr(after, key) for key in _ADMISSION):
             return dataclasses.replace(plan, admission=self._sources.admission.now)
         return plan

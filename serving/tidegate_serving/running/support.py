@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from importlib import metadata
 
 from tidegate_serving.config import EngineConfig
-from tidegate_serving.config.secrets import without_secrets
 from tidegate_serving.config.view import seen, to_toml
 from tidegate_serving.journal.entry import to_line
 from tidegate_serving.journal.journal import Journal
 from tidegate_serving.lifecycle.memory import resident_bytes
+from tidegate_serving.redaction import without_secrets
 from tidegate_serving.running.recent_lines import RecentLines
 
 ENTRIES = 5000

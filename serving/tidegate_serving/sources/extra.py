@@ -1,7 +1,8 @@
 """Sources that a config adds by name, each from a table `[sources.NAME]`: those built in and those of other packages.
 
-The assembly asks once. A package offers one under the entry point group `tidegate.sources`, as a callable that takes
-its table and a `SourceContext` and returns a `Source`.
+`extra_sources` asks for each table. A package offers one under the entry point group `tidegate.sources`, as a callable
+that takes its table and a `SourceContext` and returns a `Source`; it checks the table and does nothing before `start`,
+because a reload's dry run calls it too.
 """
 
 from __future__ import annotations
@@ -11,12 +12,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
-from tidegate_serving.contract.errors import InvalidInput
+from tidegate_serving.contract.errors import InvalidInput, TidegateError, Unsupported
 from tidegate_serving.sources.admission import Admission
-from tidegate_serving.sources.owners import Owners
-from tidegate_serving.sources.problems import SourceProblems
+from tidegate_serving.sources.owners import Claims
+from tidegate_serving.sources.problems import Reports
 from tidegate_serving.sources.target import Source, Target, VersionPath
 
 GROUP = "tidegate.sources"
@@ -34,17 +35,33 @@ class SourceContext:
 
     target: Target[VersionPath]
     admission: Admission
-    owners: Owners
-    problems: SourceProblems
+    owners: Claims
+    problems: Reports
     state_directory: Path | None = None
 
 
 SourceFactory = Callable[[Mapping[str, Any], SourceContext], Source]
 
 
-def extra_sources(tables: Mapping[str, Mapping[str, Any]], context: SourceContext) -> tuple[Source, ...]:
-    """One source per table. InvalidInput for a name that nobody offers, and what the sources say of their tables."""
-    return tuple(_factory(name)(table, context) for name, table in tables.items())
+@runtime_checkable
+class Named(Protocol):
+    """What a `Source` may offer besides, so that what only its earlier table wanted is given up in time."""
+
+    def names(self) -> frozenset[str] | None:
+        """Servables that it may want something of; None as long as it does not know. Without this method: those that
+        it has wanted something of when its start is over."""
+
+
+def make_source(name: str, table: Mapping[str, Any], context: SourceContext) -> Source:
+    """The source of a table, not started. InvalidInput for a name that nobody offers, and for a table that cannot be;
+    Unsupported where what it needs is not installed."""
+    factory = _factory(name)
+    try:
+        return factory(table, context)
+    except TidegateError:
+        raise
+    except Exception as error:
+        raise InvalidInput(f"[sources.{name}] cannot be used ({type(error).__name__}: {error}): mend it") from error
 
 
 def _factory(name: str) -> SourceFactory:
@@ -56,5 +73,11 @@ def _factory(name: str) -> SourceFactory:
     if name not in offered:
         known = ", ".join(sorted({*_BUILT_IN, *offered}))
         raise InvalidInput(f"source {name!r} is unknown: use one of {known}, or install the package that offers it")
-    factory: SourceFactory = offered[name].load()
+    try:
+        factory: SourceFactory = offered[name].load()
+    except Exception as error:
+        raise Unsupported(
+            f"source {name!r} cannot be loaded ({type(error).__name__}: {error}): mend or reinstall the package that "
+            f"offers it as {offered[name].value}"
+        ) from error
     return factory

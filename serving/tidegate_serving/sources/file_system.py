@@ -16,9 +16,9 @@ from pathlib import Path
 from tidegate_serving.contract.errors import NotFound, TidegateError, Unavailable
 from tidegate_serving.contract.servable import check_name
 from tidegate_serving.sources.admission import Admission
-from tidegate_serving.sources.owners import Owners
+from tidegate_serving.sources.owners import Claims, Owners
 from tidegate_serving.sources.polling import Poller
-from tidegate_serving.sources.problems import SourceProblems
+from tidegate_serving.sources.problems import Reports, SourceProblems
 from tidegate_serving.sources.target import Target, VersionPath
 from tidegate_serving.sources.watched import PathVersion, Watched, WatchOptions
 
@@ -50,8 +50,8 @@ class Surroundings:
     """What a source works with besides its target: who admits, who owns which name, where problems are told."""
 
     admission: Admission
-    owners: Owners = field(default_factory=Owners)
-    problems: SourceProblems = field(default_factory=SourceProblems)
+    owners: Claims = field(default_factory=Owners)
+    problems: Reports = field(default_factory=SourceProblems)
 
 
 class FileSystemSource:

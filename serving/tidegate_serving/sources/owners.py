@@ -6,8 +6,19 @@ Sources claim names here before they speak, so that two of them never fight over
 from __future__ import annotations
 
 import threading
+from typing import Protocol
 
 from tidegate_serving.contract.errors import FailedPrecondition
+
+
+class Claims(Protocol):
+    """Where a source takes names and gives them back."""
+
+    def claim(self, name: str, source: str) -> None:
+        """Takes a name, or keeps it. FailedPrecondition where another source has it."""
+
+    def release(self, name: str, source: str) -> None:
+        """Gives a name up, where the source has it."""
 
 
 class Owners:

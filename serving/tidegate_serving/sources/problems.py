@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from tidegate_serving.contract.errors import TidegateError
 
@@ -25,6 +26,16 @@ class SourceProblem:
     source: str
     error: TidegateError
     since_us: int = field(default_factory=lambda: time.time_ns() // 1000)
+
+
+class Reports(Protocol):
+    """Where a source says what stands in its way; an empty servable means the whole source."""
+
+    def report(self, servable: str, source: str, error: TidegateError) -> None:
+        """There is a problem. Said once, and again when its text changes."""
+
+    def settle(self, servable: str, source: str) -> None:
+        """There is none any more."""
 
 
 Listener = Callable[[SourceProblem, bool], None]

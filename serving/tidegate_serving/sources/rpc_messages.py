@@ -13,6 +13,7 @@ from tidegate_serving.sources.status import (
     AdmittedBy,
     EngineStatus,
     OrderStatus,
+    ProblemStatus,
     ServableStatus,
     Tee,
     VersionStatus,
@@ -54,6 +55,7 @@ def to_status(status: EngineStatus) -> Any:
         rest_address=status.rest_address,
         log_path=status.log_path,
         counters=dict(status.counters),
+        problems=[_to_problem(problem) for problem in status.problems],
     )
 
 
@@ -65,6 +67,7 @@ def from_status(response: Any) -> EngineStatus:
         rest_address=response.rest_address,
         log_path=response.log_path,
         counters=dict(response.counters),
+        problems=tuple(_from_problem(problem) for problem in response.problems),
     )
 
 
@@ -132,6 +135,19 @@ def _to_order(order: OrderStatus) -> Any:
 
 def _from_order(answer: Any) -> OrderStatus:
     return OrderStatus(answer.action, answer.text, answer.requested_by, answer.reason, answer.at_us)
+
+
+def _to_problem(problem: ProblemStatus) -> Any:
+    return message("tidegate.v1.SourceProblem")(
+        source=problem.source,
+        error_code=problem.error_code,
+        error_message=problem.error_message,
+        since_us=problem.since_us,
+    )
+
+
+def _from_problem(answer: Any) -> ProblemStatus:
+    return ProblemStatus(answer.source, answer.error_code, answer.error_message, answer.since_us)
 
 
 def _to_version(status: VersionStatus) -> Any:

@@ -5,7 +5,6 @@ The RPC Source reads it when the engine starts and replays it. One engine at a t
 
 from __future__ import annotations
 
-import fcntl
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -16,7 +15,7 @@ from tidegate_serving.contract.errors import FailedPrecondition, Tampered, Tideg
 from tidegate_serving.contract.formats import check_format
 from tidegate_serving.contract.servable import check_name
 from tidegate_serving.sources.status import Tee
-from tidegate_serving.state_file import in_our_words, keep, make_folder
+from tidegate_serving.state_file import keep, lock, make_folder
 
 VERSION = "1"
 FOLDER = "aspired"
@@ -87,17 +86,11 @@ class WishStore:
 
 def _lock(directory: Path) -> TextIO:
     make_folder(directory, "state_directory")
-    try:
-        file = (directory / LOCK_NAME).open("w", encoding="ascii")
-    except OSError as error:
-        raise in_our_words(error, directory / LOCK_NAME) from error
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
-        file.close()
+    file = lock(directory / LOCK_NAME)
+    if file is None:
         raise FailedPrecondition(
             f"state directory {directory} is used by another engine: stop that one, or choose another directory"
-        ) from error
+        )
     return file
 
 

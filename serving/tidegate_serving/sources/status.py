@@ -106,14 +106,26 @@ class ServableStatus:
 
 
 @dataclass(frozen=True, slots=True)
+class ProblemStatus:
+    """What stands in the way of a whole source since when (Unix microseconds); what it last had is kept."""
+
+    source: str
+    error_code: str
+    error_message: str
+    since_us: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class EngineStatus:
-    """The whole engine. `log_path` is empty when logging is off; `counters` are those of `/metrics` by sample name."""
+    """The whole engine. `log_path` is empty when logging is off; `counters` are those of `/metrics` by sample name;
+    `problems` are those of whole sources, such as a store that cannot be listed."""
 
     servables: tuple[ServableStatus, ...]
     grpc_address: str
     rest_address: str
     log_path: str = ""
     counters: Mapping[str, float] = field(default_factory=dict)
+    problems: tuple[ProblemStatus, ...] = ()
 
     def servable(self, name: str) -> ServableStatus | None:
         """The status of one servable, or None where the engine does not know it."""

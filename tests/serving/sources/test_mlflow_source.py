@@ -16,7 +16,7 @@ from tests.support.versions import Validator, make_validator, publish
 
 from tidegate_serving.contract.errors import InvalidInput, NotFound, TidegateError
 from tidegate_serving.sources.admission import AdmittedDigests, VerdictAdmission
-from tidegate_serving.sources.extra import SourceContext, extra_sources
+from tidegate_serving.sources.extra import SourceContext, make_source
 from tidegate_serving.sources.mlflow.registry import Proposal, Registry
 from tidegate_serving.sources.mlflow.source import MlflowSource
 from tidegate_serving.sources.owners import Owners
@@ -75,7 +75,7 @@ class Place:
             "poll_seconds": 0.1,
             "timeout_seconds": 10,
         }
-        (source,) = extra_sources({"mlflow": table}, context)
+        source = make_source("mlflow", table, context)
         assert isinstance(source, MlflowSource)
         source.start()
         try:
@@ -170,4 +170,4 @@ def test_a_table_that_cannot_be_is_refused(tmp_path: Path, changes: dict[str, An
     table = {"uri": "http://127.0.0.1:9", "repository": str(tmp_path), "models": {"m": "alias:x"}, **changes}
     context = SourceContext(FakeTarget(), VerdictAdmission([], AdmittedDigests(None)), Owners(), SourceProblems())
     with pytest.raises((InvalidInput, TidegateError), match=words):
-        extra_sources({"mlflow": table}, context)
+        make_source("mlflow", table, context)

@@ -23,7 +23,7 @@ from tidegate_serving.contract.errors import InvalidInput, ResourceExhausted, Ta
 from tidegate_serving.contract.servable import ServableId, State
 from tidegate_serving.engine import Engine
 from tidegate_serving.sources.admission import AdmittedDigests, AdmitUnverified, VerdictAdmission
-from tidegate_serving.sources.extra import SourceContext, extra_sources
+from tidegate_serving.sources.extra import SourceContext, make_source
 from tidegate_serving.sources.objects.cache import VersionCache
 from tidegate_serving.sources.objects.mirror import Mirror
 from tidegate_serving.sources.objects.store import ObjectStore
@@ -72,8 +72,18 @@ class Shelf:
     def __init__(self, folder: Path, most_bytes: int = 0, timeout: float = 10.0) -> None:
         self.root = folder / "store"
         self.root.mkdir()
-        self.cache = VersionCache(folder / "cache", most_bytes)
-        self.mirror = Mirror(ObjectStore(f"faulty://{self.root}", {}, timeout), self.cache, AdmitUnverified())
+        store = ObjectStore(f"faulty://{self.root}", {}, timeout)
+        self.cache = VersionCache(folder / "cache", most_bytes, store.url)
+        self.mirror = Mirror(store, self.cache, AdmitUnverified())
+        self.mirror.open()
+
+    @staticmethod
+    def over(root: Path, cache: Path) -> Mirror:
+        """Another mirror of the same store into the same cache, as after a restart."""
+        store = ObjectStore(f"faulty://{root}", {}, 10.0)
+        mirror = Mirror(store, VersionCache(cache, 0, store.url), AdmitUnverified())
+        mirror.open()
+        return mirror
 
     def update(self, policy: str = "latest:1") -> None:
         self.mirror.update("m", parse_version_policy(policy))
@@ -82,9 +92,25 @@ class Shelf:
         return sorted(held.version for held in self.cache.versions("m"))
 
 
+MakeShelf = Callable[..., Shelf]
+
+
 @pytest.fixture
-def shelf(tmp_path: Path) -> Shelf:
-    return Shelf(tmp_path)
+def make_shelf(tmp_path: Path) -> Iterator[MakeShelf]:
+    made: list[Shelf] = []
+
+    def make(**options: Any) -> Shelf:
+        made.append(Shelf(tmp_path, **options))
+        return made[-1]
+
+    yield make
+    for shelf in made:
+        shelf.mirror.close()
+
+
+@pytest.fixture
+def shelf(make_shelf: MakeShelf) -> Shelf:
+    return make_shelf()
 
 
 def test_only_what_is_wanted_is_fetched_and_it_is_the_same_to_the_byte(shelf: Shelf) -> None:
@@ -135,8 +161,10 @@ def test_a_store_that_lies_about_a_file_adds_nothing_and_the_old_version_stays(
     assert shelf.held() == [1, 2]
 
 
-def test_a_store_that_stalls_costs_its_deadline_and_nothing_else(tmp_path: Path, faults: type[FaultyStore]) -> None:
-    shelf = Shelf(tmp_path, timeout=0.2)
+def test_a_store_that_stalls_costs_its_deadline_and_nothing_else(
+    make_shelf: MakeShelf, faults: type[FaultyStore]
+) -> None:
+    shelf = make_shelf(timeout=0.2)
     publish(shelf.root, "m", 1)
     shelf.update()
     faults.stalled = threading.Event()
@@ -148,10 +176,10 @@ def test_a_store_that_stalls_costs_its_deadline_and_nothing_else(tmp_path: Path,
     assert shelf.held() == [1]
 
 
-def test_the_cache_is_bounded_and_throws_out_what_was_wanted_longest_ago(tmp_path: Path) -> None:
+def test_the_cache_is_bounded_and_throws_out_what_was_wanted_longest_ago(make_shelf: MakeShelf, tmp_path: Path) -> None:
     measured = publish(tmp_path / "measured", "m", 1, adding(1))
     size = sum(path.stat().st_size for path in measured.iterdir())
-    shelf = Shelf(tmp_path, most_bytes=int(2.5 * size))
+    shelf = make_shelf(most_bytes=int(2.5 * size))
     for version in (1, 2, 3, 4):
         publish(shelf.root, "m", version, adding(version))
         shelf.update()
@@ -159,8 +187,8 @@ def test_the_cache_is_bounded_and_throws_out_what_was_wanted_longest_ago(tmp_pat
     assert shelf.held() == [3, 4]
 
 
-def test_what_serves_is_not_thrown_out_for_a_version_that_does_not_fit(tmp_path: Path) -> None:
-    shelf = Shelf(tmp_path, most_bytes=4000)
+def test_what_serves_is_not_thrown_out_for_a_version_that_does_not_fit(make_shelf: MakeShelf) -> None:
+    shelf = make_shelf(most_bytes=4000)
     publish(shelf.root, "m", 1)
     shelf.update()
     publish(shelf.root, "m", 2, adding(2, files={"model.py": "#" * 3900}))
@@ -183,11 +211,65 @@ def test_what_vanished_from_the_store_leaves_the_cache_and_a_lost_folder_does_no
 
 
 def test_an_interrupted_fetch_is_swept_away_at_the_next_start(tmp_path: Path) -> None:
-    left = tmp_path / "cache" / "m" / "1.fetching"
-    left.mkdir(parents=True)
-    (left / "model.py").write_text("half")
-    VersionCache(tmp_path / "cache", 0)
-    assert not left.exists()
+    lefts = [tmp_path / "cache" / place for place in ("m/1.a.fetching", "m/1.b.going", ".manifests/m/1.c.going")]
+    for left in lefts:
+        left.mkdir(parents=True)
+        (left / "model.py").write_text("half")
+    cache = VersionCache(tmp_path / "cache", 0, "s3://b")
+    cache.open()
+    cache.close()
+    assert not any(left.exists() for left in lefts)
+
+
+def test_a_copy_that_a_loss_of_power_cut_short_is_fetched_again(make_shelf: MakeShelf) -> None:
+    shelf = make_shelf()
+    publish(shelf.root, "m", 1, adding(1))
+    shelf.update()
+    shelf.mirror.close()
+    copy = shelf.cache.path(ServableId("m", 1))
+    (copy / "model.py").write_bytes(b"")
+    again = Shelf.over(shelf.root, shelf.cache.root)
+    again.update("m", parse_version_policy("latest:1"))
+    assert (copy / "model.py").read_bytes() == (shelf.root / "m" / "1" / "model.py").read_bytes()
+    (copy / "manifest.json").write_bytes(b"{")
+    again.update("m", parse_version_policy("latest:1"))
+    assert (copy / "manifest.json").read_bytes() == (shelf.root / "m" / "1" / "manifest.json").read_bytes()
+    again.close()
+
+
+def test_nothing_is_fetched_after_the_end(shelf: Shelf) -> None:
+    publish(shelf.root, "m", 1)
+    shelf.mirror.close()
+    with pytest.raises(Unavailable, match="its source was stopped"):
+        shelf.update()
+    assert shelf.held() == []
+
+
+def test_a_cache_that_cannot_be_written_is_a_problem_that_is_said(tmp_path: Path) -> None:
+    publish(tmp_path / "store", "m", 1)
+    (tmp_path / "cache").mkdir()
+    (tmp_path / "cache" / ".manifests").write_text("in the way")
+    problems = SourceProblems()
+    context = SourceContext(FakeTarget(), AdmitUnverified(), Owners(), problems)
+    options = {"url": f"faulty://{tmp_path / 'store'}", "cache": str(tmp_path / "cache"), "poll_seconds": 0.1}
+    source = make_source("object_store", options, context)
+    source.start()
+    try:
+        problem = problems.of("m")
+        assert problem is not None
+        assert ".manifests" in problem.error.message
+        assert "cannot be kept" in problem.error.message
+    finally:
+        source.stop()
+
+
+def test_no_message_holds_the_password_of_a_url(tmp_path: Path) -> None:
+    (tmp_path / "store").mkdir()
+    store = ObjectStore(f"faulty://me:mine@{tmp_path / 'store'}", {}, 10.0)
+    with pytest.raises(TidegateError) as caught:
+        store.read("m", "1", "manifest.json")
+    assert "mine" not in caught.value.message
+    assert store.url == f"faulty://{tmp_path / 'store'}"
 
 
 @pytest.fixture(scope="module")
@@ -219,7 +301,7 @@ def test_versions_in_s3_are_wanted_once_a_verdict_admits_them(s3: str, tmp_path:
         directory = publish(tmp_path / "made", "m", version)
         files.put(str(directory), f"gate/models/m/{version}", recursive=True)
     files.put(str(validator.sign(tmp_path / "made" / "m" / "1")), "gate/models/m/1.verdict.json")
-    (source,) = extra_sources({"object_store": table(s3, "gate", tmp_path / "cache")}, context)
+    source = make_source("object_store", table(s3, "gate", tmp_path / "cache"), context)
     source.start()
     try:
         assert target.numbers("m") == [1]
@@ -269,5 +351,6 @@ def _problems(engine: Engine) -> list[str]:
 )
 def test_a_table_that_cannot_be_is_refused(given: dict[str, dict[str, Any]], words: str) -> None:
     context = SourceContext(FakeTarget(), AdmitUnverified(), Owners(), SourceProblems())
+    ((name, table),) = given.items()
     with pytest.raises((InvalidInput, TidegateError), match=words):
-        extra_sources(given, context)
+        make_source(name, table, context)

@@ -83,6 +83,10 @@ class MlflowSource:
         """Says nothing more."""
         self._poller.stop()
 
+    def names(self) -> frozenset[str]:
+        """What the table names."""
+        return frozenset(self._options.models)
+
     def _look(self, name: str) -> float | None:
         problems = self._context.problems
         try:

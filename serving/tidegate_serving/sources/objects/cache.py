@@ -1,34 +1,69 @@
 """The local copy of what an object store holds, in the layout of a model repository and bounded in size.
 
 The mirror puts whole versions in; the file system source serves them from there. What serves or is about to is never
-thrown out to make room.
+thrown out to make room. A cache belongs to one store, and to one engine at a time.
 """
 
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import shutil
+import uuid
 from collections.abc import Collection, Iterator
 from pathlib import Path
+from typing import TextIO
 
-from tidegate_serving.contract.errors import ResourceExhausted
+from tidegate_serving.contract.errors import FailedPrecondition, InvalidInput, ResourceExhausted, Tampered
+from tidegate_serving.contract.formats import check_format
 from tidegate_serving.contract.manifest import FILE_NAME, Manifest
-from tidegate_serving.contract.servable import ServableId
+from tidegate_serving.contract.servable import ServableId, is_name
+from tidegate_serving.state_file import keep, lock, make_folder
 
 _ASIDE = ".fetching"
+_GOING = ".going"
 MANIFESTS = ".manifests"
+STORE_FILE = ".store.json"
+LOCK_FILE = ".lock"
+_VERSION = "1"
 
 
 class VersionCache:
-    """Version directories ROOT/NAME/VERSION whose files were verified as they came. `most_bytes` 0 is no bound."""
+    """Version directories ROOT/NAME/VERSION whose files were verified as they came from the store at `url`.
 
-    def __init__(self, root: Path, most_bytes: int) -> None:
+    `most_bytes` 0 is no bound. InvalidInput where the folder holds what came from another store.
+    """
+
+    def __init__(self, root: Path, most_bytes: int, url: str) -> None:
         self.root = root
         self._most_bytes = most_bytes
-        root.mkdir(parents=True, exist_ok=True)
-        for left in root.glob(f"*/*{_ASIDE}"):
-            shutil.rmtree(left)
+        self._url = url
+        self._lock: TextIO | None = None
+        self._whole: set[ServableId] = set()
+        before = _store(root / STORE_FILE)
+        if before not in (None, url):
+            raise InvalidInput(
+                f"cache {root} holds copies from {before} and cannot take those from {url}: name another folder, or "
+                "empty that one"
+            )
+
+    def open(self) -> None:
+        """Makes the folder and sweeps away what a crash left. FailedPrecondition where another engine uses it, else
+        raises as `state_file.keep`."""
+        make_folder(self.root, "cache")
+        self._lock = lock(self.root / LOCK_FILE)
+        if self._lock is None:
+            raise FailedPrecondition(f"cache {self.root} is used by another engine: name another folder for this one")
+        keep(self.root / STORE_FILE, _document(self._url))
+        for pattern in (f"*/*{_ASIDE}", f"*/*{_GOING}", f"{MANIFESTS}/*/*{_GOING}"):
+            for left in self.root.glob(pattern):
+                shutil.rmtree(left)
+
+    def close(self) -> None:
+        """Lets another engine use the folder."""
+        if self._lock is not None:
+            self._lock.close()
 
     def path(self, id: ServableId) -> Path:
         """Where a version lies, or will."""
@@ -41,6 +76,22 @@ class VersionCache:
     def holds(self, id: ServableId) -> bool:
         """Whether the whole version is there."""
         return (self.path(id) / FILE_NAME).is_file()
+
+    def names(self) -> frozenset[str]:
+        """Servables that something is, or was, here of."""
+        with os.scandir(self.root) as entries:
+            return frozenset(entry.name for entry in entries if entry.is_dir() and is_name(entry.name))
+
+    def is_whole(self, manifest: Manifest) -> bool:
+        """Whether the files of a version that is held are as long as its manifest says, which they may not be after a
+        loss of power; looked at once."""
+        if manifest.id in self._whole:
+            return True
+        folder = self.path(manifest.id)
+        if any(_size(folder / entry.path) != entry.size for entry in manifest.files):
+            return False
+        self._whole.add(manifest.id)
+        return True
 
     def versions(self, name: str) -> set[ServableId]:
         """Those of a servable that are whole."""
@@ -67,23 +118,29 @@ class VersionCache:
         needed = sum(entry.size for entry in manifest.files) + len(manifest.to_bytes())
         self._make_room(manifest, needed, keep)
         target = self.path(manifest.id)
-        aside = target.with_name(f"{target.name}{_ASIDE}")
-        shutil.rmtree(aside, ignore_errors=True)
+        aside = target.with_name(f"{target.name}.{uuid.uuid4().hex[:8]}{_ASIDE}")
         aside.mkdir(parents=True)
         try:
             yield aside
+            if target.exists():
+                self._take_away(target)
             aside.rename(target)
+            self._whole.add(manifest.id)
         finally:
             if aside.exists():
                 shutil.rmtree(aside)
 
     def remove(self, id: ServableId) -> None:
         """Takes a version out; its name is gone before its files are."""
+        self._whole.discard(id)
         for path in (self.path(id), self.manifest_path(id)):
             if path.exists():
-                going = path.with_name(f"{path.name}.going")
-                path.rename(going)
-                shutil.rmtree(going)
+                self._take_away(path)
+
+    def _take_away(self, path: Path) -> None:
+        going = path.with_name(f"{path.name}.{uuid.uuid4().hex[:8]}{_GOING}")
+        path.rename(going)
+        shutil.rmtree(going)
 
     def _make_room(self, manifest: Manifest, needed: int, keep: Collection[ServableId]) -> None:
         if not self._most_bytes:
@@ -102,9 +159,31 @@ class VersionCache:
             )
 
     def _sizes(self) -> dict[ServableId, int]:
-        names = {child.name for child in self.root.iterdir() if child.is_dir() and not child.name.startswith(".")}
-        return {one: _bytes(self.path(one)) for name in names for one in self.versions(name)}
+        return {one: _bytes(self.path(one)) for name in self.names() for one in self.versions(name)}
 
 
 def _bytes(directory: Path) -> int:
     return sum(path.stat().st_size for path in directory.rglob("*") if path.is_file())
+
+
+def _size(path: Path) -> int | None:
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return None
+
+
+def _document(url: str) -> bytes:
+    return (json.dumps({"format": f"tidegate.object-cache/{_VERSION}", "url": url}) + "\n").encode()
+
+
+def _store(path: Path) -> str | None:
+    """From which store a cache is, None for a new one."""
+    try:
+        document = json.loads(path.read_bytes())
+        check_format(document, kind="object-cache", version=_VERSION, where=str(path))
+        return str(document["url"])
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise Tampered(f"{path} cannot be read ({error}): mend it, or empty the cache {path.parent}") from error

@@ -36,6 +36,19 @@ class Mirror:
         """The servables that the store holds."""
         return [child.name for child in self._store.children() if child.is_folder and not child.name.startswith(".")]
 
+    def open(self) -> None:
+        """Takes the cache. Raises as `VersionCache.open`."""
+        self._cache.open()
+
+    def held_names(self) -> frozenset[str]:
+        """The servables that the cache holds something of."""
+        return self._cache.names()
+
+    def close(self) -> None:
+        """Ends what is being fetched, and lets the cache go."""
+        self._store.close()
+        self._cache.close()
+
     def update(self, name: str, policy: VersionPolicy) -> None:
         """One servable as the store has it now. Raises what stood in the way of the newest version that had something.
 
@@ -71,11 +84,23 @@ class Mirror:
 
     def _manifest(self, id: ServableId) -> tuple[Manifest, str]:
         if self._cache.holds(id):
-            return read_manifest(self._cache.path(id))
+            held = self._held(id)
+            if held is not None:
+                return held
+            _log.warning("the copy of %s in the cache is not whole, it is fetched again", id)
+            self._cache.remove(id)
         folder = self._cache.manifest_path(id)
         folder.mkdir(parents=True, exist_ok=True)
         (folder / FILE_NAME).write_bytes(self._store.read(id.name, str(id.version), FILE_NAME))
         return read_manifest(folder)
+
+    def _held(self, id: ServableId) -> tuple[Manifest, str] | None:
+        """The copy in the cache, None where it is broken."""
+        try:
+            manifest, digest = read_manifest(self._cache.path(id))
+        except TidegateError:
+            return None
+        return (manifest, digest) if self._cache.is_whole(manifest) else None
 
     def _hold(self, manifest: Manifest, wanted: set[ServableId], faults: list[TidegateError]) -> None:
         """Fetches a version unless it is there; what serves until it is, is not thrown out for it."""

@@ -22,6 +22,7 @@ from tidegate_serving.sources.objects.store import ObjectStore
 from tidegate_serving.sources.polling import Poller
 from tidegate_serving.sources.version_policy import parse_version_policy
 from tidegate_serving.sources.watched import WatchOptions
+from tidegate_serving.state_file import in_our_words
 from tidegate_serving.typed_values import convert
 
 NAME = "object store"
@@ -68,9 +69,11 @@ class ObjectStoreSource:
     def __init__(self, options: ObjectStoreOptions, store: ObjectStore, context: SourceContext) -> None:
         self._options = options
         self._problems = context.problems
-        cache = VersionCache(options.cache, options.cache_bytes)
+        self._url = store.url
+        cache = VersionCache(options.cache, options.cache_bytes, store.url)
         self._mirror = Mirror(store, cache, context.admission)
         self._known: set[str] = set()
+        self._listed: frozenset[str] | None = None
         self._poller = Poller(self._look, threads=4)
         self._files = FileSystemSource(
             FileSystemOptions(
@@ -86,8 +89,10 @@ class ObjectStoreSource:
     def start(self) -> None:
         """Looks at the store once, for at most `first_seconds`, serves what is in the cache, and goes on looking."""
         deadline = time.monotonic() + self._options.first_seconds
+        self._mirror.open()
+        self._known |= self._mirror.held_names()
         self._poller.start()
-        self._poller.add([_ROOT])
+        self._poller.add([_ROOT, *self._known])
         self._poller.wait_idle([_ROOT], self._options.first_seconds)
         if not self._poller.wait_idle(set(self._known), deadline - time.monotonic()):
             _log.warning(
@@ -96,9 +101,14 @@ class ObjectStoreSource:
         self._files.start()
 
     def stop(self) -> None:
-        """Says nothing more; what is being fetched is left."""
+        """Says nothing more; what is being fetched is broken off."""
         self._poller.stop()
         self._files.stop()
+        self._mirror.close()
+
+    def names(self) -> frozenset[str] | None:
+        """What the store holds, None until it was listed."""
+        return self._listed
 
     def _look(self, name: str) -> float | None:
         self._guarded(name, self._discover if name == _ROOT else lambda: self._update(name))
@@ -108,12 +118,15 @@ class ObjectStoreSource:
         try:
             look()
         except TidegateError as error:
-            self._problems.report(name, self._options.url, error)
+            self._problems.report(name, self._url, error)
+        except OSError as error:
+            self._problems.report(name, self._url, in_our_words(error, Path(error.filename or self._options.cache)))
         else:
-            self._problems.settle(name, self._options.url)
+            self._problems.settle(name, self._url)
 
     def _discover(self) -> None:
-        found = set(self._mirror.names()) - self._known
+        self._listed = frozenset(self._mirror.names())
+        found = self._listed - self._known
         self._known |= found
         self._poller.add(found)
 

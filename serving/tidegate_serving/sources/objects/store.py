@@ -23,6 +23,7 @@ from tidegate_serving.contract.errors import (
     Unsupported,
 )
 from tidegate_serving.contract.manifest import FileEntry
+from tidegate_serving.redaction import without_secrets
 
 T = TypeVar("T")
 _CHUNK = 4 << 20
@@ -45,9 +46,14 @@ class ObjectStore:
     """
 
     def __init__(self, url: str, options: Mapping[str, Any], timeout_seconds: float) -> None:
-        self.url = url.rstrip("/")
+        self.url = without_secrets(url.rstrip("/"))
         self._timeout = timeout_seconds
-        self._files, self._root = _open(self.url, options)
+        self._closed = False
+        self._files, self._root = _open(url.rstrip("/"), options)
+
+    def close(self) -> None:
+        """Answers no further call; a fetch ends at its next 4 MiB."""
+        self._closed = True
 
     def children(self, *path: str) -> list[Child]:
         """What lies in a folder, by name. NotFound where it is not there; in many stores an empty one is not."""
@@ -118,6 +124,8 @@ class ObjectStore:
 
     def _within(self, call: Callable[[], T], what: str) -> T:
         """The call's result, or Unavailable once its time is over; what stalls ends on a thread of its own."""
+        if self._closed:
+            raise Unavailable(f"{what} is not wanted any more: its source was stopped")
         box: list[T] = []
         failed: list[BaseException] = []
         done = threading.Event()
