@@ -91,9 +91,10 @@ clean: ## remove what was built, but not .venv
 
 .venv/.ready: .venv/.packages .venv/.native pyproject.toml
 	$$(cat .tools/uv) pip install -q --python .venv --no-deps -e .
+	$(BIN)/python -m compileall -q $(PACKAGES)
 	touch $@
 
 # Every platform, for tests and measures; the demo does without.
 .venv/.whole: .venv/.ready requirements-whole.lock
-	$$(cat .tools/uv) pip install -q --python .venv -r requirements-whole.lock
+	$$(cat .tools/uv) pip install -q --compile-bytecode --python .venv -r requirements-whole.lock
 	touch $@
