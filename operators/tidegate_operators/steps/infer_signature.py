@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 PICKLES = (".pkl", ".pickle", ".joblib")
 _ROWS = 1000
+_BOOSTED = ("lightgbm", "xgboost")
 _ARROW_NAMES = {
     "halffloat": "float16",
     "float": "float32",
@@ -49,13 +50,17 @@ def infer_signature(
 
     sklearn with `training`: the columns that the estimator was fitted on, else all of `training` but label and event
     time, with `training`'s dtypes; the output is `probability` for a binary classifier, `predict_proba` for any other,
-    `predict` for a regressor. `event_time` becomes an int64 input of the default signature. Unsupported for platforms
-    that cannot tell, InvalidInput where something cannot be told.
+    `predict` for a regressor. xgboost and lightgbm with `training`: columns that are bool there are bool. `event_time`
+    becomes an int64 input of the default signature. Unsupported for platforms that cannot tell, InvalidInput where
+    something cannot be told.
     """
     if platform == "sklearn" and training is not None:
         estimator = _read_estimator(_only(files, (".skops",)))
         return _with_event_time(_from_sklearn(estimator, training, label, event_time), event_time)
-    return _with_event_time(_discovered(files, platform), event_time)
+    found = _discovered(files, platform)
+    if platform in _BOOSTED and training is not None:
+        found = replace(found, signatures={name: _as_trained(one, training) for name, one in found.signatures.items()})
+    return _with_event_time(found, event_time)
 
 
 def read_signatures(path: Path) -> dict[str, Signature]:
@@ -84,6 +89,17 @@ def _only(files: Sequence[Path], suffixes: tuple[str, ...]) -> Path:
         )
     names = ", ".join(str(file) for file in files)
     raise InvalidInput(f"{names} holds {len(found)} files ending in {' or '.join(suffixes)}: write a signature as JSON")
+
+
+def _as_trained(signature: Signature, training: pa.Table) -> Signature:
+    """Columns that are true or false in the training data are so for clients; boosted trees know them as numbers."""
+    told = [
+        name
+        for name, column in zip(training.column_names, training.columns, strict=True)
+        if str(column.type) == "bool" and not column.null_count
+    ]
+    inputs = (replace(spec, dtype="bool") if spec.name in told else spec for spec in signature.inputs)
+    return replace(signature, inputs=tuple(inputs))
 
 
 def _with_event_time(inferred: Inferred, event_time: str | None) -> Inferred:

@@ -1,12 +1,13 @@
 """What xgboost and lightgbm have in common: results by name, rules for outputs, a signature read off the model.
 
-Either platform wraps its booster in a `Booster` of two methods; this module makes servables and signatures of it.
+Either platform reads its file as a `Booster`; this module makes the platform, its servables and signatures of it.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -17,6 +18,7 @@ from tidegate_serving.contract.signature import SERVING_DEFAULT, Signature, Tens
 from tidegate_serving.contract.tensors import Array
 from tidegate_serving.platforms.discovery import Discovered
 from tidegate_serving.platforms.features import FeaturePlan, Features
+from tidegate_serving.platforms.loader import Servable
 from tidegate_serving.platforms.output_rules import output_rules
 
 RESULTS = ("predict", "margin", "leaf", "contributions")
@@ -35,6 +37,22 @@ class Booster(Protocol):
 
     def result(self, name: str, data: Array) -> Array:
         """One of `RESULTS` for rows of features."""
+
+
+class BoostedPlatform:
+    """Loads what `read` reads; metadata `key` says which result feeds which output."""
+
+    def __init__(self, read: Callable[[Path, Manifest], Booster], key: str) -> None:
+        self._read = read
+        self._key = key
+
+    def discover(self, directory: Path, manifest: Manifest) -> Discovered:
+        """Features and output as the booster has them."""
+        return _discovered(self._read(directory, manifest), self._key)
+
+    def load(self, directory: Path, manifest: Manifest) -> Servable:
+        """A booster whose features are held against the signatures before anybody asks it."""
+        return BoostedServable(self._read(directory, manifest), manifest, self._key)
 
 
 class BoostedServable:
@@ -72,7 +90,7 @@ class BoostedServable:
         self._booster = None
 
 
-def discovered(booster: Booster, key: str) -> Discovered:
+def _discovered(booster: Booster, key: str) -> Discovered:
     """One signature: the model's features in; `probability` out of a binary classifier, else `predict`."""
     features = booster.features
     shape = booster.result("predict", np.full((2, features.count), np.nan, dtype=features.dtype)).shape[1:]

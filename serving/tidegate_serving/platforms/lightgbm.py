@@ -7,38 +7,28 @@ the model's features by name, or one matrix; NaN is missing, and so is a categor
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from tidegate_serving.contract.errors import ModelFailed
 from tidegate_serving.contract.manifest import Manifest
 from tidegate_serving.contract.tensors import Array
-from tidegate_serving.platforms.boosted import BoostedServable, discovered
-from tidegate_serving.platforms.discovery import Discovered
+from tidegate_serving.platforms.boosted import BoostedPlatform
 from tidegate_serving.platforms.features import Features
-from tidegate_serving.platforms.loader import Servable
 from tidegate_serving.platforms.platform import PlatformOptions, missing_library, model_file, thread_count
 
 SUFFIXES = (".txt", ".lgb", ".lightgbm", ".model")
 _LAST_LINE = "\nend of parameters"
+_CATEGORICAL = re.compile(r"^\[categorical_feature: (\d+(?:,\d+)*)\]$", re.MULTILINE)
 _OUTPUTS = "lightgbm.outputs"
 _OPTIONS = {"margin": {"raw_score": True}, "leaf": {"pred_leaf": True}, "contributions": {"pred_contrib": True}}
 
 
-class LightgbmPlatform:
-    """Loads a booster."""
-
-    def __init__(self, options: PlatformOptions) -> None:
-        self._options = options
-
-    def discover(self, directory: Path, manifest: Manifest) -> Discovered:
-        """Features and output as the booster has them."""
-        return discovered(_load(directory, manifest), _OUTPUTS)
-
-    def load(self, directory: Path, manifest: Manifest) -> Servable:
-        """A booster whose features are held against the signatures before anybody asks it."""
-        return BoostedServable(_load(directory, manifest), manifest, _OUTPUTS)
+def lightgbm_platform(options: PlatformOptions) -> BoostedPlatform:
+    """The platform; nothing that an operator could wish changes it."""
+    return BoostedPlatform(_load, _OUTPUTS)
 
 
 class LightgbmBooster:
@@ -50,7 +40,7 @@ class LightgbmBooster:
         head = dict(line.split("=", 1) for line in text.partition("\nTree=")[0].splitlines() if "=" in line)
         names = tuple(booster.feature_name())
         own = names != tuple(f"Column_{index}" for index in range(len(names)))
-        categories = _categories(names, head.get("feature_infos", "").split(), booster.pandas_categorical)
+        categories = _categories(_categorical(names, head, text), booster.pandas_categorical)
         self.features = Features(len(names), names if own else None, "float64", categories)
         self.binary = head.get("objective", "").split(" ")[0] in ("binary", "cross_entropy")
 
@@ -76,15 +66,23 @@ def _load(directory: Path, manifest: Manifest) -> LightgbmBooster:
         raise ModelFailed(f"{path} is no LightGBM model that `save_model` wrote: {error}") from error
 
 
-def _categories(
-    names: Sequence[str], infos: Sequence[str], listed: Sequence[Sequence[Any]] | None
-) -> dict[str, Sequence[Any]]:
-    """The categories that pandas columns had, which the file lists in the order of the columns that are categorical:
-    those whose values the file lists one by one instead of as a range. None where the file says it otherwise.
+def _categorical(names: Sequence[str], head: Mapping[str, str], text: str) -> list[str]:
+    """The features that are categorical: those that the file's parameters count up, else those whose values it lists
+    one by one instead of as a range.
+    """
+    told = _CATEGORICAL.search(text)
+    if told is not None:
+        return [names[int(index)] for index in told[1].split(",")]
+    infos = head.get("feature_infos", "").split()
+    return [name for name, info in zip(names, infos, strict=True) if not info.startswith("[") and info != "none"]
+
+
+def _categories(columns: Sequence[str], listed: Sequence[Sequence[Any]] | None) -> dict[str, Sequence[Any]]:
+    """The categories that pandas columns had, which the file lists in the order of the columns. None where the file
+    says it otherwise.
     """
     if not listed:
         return {}
-    columns = [name for name, info in zip(names, infos, strict=True) if not info.startswith("[") and info != "none"]
     if len(columns) != len(listed):
         raise ModelFailed(
             f"the model has {len(columns)} categorical features and lists the categories of {len(listed)}: "

@@ -29,8 +29,8 @@ _BOOSTERS = ("xgboost.core.Booster", "xgboost.sklearn.XGBRegressor", "lightgbm.b
 # By flavour: the platform, its class, and the flavour's key for the model's file.
 _NATIVE = {
     "sklearn": ("sklearn", "SklearnPlatform", "pickled_model"),
-    "xgboost": ("xgboost", "XgboostPlatform", "data"),
-    "lightgbm": ("lightgbm", "LightgbmPlatform", "data"),
+    "xgboost": ("xgboost", "xgboost_platform", "data"),
+    "lightgbm": ("lightgbm", "lightgbm_platform", "data"),
     "onnx": ("onnx", "OnnxPlatform", "data"),
     "tensorflow": ("tensorflow", "TensorflowPlatform", "saved_model_dir"),
     "pytorch": ("torch", "TorchPlatform", "model_data"),

@@ -12,7 +12,7 @@ from typing import Protocol, runtime_checkable
 
 from tidegate_serving.contract.errors import InvalidInput, Unsupported
 from tidegate_serving.contract.manifest import Manifest
-from tidegate_serving.contract.repository import PROFILE
+from tidegate_serving.contract.repository import EXPECTATIONS, PROFILE
 from tidegate_serving.platforms.discovery import Discovered
 from tidegate_serving.platforms.loader import Servable
 
@@ -81,7 +81,7 @@ def model_file(manifest: Manifest, directory: Path, key: str, suffixes: tuple[st
         if named not in listed:
             raise InvalidInput(f"metadata {key!r} of {manifest.id} names {named!r}, which its manifest does not list")
         return directory / named
-    found = [path for path in listed if PurePosixPath(path).suffix in suffixes and not is_profile(path)]
+    found = [path for path in listed if PurePosixPath(path).suffix in suffixes and not is_added(path)]
     if len(found) != 1:
         raise InvalidInput(
             f"{manifest.id} lists {len(found)} files ending in {' or '.join(suffixes)}: "
@@ -90,9 +90,9 @@ def model_file(manifest: Manifest, directory: Path, key: str, suffixes: tuple[st
     return directory / found[0]
 
 
-def is_profile(path: str) -> bool:
-    """Whether a file of a manifest belongs to the training profile, not to the model."""
-    return path.startswith(f"{PROFILE}/")
+def is_added(path: str) -> bool:
+    """Whether publishing added a file of a manifest, as it does training profile and expectations."""
+    return path.startswith((f"{PROFILE}/", f"{EXPECTATIONS}/"))
 
 
 def missing_library(library: str, extra: str, platform: str) -> Unsupported:

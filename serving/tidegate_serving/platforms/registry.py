@@ -24,13 +24,13 @@ from tidegate_serving.platforms.platform import (
     Platform,
     PlatformOptions,
     WarmUpOptions,
-    is_profile,
+    is_added,
 )
 
 GROUP = "tidegate.platforms"
 SIZE_FACTOR = 1.2
 _BUILT_IN = {
-    "lightgbm": "tidegate_serving.platforms.lightgbm:LightgbmPlatform",
+    "lightgbm": "tidegate_serving.platforms.lightgbm:lightgbm_platform",
     "mlflow": "tidegate_serving.platforms.mlflow:MlflowPlatform",
     "onnx": "tidegate_serving.platforms.onnx:OnnxPlatform",
     "python": "tidegate_serving.platforms.python:PythonPlatform",
@@ -38,7 +38,7 @@ _BUILT_IN = {
     "table": "tidegate_serving.platforms.table:TablePlatform",
     "tensorflow": "tidegate_serving.platforms.tensorflow:TensorflowPlatform",
     "torch": "tidegate_serving.platforms.torch:TorchPlatform",
-    "xgboost": "tidegate_serving.platforms.xgboost:XgboostPlatform",
+    "xgboost": "tidegate_serving.platforms.xgboost:xgboost_platform",
 }
 _log = logging.getLogger(__name__)
 
@@ -93,13 +93,13 @@ class PlatformRegistry:
         return platform.discover(directory, manifest)
 
     def estimate(self, directory: Path, manifest: Manifest) -> int:
-        """Bytes as the platform estimates them, else 1.2 times the files without the training profile, as TensorFlow
-        Serving estimates SavedModels.
+        """Bytes as the platform estimates them, else 1.2 times the model's files, as TensorFlow Serving estimates
+        SavedModels.
         """
         platform = self._platform(manifest)
         if isinstance(platform, Estimates):
             return platform.estimate(directory, manifest)
-        return int(SIZE_FACTOR * sum(entry.size for entry in manifest.files if not is_profile(entry.path)))
+        return int(SIZE_FACTOR * sum(entry.size for entry in manifest.files if not is_added(entry.path)))
 
     def _platform(self, manifest: Manifest) -> Platform:
         return self._factories[self.check(manifest.platform)]()

@@ -2,7 +2,8 @@
 
 Metadata: `xgboost.file` (default: the only .ubj, .json, .xgb or .model file), `xgboost.outputs` (see `output_rules`; a
 result is `predict`, `margin`, `leaf` or `contributions`), `xgboost.threads` (default 1). Inputs are the model's
-features by name, or one matrix; NaN is missing, and so is a category that the model does not know.
+features by name, or one matrix; NaN is missing, and so is a category that the model does not know. A model of
+XGBClassifier and the like that stopped early answers with its best iteration, as these do; a Booster with all.
 """
 
 from __future__ import annotations
@@ -14,10 +15,8 @@ from typing import Any
 from tidegate_serving.contract.errors import ModelFailed
 from tidegate_serving.contract.manifest import Manifest
 from tidegate_serving.contract.tensors import Array
-from tidegate_serving.platforms.boosted import BoostedServable, discovered
-from tidegate_serving.platforms.discovery import Discovered
+from tidegate_serving.platforms.boosted import BoostedPlatform
 from tidegate_serving.platforms.features import Features
-from tidegate_serving.platforms.loader import Servable
 from tidegate_serving.platforms.platform import PlatformOptions, missing_library, model_file, thread_count
 
 SUFFIXES = (".ubj", ".json", ".xgb", ".model")
@@ -25,19 +24,9 @@ _OUTPUTS = "xgboost.outputs"
 _OPTIONS = {"margin": {"output_margin": True}, "leaf": {"pred_leaf": True}, "contributions": {"pred_contribs": True}}
 
 
-class XgboostPlatform:
-    """Loads a booster."""
-
-    def __init__(self, options: PlatformOptions) -> None:
-        self._options = options
-
-    def discover(self, directory: Path, manifest: Manifest) -> Discovered:
-        """Features and output as the booster has them."""
-        return discovered(_load(directory, manifest), _OUTPUTS)
-
-    def load(self, directory: Path, manifest: Manifest) -> Servable:
-        """A booster whose features are held against the signatures before anybody asks it."""
-        return BoostedServable(_load(directory, manifest), manifest, _OUTPUTS)
+def xgboost_platform(options: PlatformOptions) -> BoostedPlatform:
+    """The platform; nothing that an operator could wish changes it."""
+    return BoostedPlatform(_load, _OUTPUTS)
 
 
 class XgboostBooster:
@@ -54,17 +43,18 @@ class XgboostBooster:
         learner = json.loads(booster.save_config())["learner"]
         self.binary = learner["objective"]["name"] == "binary:logistic"
         self._in_place = not categories and learner["gradient_booster"]["name"] != "gblinear"
+        self._rounds = _rounds(booster)
 
     def result(self, name: str, data: Array) -> Array:
         """One of the results; a booster trained with categories gets them as codes."""
         if name == "predict" and self._in_place:
-            made: Array = self._booster.inplace_predict(data, validate_features=False)
+            made: Array = self._booster.inplace_predict(data, iteration_range=self._rounds, validate_features=False)
             return made
         names, types = self._booster.feature_names, self._booster.feature_types
         matrix = self._xgboost.DMatrix(
             data, feature_names=names, feature_types=types, enable_categorical=True, nthread=1
         )
-        result: Array = self._booster.predict(matrix, **_OPTIONS.get(name, {}))
+        result: Array = self._booster.predict(matrix, iteration_range=self._rounds, **_OPTIONS.get(name, {}))
         return result
 
 
@@ -81,6 +71,14 @@ def _load(directory: Path, manifest: Manifest) -> XgboostBooster:
         said = str(error).partition("\nStack trace")[0]
         raise ModelFailed(f"{path} is no XGBoost model that `save_model` wrote: {said}") from error
     return XgboostBooster(xgboost, booster)
+
+
+def _rounds(booster: Any) -> tuple[int, int]:
+    """Which rounds of trees answer: all (0, 0), but in a model that xgboost's estimators saved up to the best one, as
+    these do after early stopping.
+    """
+    best = booster.attr("best_iteration")
+    return (0, int(best) + 1) if best is not None and booster.attr("scikit_learn") is not None else (0, 0)
 
 
 def _categories(booster: Any) -> dict[str, list[Any]]:

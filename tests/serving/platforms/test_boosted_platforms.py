@@ -29,6 +29,7 @@ FRAME = pd.DataFrame(
 LATE = ((FRAME["distance"] > 1000) ^ (FRAME["carrier"] == "é")).to_numpy().astype(int)
 KIND = RANDOM.integers(0, 3, ROWS)
 MATRIX = FRAME[["distance", "gust"]].to_numpy()
+ADDED = {f"{folder}/{file}": "{}" for folder in ("profile", "expectations") for file in ("a.json", "b.txt")}
 Train = Callable[[Any, Any, str], Any]
 
 
@@ -160,7 +161,10 @@ def test_further_results_by_name_beside_an_event_time(
     )
     draft = Draft(
         platform=platform,
-        files={file: (tmp_path / "made" / file).read_bytes(), "profile/profile.json": "{}", "profile/other.txt": ""},
+        files={
+            file: (tmp_path / "made" / file).read_bytes(),
+            **ADDED,
+        },
         signature=Signature(inputs, results),
         example={"gust": None, "distance": 1.0, "at": 1.0},
         event_time="at",
@@ -193,6 +197,28 @@ def test_a_signature_that_does_not_fit_is_refused_at_load(
     signature = Signature(inputs, (TensorSpec("predict", "float64"),))
     with pytest.raises(InvalidInput, match=match):
         load_published(publish(tmp_path, "m", 1, Draft(platform, files, signature, example={})))
+
+
+@pytest.mark.parametrize(("estimator", "rounds"), [(True, (0, 3)), (False, (0, 0))])
+def test_a_model_that_stopped_early_answers_as_what_saved_it_does(
+    tmp_path: Path, estimator: bool, rounds: tuple[int, int]
+) -> None:
+    model = train_xgboost(MATRIX, LATE, "binary:logistic")
+    model.set_attr(best_iteration="2", scikit_learn="{}" if estimator else None)
+    version = load_foreign(saved(model, tmp_path / "model.ubj"), "xgboost")
+    found = outputs(version, {"x": MATRIX.astype("f4")})["probability"]
+    np.testing.assert_allclose(found, said_by(model, MATRIX, iteration_range=rounds), rtol=1e-6)
+
+
+def test_categories_are_told_from_columns_that_never_vary(tmp_path: Path) -> None:
+    frame = FRAME.assign(same=pd.Categorical(["one"] * ROWS), flat=1.0)
+    frame = frame[["same", "carrier", "flat", "distance"]]
+    model = train_lightgbm(frame, LATE, "binary")
+    version = load_foreign(saved(model, tmp_path / "model.txt"), "lightgbm")
+    words = {name: np.array([word.encode() for word in frame[name]], dtype=object) for name in ("same", "carrier")}
+    numbers = {name: frame[name].to_numpy() for name in ("flat", "distance")}
+    found = outputs(version, {**words, **numbers})["probability"]
+    np.testing.assert_allclose(found, said_by(model, frame), rtol=1e-6)
 
 
 @pytest.mark.parametrize(("platform", "train", "file", "objective"), PLATFORMS)
