@@ -12,6 +12,7 @@ import typer
 
 from tidegate_pipelines.cli import (
     clean_up,
+    compare,
     config,
     demo,
     events,
@@ -106,6 +107,7 @@ _MODULES = (
     releases,
     orders,
     split,
+    compare,
     status,
     events,
     config,

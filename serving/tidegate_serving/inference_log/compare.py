@@ -35,19 +35,23 @@ def compare(
     """Compares `outputs` of rows received since a moment, or for None all outputs that both versions give.
 
     An output with several elements per row is compared element by element; another number of them counts as infinite.
-    Nothing logged yet is a comparison of zero. Raises InvalidInput where an output is not in the log of both versions.
+    Nothing logged yet is a comparison of zero. Raises InvalidInput where an output is not in the log of both versions,
+    and for a file of the log that cannot be read.
     """
+    duckdb = duckdb_module()
     try:
         primary, tee = scan(root, model, primary_version), scan(root, model, tee_version)
     except NotFound:
         return Comparison()
-    connection = duckdb_module().connect()
+    connection = duckdb.connect()
     try:
         connection.execute("SET TimeZone = 'UTC'")
         kinds = _kinds(connection, primary, tee, outputs)
         moment = since.astimezone(UTC)
         connection.execute(_pairs(primary, tee), [moment, moment])
         return _measured(connection, kinds)
+    except (duckdb.IOException, duckdb.InvalidInputException) as error:
+        raise InvalidInput(f"the log under {root} cannot be read ({error}): move that file out of the log") from error
     finally:
         connection.close()
 

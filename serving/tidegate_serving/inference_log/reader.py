@@ -73,12 +73,16 @@ def _read_parquet(pattern: Path) -> str:
 
 
 def _check_format(path: Path) -> None:
+    import pyarrow as pa
     import pyarrow.parquet as pq
 
     from tidegate_serving.contract.formats import check_format
     from tidegate_serving.contract.log_record import VERSION
 
-    metadata = pq.read_schema(path).metadata or {}
+    try:
+        metadata = pq.read_schema(path).metadata or {}
+    except (pa.ArrowException, OSError) as error:
+        raise InvalidInput(f"{path} cannot be read as Parquet ({error}): move it out of the log") from error
     found = metadata.get(FORMAT_KEY.encode(), b"").decode(errors="replace")
     kind = FORMAT.partition("/")[0].removeprefix("tidegate.")
     check_format({"format": found}, kind=kind, version=VERSION, where=str(path))

@@ -1,0 +1,178 @@
+"""`tidegate compare`: how the copies that one version answered compare with the answers that clients got from another.
+
+In come a model and, where its status does not tell, two versions; the pairs come from the inference log.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tidegate_pipelines.cli.console import say, show_table
+from tidegate_pipelines.cli.durations import duration
+from tidegate_pipelines.cli.options import DEFAULT_CONTROL, Control
+from tidegate_pipelines.cli.orders import Name
+
+if TYPE_CHECKING:
+    from tidegate_serving.control_client import ServableStatus
+    from tidegate_serving.inference_log.comparison import Comparison, OutputComparison, SideComparison
+
+Versions = Annotated[
+    list[int] | None,
+    typer.Argument(metavar="PRIMARY TEE", help="The version that clients got, and the one that got copies."),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What is compared: the log's root, both versions, and the engine's counters, empty where it was not asked."""
+
+    root: Path
+    primary: int
+    tee: int
+    counters: Mapping[str, float]
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command."""
+    app.command()(compare)
+
+
+def compare(
+    name: Name,
+    versions: Versions = None,
+    outputs: Annotated[
+        list[str] | None, typer.Option("--output", metavar="NAME", help="Only this output; may be repeated.")
+    ] = None,
+    since: Annotated[str | None, typer.Option("--since", metavar="SPAN", help="How far back: 30m, 4h, 2d.")] = None,
+    log: Annotated[
+        Path | None, typer.Option("--log", metavar="ROOT", help="An inference log; without an engine.")
+    ] = None,
+    control: Control = DEFAULT_CONTROL,
+    as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
+) -> None:
+    """Compare the answers of a version that gets copies of requests with those that clients got.
+
+    Agreement, differences and correlation of every output, latencies and errors of both versions. Without versions:
+    the one that gets copies now, and the one that ordinary clients get. What waits for its log block is not there yet.
+
+    \b
+    Examples:
+      tidegate compare flights
+      tidegate compare flights 2 3 --since 1h --output late
+      tidegate compare flights 2 3 --log log --json
+    """
+    from tidegate_serving.inference_log.compare import compare as run
+    from tidegate_serving.inference_log.copies import copies_of
+
+    asked = _asked(name, versions or [], log, control)
+    began = datetime.fromtimestamp(0, UTC) if since is None else datetime.now(UTC) - duration(since, "--since")
+    found = run(asked.root, name, asked.primary, asked.tee, outputs=outputs or None, since=began)
+    if asked.counters:
+        found = replace(found, copies=copies_of(asked.counters, name, asked.tee))
+    if as_json:
+        typer.echo(json.dumps(_document(name, asked, found), indent=1))
+    else:
+        _show(name, asked, found)
+
+
+def _asked(name: str, versions: list[int], log: Path | None, control: str) -> _Asked:
+    from tidegate_serving.contract.errors import FailedPrecondition, NotFound
+    from tidegate_serving.control_client import ControlClient
+
+    if len(versions) not in (0, 2):
+        raise typer.BadParameter("name both versions, such as 2 3, or none", param_hint="PRIMARY TEE")
+    if log is not None:
+        if not versions:
+            raise typer.BadParameter("with --log alone nobody knows them: name both", param_hint="PRIMARY TEE")
+        if not log.is_dir():
+            raise NotFound(f"inference log {log} is no folder: mend the path")
+        return _Asked(log, *versions, counters={})
+    with ControlClient(control) as client:
+        status = client.status(name)
+    servable = status.servable(name)
+    if servable is None:
+        raise NotFound(f"the engine at {control} knows no model {name!r}: see `tidegate status`")
+    if not status.log_path:
+        raise FailedPrecondition(
+            f"the engine at {control} keeps no inference log, from which answers are compared: start it with --log-path"
+        )
+    primary, tee = versions or _told(servable)
+    return _Asked(Path(status.log_path), primary, tee, status.counters)
+
+
+def _told(servable: ServableStatus) -> tuple[int, int]:
+    """The version that ordinary clients get and the one that gets copies, as status says."""
+    from tidegate_serving.contract.errors import FailedPrecondition
+    from tidegate_serving.contract.servable import State
+
+    name = servable.servable
+    if servable.tee is None:
+        raise FailedPrecondition(
+            f"no version of {name!r} gets copies now: name both, such as `tidegate compare {name} 2 3`, or send some "
+            f"with `tidegate canary`"
+        )
+    live = [version.version for version in servable.versions if version.state is State.AVAILABLE]
+    stable = servable.label("stable")
+    primary = stable if stable is not None else max(live, default=servable.tee.version)
+    if primary == servable.tee.version:
+        raise FailedPrecondition(
+            f"version {primary} of {name!r} gets both copies and ordinary traffic: name the versions to compare"
+        )
+    return primary, servable.tee.version
+
+
+def _show(name: str, asked: _Asked, found: Comparison) -> None:
+    say(
+        f"{name}: copies that version {asked.tee} answered beside what clients got from version {asked.primary}: "
+        f"{found.teed} logged, {found.compared} compared, {found.failed} failed where the client's did not"
+    )
+    if found.copies is not None:
+        copies = found.copies
+        say(f"copies since its start: {copies.copied} made, {copies.dropped} dropped, {copies.failed} not fitting")
+    if not found.compared:
+        say("nothing can be compared yet: wait for requests and for the next block of the log")
+        return
+    columns = ("output", "elements", "agree", "differ", "max difference", "mean", "correlation", "same largest")
+    show_table("", columns, [_output_row(output, one) for output, one in found.outputs.items()])
+    columns = ("version", "p50 ms", "p90 ms", "p99 ms", "errors")
+    sides = ((f"{asked.primary} (clients)", found.primary), (f"{asked.tee} (copies)", found.tee))
+    show_table("", columns, [_side_row(text, side) for text, side in sides])
+
+
+def _output_row(name: str, one: OutputComparison) -> tuple[str, ...]:
+    figures = (one.max_difference, one.mean_difference, one.correlation)
+    shown = tuple(_figure(value) for value in figures)
+    top = "" if math.isnan(one.top_agreement) else f"{one.top_agreement:.2%}"
+    agree = "" if math.isnan(one.agreement) else f"{one.agreement:.2%}"
+    return name, str(one.elements), agree, str(one.disagreements), *shown, top
+
+
+def _side_row(text: str, side: SideComparison) -> tuple[str, ...]:
+    times = tuple(_figure(value / 1000) for value in (side.p50_us, side.p90_us, side.p99_us))
+    return text, *times, ", ".join(f"{count} {code}" for code, count in side.errors.items())
+
+
+def _figure(value: float) -> str:
+    return "" if math.isnan(value) else f"{value:.4g}"
+
+
+def _document(name: str, asked: _Asked, found: Comparison) -> dict[str, object]:
+    """Figures that have no meaning are null, an infinite one is the text `inf`."""
+    versions = {"primary": asked.primary, "tee": asked.tee}
+    return {"format": "tidegate.comparison/1", "model": name, "versions": versions, **_plain(asdict(found))}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, float) and not math.isfinite(value):
+        return None if math.isnan(value) else str(value)
+    return value
