@@ -94,7 +94,7 @@ def _asked(name: str, versions: list[int], log: Path | None, control: str) -> _A
             raise typer.BadParameter("with --log alone nobody knows them: name both", param_hint="PRIMARY TEE")
         if not log.is_dir():
             raise NotFound(f"inference log {log} is no folder: mend the path")
-        return _Asked(log, *versions, counters={})
+        return _Asked(log, versions[0], versions[1], counters={})
     with ControlClient(control) as client:
         status = client.status(name)
     servable = status.servable(name)
@@ -142,9 +142,9 @@ def _show(name: str, asked: _Asked, found: Comparison) -> None:
         return
     columns = ("output", "elements", "agree", "differ", "max difference", "mean", "correlation", "same largest")
     show_table("", columns, [_output_row(output, one) for output, one in found.outputs.items()])
-    columns = ("version", "p50 ms", "p90 ms", "p99 ms", "errors")
     sides = ((f"{asked.primary} (clients)", found.primary), (f"{asked.tee} (copies)", found.tee))
-    show_table("", columns, [_side_row(text, side) for text, side in sides])
+    rows = [_side_row(text, side) for text, side in sides]
+    show_table("", ("version", "p50 ms", "p90 ms", "p99 ms", "errors"), rows)
 
 
 def _output_row(name: str, one: OutputComparison) -> tuple[str, ...]:
