@@ -19,9 +19,11 @@ from tests.support.releases import (
     UNLOADABLE,
     Doors,
     World,
+    available,
     engine,
     make_world,
     patient,
+    serve_first,
     traffic,
 )
 
@@ -80,10 +82,6 @@ def status(doors: Doors, name: str) -> ServableStatus:
     return found
 
 
-def available(doors: Doors, name: str) -> list[int]:
-    return sorted(version.version for version in status(doors, name).versions if version.state is State.AVAILABLE)
-
-
 def given_up(doors: Doors, name: str, version: int) -> bool:
     """Whether the engine tries a failed version no more; it keeps the path of what it does."""
     found = status(doors, name).version(version)
@@ -93,13 +91,6 @@ def given_up(doors: Doors, name: str, version: int) -> bool:
 def answered_by(doors: Doors, name: str) -> int:
     with Client(doors.grpc) as client:
         return client.predict(name, {"x": np.array([0.5], dtype=np.float32), "kind": ["a"]}).version
-
-
-def serve_first(doors: Doors, world: World, name: str) -> Path:
-    directory = world.admitted(1, name=name)
-    push(directory=directory, control=doors.control)
-    promote(control=doors.control, servable=name, version=1)
-    return directory
 
 
 def test_a_first_version_is_pushed_and_promoted(doors: Doors, world: World, name: str) -> None:

@@ -18,9 +18,11 @@ from tests.support.releases import (
     SIGNATURE,
     Doors,
     World,
+    available,
     engine,
     make_world,
     rows,
+    serve_first,
     traffic,
 )
 
@@ -28,8 +30,6 @@ from tidegate_operators.steps import promote, push
 from tidegate_pipelines.airflow_runner import AirflowRunner, DagResult
 from tidegate_serving.contract.errors import NotFound, Unavailable
 from tidegate_serving.contract.repository import report_directory, verdict_path
-from tidegate_serving.contract.servable import State
-from tidegate_serving.control_client import ControlClient
 
 FLIGHTS = Path(__file__).resolve().parents[2] / "dags" / "flights_release.py"
 
@@ -120,12 +120,6 @@ def query(home: Path, text: str) -> list[tuple[Any, ...]]:
         return connection.execute(text).fetchall()
 
 
-def available(doors: Doors, name: str) -> list[int]:
-    with ControlClient(doors.control) as client:
-        found = client.status(name).servable(name)
-    return [] if found is None else [v.version for v in found.versions if v.state is State.AVAILABLE]
-
-
 def test_a_release_walks_through_all_four_tasks_and_xcom_carries_the_verdict_only(
     release: Release, world: World, doors: Doors, home: Path
 ) -> None:
@@ -160,8 +154,8 @@ def test_a_release_walks_through_all_four_tasks_and_xcom_carries_the_verdict_onl
 def test_a_version_that_crashes_is_refused_with_one_sentence_and_the_old_one_serves(
     release: Release, world: World, doors: Doors
 ) -> None:
-    assert release(world.publish(1, name="crash")).ok
-    done = release(world.publish(2, CRASHES, name="crash"))
+    serve_first(doors, world, "crash")
+    done = release(world.publish(2, CRASHES, name="crash"), policy=str(world.policy("robustness")))
     assert (done.state, done.failed_task) == ("failed", "validate")
     assert done.reason
     assert "\n" not in done.reason
@@ -173,8 +167,9 @@ def test_a_version_that_crashes_is_refused_with_one_sentence_and_the_old_one_ser
 def test_a_canary_without_traffic_fails_its_task_and_leaves_nothing(
     release: Release, world: World, doors: Doors
 ) -> None:
-    assert release(world.publish(1, name="quiet")).ok
-    done = release(world.publish(2, BETTER, name="quiet"), canary={"pairs": 5, "within_seconds": 1})
+    serve_first(doors, world, "quiet")
+    policy = str(world.policy("skew"))
+    done = release(world.publish(2, BETTER, name="quiet"), policy=policy, canary={"pairs": 5, "within_seconds": 1})
     assert (done.state, done.failed_task) == ("failed", "canary")
     assert "0 requests were teed" in str(done.reason)
     assert available(doors, "quiet") == [1]

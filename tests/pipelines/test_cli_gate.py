@@ -9,7 +9,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 from tests.support.command import Command
-from tests.support.releases import BETTER, CRASHES, Doors, World, engine, make_world, traffic
+from tests.support.releases import BETTER, CRASHES, Doors, World, engine, make_world, serve_first, traffic
 
 from tidegate_serving.contract.repository import report_directory, verdict_path
 from tidegate_serving.contract.signing import load_public_key, read_verdict
@@ -46,13 +46,14 @@ def test_a_good_version_gets_a_signed_verdict_and_a_report(tidegate: Command, wo
     assert read_verdict(verdict_path(first), [load_public_key(world.public_key)]).first
     assert (report_directory(first) / "index.html").is_file()
     second = world.publish(2, BETTER, name="judged")
-    assert tidegate("validate", second, *evidence(world), "--baseline", str(first)).returncode == 0
+    one_gate = ("--policy", world.policy("quality"), "--baseline", first)
+    assert tidegate("validate", second, *evidence(world), *one_gate).returncode == 0
     assert not read_verdict(verdict_path(second), [load_public_key(world.public_key)]).first
 
 
 def test_a_version_that_crashes_is_a_no_with_its_reason_on_stderr(tidegate: Command, world: World) -> None:
     directory = world.publish(1, CRASHES, name="crashing")
-    done = tidegate("validate", directory, *evidence(world))
+    done = tidegate("validate", directory, *evidence(world), "--policy", world.policy("robustness"))
     assert done.returncode == 1
     verdict = read_verdict(verdict_path(directory), [load_public_key(world.public_key)])
     assert not verdict.allowed
@@ -81,7 +82,8 @@ def test_a_model_that_nobody_published_is_judged_on_csv_and_nothing_is_signed(
 ) -> None:
     pyarrow.csv.write_csv(pq.read_table(world.held_out), tmp_path / "rows.csv")
     first = world.publish(1, name="unsigned")
-    done = tidegate("validate", first, "--data", tmp_path / "rows.csv", "--report", tmp_path / "report")
+    one_gate = ("--policy", world.policy("skew"))
+    done = tidegate("validate", first, "--data", tmp_path / "rows.csv", "--report", tmp_path / "report", *one_gate)
     assert done.returncode == 0, done.stderr
     assert "nothing is signed" in done.stdout
     assert not verdict_path(first).exists()
@@ -93,7 +95,7 @@ def test_a_model_that_nobody_published_is_judged_on_csv_and_nothing_is_signed(
 
 def test_a_release_and_a_skew_report_in_one_command_each(tidegate: Command, world: World, doors: Doors) -> None:
     first, second = world.publish(1, name="whole"), world.publish(2, BETTER, name="whole")
-    control = ("--control", doors.control, "--pairs", "20", "--within", "30")
+    control = ("--control", doors.control, "--pairs", "20", "--within", "30", "--policy", world.policy("quality"))
     done = tidegate("release", first, *evidence(world), *control)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1] == "whole:1 is stable"
@@ -107,8 +109,7 @@ def test_a_release_and_a_skew_report_in_one_command_each(tidegate: Command, worl
 
 
 def test_a_window_in_which_nothing_was_logged_is_no_pass(tidegate: Command, world: World, doors: Doors) -> None:
-    first = world.publish(1, name="silent")
-    tidegate("release", first, *evidence(world), "--control", doors.control)
+    first = serve_first(doors, world, "silent")
     done = tidegate("skew", first, "--control", doors.control, "--since", "2013-06-05", "--until", "2013-06-06")
     assert done.returncode == 1
     assert "Nothing was logged" in done.stderr

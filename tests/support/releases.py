@@ -21,13 +21,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from tests.support.eventually import eventually
 
-from tidegate_operators.steps import Published, publish
+from tidegate_operators.steps import Published, promote, publish, push
 from tidegate_serving.client import Client
 from tidegate_serving.contract.manifest import read_manifest
 from tidegate_serving.contract.repository import verdict_path
+from tidegate_serving.contract.servable import State
 from tidegate_serving.contract.signature import Signature, TensorSpec
 from tidegate_serving.contract.signing import load_private_key, make_keys, write_verdict
 from tidegate_serving.contract.verdict import Outcome, Verdict
+from tidegate_serving.control_client import ControlClient
 
 NAME = "tiny"
 EXAMPLE = {"x": 0.5, "kind": "a"}
@@ -122,6 +124,12 @@ class World:
         )
         return published.directory
 
+    def policy(self, *gates: str) -> Path:
+        """The file of a policy with these gates alone, for tests that are not about the others."""
+        path = self.root / f"{'-'.join(gates)}.toml"
+        path.write_text(f"run = {list(gates)}\nrequired = {list(gates)}\n")
+        return path
+
     def admit(self, directory: Path, *, allowed: bool = True) -> str:
         """Signs a verdict without asking any gate; returns the digest of its file."""
         manifest, digest = read_manifest(directory)
@@ -199,6 +207,21 @@ def engine(world: World) -> Iterator[Doors]:
             assert process.wait(60) == 0, output.read_text()
         finally:
             process.kill()
+
+
+def serve_first(doors: Doors, world: World, name: str) -> Path:
+    """Version 1 serves with label `stable`, as after a release; no gate was asked."""
+    directory = world.admitted(1, name=name)
+    push(directory=directory, control=doors.control)
+    promote(control=doors.control, servable=name, version=1)
+    return directory
+
+
+def available(doors: Doors, name: str) -> list[int]:
+    """Versions that can be asked, in order; none of a servable that the engine does not know."""
+    with ControlClient(doors.control) as client:
+        found = client.status(name).servable(name)
+    return [] if found is None else sorted(v.version for v in found.versions if v.state is State.AVAILABLE)
 
 
 @contextmanager
