@@ -1,4 +1,4 @@
-"""One version under management: its harness, its loader, whether it is wanted, and when to try again.
+"""One version under management: its harness, the wish for it, whether that still counts, and when to try again.
 
 The manager's bookkeeping; nothing else sees it.
 """
@@ -10,21 +10,24 @@ from dataclasses import dataclass
 
 from tidegate_serving.contract.errors import ResourceExhausted, TidegateError
 from tidegate_serving.contract.servable import ServableId, StateChange
-from tidegate_serving.lifecycle.harness import Harness, Stage
+from tidegate_serving.lifecycle.harness import LEAVING, Harness, Stage
 from tidegate_serving.lifecycle.policy import VersionSnapshot
 from tidegate_serving.platforms.loader import Loader
+from tidegate_serving.sources.target import AspiredVersion
 
 
 @dataclass(slots=True)
 class Managed:
-    """Mutable; guarded by the manager's lock. `need` is what its load was estimated to take, by device."""
+    """Mutable; guarded by the manager's lock. `wish` is what it was made of, `newer` what its source has said since
+    that is not the same. `asked` is the wish whose size is being estimated, `need` what came out, by device."""
 
     harness: Harness
-    loader: Loader | None
-    origin: object
-    aspired: bool = True
+    wish: AspiredVersion[Loader]
     failures: int = 0
+    aspired: bool = True
+    newer: AspiredVersion[Loader] | None = None
     retry_at: float | None = None
+    asked: AspiredVersion[Loader] | None = None
     need: Mapping[str, int] | None = None
 
     @property
@@ -41,6 +44,23 @@ class Managed:
     def hungry(self) -> bool:
         """Whether it failed for lack of memory, so that memory which comes free is a reason to try again."""
         return isinstance(self.harness.error, ResourceExhausted)
+
+    @property
+    def outdated(self) -> bool:
+        """Whether its source wants something else under its number by now."""
+        return self.newer is not None and self.newer.content != self.wish.content
+
+    def take_up(self, version: AspiredVersion[Loader]) -> None:
+        """It is wanted, again or still. What has not begun to load yet is what was said last; what is on its way out,
+        or on its way in and fails or is outdated, will be."""
+        self.aspired = True
+        if self.stage is Stage.NEW and version.origin != self.wish.origin:
+            self.wish, self.need, self.failures = version, None, 0
+            if version.error is not None:
+                self.harness.move(Stage.ERROR, version.error)
+        else:
+            same = version.origin == self.wish.origin and self.stage not in LEAVING
+            self.newer = None if same else version
 
     def snapshot(self, held: frozenset[int]) -> VersionSnapshot:
         """As a policy sees it."""

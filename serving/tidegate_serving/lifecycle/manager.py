@@ -97,7 +97,7 @@ class AspiredVersionsManager:
 
     def set_aspired_versions(self, name: str, versions: Sequence[AspiredVersion[Loader]]) -> None:
         """Replaces what is wanted under a name. When it returns, new versions are in state START, unless they wait
-        for an instance of themselves that is being unloaded; loading comes later.
+        for an instance of themselves that is being unloaded; loading comes later. Nothing once it is stopping.
 
         InvalidInput where the set holds another name or one version twice.
         """
@@ -107,9 +107,9 @@ class AspiredVersionsManager:
                 f"aspired versions of {name!r} are {[str(version.id) for version in versions]}: mend them"
             )
         with self._lock:
-            self._table.want(name, versions)
-            self._table.settle()
-            self._wake()
+            if not self._stopping:
+                self._table.want(name, versions)
+                self._wake()
 
     # What makes it so
 
@@ -117,9 +117,9 @@ class AspiredVersionsManager:
         """Where each version under management came from, or each of some."""
         with self._lock:
             if of is None:
-                return {managed.id: managed.origin for managed in self._table.all()}
+                return {managed.id: managed.wish.origin for managed in self._table.all()}
             found = (self._table.get(one.name, one.version) for one in of)
-            return {managed.id: managed.origin for managed in found if managed is not None}
+            return {managed.id: managed.wish.origin for managed in found if managed is not None}
 
     def wanted_names(self) -> frozenset[str]:
         """Servables of which at least one version is wanted."""
@@ -157,7 +157,7 @@ class AspiredVersionsManager:
         self._thread.start()
 
     def tick(self) -> None:
-        """Forgets what is gone, takes what is pending, tries again what has rested, then acts until nothing is left."""
+        """Forgets what is gone, tries again what has rested, then acts until nothing is left."""
         with self._lock:
             if self._stopping:
                 return
@@ -182,6 +182,7 @@ class AspiredVersionsManager:
             self._stopping = True
             self._wake()
             self._table.give_up_all()
+            self._table.settle()
             for managed in self._table.all():
                 if managed.stage is Stage.READY:
                     self._begin_unload(managed)
@@ -252,14 +253,12 @@ class AspiredVersionsManager:
 
     def _begin_load(self, managed: Managed) -> bool:
         """False where memory has to be waited for."""
-        loader = managed.loader
+        loader = managed.wish.payload
         if loader is None:
             managed.harness.move(Stage.ERROR, ModelFailed(f"{managed.id} has nothing to load from"))
             return True
-        try:
-            managed.need = managed.need or as_need(managed.id, loader.estimate())
-        except Exception as error:
-            self._failed(managed, error)
+        if managed.need is None:
+            self._ask_for_need(managed, loader)
             return True
         short = self._resources.reserve(managed.id, managed.need)
         if short:
@@ -272,9 +271,40 @@ class AspiredVersionsManager:
         self._load_pool.submit(lambda: self._load(managed, loader))
         return True
 
+    def _ask_for_need(self, managed: Managed, loader: Loader) -> None:
+        """On a load thread and without the lock: files are looked at, and those of one servable may stall."""
+        wish = managed.wish
+        if managed.asked is wish:
+            return
+        managed.asked = wish
+
+        def ask() -> None:
+            try:
+                need = as_need(managed.id, loader.estimate())
+            except BaseException as error:
+                self._asked(managed, wish, error)
+            else:
+                self._asked(managed, wish, need)
+
+        self._load_pool.submit(ask)
+
+    def _asked(
+        self, managed: Managed, wish: AspiredVersion[Loader], outcome: Mapping[str, int] | BaseException
+    ) -> None:
+        with self._lock:
+            if managed.stage is not Stage.NEW or managed.wish is not wish:
+                return
+            if isinstance(outcome, BaseException):
+                self._failed(managed, outcome)
+                return
+            managed.need = outcome
+            self._table.touch(managed.id.name)
+            self._wake()
+
     def _load(self, managed: Managed, loader: Loader) -> None:
         with self._lock:
-            if self._given_up(managed):
+            if not managed.aspired or managed.outdated:
+                self._cancelled(managed)
                 return
             managed.harness.move(Stage.LOADING)
         reading = self._gauge.begin()
@@ -282,45 +312,55 @@ class AspiredVersionsManager:
             if self._options.pre_load is not None:
                 self._options.pre_load(managed.id)
             loaded = loader.load()
-        except (Exception, SystemExit) as error:
+        except BaseException as error:  # a model's code is anybody's, and the panic of an extension is no Exception
             self._gauge.end(reading)
             self._failed(managed, error)
             return
         grown = self._gauge.end(reading)
-        with self._lock:
-            wanted = managed.aspired
         try:
-            if not wanted:
-                raise Cancelled(f"{managed.id} is no longer wanted: it was unloaded as soon as it had loaded")
-            self._map.publish(managed.id, loaded)
+            measured = None if loaded.measured is None else as_need(managed.id, loaded.measured)
+            there = self._publish(managed, loaded, measured, grown)
         except Exception as error:
-            loader.unload()
+            self._take_back(managed, loader)
             self._failed(managed, error)
             return
-        with self._lock:
-            managed.failures = 0
-            self._correct(managed, loaded, grown)
-            managed.harness.move(Stage.READY)
-            if self._stopping:
-                self._begin_unload(managed)
-        self._finished()
+        if not there:
+            self._take_back(managed, loader)
+            self._cancelled(managed)
 
-    def _correct(self, managed: Managed, loaded: Loaded, grown: int | None) -> None:
+    def _publish(self, managed: Managed, loaded: Loaded, measured: Mapping[str, int] | None, grown: int | None) -> bool:
+        """Lets requests in, where it is still wanted as it is: asked and done in one go. Raises where the map does."""
+        with self._lock:
+            if not managed.aspired or managed.outdated:
+                return False
+            self._map.publish(managed.id, loaded)
+            managed.failures = 0
+            self._correct(managed, measured, grown)
+            managed.harness.move(Stage.READY)
+            self._finished()
+            return True
+
+    def _correct(self, managed: Managed, measured: Mapping[str, int] | None, grown: int | None) -> None:
         """The measured size replaces the estimate: what the loader says it took, else what the process grew by. Small
         differences, and growth under half of the estimate (memory that was free already), are not worth believing."""
         need = dict(self._resources.reserved(managed.id))
-        if loaded.measured is not None:
-            need.update(loaded.measured)
+        if measured is not None:
+            need.update(measured)
         elif grown is not None and abs(grown - need.get(RAM, 0)) > MEASURABLE_BYTES and 2 * grown >= need.get(RAM, 0):
             need[RAM] = grown
         if need != self._resources.reserved(managed.id):
             _log.info("%s takes %s bytes; it was estimated to need %s", managed.id, need, managed.need)
             self._resources.correct(managed.id, need)
 
-    def _given_up(self, managed: Managed) -> bool:
-        if not managed.aspired:
-            self._failed(managed, Cancelled(f"{managed.id} is no longer wanted: its load was cancelled"))
-        return not managed.aspired
+    def _cancelled(self, managed: Managed) -> None:
+        """Its load ended because nobody wants it, or not so; where somebody does, it begins anew at once."""
+        with self._lock:
+            self._resources.release(managed.id)
+            why = "has changed meanwhile" if managed.aspired else "is no longer wanted"
+            managed.harness.move(Stage.ERROR, Cancelled(f"{managed.id} {why}: its load was cancelled"))
+            if managed.aspired:
+                self._table.renew(managed)
+            self._finished()
 
     def _failed(self, managed: Managed, error: BaseException) -> None:
         with self._lock:
@@ -328,13 +368,29 @@ class AspiredVersionsManager:
             managed.failures += 1
             pause = self._options.retry.pause(managed.failures)
             managed.harness.move(Stage.ERROR, _as_ours(managed.id, error))
-            if managed.aspired:
+            if managed.aspired and managed.newer is not None:
+                self._table.renew(managed)
+                pause = 0.0
+            elif managed.aspired:
                 self._table.rest(managed, self._options.clock() + pause)
+            self._finished()
         if managed.aspired:
             said_all = isinstance(error, TidegateError) and error.__cause__ is None
             trace = None if said_all else error
             _log.error("%s did not load, next try in %.1f s: %s", managed.id, pause, error, exc_info=trace)
-        self._finished()
+
+    def _take_back(self, managed: Managed, loader: Loader) -> BaseException | None:
+        """Unloads what is in no map, or in none any more; what went wrong with that."""
+        reading = self._gauge.begin()
+        try:
+            loader.unload()
+        except BaseException as error:
+            _log.exception("%s did not unload cleanly", managed.id)
+            return error
+        finally:
+            self._memory.unloaded(self._resources.reserved(managed.id).get(RAM, 0), reading.resident)
+            self._gauge.end(reading)
+        return None
 
     def _begin_unload(self, managed: Managed) -> None:
         managed.harness.move(Stage.UNLOAD_REQUESTED)
@@ -344,23 +400,17 @@ class AspiredVersionsManager:
     def _unload(self, managed: Managed) -> None:
         with self._lock:
             managed.harness.move(Stage.UNLOADING)
-        reading = self._gauge.begin()
-        try:
-            if managed.loader is not None:
-                managed.loader.unload()
-        except Exception as error:
-            _log.exception("%s did not unload cleanly", managed.id)
-            outcome: TidegateError | None = _as_ours(managed.id, error)
-        else:
-            outcome = None
-        self._memory.unloaded(self._resources.reserved(managed.id).get(RAM, 0), reading.resident)
-        self._gauge.end(reading)
+        loader = managed.wish.payload
+        wrong = None if loader is None else self._take_back(managed, loader)
         with self._lock:
             freed = self._resources.release(managed.id)
-            managed.harness.move(Stage.ERROR if outcome else Stage.DISABLED, outcome)
+            error = None if wrong is None else _as_ours(managed.id, wrong)
+            managed.harness.move(Stage.DISABLED if error is None else Stage.ERROR, error)
+            if managed.aspired:
+                self._table.renew(managed)
             if freed:
                 self._table.renew_hungry()
-        self._finished()
+            self._finished()
 
 
 def _as_ours(id: ServableId, error: BaseException) -> TidegateError:

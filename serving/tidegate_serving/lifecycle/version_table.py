@@ -1,4 +1,4 @@
-"""Every version under management, and the wishes that have not been taken up yet.
+"""Every version under management.
 
 The manager's bookkeeping, without threads: wishes come in through the manager; which versions are new, kept, given up
 or forgotten is decided here and nowhere else. It knows which servables were touched since it was last asked, so that a
@@ -13,19 +13,18 @@ from collections.abc import Callable, Sequence
 
 from tidegate_serving.contract.errors import Cancelled
 from tidegate_serving.contract.servable import StateChange
-from tidegate_serving.lifecycle.harness import BUSY, GONE, LEAVING, Harness, Stage
+from tidegate_serving.lifecycle.harness import BUSY, GONE, Harness, Stage
 from tidegate_serving.lifecycle.managed import Managed, announcer
 from tidegate_serving.platforms.loader import Loader
 from tidegate_serving.sources.target import AspiredVersion
 
 
 class VersionTable:
-    """Versions by name and number, and the newest wish by name. Not synchronised: its owner holds a lock."""
+    """Versions by name and number. Not synchronised: its owner holds a lock."""
 
     def __init__(self, publish: Callable[[StateChange], None]) -> None:
         self._publish = publish
         self._versions: dict[str, dict[int, Managed]] = {}
-        self._pending: dict[str, tuple[AspiredVersion[Loader], ...]] = {}
         self._wanted: set[str] = set()
         self._touched: set[str] = set()
         self._busy: set[Harness] = set()
@@ -58,17 +57,38 @@ class VersionTable:
         """Whether any version is on its way in or out."""
         return bool(self._busy)
 
-    def want(self, name: str, versions: Sequence[AspiredVersion[Loader]]) -> None:
-        """Only the newest wish of a name counts."""
-        self._pending[name] = tuple(versions)
+    def want(self, name: str, wanted: Sequence[AspiredVersion[Loader]]) -> None:
+        """Replaces what is wanted under a name.
+
+        A version that is being unloaded is loaded fresh once that is done; the others do not wait for it. One that was
+        given up but has not begun to leave is simply kept. (TensorFlow Serving waits for it to leave, which the policy
+        may never allow.) One that failed gets a new start when its origin changed.
+        """
+        self._touched.add(name)
+        self.settle()
+        (self._wanted.add if wanted else self._wanted.discard)(name)
+        present = self._versions.setdefault(name, {})
+        for managed in present.values():
+            managed.aspired = False
+        for version in wanted:
+            known = present.get(version.id.version)
+            if known is None or (known.stage in GONE and known.wish.origin != version.origin):
+                present[version.id.version] = self._manage(version)
+            else:
+                known.take_up(version)
+        self._touched.add(name)
+        self.settle()
+
+    def touch(self, name: str) -> None:
+        """Something that counts has changed for a servable."""
         self._touched.add(name)
 
     def give_up_all(self) -> None:
         """Nothing is wanted any more."""
-        self._pending.clear()
         self._wanted.clear()
         for managed in self.all():
             managed.aspired = False
+        self.touch_all()
 
     def take_touched(self) -> set[str]:
         """Servables of which anything changed since the last call."""
@@ -80,17 +100,16 @@ class VersionTable:
         self._touched |= self._versions.keys()
 
     def settle(self) -> None:
-        """Forgets what is gone and takes up every wish that can be.
-
-        A wish for a version that is being unloaded waits until that is gone, and then it is loaded fresh.
-        """
-        self._flush()
-        for name, wanted in list(self._pending.items()):
-            numbers = {version.id.version for version in wanted}
-            if not any(managed.id.version in numbers and managed.stage in LEAVING for managed in self.of(name)):
-                del self._pending[name]
-                self._take(name, wanted)
-        self._flush()
+        """Forgets what is gone, and what is new and not wanted any more."""
+        for name in self._touched:
+            versions = self._versions.get(name, {})
+            for number, managed in list(versions.items()):
+                if not managed.aspired and managed.stage is Stage.NEW:
+                    managed.harness.move(Stage.ERROR, Cancelled(f"{managed.id} is no longer wanted"))
+                if not managed.aspired and managed.stage in GONE:
+                    del versions[number]
+            if not versions:
+                self._versions.pop(name, None)
 
     def rest(self, managed: Managed, until: float) -> None:
         """A version that failed is tried again once that time has come."""
@@ -103,52 +122,39 @@ class VersionTable:
             heapq.heappop(self._rests)
         return self._rests[0][0] if self._rests else None
 
+    def renew(self, managed: Managed) -> None:
+        """A version that has ended gets a new start, as its source has it by now."""
+        again, failures = managed.wish, managed.failures
+        if managed.newer is not None:
+            again, failures = managed.newer, 0
+        self._versions[managed.id.name][managed.id.version] = self._manage(again, failures)
+
     def renew_rested(self, now: float) -> None:
         """Gives wanted versions that failed and have rested long enough a new start."""
         while (due := self.next_rest()) is not None and due <= now:
-            self._renew(heapq.heappop(self._rests)[2])
+            self.renew(heapq.heappop(self._rests)[2])
 
     def renew_hungry(self) -> None:
         """Memory came free: versions that failed for lack of it need not rest any longer."""
         for until, order, managed in list(self._rests):
             if self._is_resting(until, order, managed) and managed.hungry:
-                self._renew(managed)
+                self.renew(managed)
 
     def renew_failed(self) -> None:
         """Versions that failed may fare better now: none of them rests any longer."""
         for until, order, managed in list(self._rests):
             if self._is_resting(until, order, managed):
-                self._renew(managed)
+                self.renew(managed)
 
     def _is_resting(self, until: float, _order: int, managed: Managed) -> bool:
         return (
             managed.aspired and managed.retry_at == until and self.get(managed.id.name, managed.id.version) is managed
         )
 
-    def _renew(self, managed: Managed) -> None:
-        again = AspiredVersion(managed.id, managed.loader, origin=managed.origin)
-        self._versions[managed.id.name][managed.id.version] = self._manage(again, managed.failures)
-
-    def _take(self, name: str, wanted: Sequence[AspiredVersion[Loader]]) -> None:
-        """A version that was given up but has not begun to leave is simply kept; one that failed gets a new start when
-        its origin changed. (TensorFlow Serving waits for the first to leave, which the policy may never allow.)
-        """
-        self._touched.add(name)
-        (self._wanted.add if wanted else self._wanted.discard)(name)
-        present = self._versions.setdefault(name, {})
-        for managed in present.values():
-            managed.aspired = False
-        for version in wanted:
-            known = present.get(version.id.version)
-            if known is None or (known.stage in GONE and known.origin != version.origin):
-                present[version.id.version] = self._manage(version)
-            else:
-                known.aspired = True
-
     def _manage(self, version: AspiredVersion[Loader], failures: int = 0) -> Managed:
         """Takes a version under management: new, or failed at once where it comes with an error."""
         harness = Harness(version.id, self._listener(announcer(self._publish)))
-        managed = Managed(harness, version.payload, version.origin, failures=failures)
+        managed = Managed(harness, version, failures)
         if version.error is not None:
             harness.move(Stage.ERROR, version.error)
         return managed
@@ -160,14 +166,3 @@ class VersionTable:
             announce(harness)
 
         return moved
-
-    def _flush(self) -> None:
-        for name in list(self._touched):
-            versions = self._versions.get(name, {})
-            for number, managed in list(versions.items()):
-                if not managed.aspired and managed.stage is Stage.NEW:
-                    managed.harness.move(Stage.ERROR, Cancelled(f"{managed.id} is no longer wanted"))
-                if not managed.aspired and managed.stage in GONE:
-                    del versions[number]
-            if not versions:
-                self._versions.pop(name, None)

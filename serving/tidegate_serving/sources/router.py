@@ -7,6 +7,7 @@ is by version and the set stays whole. A version without a route travels on with
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Generic, TypeVar
 
 from tidegate_serving.contract.errors import TidegateError
@@ -32,9 +33,14 @@ class Router(Generic[T]):
         """One version as the target takes it."""
         path = version.payload
         if version.error is not None or path is None:
-            return AspiredVersion(version.id, None, version.error, origin=str(version.error))
+            return _refused(version.id, version.error)
         try:
             adapter = self._route(path.platform)
         except TidegateError as error:
-            return AspiredVersion(version.id, None, error, origin=str(error))
-        return AspiredVersion(version.id, adapter(version.id, path), origin=path)
+            return _refused(version.id, error)
+        content = path if path.foreign else replace(path, revision=0)
+        return AspiredVersion(version.id, adapter(version.id, path), origin=path, content=content)
+
+
+def _refused(id: ServableId, error: TidegateError | None) -> AspiredVersion[T]:
+    return AspiredVersion(id, None, error, origin=str(error), content=str(error))

@@ -37,13 +37,15 @@ class VersionPath:
 class AspiredVersion(Generic[T_co]):
     """One wanted version: the payload from which it comes to life, or the error that stands in its way.
 
-    `origin` tells one wish from another: a version that failed is tried at once when its origin changes.
+    `origin` tells one wish from another: a version that failed is tried at once when its origin changes. `content`
+    tells what would be loaded: where that changes while the version is on its way, it is loaded anew.
     """
 
     id: ServableId
     payload: T_co | None
     error: TidegateError | None = None
     origin: object = None
+    content: object = None
 
 
 class Target(Protocol[T_contra]):

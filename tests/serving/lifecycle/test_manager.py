@@ -97,7 +97,9 @@ def test_several_actions_in_one_tick() -> None:
     bench.want(1, 2)
     bench.want(9, name="other")
     bench.manager.tick()
-    assert len(bench.loads.tasks) == 3
+    assert bench.loads.run_all() == 2, "the sizes of m:2 and other:9 are asked for"
+    bench.manager.tick()
+    assert len(bench.loads.tasks) == 3, "those two load, and m:1 is asked for its size"
 
 
 def test_failed_loads_are_tried_again_with_growing_pauses_for_ever() -> None:

@@ -149,6 +149,8 @@ def test_a_version_that_waits_for_memory_is_tried_when_a_load_has_failed() -> No
     other = FakeLoader(ServableId("other", 1), size=8)
     bench.manager.set_aspired_versions("other", [AspiredVersion(other.id, other)])
     bench.manager.tick()
+    bench.loads.run_all()
+    bench.manager.tick()
     assert (len(bench.loads.tasks), other.loads) == (1, 0)
     bench.loads.run_all()
     bench.manager.tick()

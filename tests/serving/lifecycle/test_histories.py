@@ -1,0 +1,125 @@
+"""Random histories of manager, policies, steering and labels, stepped by hand: after each step and at rest all holds.
+
+What such a history broke once stands below by itself, as short as it could be told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import pytest
+from tests.support.history_steps import History, Step, draw
+from tests.support.history_world import World, worlds
+
+SEEDS = range(120)
+LENGTH = 60
+
+
+@pytest.fixture(scope="module")
+def make_world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[], World]]:
+    with worlds(tmp_path_factory.mktemp("histories")) as make:
+        yield make
+
+
+@pytest.fixture
+def history(make_world: Callable[[], World]) -> Iterator[History]:
+    made = History(make_world())
+    yield made
+    made.world.life.end()
+
+
+def play_to_the_end(history: History, steps: Sequence[Step]) -> None:
+    """Plays, comes to rest, starts anew, comes to rest, and stops."""
+    history.play(steps)
+    history.come_to_rest()
+    history.restart()
+    history.world.stop()
+
+
+def test_random_histories_keep_every_promise(make_world: Callable[[], World]) -> None:
+    for seed in SEEDS:
+        steps = draw(seed, LENGTH)
+        try:
+            play_to_the_end(History(make_world()), steps)
+        except AssertionError as fault:
+            told = "\n".join(map(str, steps))
+            raise AssertionError(f"seed {seed}: {fault}\n{told}") from fault
+
+
+def loading(history: History, *pushed: int) -> None:
+    """These versions are pushed, and the newest stands in the middle of its load."""
+    history.play([("push", pushed, {}, None, "a", False), ("tick",), *[("step", 0)] * 2, ("tick",), ("step", 0)])
+
+
+def test_a_stop_tells_the_end_of_what_never_began(history: History) -> None:
+    history.do(("push", (1,), {}, None, "a", False))
+    history.world.stop()
+
+
+@pytest.mark.parametrize("kind", [1, 2], ids=["exit", "panic"])
+def test_a_load_that_panics_fails_like_any_other(history: History, kind: int) -> None:
+    history.do(("temper", "pushed", 1, 0, {"fails": 1, "raises": kind}))
+    history.do(("push", (1,), {}, None, "a", False))
+    play_to_the_end(history, [])
+
+
+@pytest.mark.parametrize("kind", [0, 1, 2], ids=["error", "exit", "panic"])
+def test_an_unload_that_panics_ends_all_the_same(history: History, kind: int) -> None:
+    history.do(("temper", "pushed", 1, 0, {"stays": True, "raises": kind}))
+    history.do(("push", (1,), {}, None, "a", False))
+    history.come_to_rest()
+    history.do(("push", (), {}, None, "a", False))
+    play_to_the_end(history, [])
+
+
+def test_a_cancelled_load_that_cannot_be_taken_back_ends_all_the_same(history: History) -> None:
+    history.do(("temper", "pushed", 1, 0, {"stays": True}))
+    loading(history, 1)
+    history.do(("push", (), {}, None, "a", False))
+    play_to_the_end(history, [])
+
+
+def test_a_version_that_is_wanted_again_while_its_load_is_taken_back_begins_anew_at_once(history: History) -> None:
+    loading(history, 1)
+    history.play([("push", (), {}, None, "a", False), ("step", 0), ("push", (1,), {}, None, "a", False)])
+    history.world.life.settle()
+    history.world.life.checks.at_rest()
+
+
+def test_what_is_no_longer_wanted_when_its_load_ends_is_never_let_in(history: History) -> None:
+    history.do(("push", (1,), {}, None, "a", False))
+    history.come_to_rest()
+    loading(history, 1, 2)
+    history.do(("push", (1,), {}, None, "a", False))
+    play_to_the_end(history, [])
+
+
+def test_a_version_that_was_broken_before_it_began_to_load_does_not_load(history: History) -> None:
+    play_to_the_end(history, [("tell", ((1, 0, ""),)), ("tell", ((1, 0, "half of it"),))])
+
+
+def test_what_is_pushed_while_another_of_its_number_loads_is_what_serves(history: History) -> None:
+    loading(history, 1)
+    history.do(("push", (1,), {}, None, "b", False))
+    play_to_the_end(history, [])
+
+
+def test_what_is_pushed_while_another_of_its_number_fails_is_what_is_tried_next(history: History) -> None:
+    history.do(("temper", "pushed", 1, 0, {"fails": 1000}))
+    loading(history, 1)
+    history.do(("push", (1,), {}, None, "b", False))
+    history.world.life.settle()
+    history.world.life.checks.at_rest()
+
+
+def test_a_new_version_does_not_wait_for_an_old_one_that_is_to_return(history: History) -> None:
+    history.do(("push", (1,), {}, None, "a", False))
+    history.come_to_rest()
+    history.play([("ask", "pushed", 1), ("push", (), {}, None, "a", False), ("tick",)])
+    history.do(("push", (1, 2), {}, None, "a", False))
+    life = history.world.life
+    for _ in range(8):
+        life.manager.tick()
+        life.baton.step(0)
+    assert life.plane.of("pushed").versions == {2}, "the request on version 1 is not answered yet"
+    play_to_the_end(history, [])

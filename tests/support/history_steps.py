@@ -1,0 +1,311 @@
+"""Random histories of an engine's lifecycle: drawn from a seed, told as plain steps, and so told again or cut short.
+
+Each step is its name and plain values, which mean something in any state, so that a history stays one whatever is left
+out.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tests.support.history_checks import NAMES
+from tests.support.history_world import PUSHED, SINGLE, VERSIONS, WATCHED, Panic, Told, World, pushed_directory
+from tests.support.plane_model import STABLE, ModelPicture
+
+from tidegate_serving.contract.errors import TidegateError, Unavailable
+from tidegate_serving.contract.servable import State
+from tidegate_serving.sources.controls import Asked
+from tidegate_serving.sources.rpc import Push, PushedVersion
+from tidegate_serving.sources.status import Tee
+
+Step = tuple[Any, ...]
+STEERED = (PUSHED, WATCHED)
+LABELS = (STABLE, "canary")
+ERRORS = (Unavailable, SystemExit, Panic)
+
+
+def draw(seed: int, length: int) -> list[Step]:
+    """A history."""
+    chance = random.Random(seed)
+    kinds = list(_DRAWN)
+    weights = [_DRAWN[kind][0] for kind in kinds]
+    return [(kind, *_DRAWN[kind][1](chance)) for kind in chance.choices(kinds, weights, k=length)]
+
+
+def _versions(chance: random.Random) -> tuple[int, ...]:
+    return tuple(sorted(chance.sample(VERSIONS, chance.choices((0, 1, 2, 3), (2, 6, 5, 1))[0])))
+
+
+def _push(chance: random.Random) -> Step:
+    versions = _versions(chance)
+    labels = {label: chance.choice(versions) for label in LABELS if versions and chance.random() < 0.5}
+    tee = chance.choice(versions) if versions and chance.random() < 0.3 else None
+    return versions, labels, tee, chance.choice("aaab"), chance.random() < 0.2
+
+
+def _tell(chance: random.Random) -> Step:
+    told = [(v, chance.choice((0, 0, 1)), chance.choice(("", "", "", "", "half of it"))) for v in _versions(chance)]
+    return (tuple(told),)
+
+
+def _single(chance: random.Random) -> Step:
+    return (chance.choice((0, *VERSIONS)), chance.choice((0, 0, 1)))
+
+
+def _config_labels(chance: random.Random) -> Step:
+    return ({label: chance.choice(VERSIONS) for label in LABELS if chance.random() < 0.4},)
+
+
+def _one(chance: random.Random) -> Step:
+    return chance.choice(STEERED), chance.choice(VERSIONS)
+
+
+def _name(chance: random.Random) -> Step:
+    return (chance.choice(STEERED),)
+
+
+def _split(chance: random.Random) -> Step:
+    return chance.choice(STEERED), tuple(chance.sample(VERSIONS, 2)) if chance.random() < 0.7 else ()
+
+
+def _temper(chance: random.Random) -> Step:
+    values = {
+        "size": chance.choice((10, 10, 10, 25)),
+        "measured": chance.choice((None, None, 5, 15)),
+        "fails": chance.choice((0, 0, 0, 1, 2, 1000)),
+        "raises": chance.randrange(len(ERRORS)),
+        "stays": chance.random() < 0.15,
+    }
+    return chance.choice(NAMES), chance.choice(VERSIONS), chance.choice((0, 1)), values
+
+
+_DRAWN: dict[str, tuple[int, Callable[[random.Random], Step]]] = {
+    "step": (60, lambda chance: (chance.randrange(1000),)),
+    "tick": (30, lambda chance: ()),
+    "release": (8, lambda chance: ()),
+    "ask": (10, lambda chance: (chance.choice(NAMES), chance.choice((0, 0, *VERSIONS)))),
+    "answer": (10, lambda chance: (chance.randrange(1000),)),
+    "clock": (6, lambda chance: (chance.choice((0.5, 1.0, 3.0, 9.0)),)),
+    "push": (14, _push),
+    "tell": (10, _tell),
+    "single": (8, _single),
+    "labels": (4, _config_labels),
+    "temper": (8, _temper),
+    "pin": (3, _one),
+    "unpin": (2, _name),
+    "freeze": (1, _name),
+    "unfreeze": (2, _name),
+    "disable": (1, _name),
+    "enable": (2, _name),
+    "split": (3, _split),
+    "block": (2, _one),
+    "unblock": (2, _one),
+    "rollback": (3, lambda chance: (chance.choice(STEERED), chance.choice((0, 0, 0, *VERSIONS)))),
+    "keep": (2, _name),
+    "limit": (3, lambda chance: (chance.choice((0, 0, 25, 45)),)),
+    "refuse": (1, lambda chance: ()),
+    "disk": (1, lambda chance: (chance.random() < 0.4,)),
+    "retry": (1, lambda chance: ()),
+    "crash": (1, lambda chance: ()),
+    "stop": (1, lambda chance: ()),
+}
+
+
+class History:
+    """Plays steps in a world, and holds the world to its promises after each."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+
+    def play(self, steps: Sequence[Step]) -> None:
+        """Raises AssertionError at the first step that breaks a promise, with its number."""
+        for number, step in enumerate(steps):
+            try:
+                self.do(step)
+            except AssertionError as fault:
+                raise AssertionError(f"at step {number}, {step}: {fault}") from fault
+
+    def do(self, step: Step) -> None:
+        """One step."""
+        life, kind = self.world.life, step[0]
+        before = {name: life.steering.course(name) for name in NAMES}
+        try:
+            getattr(self, f"_{kind}")(*step[1:])
+        except TidegateError:
+            if kind not in _MAY_BE_REFUSED:
+                raise
+        life = self.world.life
+        life.checks.after_step(before)
+
+    def come_to_rest(self) -> None:
+        """Everything that goes on by itself goes on until nothing is left to do."""
+        world = self.world
+        world.disk_full = False
+        for _ in range(5):
+            before = {name: world.life.steering.course(name) for name in NAMES}
+            world.life.settle()
+            world.life.checks.after_step(before)
+            world.clock.now += 10
+        world.life.checks.at_rest()
+        self._check_retries()
+
+    def _check_retries(self) -> None:
+        """What is wanted and fails is tried again, nothing else is."""
+        life = self.world.life
+        before = dict(life.checks.attempts)
+        life.settle()
+        for name in NAMES:
+            wish = life.told.wishes.get(name, {})
+            for one in (one for one in life.checks.states if one.name == name):
+                tried = life.checks.attempts.get(one, 0) - before.get(one, 0)
+                noted = life.monitor.state(one)
+                state, code = (noted.state, noted.error_code) if noted is not None else (None, "")
+                broken = (
+                    one.version in wish and wish[one.version].error is None and not life.checks.able(name, one.version)
+                )
+                if broken and not tried and state is not State.AVAILABLE and code != "resource_exhausted":
+                    raise AssertionError(f"{one} is wanted and not tried again: {noted}")
+                if tried and not broken:
+                    raise AssertionError(f"{one} is loaded again, for whom? {noted}")
+
+    def restart(self) -> None:
+        """What comes up after a restart is what was there before."""
+        world = self.world
+        pictures = self._pictures()
+        complete = all(self._complete(name) for name in NAMES)
+        world.crash()
+        self.come_to_rest()
+        if complete and world.limit == 0 and not world.forgot:
+            assert self._pictures() == pictures, f"after the restart {self._pictures()}, before {pictures}"
+
+    def _pictures(self) -> dict[str, ModelPicture]:
+        return {name: self.world.life.plane.of(name) for name in NAMES}
+
+    def _complete(self, name: str) -> bool:
+        """Whether all that is wanted is there, as it is wanted now, and nothing else."""
+        life = self.world.life
+        there = {loader.id.version: loader.path for loader in life.loaders if loader.loaded and loader.id.name == name}
+        wish = life.told.wishes.get(name, {})
+        return there == {version: wanted.payload and wanted.payload.path for version, wanted in wish.items()}
+
+    # Steps
+
+    def _step(self, choice: int) -> None:
+        self.world.life.baton.step(choice)
+
+    def _tick(self) -> None:
+        self.world.life.manager.tick()
+
+    def _release(self) -> None:
+        self.world.life.release()
+
+    def _ask(self, name: str, version: int) -> None:
+        plane = self.world.life.plane
+        picture = plane.of(name)
+        chosen = picture.ordinary if version == 0 else version
+        if chosen is not None and chosen in picture.versions and picture.off is None:
+            plane.handles[(name, chosen)] += 1
+
+    def _answer(self, choice: int) -> None:
+        out = sorted(self.world.life.plane.handles.elements())
+        if out:
+            self.world.life.plane.handles[out[choice % len(out)]] -= 1
+
+    def _clock(self, seconds: float) -> None:
+        self.world.clock.now += seconds
+
+    def _push(self, versions: tuple[int, ...], labels: dict[str, int], tee: int | None, place: str, keep: bool) -> None:
+        found = [(version, *pushed_directory(self.world, version, place)) for version in versions]
+        pushed = tuple(PushedVersion(version, str(directory), digest) for version, directory, digest in found)
+        teed = None if tee is None else Tee(tee, 0.5)
+        push = Push(PUSHED, pushed, labels, teed, requested_by="ben", keep_previous=keep)
+        self.world.life.rpc.set_aspired(push)
+
+    def _tell(self, versions: tuple[tuple[int, int, str], ...]) -> None:
+        self._watched(WATCHED, Told(versions))
+
+    def _single(self, version: int, revision: int) -> None:
+        self._watched(SINGLE, Told(((version, revision, ""),) if version else ()))
+
+    def _watched(self, name: str, told: Told) -> None:
+        self.world.told[name] = told
+        self.world.life.tell(name, told)
+
+    def _labels(self, labels: dict[str, int]) -> None:
+        self.world.labels[WATCHED] = labels
+        self.world.life.steering.set_labels(WATCHED, labels)
+
+    def _temper(self, name: str, version: int, place: int, values: dict[str, Any]) -> None:
+        if name == PUSHED:
+            directory, _ = pushed_directory(self.world, version, "ab"[place])
+        else:
+            directory = self.world.repository / f"{name}-{place}" / name / str(version)
+        temper = self.world.temper(directory)
+        for key, value in values.items():
+            setattr(temper, key, ERRORS[value] if key == "raises" else value)
+
+    def _pin(self, name: str, version: int) -> None:
+        self.world.life.controls.pin(_asked(name), version)
+
+    def _unpin(self, name: str) -> None:
+        self.world.life.controls.unpin(_asked(name))
+
+    def _freeze(self, name: str) -> None:
+        self.world.life.controls.freeze(_asked(name))
+
+    def _unfreeze(self, name: str) -> None:
+        self.world.life.controls.unfreeze(_asked(name))
+
+    def _disable(self, name: str) -> None:
+        self.world.life.controls.disable(_asked(name))
+
+    def _enable(self, name: str) -> None:
+        self.world.life.controls.enable(_asked(name))
+
+    def _split(self, name: str, versions: tuple[int, ...]) -> None:
+        self.world.life.controls.split(_asked(name), dict.fromkeys(versions, 0.5), "")
+
+    def _block(self, name: str, version: int) -> None:
+        self.world.life.controls.block(_asked(name), version)
+
+    def _unblock(self, name: str, version: int) -> None:
+        self.world.life.controls.unblock(_asked(name), version)
+
+    def _rollback(self, name: str, version: int) -> None:
+        self.world.life.rollback(_asked(name), version or None, None)
+
+    def _keep(self, name: str) -> None:
+        self.world.kept ^= {name}
+        self.world.life.steering.refresh(name)
+
+    def _limit(self, limit: int) -> None:
+        self.world.limit = limit
+        self.world.life.manager.reconfigure(self.world.options())
+
+    def _refuse(self) -> None:
+        self.world.life.plane.refusals += 1
+
+    def _disk(self, full: bool) -> None:
+        self.world.disk_full = full
+        self.world.forgot |= full
+
+    def _retry(self) -> None:
+        self.world.life.manager.retry_failed()
+
+    def _crash(self) -> None:
+        self.world.crash()
+
+    def _stop(self) -> None:
+        self.world.stop()
+        self.world.begin()
+
+
+_MAY_BE_REFUSED = frozenset(
+    {"push", "pin", "unpin", "freeze", "unfreeze", "disable", "enable", "split", "block", "unblock", "rollback"}
+)
+
+
+def _asked(name: str) -> Asked:
+    return Asked(name, "anna", "it is late")
