@@ -42,7 +42,7 @@ EXTRAS = {
     ),
     "onnx": Extra(
         ("onnxruntime",),
-        (TABULAR, "-k", "onnx or utf8 or zipmap"),
+        (TABULAR, f"{PLATFORMS}/test_onnx_signature.py", "-k", "onnx or utf8 or zipmap"),
         ("onnx", "pandas", "scikit-learn", "skl2onnx", "skops"),
     ),
     "xgboost": Extra(("xgboost",), (f"{PLATFORMS}/test_boosted_platforms.py", "-k", "xgboost"), ("pandas",)),

@@ -163,7 +163,7 @@ def test_a_result_that_is_no_tensor_is_refused_by_name(tmp_path: Path) -> None:
         helper.make_graph(nodes, "g", [column], [sequence]), opset_imports=[helper.make_opsetid("", 17)], ir_version=9
     )
     onnx.save(model, tmp_path / "m.onnx")
-    with pytest.raises(InvalidInput, match="'s' is seq"):
+    with pytest.raises(Unsupported, match="'s' is seq"):
         infer_signature([tmp_path], "onnx", None, None, None)
 
 

@@ -2,8 +2,8 @@
 
 Metadata: `onnx.file` (default: the only .onnx file), `onnx.outputs` (see `output_rules`), `onnx.threads` (threads of
 one run, default 1). The manifest's event time is dropped where the graph lacks it; a column of shape [-1] becomes
-[-1, 1] where the graph wants that, and back; a graph of a fixed batch is run in pieces. Export scikit-learn pipelines
-with `zipmap=False`.
+[-1, 1] where the graph wants that, and back; a graph of a fixed batch is run in pieces. scikit-learn's exporter is best
+told `zipmap=False`: the map per row that it makes otherwise becomes a matrix here, row by row.
 """
 
 from __future__ import annotations
@@ -18,22 +18,16 @@ import numpy as np
 
 from tidegate_serving.contract.errors import InvalidInput, ModelFailed
 from tidegate_serving.contract.manifest import Manifest
-from tidegate_serving.contract.signature import SERVING_DEFAULT, Signature, TensorSpec
+from tidegate_serving.contract.signature import SERVING_DEFAULT, Signature
 from tidegate_serving.contract.tensors import Array
 from tidegate_serving.platforms.axes import as_column, as_matrix
 from tidegate_serving.platforms.discovery import Discovered
-from tidegate_serving.platforms.fixed_batch import fixed_batch, in_pieces
+from tidegate_serving.platforms.fixed_batch import in_pieces
 from tidegate_serving.platforms.loader import Servable
+from tidegate_serving.platforms.onnx_signature import as_array, batch_size, dtype_of, graph_signature
 from tidegate_serving.platforms.output_rules import OutputRule, output_rules
 from tidegate_serving.platforms.platform import PlatformOptions, missing_library, model_file, thread_count
 
-_NUMPY_TYPES = {
-    "tensor(bool)": "bool",
-    "tensor(double)": "float64",
-    "tensor(float)": "float32",
-    "tensor(float16)": "float16",
-    **{f"tensor({kind}{bits})": f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)},
-}
 _NO_TELEMETRY = ("ORT_DISABLE_TELEMETRY", "1")
 """onnxruntime reports to its maker over the network otherwise; read when the library is imported."""
 
@@ -45,19 +39,17 @@ class OnnxPlatform:
         self._options = options
 
     def discover(self, directory: Path, manifest: Manifest) -> Discovered:
-        """Inputs and outputs of the graph; a column of shape [N, 1] becomes [N]."""
+        """Inputs and outputs of the graph, those that can be served; a column of shape [N, 1] becomes [N]."""
         path = model_file(manifest, directory, "onnx.file", (".onnx",))
-        session = _session(path, manifest)
-        inputs = tuple(_spec(node, path) for node in session.get_inputs())
-        outputs = tuple(_spec(node, path) for node in session.get_outputs())
-        return Discovered({SERVING_DEFAULT: Signature(inputs, outputs)})
+        return Discovered({SERVING_DEFAULT: graph_signature(_session(path, manifest), path)})
 
     def load(self, directory: Path, manifest: Manifest) -> Servable:
         """A session whose inputs and outputs are held against the signatures before anybody asks it."""
         path = model_file(manifest, directory, "onnx.file", (".onnx",))
         session = _session(path, manifest)
         rules = output_rules(manifest, "onnx.outputs")
-        _check_inputs(session, manifest, path)
+        for name in manifest.signatures:
+            _check_inputs(session, manifest, name, path)
         _check_outputs(session, rules, path)
         return OnnxServable(session, manifest, rules)
 
@@ -68,7 +60,8 @@ class OnnxServable:
     def __init__(self, session: Any, manifest: Manifest, rules: Mapping[str, OutputRule]) -> None:
         self._session = session
         self._inputs = [(node.name, node.type, len(node.shape or ())) for node in session.get_inputs()]
-        self._size = fixed_batch(_shapes(session.get_inputs()), _shapes(session.get_outputs()))
+        self._types = {node.name: node.type for node in session.get_outputs()}
+        self._size = batch_size(session)
         self._plans = {
             name: [(spec.name, rules[spec.name], len(spec.shape)) for spec in signature.outputs]
             for name, signature in manifest.signatures.items()
@@ -84,15 +77,12 @@ class OnnxServable:
         return {name: _given(rule, found[rule.result], rank) for name, rule, rank in plan}
 
     def _run(self, results: Sequence[str], feed: Mapping[str, Array]) -> dict[str, Any]:
-        return dict(zip(results, self._session.run(results, feed), strict=True))
+        found = zip(results, self._session.run(results, feed), strict=True)
+        return {name: as_array(value, self._types[name]) for name, value in found}
 
     def close(self) -> None:
         """Frees the session."""
         self._session = None
-
-
-def _shapes(nodes: Sequence[Any]) -> list[Sequence[Any]]:
-    return [node.shape or () for node in nodes]
 
 
 def _session(path: Path, manifest: Manifest) -> Any:
@@ -112,23 +102,27 @@ def _session(path: Path, manifest: Manifest) -> Any:
         raise ModelFailed(f"{path} is no ONNX model that onnxruntime can run: {error}") from error
 
 
-def _spec(node: Any, path: Path) -> TensorSpec:
-    dtype = "string" if node.type == "tensor(string)" else _NUMPY_TYPES.get(node.type)
-    if dtype is None:
-        raise InvalidInput(f"{path}: {node.name!r} is {node.type}, which cannot be served: export with zipmap=False")
-    rest = tuple(size if isinstance(size, int) else -1 for size in (node.shape or ())[1:])
-    return TensorSpec(node.name, dtype, (-1,) if rest == (1,) else (-1, *rest))
+def _check_inputs(session: Any, manifest: Manifest, name: str, path: Path) -> None:
+    signature: Signature = manifest.signatures[name]
+    wanted = {node.name: node.type for node in session.get_inputs()}
+    given = {spec.name: spec.dtype for spec in signature.inputs}
+    missing = sorted(set(wanted) - set(given))
+    if missing:
+        raise InvalidInput(f"{path} wants input {missing[0]!r}, which signature {name!r} does not have")
+    unused = sorted(set(given) - set(wanted) - {manifest.event_time})
+    if unused:
+        raise InvalidInput(f"{path} has no input {unused[0]!r}, which signature {name!r} has: mend the signature")
+    for column, kind in wanted.items():
+        if not _becomes(given[column], dtype_of(kind)):
+            raise InvalidInput(
+                f"{path} wants input {column!r} as {kind}, signature {name!r} has {given[column]}: mend the signature"
+            )
 
 
-def _check_inputs(session: Any, manifest: Manifest, path: Path) -> None:
-    wanted = [node.name for node in session.get_inputs()]
-    for name, signature in manifest.signatures.items():
-        missing = sorted(set(wanted) - set(signature.input_names))
-        if missing:
-            raise InvalidInput(f"{path} wants input {missing[0]!r}, which signature {name!r} does not have")
-        unused = sorted(set(signature.input_names) - set(wanted) - {manifest.event_time})
-        if unused:
-            raise InvalidInput(f"{path} has no input {unused[0]!r}, which signature {name!r} has: mend the signature")
+def _becomes(given: str, wanted: str | None) -> bool:
+    if wanted is None or "string" in (given, wanted):
+        return given == wanted
+    return np.can_cast(given, wanted, casting="same_kind")
 
 
 def _check_outputs(session: Any, rules: Mapping[str, OutputRule], path: Path) -> None:
@@ -139,15 +133,18 @@ def _check_outputs(session: Any, rules: Mapping[str, OutputRule], path: Path) ->
                 f"{path} has no result {rule.result!r} for output {output!r}, it has {', '.join(tensors)}: "
                 "mend metadata 'onnx.outputs'"
             )
-        if not tensors[rule.result].startswith("tensor("):
-            raise InvalidInput(f"{path}: result {rule.result!r} is {tensors[rule.result]}: export with zipmap=False")
+        if dtype_of(tensors[rule.result]) is None:
+            raise InvalidInput(
+                f"{path}: result {rule.result!r} is {tensors[rule.result]}, which cannot be served: name another in "
+                "metadata 'onnx.outputs', or export the model with tensors of numpy's types"
+            )
 
 
 def _fed(array: Array, kind: str, rank: int) -> Array:
     if kind == "tensor(string)":
         array = _as_text(array)
-    elif array.dtype.name != _NUMPY_TYPES.get(kind):
-        array = array.astype(_NUMPY_TYPES[kind], casting="same_kind")
+    elif array.dtype.name != dtype_of(kind):
+        array = array.astype(dtype_of(kind))
     return as_matrix(array, rank)
 
 
@@ -160,5 +157,5 @@ def _as_text(array: Array) -> Array:
     return made.reshape(array.shape)
 
 
-def _given(rule: OutputRule, result: Any, rank: int) -> Array:
-    return as_column(rule.pick(np.asarray(result)), rank)
+def _given(rule: OutputRule, result: Array, rank: int) -> Array:
+    return as_column(rule.pick(result), rank)

@@ -252,6 +252,10 @@ def test_strings_that_are_not_utf8_are_the_clients_fault(tmp_path: Path, onnx_mo
         ({"event_time": None}, "has no input 'at'"),
         ({"signature": Signature(SIGNATURE.inputs[1:], ONNX.signature.outputs)}, "wants input 'carrier'"),
         ({"metadata": {"onnx.file": "other.onnx"}}, r"names 'other\.onnx'"),
+        (
+            {"signature": Signature((TensorSpec("carrier", "int64"), *SIGNATURE.inputs[1:]), ONNX.signature.outputs)},
+            r"wants input 'carrier' as tensor\(string\), signature 'serving_default' has int64",
+        ),
     ],
 )
 def test_an_onnx_graph_that_does_not_fit_is_refused_at_load(
@@ -262,12 +266,14 @@ def test_an_onnx_graph_that_does_not_fit_is_refused_at_load(
         load(publish(tmp_path, "m", 1, Draft(files={"model.onnx": onnx_model}, **{**values, **changes})))
 
 
-def test_a_zipmap_says_how_to_export(tmp_path: Path) -> None:
+def test_a_zipmap_becomes_a_matrix(tmp_path: Path) -> None:
     model = pipeline(DecisionTreeClassifier(max_depth=3)).fit(FRAME.fillna(0), LATE)
     whole = draft(ONNX, model__onnx=onnx_bytes(model, zipmap=True))
-    metadata = {"onnx.outputs": json.dumps({"probability": "output_probability", "label": "output_label"})}
-    with pytest.raises(InvalidInput, match="zipmap=False"):
-        load(publish(tmp_path, "m", 1, Draft(**{**whole.__dict__, "metadata": metadata})))
+    rules = {"onnx.outputs": json.dumps({"probability": "output_probability[:,1]", "label": "output_label"})}
+    frame = FRAME.fillna(0)
+    version = load(publish(tmp_path, "m", 1, Draft(**{**whole.__dict__, "metadata": rules})))
+    found = checked(version, tensors(frame))["probability"]
+    np.testing.assert_allclose(found, model.predict_proba(frame)[:, 1], rtol=1e-5)
 
 
 @pytest.mark.parametrize("size", [1, 4])
