@@ -18,6 +18,7 @@ from typing import Any
 
 from tidegate_serving.contract.errors import InvalidInput
 
+_WANTED = {Path: "a path in quotes", str: "a text in quotes", int: "a whole number", float: "a finite number"}
 _TRUE = {"1", "true", "yes", "on"}
 _FALSE = {"0", "false", "no", "off"}
 
@@ -98,6 +99,8 @@ def _mapping(value: Any, where: str) -> Mapping[str, Any]:
 
 
 def _scalar(kind: Any, value: Any, where: str) -> Any:
+    if isinstance(value, str | Path) and "\0" in str(value):
+        raise InvalidInput(f"{where} is {str(value)!r}: take the character 0 out of it")
     if kind is bool:
         return _boolean(value, where)
     if kind is Path and isinstance(value, str | Path):
@@ -108,12 +111,10 @@ def _scalar(kind: Any, value: Any, where: str) -> Any:
         try:
             number = kind(value)
         except (TypeError, ValueError, OverflowError) as error:
-            raise InvalidInput(
-                f"{where} is {value!r}: use {'a whole number' if kind is int else 'a number'}"
-            ) from error
+            raise InvalidInput(f"{where} is {value!r}: use {_WANTED[kind]}") from error
         if math.isfinite(number) and (number == value or isinstance(value, str)):
             return number
-    raise InvalidInput(f"{where} is {value!r}: use {'a path' if kind is Path else f'a value of type {kind.__name__}'}")
+    raise InvalidInput(f"{where} is {value!r}: use {_WANTED.get(kind, kind.__name__)}")
 
 
 def _boolean(value: Any, where: str) -> bool:

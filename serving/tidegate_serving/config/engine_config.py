@@ -7,14 +7,18 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tidegate_serving.config.bounds import ENGINE, check_bounds
 from tidegate_serving.config.layers import layered
-from tidegate_serving.config.model import BatchingConfig, ModelConfig, at_least, check_policy, check_share
+from tidegate_serving.config.model import BatchingConfig, ModelConfig, check_policy
 from tidegate_serving.contract.errors import InvalidInput
+from tidegate_serving.contract.servable import check_name
+from tidegate_serving.sources.version_policy import parse_version_policy
 from tidegate_serving.typed_values import convert
 
 __all__ = ["BatchingConfig", "EngineConfig", "ModelConfig"]
@@ -132,7 +136,11 @@ class EngineConfig:
     origins: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False, metadata=NOT_A_KEY)
 
     def __post_init__(self) -> None:
-        check_share("log_sampling_rate", self.log_sampling_rate)
+        check_bounds(self, ENGINE)
+        for name in ADDRESSES:
+            _check_address(name, getattr(self, name))
+        if self.metrics_path and not _PATH.match(self.metrics_path):
+            raise InvalidInput(f"metrics_path is {self.metrics_path!r}: write a path such as /monitoring/metrics")
         if self.control_address and not is_loopback(self.control_address):
             raise InvalidInput(
                 f"control_address {self.control_address} is not on loopback, and the control port asks nobody who "
@@ -144,10 +152,9 @@ class EngineConfig:
                 "set both, or publish with `tidegate publish`"
             )
         check_policy(self.policy)
-        for name in _AT_LEAST_ONE:
-            at_least(name, getattr(self, name), 1)
-        for name in _AT_LEAST_ZERO:
-            at_least(name, getattr(self, name), 0)
+        parse_version_policy(self.versions)
+        for name in self.models:
+            check_name(name)
 
     @classmethod
     def load(
@@ -167,24 +174,16 @@ class EngineConfig:
         return dataclasses.replace(made, origins=origins)
 
 
-_AT_LEAST_ONE = (
-    "warm_up_iterations",
-    "load_threads",
-    "unload_threads",
-    "io_threads",
-    "log_block_rows",
-    "max_message_bytes",
-    "max_connections",
-)
-_AT_LEAST_ZERO = (
-    "poll_seconds",
-    "quiet_seconds",
-    "initial_load_threads",
-    "memory_limit_bytes",
-    "drain_seconds",
-    "start_seconds",
-    "log_buffer_bytes",
-)
+ADDRESSES = ("grpc_address", "rest_address", "control_address")
+_ADDRESS = re.compile(r"(?:[^\s:/\[\]]+|\[[0-9A-Fa-f:.%a-z]+\]):(\d{1,5})\Z")
+_PATH = re.compile(r"/[^\s?#]*\Z")
+_MOST_PORT = 65535
+
+
+def _check_address(name: str, address: str) -> None:
+    found = _ADDRESS.match(address)
+    if address and (found is None or int(found[1]) > _MOST_PORT):
+        raise InvalidInput(f"{name} is {address!r}: write host:port, such as 127.0.0.1:8500, with port 0 for any")
 
 
 def keys() -> list[str]:

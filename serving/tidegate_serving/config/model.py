@@ -8,7 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from tidegate_serving.config.bounds import BATCHING, MODEL, check_bounds
 from tidegate_serving.contract.errors import InvalidInput
+from tidegate_serving.contract.servable import is_name
+from tidegate_serving.sources.version_policy import parse_version_policy
 
 POLICIES = ("availability", "resources")
 
@@ -29,10 +32,7 @@ class BatchingConfig:
     concurrency: int = 1
 
     def __post_init__(self) -> None:
-        at_least("max_batch_rows", self.max_batch_rows, 1)
-        at_least("timeout_us", self.timeout_us, 0)
-        at_least("max_queued_rows", self.max_queued_rows, 1)
-        at_least("concurrency", self.concurrency, 1)
+        check_bounds(self, BATCHING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,22 +65,14 @@ class ModelConfig:
     def __post_init__(self) -> None:
         if self.policy is not None:
             check_policy(self.policy)
-        if self.poll_seconds is not None:
-            at_least("poll_seconds", self.poll_seconds, 0)
-        if self.log_sampling_rate is not None:
-            check_share("log_sampling_rate", self.log_sampling_rate)
-
-
-def at_least(name: str, value: float, least: float) -> None:
-    """InvalidInput for a value below the least."""
-    if value < least:
-        raise InvalidInput(f"{name} is {value}: use {least} or more")
-
-
-def check_share(name: str, value: float) -> None:
-    """InvalidInput for what is no share."""
-    if not 0 <= value <= 1:
-        raise InvalidInput(f"{name} is {value}: use a share from 0 to 1")
+        check_bounds(self, MODEL)
+        if self.versions is not None:
+            parse_version_policy(self.versions)
+        for label in self.labels:
+            if not is_name(label):
+                raise InvalidInput(
+                    f"label {label!r} cannot be used: take letters, digits, '.', '_' and '-', at most 128"
+                )
 
 
 def check_policy(policy: str) -> None:

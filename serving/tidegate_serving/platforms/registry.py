@@ -6,6 +6,7 @@ callable that takes `PlatformOptions` and returns a `Platform`.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import logging
 import threading
@@ -13,7 +14,7 @@ from collections.abc import Callable, Mapping
 from importlib import metadata
 from pathlib import Path
 
-from tidegate_serving.contract.errors import AlreadyExists, Unsupported
+from tidegate_serving.contract.errors import AlreadyExists, InvalidInput, Unsupported
 from tidegate_serving.contract.manifest import Manifest
 from tidegate_serving.contract.servable import check_name
 from tidegate_serving.platforms.discovery import Discovered
@@ -40,6 +41,7 @@ _BUILT_IN = {
     "torch": "tidegate_serving.platforms.torch:TorchPlatform",
     "xgboost": "tidegate_serving.platforms.xgboost:xgboost_platform",
 }
+_WITH_SETTINGS = ("tensorflow", "torch")
 _log = logging.getLogger(__name__)
 
 
@@ -78,6 +80,14 @@ class PlatformRegistry:
         if name not in self._factories:
             raise Unsupported(f"platform {name!r} is unknown here: use one of {', '.join(self.names)}")
         return name
+
+    def check_settings(self, name: str) -> None:
+        """InvalidInput where a platform does not take the settings that it is given. One whose library is missing is
+        not asked: its first load says that."""
+        if name in _BUILT_IN and name not in _WITH_SETTINGS:
+            raise InvalidInput(f"platform {name!r} takes no settings: leave the table out")
+        with contextlib.suppress(ImportError, Unsupported):
+            self._factories[self.check(name)]()
 
     def load(self, directory: Path, manifest: Manifest) -> Servable:
         """A servable, by the platform that the manifest names."""

@@ -8,22 +8,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tidegate_serving.config import EngineConfig
-from tidegate_serving.contract.errors import InvalidInput
+from tidegate_serving.config.bounds import LIMITS, check_bounds
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
     """`max_message_bytes` per request, `max_connections` over all doors, `request_timeout_seconds` for requests that
-    bring no deadline. InvalidInput for one that is not above zero."""
+    bring no deadline. InvalidInput for one out of bounds."""
 
     max_message_bytes: int
     max_connections: int
     request_timeout_seconds: float
 
     def __post_init__(self) -> None:
-        for name, least in (("max_message_bytes", 1), ("max_connections", 1), ("request_timeout_seconds", 0.001)):
-            if (value := getattr(self, name)) < least:
-                raise InvalidInput(f"{name} is {value}: use {least} or more")
+        check_bounds(self, LIMITS)
 
     @classmethod
     def of(cls, config: EngineConfig) -> Limits:

@@ -104,6 +104,7 @@ def plan_sources(config: EngineConfig, added: Collection[str] = ()) -> SourcePla
     """
     registry = installed_platforms(_platform_options(config))
     _check_platforms(config, sorted({*registry.names, *added}))
+    _check_settings(config, registry)
     return SourcePlan(
         admission=_admission(config),
         registry=registry,
@@ -177,6 +178,15 @@ def _check_platforms(config: EngineConfig, known: Sequence[str]) -> None:
             raise InvalidInput(
                 f"Model {name} requests unsupported platform {model.platform}: use one of {', '.join(known)}"
             )
+
+
+def _check_settings(config: EngineConfig, registry: PlatformRegistry) -> None:
+    for platform, table in config.platforms.items():
+        if table and platform in registry.names:
+            try:
+                registry.check_settings(platform)
+            except InvalidInput as error:
+                raise InvalidInput(f"[platforms.{platform}]: {error.message}") from error
 
 
 def _admission(config: EngineConfig) -> Admission:

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tidegate_serving.contract.errors import InvalidInput
-from tidegate_serving.contract.manifest import read_manifest
+from tidegate_serving.contract.manifest import Manifest, read_manifest
 from tidegate_serving.sources.owners import Owners
 from tidegate_serving.sources.target import AspiredVersion, Target, VersionPath
 
@@ -24,7 +24,7 @@ def read_static(directories: Sequence[Path]) -> StaticWish:
     """
     wanted: dict[str, list[AspiredVersion[VersionPath]]] = {}
     for directory in directories:
-        manifest, digest = read_manifest(directory)
+        manifest, digest = _read(directory)
         path = VersionPath(directory, digest, manifest.platform)
         for known in wanted.get(manifest.id.name, []):
             if known.id == manifest.id and known.payload is not None:
@@ -32,6 +32,13 @@ def read_static(directories: Sequence[Path]) -> StaticWish:
                 raise InvalidInput(f"{both} are both {manifest.id}: name one of them")
         wanted.setdefault(manifest.id.name, []).append(AspiredVersion(manifest.id, path))
     return wanted
+
+
+def _read(directory: Path) -> tuple[Manifest, str]:
+    try:
+        return read_manifest(directory)
+    except OSError as error:
+        raise InvalidInput(f"directories names {directory}, which cannot be read ({error}): mend the path") from error
 
 
 class StaticSource:

@@ -10,6 +10,7 @@ import pytest
 
 from tidegate_serving.config import BatchingConfig, EngineConfig, ModelConfig
 from tidegate_serving.contract.errors import InvalidInput, NotFound
+from tidegate_serving.engine import Engine
 from tidegate_serving.sources.mlflow.source import MlflowOptions
 from tidegate_serving.sources.objects.source import ObjectStoreOptions
 from tidegate_serving.typed_values import convert
@@ -112,6 +113,28 @@ def test_an_empty_value_is_none(tmp_path: Path) -> None:
         ("repository = 5", "repository is 5: use a path"),
         ("[batching]\nmax_batch_rows = 0", "max_batch_rows is 0: use 1 or more"),
         ("grpc_address = ", "is not TOML"),
+        ("grpc_address = 8500", "grpc_address is 8500: use a text in quotes"),
+        ("grpc_address = '127.0.0.1'", "grpc_address is '127.0.0.1': write host:port"),
+        ("rest_address = '127.0.0.1:65536'", "rest_address is '127.0.0.1:65536': write host:port"),
+        ("control_address = '127.0.0.1:-1'", "control_address is '127.0.0.1:-1': write host:port"),
+        ("metrics_path = 'metrics'", "metrics_path is 'metrics': write a path such as /monitoring/metrics"),
+        ("poll_seconds = nan", "poll_seconds is nan: use a finite number"),
+        ("start_seconds = inf", "start_seconds is inf: use a finite number"),
+        ("load_threads = 4294967296", "load_threads is 4294967296: use 1024 or less"),
+        (
+            "log_buffer_bytes = 99999999999999999999",
+            "log_buffer_bytes is 99999999999999999999: use 9223372036854775807",
+        ),
+        ("request_timeout_seconds = 0", "request_timeout_seconds is 0.0: use 0.001 or more"),
+        ("warm_up_batch_sizes = [1, 0]", "warm_up_batch_sizes is 0: use 1 or more"),
+        ("device_limits_bytes = {'gpu:0' = -1}", "device_limits_bytes.gpu:0 is -1: use 0 or more"),
+        ('state_directory = "a\\u0000b"', "state_directory is 'a\\x00b': take the character 0 out of it"),
+        ("versions = 'newest'", "versions is 'newest': use latest:N, all, specific:1,4, or none"),
+        ("[models.m]\nversions = 'newest'", "models.m: versions is 'newest': use latest:N"),
+        ("[models.m]\nlabels = {best = -1}", "models.m: labels.best is -1: use 0 or more"),
+        ("[models.m]\nlabels = {'the best' = 1}", "models.m: label 'the best' cannot be used"),
+        ("[models.m.batching]\nconcurrency = 9999", "models.m: batching: concurrency is 9999: use 1024 or less"),
+        ("[models.'a b']\nversions = 'all'", "servable name 'a b' cannot be used"),
     ],
 )
 def test_what_is_wrong_is_said(tmp_path: Path, text: str, match: str) -> None:
@@ -119,6 +142,29 @@ def test_what_is_wrong_is_said(tmp_path: Path, text: str, match: str) -> None:
         load(tmp_path, text)
     assert match in caught.value.message
     assert "engine.toml" in caught.value.message or " is " in match
+
+
+@pytest.mark.parametrize("address", ["", "127.0.0.1:0", "localhost:65535", "[::1]:8502"])
+def test_addresses_that_can_be(tmp_path: Path, address: str) -> None:
+    assert load(tmp_path, f"control_address = '{address}'").control_address == address
+
+
+@pytest.mark.parametrize(
+    ("text", "match"),
+    [
+        ("[platforms.tensorflow]\nintra_threads = 2", "[platforms.tensorflow]: platform 'tensorflow' has no setting"),
+        ("[platforms.onnx]\nthreads = 2", "[platforms.onnx]: platform 'onnx' takes no settings: leave the table out"),
+        ("[platforms.onxx]", "platforms.onxx sets up a platform that there is not: did you mean onnx?"),
+        ("directories = ['/dev/null']", "directories names /dev/null, which cannot be read"),
+    ],
+)
+def test_what_only_the_rooms_know_is_refused_at_the_start(tmp_path: Path, text: str, match: str) -> None:
+    config = load(
+        tmp_path, f"grpc_address = ''\nrest_address = ''\ncontrol_address = ''\nallow_unverified = true\n{text}"
+    )
+    with pytest.raises(InvalidInput) as caught:
+        Engine(config).start()
+    assert match in caught.value.message
 
 
 def test_a_misspelt_variable_is_refused_and_a_foreign_one_is_not(tmp_path: Path) -> None:
