@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.support.eventually import eventually
+from tests.support.gate import Gate
 from tests.support.releases import (
     BETTER,
     NONSENSE,
@@ -225,17 +226,17 @@ def test_a_version_that_is_not_live_cannot_be_promoted(doors: Doors, world: Worl
 def test_a_promotion_waits_for_the_last_request_of_the_version_that_leaves(
     doors: Doors, world: World, name: str, tmp_path: Path
 ) -> None:
-    began, go_on = tmp_path / "began", tmp_path / "go-on"
-    push(directory=world.admitted(1, patient(began, go_on), name=name), control=doors.control)
+    gate = Gate.make(tmp_path / "gate")
+    push(directory=world.admitted(1, patient(gate), name=name), control=doors.control)
     promote(control=doors.control, servable=name, version=1)
     push(directory=world.admitted(2, name=name), control=doors.control)
     with ThreadPoolExecutor(1) as pool:
         last = pool.submit(answered_by, doors, name)
-        eventually(began.exists)
+        eventually(gate.entered.exists)
         with pytest.raises(DeadlinePassed, match=f"{name}:1 is not END"):
             promote(control=doors.control, servable=name, version=2, timeout=0.5)
         assert answered_by(doors, name) == 2
-        go_on.touch()
+        gate.open()
         assert last.result(30) == 1
     eventually(lambda: available(doors, name) == [2])
 

@@ -5,12 +5,16 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from typing import TypeVar
+
+T = TypeVar("T")
 
 
-def eventually(condition: Callable[[], bool], seconds: float = 30.0) -> None:
-    """Returns once `condition` holds; AssertionError when it does not within `seconds`."""
+def eventually(condition: Callable[[], T], seconds: float = 30.0) -> T:
+    """What `condition` gives, once that is true; AssertionError when it is not within `seconds`."""
     deadline = time.monotonic() + seconds
     pause = threading.Event()
-    while not condition():
+    while not (found := condition()):
         assert time.monotonic() < deadline, f"nothing came of it within {seconds} s"
         pause.wait(0.05)
+    return found

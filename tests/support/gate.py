@@ -45,10 +45,14 @@ class Gate:
     def entered(self) -> Path:
         return self.folder / "entered"
 
+    @property
+    def pipe(self) -> Path:
+        return self.folder / "pipe"
+
     def source(self, template: str, added: float) -> str:
         """A model that waits at this gate."""
-        return template.format(entered=str(self.entered), pipe=str(self.folder / "pipe"), added=added)
+        return template.format(entered=str(self.entered), pipe=str(self.pipe), added=added)
 
     def open(self) -> None:
         """Lets one waiter through; waits for it where nobody is there yet."""
-        (self.folder / "pipe").write_bytes(b"go")
+        self.pipe.write_bytes(b"go")

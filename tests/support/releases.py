@@ -20,6 +20,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from tests.support.eventually import eventually
+from tests.support.gate import Gate
 
 from tidegate_operators.steps import Published, promote, publish, push
 from tidegate_serving.client import Client
@@ -54,12 +55,11 @@ CRASHES = HONEST.replace(
 )
 
 
-def patient(began: Path, go_on: Path) -> str:
-    """A model that says when a request has reached it and answers once it is told to; its warm-up does not wait."""
-    wait = f"""        import os, time
-        if Model.warm:
-            open({str(began)!r}, "w").close()
-            while not os.path.exists({str(go_on)!r}): time.sleep(0.01)
+def patient(gate: Gate) -> str:
+    """A model that waits at the gate with each request; its warm-up does not."""
+    wait = f"""        if Model.warm:
+            open({str(gate.entered)!r}, "w").close()
+            open({str(gate.pipe)!r}, "rb").read()
         Model.warm = True
 """
     return HONEST.replace("class Model:", "class Model:\n    warm = False").replace(

@@ -76,16 +76,16 @@ def _served(folder: Path) -> float:
     )
     command = [sys.executable, "-m", "tidegate_pipelines.cli", "serve", "--config", str(folder / "engine.toml")]
     began = time.perf_counter()
-    with subprocess.Popen(command, stderr=subprocess.DEVNULL) as process:
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         try:
-            while not ready.exists():
-                time.sleep(0.002)
-                if process.poll() is not None:
-                    raise RuntimeError(f"the engine ended with status {process.returncode}")
+            assert process.stderr is not None
+            if not any("serving: gRPC" in line for line in process.stderr):
+                raise RuntimeError(f"the engine ended with status {process.wait()}")
             _ask(json.loads(ready.read_text())["rest"])
             return time.perf_counter() - began
         finally:
             process.terminate()
+            process.communicate()
 
 
 def _ask(address: str) -> None:

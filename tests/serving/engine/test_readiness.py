@@ -39,8 +39,8 @@ class Bench:
     def enter(self, name: str, state: State, error: str = "") -> None:
         self.events.publish(StateChange(ServableId(name, 1), state, "internal" if error else "", error))
 
-    def expect(self, ready: bool, reason: str) -> None:
-        eventually(lambda: bool(self.told) and self.told[-1] == (ready, reason))
+    def becomes(self, ready: bool, reason: str) -> bool:
+        return eventually(lambda: bool(self.told) and self.told[-1] == (ready, reason))
 
 
 @pytest.fixture
@@ -51,9 +51,9 @@ def bench() -> Iterator[Bench]:
 
 
 def test_starting_is_not_ready(bench: Bench) -> None:
-    bench.expect(False, "the engine is starting")
+    assert bench.becomes(False, "the engine is starting")
     bench.enter("a", State.AVAILABLE)
-    bench.expect(False, "the engine is starting")
+    assert bench.becomes(False, "the engine is starting")
 
 
 def test_a_change_while_the_start_ends_holds_up_nobody() -> None:
@@ -70,7 +70,7 @@ def test_a_change_while_the_start_ends_holds_up_nobody() -> None:
     bench = Publishing()
     bench.enter("a", State.AVAILABLE)
     bench.readiness.begin()
-    bench.expect(True, "")
+    assert bench.becomes(True, "")
     bench.readiness.drain()
 
 
@@ -81,9 +81,9 @@ def test_every_servable_of_the_start_needs_a_live_version(bench: Bench) -> None:
     bench.enter("b", State.END, "no memory")
     assert bench.readiness.settled()
     bench.readiness.begin()
-    bench.expect(False, "b:1 is END: no memory")
+    assert bench.becomes(False, "b:1 is END: no memory")
     bench.enter("b", State.AVAILABLE)
-    bench.expect(True, "")
+    assert bench.becomes(True, "")
 
 
 def test_what_is_wanted_no_more_and_what_came_later_does_not_count(bench: Bench) -> None:
@@ -93,14 +93,14 @@ def test_what_is_wanted_no_more_and_what_came_later_does_not_count(bench: Bench)
     bench.wanted = frozenset({"a", "later"})
     bench.enter("later", State.LOADING)
     bench.readiness.wake()
-    bench.expect(True, "")
+    assert bench.becomes(True, "")
 
 
 def test_draining_is_told_before_the_drain_begins(bench: Bench) -> None:
     bench.enter("a", State.AVAILABLE)
     bench.enter("b", State.AVAILABLE)
     bench.readiness.begin()
-    bench.expect(True, "")
+    assert bench.becomes(True, "")
     bench.readiness.drain()
     assert bench.told[-1] == (False, "the engine is draining")
     bench.enter("a", State.AVAILABLE)
@@ -112,13 +112,13 @@ def test_a_change_costs_what_changed_and_not_what_there_is(bench: Bench) -> None
     for name in sorted(bench.wanted):
         bench.enter(name, State.AVAILABLE)
     bench.readiness.begin()
-    bench.expect(True, "")
+    assert bench.becomes(True, "")
     bench.asked = 0
     bench.enter("m7", State.END, "broken")
-    bench.expect(False, "m7:1 is END: broken")
+    assert bench.becomes(False, "m7:1 is END: broken")
     bench.enter("m8", State.AVAILABLE)
     bench.enter("m7", State.AVAILABLE)
-    bench.expect(True, "")
+    assert bench.becomes(True, "")
     assert bench.asked <= 6
 
 

@@ -170,13 +170,13 @@ def test_a_larger_memory_budget_lets_a_waiting_version_in(bench: Bench, control:
         servable = control.status("large").servable("large")
         return servable is not None and servable.versions[0].error_code == "resource_exhausted"
 
-    eventually(refused)
+    assert eventually(refused)
     bench.write()
     bench.engine.config.write_text(
         bench.engine.config.read_text().replace("memory_limit_bytes = 1000000", "memory_limit_bytes = 100000000")
     )
     control.reload(requested_by="test")
-    eventually(lambda: rest.predict(address, "large", [1.0]).status == 200, 10)
+    assert eventually(lambda: rest.predict(address, "large", [1.0]).status == 200, 10)
     shutil.rmtree(large)
     eventually(lambda: rest.predict(address, "large", [1.0]).status == 404)
 
@@ -187,10 +187,10 @@ def test_a_version_that_may_be_loaded_now_is_tried_at_once(bench: Bench, control
     bench.write(retry_first_seconds="1000")
     control.reload(requested_by="test")
     publish(bench.root, "pickled", 1, Draft("sklearn", files))
-    eventually(lambda: _state(control, "pickled") == "permission_refused")
+    assert eventually(lambda: _state(control, "pickled") == "permission_refused")
     bench.write(retry_first_seconds="1000", allow_pickle="true")
     control.reload(requested_by="test")
-    eventually(lambda: _state(control, "pickled") == "invalid_input")
+    assert eventually(lambda: _state(control, "pickled") == "invalid_input")
     shutil.rmtree(bench.root / "pickled" / "1")
 
 

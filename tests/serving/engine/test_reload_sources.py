@@ -98,17 +98,17 @@ def test_from_now_on_only_what_was_verified(engine: Engine, config: EngineConfig
         version = servable.version(2) if servable else None
         return version is not None and version.error_code == NotAdmitted.code
 
-    eventually(refused)
+    assert eventually(refused)
     validator.sign(tmp_path / "first" / "a" / "2")
-    eventually(lambda: served(engine, "a") == [2])
+    assert eventually(lambda: served(engine, "a") == [2])
 
 
 def test_names_that_another_source_has_are_left_alone(engine: Engine, config: EngineConfig, tmp_path: Path) -> None:
     elsewhere = publish(tmp_path / "second", "a", 9, adding(9)).parent
     engine.reload(dataclasses.replace(config, models={"a": ModelConfig(path=str(elsewhere))}))
-    eventually(lambda: served(engine, "a") == [9])
+    assert eventually(lambda: served(engine, "a") == [9])
     engine.reload(config)
-    eventually(lambda: served(engine, "a") == [1])
+    assert eventually(lambda: served(engine, "a") == [1])
 
 
 def test_nothing_to_read_again_is_said(engine: Engine) -> None:

@@ -23,7 +23,7 @@ def test_a_signal_before_the_wait_ends_it_at_once(number: int) -> None:
     with StopSignal() as stop:
         stop.started()
         send(number)
-        stop.wait()
+        assert stop.wait()
 
 
 ON_ANOTHER_THREAD = """
@@ -50,7 +50,7 @@ def test_a_signal_during_the_start_interrupts_it_once() -> None:
         with pytest.raises(StoppedEarlyError):
             send()
         send()
-        stop.wait()
+        assert stop.wait()
 
 
 def test_other_signals_do_not_end_the_wait() -> None:
@@ -67,7 +67,7 @@ def test_other_signals_do_not_end_the_wait() -> None:
                 send()
 
             threading.Timer(0.1, send_later).start()
-            stop.wait()
+            assert stop.wait()
             assert sent.is_set()
         assert heard == [1]
     finally:

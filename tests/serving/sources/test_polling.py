@@ -74,7 +74,7 @@ def test_one_that_is_asked_for_while_it_is_looked_at_is_looked_at_again(bench: B
 
 def test_one_that_fails_is_tried_again(bench: Bench) -> None:
     bench.poller.add(["fails"])
-    eventually(lambda: bench.counts["fails"] >= 2)
+    assert eventually(lambda: bench.counts["fails"] >= 2)
 
 
 def test_one_that_is_discarded_is_looked_at_no_more(bench: Bench) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -69,13 +70,15 @@ class Bench:
     def push(self, *versions: PushedVersion, labels: Mapping[str, int] | None = None, tee: Tee | None = None) -> int:
         return self.source.set_aspired(Push("m", versions, labels or {}, tee, "somebody", "because"))
 
-    def nothing_changed_by(self, kind: type[TidegateError], match: str, *versions: PushedVersion) -> None:
+    def refusal(self, kind: type[TidegateError], *versions: PushedVersion) -> str:
+        """What a push is refused with; it has changed nothing."""
         wanted, calls = dict(self.target.wanted), list(self.target.calls)
         wish = self.source.wish("m")
-        with pytest.raises(kind, match=match):
+        with pytest.raises(kind) as refused:
             self.push(*versions)
         assert (self.target.wanted, self.target.calls) == (wanted, calls)
         assert self.source.wish("m") == wish
+        return refused.value.message
 
 
 @pytest.fixture
@@ -105,7 +108,7 @@ def test_one_flipped_byte_is_refused_and_named(bench: Bench, name: str) -> None:
     for position in range(4, len(whole) - 4, max(1, len(whole) // 25)):
         path.write_bytes(whole)
         flip(path, position)
-        bench.nothing_changed_by(TidegateError, path.name.replace(".", r"\."), one, two)
+        assert path.name in bench.refusal(TidegateError, one, two)
     path.write_bytes(whole)
     bench.push(one, two)
 
@@ -114,41 +117,41 @@ def test_a_file_too_many_or_too_few_is_refused(bench: Bench) -> None:
     one = bench.published(1)
     extra = Path(one.path) / "extra.py"
     extra.write_text("")
-    bench.nothing_changed_by(Tampered, r"extra\.py", one)
+    assert "extra.py" in bench.refusal(Tampered, one)
     extra.unlink()
     (Path(one.path) / "model.py").unlink()
-    bench.nothing_changed_by(Tampered, r"model\.py.* is missing", one)
+    assert re.search(r"model\.py.* is missing", bench.refusal(Tampered, one))
 
 
 def test_a_manifest_other_than_the_pushed_one_is_refused(bench: Bench) -> None:
     one = bench.published(1)
     edit_manifest(Path(one.path), created_at="2026-01-02T00:00:00Z")
-    bench.nothing_changed_by(Tampered, r"manifest\.json has SHA-256", one)
+    assert "manifest.json has SHA-256" in bench.refusal(Tampered, one)
 
 
 def test_without_a_verdict_it_is_refused(bench: Bench) -> None:
     one = bench.published(1)
     verdict_path(Path(one.path)).unlink()
-    bench.nothing_changed_by(NotAdmitted, r"1\.verdict\.json is missing", one)
+    assert "1.verdict.json is missing" in bench.refusal(NotAdmitted, one)
 
 
 def test_a_path_outside_the_roots_is_refused(bench: Bench, tmp_path: Path) -> None:
     elsewhere = publish(tmp_path / "elsewhere", "m", 1)
     bench.validator.sign(elsewhere)
     pushed = PushedVersion(1, str(elsewhere), digest_of(elsewhere))
-    bench.nothing_changed_by(PermissionRefused, "outside the engine's roots", pushed)
+    assert "outside the engine's roots" in bench.refusal(PermissionRefused, pushed)
     bench.root.mkdir(exist_ok=True)
     link = bench.root / "1"
     link.symlink_to(elsewhere)
-    bench.nothing_changed_by(PermissionRefused, "outside", replace(pushed, path=str(link)))
+    assert "outside" in bench.refusal(PermissionRefused, replace(pushed, path=str(link)))
     dotted = f"{bench.root}/../elsewhere/m/1"
-    bench.nothing_changed_by(PermissionRefused, "outside", replace(pushed, path=dotted))
-    bench.nothing_changed_by(InvalidInput, "relative", replace(pushed, path="m/1"))
+    assert "outside" in bench.refusal(PermissionRefused, replace(pushed, path=dotted))
+    assert "relative" in bench.refusal(InvalidInput, replace(pushed, path="m/1"))
 
 
 def test_a_directory_that_is_not_there_is_not_found(bench: Bench) -> None:
     one = bench.published(1)
-    bench.nothing_changed_by(NotFound, "has no manifest.json", replace(one, path=f"{bench.root}/m/9"))
+    assert "has no manifest.json" in bench.refusal(NotFound, replace(one, path=f"{bench.root}/m/9"))
 
 
 def test_an_unknown_platform_is_refused(bench: Bench) -> None:
@@ -156,15 +159,13 @@ def test_an_unknown_platform_is_refused(bench: Bench) -> None:
     directory = Path(one.path)
     edit_manifest(directory, platform="cobol")
     bench.validator.sign(directory)
-    bench.nothing_changed_by(
-        Unsupported, "platform 'cobol' is unknown", PushedVersion(1, one.path, digest_of(directory))
-    )
+    assert "platform 'cobol' is unknown" in bench.refusal(Unsupported, PushedVersion(1, one.path, digest_of(directory)))
 
 
 def test_a_number_of_another_version_is_refused(bench: Bench) -> None:
     one = bench.published(1)
-    bench.nothing_changed_by(InvalidInput, r"is for m:1, the push names m:5", replace(one, version=5))
-    bench.nothing_changed_by(InvalidInput, "name each once", one, one)
+    assert "is for m:1, the push names m:5" in bench.refusal(InvalidInput, replace(one, version=5))
+    assert "name each once" in bench.refusal(InvalidInput, one, one)
 
 
 @pytest.mark.parametrize(
@@ -213,7 +214,7 @@ def test_an_empty_push_unloads_and_lets_the_name_go(bench: Bench) -> None:
 def test_a_servable_of_another_source_is_refused(bench: Bench) -> None:
     one = bench.published(1)
     bench.owners.claim("m", "file system source")
-    bench.nothing_changed_by(FailedPrecondition, "belongs to the file system source", one)
+    assert "belongs to the file system source" in bench.refusal(FailedPrecondition, one)
 
 
 def test_what_serves_is_not_read_again(bench: Bench) -> None:
@@ -224,15 +225,15 @@ def test_what_serves_is_not_read_again(bench: Bench) -> None:
     bench.push(one, two)
     assert bench.target.numbers("m") == [1, 2]
     bench.available.clear()
-    bench.nothing_changed_by(Tampered, "is missing", one)
+    assert "is missing" in bench.refusal(Tampered, one)
 
 
 def test_what_serves_cannot_be_replaced_under_its_number(bench: Bench) -> None:
     one = bench.published(1)
     bench.push(one)
     bench.available.add(ServableId("m", 1))
-    bench.nothing_changed_by(
-        FailedPrecondition, "publish under a new version number", replace(one, manifest_digest="0" * 64)
+    assert "publish under a new version number" in bench.refusal(
+        FailedPrecondition, replace(one, manifest_digest="0" * 64)
     )
 
 
@@ -246,7 +247,7 @@ def test_two_engines_never_share_a_state_directory(bench: Bench) -> None:
 def test_a_stopped_source_takes_nothing(bench: Bench) -> None:
     one = bench.published(1)
     bench.source.stop()
-    bench.nothing_changed_by(FailedPrecondition, "stopping", one)
+    assert "stopping" in bench.refusal(FailedPrecondition, one)
 
 
 @pytest.mark.parametrize("text", ["{", json.dumps({"format": "tidegate.aspired/1", "servable": "m"})])

@@ -12,26 +12,13 @@ from typing import Any
 import pytest
 from tests.support import rest
 from tests.support.eventually import eventually
+from tests.support.gate import AT_LOAD, Gate
 from tests.support.model_server_process import ModelServerProcess
 from tests.support.official_driver import OfficialDriver
 from tests.support.versions import Draft, adding, publish
 
 AVAILABLE = "AVAILABLE"
 BROKEN = Draft(files={"model.py": "raise RuntimeError('no such luck')"})
-# A model that loads once a file is there.
-PATIENT = """
-import threading
-from pathlib import Path
-import numpy as np
-
-class Model:
-    def __init__(self):
-        while not Path({0!r}).exists():
-            threading.Event().wait(0.02)
-
-    def predict(self, inputs):
-        return {{"y": inputs["x"] + np.float32(50)}}
-"""
 
 
 class Bench:
@@ -197,9 +184,9 @@ def test_lists_that_cannot_be_served_change_nothing(
     assert stubs.predict("a") == {"y": 3.0, "version": 2}
 
 
-def test_a_reload_that_waits_holds_up_no_status_call(bench: Bench, stubs: OfficialDriver) -> None:
-    gate = bench.models / "gate"
-    bench.add("patient", 1, Draft(files={"model.py": PATIENT.format(str(gate))}))
+def test_a_reload_that_waits_holds_up_no_status_call(bench: Bench, stubs: OfficialDriver, tmp_path: Path) -> None:
+    gate = Gate.make(tmp_path / "gate")
+    bench.add("patient", 1, Draft(files={"model.py": gate.source(AT_LOAD, 50)}))
     answers: list[Any] = []
 
     def reload() -> None:
@@ -208,10 +195,11 @@ def test_a_reload_that_waits_holds_up_no_status_call(bench: Bench, stubs: Offici
 
     waiting = threading.Thread(target=reload)
     waiting.start()
-    eventually(lambda: stubs.states("patient").get("1") == "LOADING")
+    eventually(gate.entered.exists)
+    assert stubs.states("patient") == {"1": "LOADING"}
     assert stubs.predict("a")["version"] == 2
     assert not answers
-    gate.touch()
+    gate.open()
     waiting.join(30)
     assert answers[0]["error_code"] == 0
     assert stubs.predict("patient")["y"] == 51.0
