@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import BinaryIO
 
-from tidegate_serving.contract.errors import InvalidInput, TidegateError, Unsupported
+from tidegate_serving.contract.errors import InvalidInput, TidegateError, Unsupported, words_of
 from tidegate_serving.contract.manifest import Manifest, read_manifest
 from tidegate_serving.contract.probe_frames import Frame, read_frame, write_frame
 from tidegate_serving.contract.signature import SERVING_DEFAULT, Signature
@@ -146,7 +146,7 @@ def _words(error: BaseException) -> dict[str, object]:
     raised = [kind.__name__ for kind in type(cause).__mro__ if kind not in (object, BaseException)]
     if isinstance(error, TidegateError):
         return {"code": error.code, "message": error.message, "raised": raised}
-    return {"code": "internal", "message": f"the model raised {type(error).__name__}: {error}", "raised": raised}
+    return {"code": "internal", "message": f"the model raised {words_of(error)}", "raised": raised}
 
 
 def _admit(manifest: Manifest, digest: str) -> None:

@@ -26,6 +26,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+_MOST_CHARACTERS = 2000
+
 
 class TidegateError(Exception):
     """Base of all errors. The text names the thing, the value and the cure."""
@@ -153,6 +155,15 @@ class NotServed(TidegateError):
 def error_from(grpc_code: int, message: str) -> TidegateError:
     """The error that a canonical gRPC status code (1 to 16) stands for, for clients that receive one."""
     return _BY_GRPC_CODE.get(grpc_code, TidegateError)(message)
+
+
+def words_of(error: BaseException) -> str:
+    """Class and text of whatever somebody's code raised, at most the text's first 2,000 characters."""
+    try:
+        text = str(error)
+    except Exception as fault:  # the text is somebody's code too
+        text = f"(its text raised {type(fault).__name__})"
+    return f"{type(error).__name__}: {text if len(text) <= _MOST_CHARACTERS else text[:_MOST_CHARACTERS] + '...'}"
 
 
 def error_of(code: str, message: str) -> TidegateError:

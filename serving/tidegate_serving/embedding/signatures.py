@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tidegate_serving.contract.errors import InvalidInput, TidegateError
+from tidegate_serving.contract.errors import InvalidInput, TidegateError, words_of
 from tidegate_serving.contract.signature import DTYPES, Signature, TensorSpec
 from tidegate_serving.contract.tensors import Array
 from tidegate_serving.embedding.callables import WHOLE_BATCH, Model, how_to_call, outputs_by_name, parameters
@@ -114,7 +114,7 @@ def _tried_outputs(model: Model, takes: tuple[TensorSpec, ...], batch: Mapping[s
     except TidegateError:
         raise
     except Exception as error:
-        raise InvalidInput(f"a trial of the callable raised {type(error).__name__}: {error}; {cure}") from error
+        raise InvalidInput(f"a trial of the callable raised {words_of(error)}; {cure}") from error
     found = result.outputs if isinstance(result, Answer) else result
     rows = {array.shape[0] for array in batch.values()}
     open_shape = any(size == -1 for spec in takes for size in spec.shape[1:])

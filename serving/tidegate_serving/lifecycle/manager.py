@@ -21,6 +21,7 @@ from tidegate_serving.contract.errors import (
     ModelFailed,
     ResourceExhausted,
     TidegateError,
+    words_of,
 )
 from tidegate_serving.contract.servable import ServableId
 from tidegate_serving.lifecycle.events import EventBus
@@ -416,6 +417,6 @@ class AspiredVersionsManager:
 def _as_ours(id: ServableId, error: BaseException) -> TidegateError:
     if isinstance(error, TidegateError):
         return error
-    made = ModelFailed(f"{id} failed: {type(error).__name__}: {error}")
+    made = ModelFailed(f"{id} failed: {words_of(error)}")
     made.__cause__ = error
     return made

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tidegate_serving.contract.errors import InvalidInput
+from tidegate_serving.contract.errors import InvalidInput, words_of
 from tidegate_serving.contract.signature import TensorSpec
 from tidegate_serving.contract.tensors import Array, dtype_name
 from tidegate_serving.platforms.platform import missing_library
@@ -76,7 +76,7 @@ def estimator_output(estimator: Any, inputs: Mapping[str, Array]) -> tuple[Tenso
     except Exception as error:
         raise InvalidInput(
             f"{type(estimator).__name__} was asked with one row to see what it answers, and raised "
-            f"{type(error).__name__}: {error}; write a signature as JSON, or give training data that it can answer"
+            f"{words_of(error)}; write a signature as JSON, or give training data that it can answer"
         ) from error
     if method != "predict_proba" or "predict" not in found:
         return _spec(method, found[method]), {}

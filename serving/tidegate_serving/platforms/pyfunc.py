@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tidegate_serving.contract.errors import InvalidInput, ModelFailed, PermissionRefused
+from tidegate_serving.contract.errors import InvalidInput, ModelFailed, PermissionRefused, words_of
 from tidegate_serving.contract.manifest import Manifest
 from tidegate_serving.contract.signature import Signature
 from tidegate_serving.contract.tensors import Array
@@ -33,7 +33,7 @@ def load_pyfunc(model: MlModel, manifest: Manifest, *, allowed: bool) -> Servabl
     try:
         loaded = pyfunc.load_model(str(model.root))
     except Exception as error:
-        raise ModelFailed(f"{model.root} cannot be loaded by MLflow: {type(error).__name__}: {error}") from error
+        raise ModelFailed(f"{model.root} cannot be loaded by MLflow: {words_of(error)}") from error
     return PyfuncServable(loaded, model, manifest)
 
 

@@ -1,7 +1,7 @@
 """Models that are a Python class: `predict(inputs)` with arrays by name in and out, in a file of the version.
 
 Metadata: `python.file` (default: the only .py file), `python.class` (default `Model`), `python.methods` (JSON of
-signature name to method name, default `predict`). A class whose constructor takes an argument gets the folder.
+signature name to method name, default `predict`). A class whose constructor needs an argument gets the folder.
 The file's own folder is a package, so `from . import helper` works; inputs are as in the signature, without the
 manifest's event time unless the class sets `uses_event_time = True`.
 """
@@ -12,6 +12,7 @@ import inspect
 import json
 from collections.abc import Mapping
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from tidegate_serving.contract.errors import InvalidInput, ModelFailed
@@ -20,6 +21,8 @@ from tidegate_serving.contract.tensors import Array
 from tidegate_serving.platforms.loader import Answer, Servable
 from tidegate_serving.platforms.platform import PlatformOptions, model_file
 from tidegate_serving.platforms.python_modules import forget_modules, import_file
+
+_POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 
 class PythonPlatform:
@@ -32,13 +35,36 @@ class PythonPlatform:
         """Imports the file under a name of its own, so that versions never share modules, and makes the object."""
         path = model_file(manifest, directory, "python.file", (".py",))
         package, module = import_file(path, manifest.id)
-        name = manifest.metadata.get("python.class", "Model")
-        kind = getattr(module, name, None)
-        if not isinstance(kind, type):
-            raise InvalidInput(f"{path} has no class {name!r}: define it, or name another in metadata 'python.class'")
-        model = kind(directory) if inspect.signature(kind).parameters else kind()
-        dropped = () if getattr(kind, "uses_event_time", False) else (manifest.event_time,)
-        return PythonServable(package, _methods(manifest, model), tuple(name for name in dropped if name))
+        try:
+            return _made(package, module, path, (directory, manifest))
+        except BaseException:
+            forget_modules(package)
+            raise
+
+
+def _made(package: str, module: ModuleType, path: Path, version: tuple[Path, Manifest]) -> Servable:
+    directory, manifest = version
+    name = manifest.metadata.get("python.class", "Model")
+    kind = getattr(module, name, None)
+    if not isinstance(kind, type):
+        raise InvalidInput(f"{path} has no class {name!r}: define it, or name another in metadata 'python.class'")
+    model = kind(directory) if _takes_folder(kind, manifest) else kind()
+    dropped = () if getattr(kind, "uses_event_time", False) else (manifest.event_time,)
+    return PythonServable(package, _methods(manifest, model), tuple(name for name in dropped if name))
+
+
+def _takes_folder(kind: type, manifest: Manifest) -> bool:
+    try:
+        parameters = inspect.signature(kind).parameters.values()
+    except ValueError:  # a class made in C says nothing of its constructor
+        return False
+    needed = [one.name for one in parameters if one.default is one.empty and one.kind in _POSITIONAL]
+    if len(needed) > 1:
+        raise InvalidInput(
+            f"{kind.__name__} of {manifest.id} needs {', '.join(needed)} to be made: give all but one a default; "
+            "that one gets the version's folder"
+        )
+    return bool(needed)
 
 
 def _methods(manifest: Manifest, model: Any) -> dict[str, Any]:
@@ -52,7 +78,10 @@ def _methods(manifest: Manifest, model: Any) -> dict[str, Any]:
         name = str(told.get(signature, "predict"))
         method = getattr(model, name, None)
         if not callable(method):
-            raise InvalidInput(f"{type(model).__name__} of {manifest.id} has no method {name!r} for {signature!r}")
+            raise InvalidInput(
+                f"{type(model).__name__} of {manifest.id} has no method {name!r} for {signature!r}: define it, or name "
+                "another in metadata 'python.methods'"
+            )
         methods[signature] = method
     return methods
 

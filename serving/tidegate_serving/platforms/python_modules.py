@@ -13,7 +13,7 @@ import sys
 import types
 from pathlib import Path
 
-from tidegate_serving.contract.errors import ModelFailed
+from tidegate_serving.contract.errors import ModelFailed, words_of
 from tidegate_serving.contract.servable import ServableId
 
 _PACKAGE = "tidegate_version_"
@@ -43,7 +43,16 @@ def import_file(path: Path, id: ServableId) -> tuple[str, types.ModuleType]:
         return package_name, importlib.import_module(f"{package_name}.{path.stem}")
     except Exception as error:
         forget_modules(package_name)
-        raise ModelFailed(f"{path} of {id} cannot be imported: {type(error).__name__}: {error}") from error
+        if isinstance(error, ModuleNotFoundError) and _lies_beside(path, str(error.name)):
+            raise ModelFailed(
+                f"{path} of {id} imports {error.name!r}, which lies beside it: write `from . import {error.name}`, as "
+                "each version's files are a package of their own"
+            ) from error
+        raise ModelFailed(f"{path} of {id} cannot be imported: {words_of(error)}") from error
+
+
+def _lies_beside(path: Path, name: str) -> bool:
+    return (path.parent / f"{name}.py").is_file() or (path.parent / name).is_dir()
 
 
 def forget_modules(package_name: str) -> None:

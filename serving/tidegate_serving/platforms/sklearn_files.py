@@ -10,7 +10,7 @@ import pickle
 from pathlib import Path
 from typing import Any
 
-from tidegate_serving.contract.errors import ModelFailed, PermissionRefused
+from tidegate_serving.contract.errors import ModelFailed, PermissionRefused, words_of
 from tidegate_serving.platforms.platform import missing_library
 from tidegate_serving.platforms.trusted_types import untrusted_types
 
@@ -36,7 +36,7 @@ def _read_skops(path: Path) -> Any:
         names = io.get_untrusted_types(file=path)
         refused = untrusted_types(names)
     except Exception as error:
-        raise ModelFailed(f"{path} is no skops file: {type(error).__name__}: {error}") from error
+        raise ModelFailed(f"{path} is no skops file: {words_of(error)}") from error
     if refused:
         raise PermissionRefused(
             f"{path} holds {', '.join(refused)}, which may run any code: train without it (of a search, save "
@@ -59,4 +59,4 @@ def _read_pickle(path: Path) -> Any:
     except ImportError as error:
         raise missing_library(str(error.name), "sklearn", "sklearn") from error
     except Exception as error:
-        raise ModelFailed(f"{path} cannot be unpickled: {type(error).__name__}: {error}") from error
+        raise ModelFailed(f"{path} cannot be unpickled: {words_of(error)}") from error

@@ -100,10 +100,19 @@ def _cast(id: ServableId, spec: TensorSpec, array: Array) -> Array:
 def _as_bytes(id: ServableId, spec: TensorSpec, array: Array) -> Array:
     if array.dtype.kind not in _TEXT_KINDS:
         raise ModelFailed(f"{id} gave output {spec.name!r} of dtype {array.dtype}, its signature says string")
-    items = [item if isinstance(item, bytes) else str(item).encode() for item in array.ravel().tolist()]
+    try:
+        items = [item if isinstance(item, bytes) else _text(item) for item in array.ravel().tolist()]
+    except ValueError as error:
+        raise ModelFailed(f"{id} gave output {spec.name!r} with {error}: give text for every row") from error
     made = np.empty(len(items), dtype=object)
     made[:] = items
     return made.reshape(array.shape)
+
+
+def _text(item: Any) -> bytes:
+    if item is None or item != item:  # NaN, as pandas has it for missing text
+        raise ValueError(f"{item} in it")
+    return str(item).encode()
 
 
 def _fits(shape: tuple[int, ...], spec: TensorSpec) -> bool:

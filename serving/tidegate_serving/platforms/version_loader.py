@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from tidegate_serving.calm import verify_calmly
-from tidegate_serving.contract.errors import ModelFailed, Tampered, TidegateError
+from tidegate_serving.contract.errors import ModelFailed, Tampered, TidegateError, words_of
 from tidegate_serving.contract.manifest import Manifest, read_manifest
 from tidegate_serving.contract.servable import ServableId
 from tidegate_serving.platforms.discovery import completed
@@ -52,7 +52,7 @@ class VersionLoader:
         except TidegateError:
             raise
         except (Exception, SystemExit) as error:
-            raise ModelFailed(f"{self._id} cannot be loaded: {type(error).__name__}: {error}") from error
+            raise ModelFailed(f"{self._id} cannot be loaded: {words_of(error)}") from error
         self._loaded = Loaded(manifest, servable)
         try:
             warm_up(self._loaded, self._path.directory, self._registry.warm_up)

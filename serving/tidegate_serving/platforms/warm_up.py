@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tidegate_serving.contract.errors import InvalidInput, ModelFailed, TidegateError, Unsupported
+from tidegate_serving.contract.errors import InvalidInput, ModelFailed, TidegateError, Unsupported, words_of
 from tidegate_serving.contract.manifest import Manifest
 from tidegate_serving.contract.messages import message
 from tidegate_serving.contract.signature import SERVING_DEFAULT, Signature, default_name
@@ -56,7 +56,7 @@ def ask(servable: Servable, signature: str, inputs: Inputs) -> Answer:
     except TidegateError:
         raise
     except (Exception, SystemExit) as error:
-        raise ModelFailed(f"the model raised {type(error).__name__}: {error}") from error
+        raise ModelFailed(f"the model raised {words_of(error)}") from error
     return result if isinstance(result, Answer) else Answer(result)
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tidegate_serving.contract.errors import ModelFailed, TidegateError
+from tidegate_serving.contract.errors import ModelFailed, TidegateError, words_of
 from tidegate_serving.contract.tensors import Array
 from tidegate_serving.platforms.loader import Answer, Loaded
 from tidegate_serving.platforms.tensor_checks import check_outputs
@@ -129,5 +129,5 @@ def _ask(loaded: Loaded, signature: str, inputs: Mapping[str, Array]) -> Answer:
     except TidegateError:
         raise
     except (Exception, SystemExit) as error:
-        raise ModelFailed(f"the model raised {type(error).__name__}: {error}") from error
+        raise ModelFailed(f"the model raised {words_of(error)}") from error
     return result if isinstance(result, Answer) else Answer(result)

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import tidegate_native as native
 
-from tidegate_serving.contract.errors import ModelFailed, TidegateError
+from tidegate_serving.contract.errors import ModelFailed, TidegateError, words_of
 from tidegate_serving.contract.servable import ServableId
 from tidegate_serving.contract.signature import Signature
 from tidegate_serving.platforms.loader import Answer, Loaded
@@ -35,7 +35,7 @@ def make_executor(loaded: Loaded) -> Executor:
             raise
         except (Exception, SystemExit) as error:
             complain(error)
-            raise ModelFailed(f"{servable_id} raised {type(error).__name__}: {error}") from error
+            raise ModelFailed(f"{servable_id} raised {words_of(error)}") from error
         answer = result if isinstance(result, Answer) else Answer(result)
         return _checked(servable_id, signatures[name], batch.rows, answer)
 

@@ -54,6 +54,36 @@ def test_the_constructor_may_have_the_directory(tmp_path: Path) -> None:
     assert answer(loaded(tmp_path, source))["y"].tolist() == [3.0, 4.0]
 
 
+@pytest.mark.parametrize("constructor", ["self, n=1", "self, *, n=1", "self, n=1, *more, **others"])
+def test_arguments_with_defaults_keep_them(tmp_path: Path, constructor: str) -> None:
+    source = f"class Model:\n    def __init__({constructor}):\n        self.n = n\n"
+    source += "    def predict(self, inputs):\n        return {'y': inputs['x'] + self.n}\n"
+    assert answer(loaded(tmp_path, source))["y"].tolist() == [2.0, 3.0]
+
+
+def test_a_class_without_a_constructor_of_its_own_may_be_of_a_built_in_kind(tmp_path: Path) -> None:
+    source = "class Model(dict):\n    def predict(self, inputs):\n        return {'y': inputs['x'] + len(self)}\n"
+    assert answer(loaded(tmp_path, source))["y"].tolist() == [1.0, 2.0]
+
+
+def test_an_import_of_what_lies_beside_says_how_it_is_written(tmp_path: Path) -> None:
+    for name, file in (("a", "helper.py"), ("b", "helper/__init__.py")):
+        files = {"model.py": "import helper\nclass Model: ...", file: ""}
+        directory = publish(tmp_path, name, 1, Draft(files=files, metadata={"python.file": "model.py"}))
+        with pytest.raises(ModelFailed, match=r"imports 'helper'.*write `from \. import helper`"):
+            loader_of(directory).load()
+
+
+def test_what_a_model_raises_is_told_in_few_words(tmp_path: Path) -> None:
+    long = "class Model:\n    def predict(self, inputs):\n        raise ValueError('x' * 10_000_000)\n"
+    with pytest.raises(ModelFailed, match=r"raised ValueError: x{2000}\.\.\.$"):
+        loaded(tmp_path / "long", long)
+    mute = "class Mute(Exception):\n    def __str__(self):\n        raise KeyError\n"
+    mute += "class Model:\n    def predict(self, inputs):\n        raise Mute\n"
+    with pytest.raises(ModelFailed, match=r"raised Mute: \(its text raised KeyError\)$"):
+        loaded(tmp_path / "mute", mute)
+
+
 def test_helpers_of_two_versions_never_mix_and_no_byte_code_stays(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -85,6 +115,14 @@ def test_a_closed_version_leaves_no_modules(tmp_path: Path) -> None:
     loader.load()
     assert set(sys.modules) - before
     loader.unload()
+    assert not {name for name in set(sys.modules) - before if name.startswith("tidegate_version")}
+
+
+@pytest.mark.parametrize("source", ["x = 1", "class Model:\n    def __init__(self):\n        raise ValueError('no')\n"])
+def test_a_version_that_cannot_be_made_leaves_no_modules(tmp_path: Path, source: str) -> None:
+    before = set(sys.modules)
+    with pytest.raises(TidegateError):
+        loaded(tmp_path, source)
     assert not {name for name in set(sys.modules) - before if name.startswith("tidegate_version")}
 
 
@@ -123,6 +161,7 @@ def test_errors_by_row_pass_through(tmp_path: Path) -> None:
         ("class Model: ...", {}, InvalidInput, "no method 'predict'"),
         ("class Model:\n    def predict(self, inputs):\n        return 1\n", {}, ModelFailed, "returned int"),
         ("class Model:\n    def predict(self, inputs):\n        return {}\n", {}, ModelFailed, "no output 'y'"),
+        ("class Model:\n    def __init__(self, a, b): ...", {}, InvalidInput, "Model of m:1 needs a, b to be made"),
         ("raise SystemExit(3)", {}, ModelFailed, "SystemExit"),
         ("class Model: ...", {"metadata": {"python.file": "other.py"}}, InvalidInput, r"other\.py"),
         ("class Model: ...", {"metadata": {"python.methods": "x"}}, InvalidInput, r"python\.methods"),

@@ -70,6 +70,9 @@ def test_outputs_are_contiguous() -> None:
         ({"v": np.zeros((3, 2), "f4")}, "output 'v' of dtype float32, its signature says int32"),
         ({"v": np.zeros((3, 3), "i4")}, r"output 'v' of shape \[3, 3\]"),
         ({"t": np.zeros(3)}, "output 't' of dtype float64, its signature says string"),
+        ({"t": ["a", None, "b"]}, "output 't' with None in it: give text for every row"),
+        ({"t": np.array(["a", np.nan, "b"], dtype=object)}, "output 't' with nan in it"),
+        ({"t": ["a", "\udcff", "b"]}, "output 't' with 'utf-8' codec can't encode"),
     ],
 )
 def test_bad_outputs_are_the_models_fault(changes: dict[str, Any], match: str) -> None:
