@@ -156,7 +156,9 @@ def verify_files(manifest: Manifest, directory: Path, measure: Callable[[Path], 
     listed = {entry.path for entry in manifest.files} | {FILE_NAME}
     for found in _under(directory):
         relative = found.path.removeprefix(f"{directory}{os.sep}").replace(os.sep, "/")
-        if found.is_symlink() or (found.is_file() and relative not in listed):
+        if found.is_symlink():
+            raise Tampered(f"{found.path} of {manifest.id} is a link: put the file itself there, or publish again")
+        if found.is_file() and relative not in listed:
             raise Tampered(f"{found.path} is not listed in the manifest of {manifest.id}: remove it, or publish again")
     for entry in manifest.files:
         path = directory / entry.path

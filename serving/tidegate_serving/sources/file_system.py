@@ -71,6 +71,7 @@ class FileSystemSource:
         self._lock = threading.Lock()
         self._watched: dict[str, Watched] = {}
         self._poller = Poller(self._look)
+        self._odd: frozenset[str] = frozenset()
         self._started = False
         self._stopped = False
 
@@ -171,9 +172,14 @@ class FileSystemSource:
             watched = self._watched.get(key)
         if watched is None:
             return None
-        self._guarded(key, lambda: self._tell(watched, watched.look()))
+        self._guarded(key, lambda: self._tell_seen(watched))
         watched.waiting = not watched.known and watched.wait_left() is not None
         return watched.pause()
+
+    def _tell_seen(self, watched: Watched) -> None:
+        self._tell(watched, watched.look())
+        if watched.trouble is not None:
+            raise watched.trouble
 
     def _guarded(self, name: str, look: Callable[[], None]) -> None:
         """Whatever goes wrong is this servable's problem and nobody else's."""
@@ -192,32 +198,42 @@ class FileSystemSource:
         root = self._options.root
         if root is None:
             return
-        with os.scandir(root) as entries:
-            names = {entry.name for entry in entries if not entry.name.startswith(".") and entry.is_dir()}
+        names, odd = _folders(root)
+        self._tell_odd(odd)
         with self._lock:
             taken = self._watched.keys() | self._options.paths.keys()
             found = {name: root / name for name in names - taken}
             options, admission = self._options, self._around.admission
             for name, path in found.items():
                 self._watched[name] = Watched(name, path, options.of(name), admission)
-            lost = [name for name, one in self._watched.items() if name not in names and self._is_forgotten(one)]
+            there = names | odd.keys()
+            lost = [name for name, one in self._watched.items() if name not in there and self._is_forgotten(one)]
             for name in lost:
                 del self._watched[name]
         for name in lost:
             self._around.problems.settle(name, self._title)
         self._poller.add(found)
-        if not names and any(self._watched):
+        if not there and any(self._watched):
             raise NotFound(f"repository {root} is suddenly empty, what it last held is kept: is a mount lost?")
+
+    def _tell_odd(self, odd: Mapping[str, OSError]) -> None:
+        """What cannot even be looked at hurts nobody else."""
+        problems = self._around.problems
+        for name in self._odd - odd.keys():
+            problems.settle(name, self._title)
+        for name, error in odd.items():
+            problems.report(name, self._title, Unavailable(f"{name!r} cannot be looked at, mend or remove it: {error}"))
+        self._odd = frozenset(odd)
 
     def _is_forgotten(self, watched: Watched) -> bool:
         """A folder that came and went without ever holding a version."""
         return not watched.known and watched.name not in self._options.paths
 
     def _tell(self, watched: Watched, versions: list[PathVersion]) -> None:
-        name = check_name(watched.name)
         with watched.turn:
             if self._stopped or watched.gone or not (versions or self._may_give_up(watched)):
                 return
+            name = check_name(watched.name)
             watched.emptied = False
             self._around.owners.claim(name, self._title)
             if versions != watched.told:
@@ -253,3 +269,19 @@ class FileSystemSource:
                 self._target.set_aspired_versions(watched.name, [])
                 self._around.owners.release(watched.name, self._title)
         self._around.problems.settle(watched.name, self._title)
+
+
+def _folders(root: Path) -> tuple[set[str], dict[str, OSError]]:
+    """The folders in a repository by name, and what stands in the way of telling. OSError where it cannot be listed."""
+    folders: set[str] = set()
+    odd: dict[str, OSError] = {}
+    with os.scandir(root) as entries:
+        for entry in entries:
+            if entry.name.startswith("."):
+                continue
+            try:
+                if entry.is_dir():
+                    folders.add(entry.name)
+            except OSError as error:
+                odd[entry.name] = error
+    return folders, odd

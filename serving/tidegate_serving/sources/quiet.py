@@ -81,14 +81,26 @@ def _state_now(directory: Path) -> tuple[int, float]:
 
 
 def _state(directory: Path) -> tuple[int, float]:
-    """A number for what is there, 0 for nothing, and the time of the newest change in Unix seconds."""
+    """A number for what is there, 0 for nothing, and the time of the newest change in Unix seconds. A link that leads
+    nowhere counts itself, one that leads back is not followed."""
     found: list[tuple[str, int, int]] = []
-    newest = directory.stat().st_ctime
+    top = directory.stat()
+    newest, visited = top.st_ctime, {(top.st_dev, top.st_ino)}
     for folder, folders, names in os.walk(directory, followlinks=True):
         for name in (*folders, *names):
             path = Path(folder, name)
-            status = path.stat()
+            status = _status(path)
             newest = max(newest, status.st_mtime, status.st_ctime)
             if name in names:
                 found.append((str(path), status.st_size, status.st_mtime_ns))
+            elif (status.st_dev, status.st_ino) in visited:
+                folders.remove(name)
+            visited.add((status.st_dev, status.st_ino))
     return (zlib.crc32(repr(sorted(found)).encode()) | 1) if found else 0, newest
+
+
+def _status(path: Path) -> os.stat_result:
+    try:
+        return path.stat()
+    except OSError:
+        return path.lstat()

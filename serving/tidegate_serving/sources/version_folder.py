@@ -22,12 +22,12 @@ class VersionFolder:
         self._warned: frozenset[str] = frozenset()
 
     def versions(self) -> dict[int, Path]:
-        """Directories by number; `001` is version 1, and of two that mean the same the plainer counts.
+        """Directories and links by number; `001` is version 1, and of two that mean the same the plainer counts.
 
-        Raises OSError.
+        A link counts whatever lies behind it, because that may only be away for a while. Raises OSError.
         """
         with os.scandir(self.path) as entries:
-            names = [entry.name for entry in entries if _is_number(entry.name) and entry.is_dir()]
+            names = [entry.name for entry in entries if _is_number(entry.name) and _counts(entry)]
         found: dict[int, str] = {}
         hidden: set[str] = set()
         for name in sorted(names, key=lambda name: (len(name), name)):
@@ -41,6 +41,10 @@ class VersionFolder:
             served = self.path / found[int(name)]
             _log.warning("%s and %s are the same version: the first is served, remove the other", served, name)
         self._warned = hidden
+
+
+def _counts(entry: os.DirEntry[str]) -> bool:
+    return entry.is_symlink() or entry.is_dir()
 
 
 def _is_number(name: str) -> bool:

@@ -11,7 +11,7 @@ import threading
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tidegate_serving.contract.errors import InvalidInput, NotFound, TidegateError
+from tidegate_serving.contract.errors import InvalidInput, NotFound, TidegateError, Unavailable
 from tidegate_serving.contract.manifest import FILE_NAME, Manifest, read_manifest
 from tidegate_serving.contract.servable import ServableId
 from tidegate_serving.sources.admission import Admission
@@ -47,7 +47,8 @@ class Watched:
 
     For whoever tells what was seen: `turn` is held while telling, `told` is what was told last, `known` says whether
     something is wanted of it now, `gone` that it is watched no more, `waiting` that nothing is wanted of it only
-    because a directory is not quiet yet, `emptied` that the last look found nothing any more.
+    because a directory is not quiet yet, `emptied` that the last look found nothing any more, `trouble` what the last
+    look could not read of what was told before.
     """
 
     def __init__(self, name: str, path: Path, options: WatchOptions, admission: Admission) -> None:
@@ -58,6 +59,7 @@ class Watched:
         self.gone = False
         self.waiting = False
         self.emptied = False
+        self.trouble: TidegateError | None = None
         self.told: list[PathVersion] | None = None
         self._folder = VersionFolder(path)
         self._admission = admission
@@ -87,6 +89,7 @@ class Watched:
                 f"could not find base path {self.path} for servable {self.name!r}, what it last had is kept: create "
                 "the folder, or take the servable out of the config"
             ) from error
+        self.trouble = None
         self._forget(directories)
         self._say_missing(self.options.policy.missing(directories))
         return self.options.policy.choose(
@@ -109,15 +112,28 @@ class Watched:
 
     def _version(self, id: ServableId, directory: Path) -> PathVersion | None:
         """The version, wanted or with what stands in its way; None where it is not complete."""
-        stamp = _stamp(directory / FILE_NAME)
-        if stamp is None and self.options.foreign:
-            return self._foreign(id, directory)
         try:
+            stamp = _stamp(directory / FILE_NAME)
+            if stamp is None and directory.is_symlink():
+                directory.stat()
+            if stamp is None and self.options.foreign:
+                return self._foreign(id, directory)
             return self._published(id, directory, stamp)
         except NotFound:
             return None
         except TidegateError as error:
             return AspiredVersion(id, None, error)
+        except OSError as error:
+            return self._unreadable(id, directory, error)
+
+    def _unreadable(self, id: ServableId, directory: Path, error: OSError) -> PathVersion:
+        """One that was told before is told again, and one that was not hurts no other."""
+        for version in self.told or ():
+            if version.id == id and version.error is None:
+                self.trouble = Unavailable(f"{directory} cannot be read, what {id} was is kept: {error}")
+                return version
+        cure = "mend it, or remove it"
+        return AspiredVersion(id, None, Unavailable(f"{directory} of {id} cannot be read ({error}): {cure}"))
 
     def _published(self, id: ServableId, directory: Path, stamp: object) -> PathVersion:
         known = self._manifests.get(directory)

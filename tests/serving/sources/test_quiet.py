@@ -20,7 +20,7 @@ class Bench:
         self.quiet = QuietPeriod(2.0, clock=lambda: self.now, wall=self.wall)
 
     def wall(self) -> float:
-        return max(path.stat().st_ctime for path in (self.directory, *self.directory.rglob("*"))) + self.ago
+        return max(path.lstat().st_ctime for path in (self.directory, *self.directory.rglob("*"))) + self.ago
 
     def write(self, name: str = "saved_model.pb", text: str = "x") -> None:
         fill(self.directory, {name: text})
@@ -102,3 +102,14 @@ def test_a_directory_that_went_away_is_forgotten(bench: Bench) -> None:
     shutil.rmtree(bench.directory)
     bench.write()
     assert bench.look() is None
+
+
+def test_links_that_lead_nowhere_or_back_hold_up_nothing(bench: Bench) -> None:
+    bench.write()
+    for name in ("back", "again", "nowhere"):
+        (bench.directory / name).symlink_to(bench.directory if name != "nowhere" else bench.directory / "gone")
+    assert bench.look() is None
+    assert bench.look(after=2.0) is not None
+    (bench.directory / "nowhere").unlink()
+    (bench.directory / "nowhere").symlink_to(bench.directory / "saved_model.pb")
+    assert bench.look(after=5.0) != bench.look(after=5.0)

@@ -267,7 +267,60 @@ def test_a_folder_that_never_held_a_version_is_forgotten_with_its_problem(bench:
     publish(bench.folder, "a", 1)
     (bench.folder / "-odd name").mkdir()
     source.poll()
+    assert bench.said("-odd name") == "", "nothing that a servable could be lies there, such as in lost+found"
+    (bench.folder / "-odd name" / "1").mkdir()
+    source.poll()
     assert "servable name '-odd name' cannot be used" in bench.said("-odd name")
-    (bench.folder / "-odd name").rmdir()
+    shutil.rmtree(bench.folder / "-odd name")
     source.poll()
     assert bench.said("-odd name") == ""
+
+
+def test_an_entry_that_cannot_be_looked_at_hurts_no_other(bench: Bench) -> None:
+    around = Surroundings(bench.admission, bench.owners, bench.problems)
+    source = FileSystemSource(FileSystemOptions(bench.folder, watch=WATCH), bench.target, around)
+    publish(bench.folder, "a", 1)
+    (bench.folder / "loop").symlink_to(bench.folder / "loop")
+    source.poll()
+    assert bench.target.numbers("a") == [1]
+    assert "'loop' cannot be looked at, mend or remove it: [Errno 40]" in bench.said("loop")
+    assert bench.said("") == ""
+    (bench.folder / "loop").unlink()
+    source.poll()
+    assert bench.said("loop") == ""
+    publish(bench.folder, "loop", 1)
+    source.poll()
+    assert bench.target.numbers("loop") == [1]
+
+
+def test_a_version_that_cannot_be_read_is_an_error_of_its_own(bench: Bench) -> None:
+    publish(bench.folder, "a", 1)
+    (bench.folder / "a" / "2").symlink_to(bench.folder / "a" / "2")
+    source = bench.watch("a")
+    source.poll()
+    wanted = {version.id.version: version.error for version in bench.target.wanted["a"]}
+    assert wanted[1] is None
+    assert isinstance(wanted[2], Unavailable)
+    assert "a/2 of a:2 cannot be read" in wanted[2].message
+
+
+def test_a_version_that_cannot_be_read_any_more_stays_as_it_was(bench: Bench) -> None:
+    publish(bench.folder, "a", 1)
+    (bench.folder / "elsewhere").mkdir()
+    moved = publish(bench.folder, "b", 2).rename(bench.folder / "elsewhere" / "2")
+    text = (moved / "manifest.json").read_text().replace('"b"', '"a"')
+    (moved / "manifest.json").write_text(text)
+    (bench.folder / "a" / "2").symlink_to(moved)
+    source = bench.watch("a")
+    source.poll()
+    assert bench.target.numbers("a") == [2]
+    moved.rename(bench.folder / "elsewhere" / "away")
+    source.poll()
+    assert bench.target.numbers("a") == [2], "the mount behind the link may come back"
+    assert "a/2 cannot be read, what a:2 was is kept" in bench.said("a")
+    (bench.folder / "elsewhere" / "away").rename(moved)
+    source.poll()
+    assert bench.said("a") == ""
+    (bench.folder / "a" / "2").unlink()
+    source.poll()
+    assert bench.target.numbers("a") == [1]
