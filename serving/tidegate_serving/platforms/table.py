@@ -7,7 +7,7 @@ first), `table.default` (JSON: the value per output for a key that is not there;
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +64,8 @@ class TableServable:
         self._rows = dict(zip(table.keys.tolist(), range(len(table.keys)), strict=True))
         if len(self._rows) < len(table.keys):
             raise InvalidInput(
-                f"{manifest.id}: {len(table.keys) - len(self._rows)} keys are there twice: keep one each"
+                f"{manifest.id}: {len(table.keys) - len(self._rows)} keys are there twice, such as "
+                f"{_doubled(table.keys.tolist())!r}: keep one each"
             )
         self._default = default is not None
         extra = {name: _blank(array) for name, array in table.values.items()} if default is None else default
@@ -101,6 +102,13 @@ def _example(table: TableData) -> dict[str, Any]:
     return {table.key: shown[0]} if shown and [_as_key(shown[0])] == first else {}
 
 
+def _doubled(keys: Sequence[Any]) -> Any:
+    """The first key that was there before."""
+    seen: set[Any] = set()
+    double = next(key for key in keys if key in seen or seen.add(key))
+    return double.decode(errors="replace") if isinstance(double, bytes) else double
+
+
 def _as_key(value: Any) -> Any:
     """A value of the manifest as keys are kept."""
     return value.encode() if isinstance(value, str) else value
@@ -134,7 +142,7 @@ def _default(manifest: Manifest, table: TableData) -> dict[str, Array] | None:
     try:
         told = dict(json.loads(text))
         return {name: _default_row(array, told[name]) for name, array in table.values.items()}
-    except (KeyError, ValueError, TypeError) as error:
+    except (KeyError, ValueError, TypeError, OverflowError) as error:
         raise InvalidInput(
             f"metadata 'table.default' of {manifest.id} is {text!r}: use JSON with a fitting value for each of "
             f"{', '.join(table.values)} ({error})"

@@ -5,27 +5,29 @@ The table platform hands in a path and the key's name; out come the column of ke
 
 from __future__ import annotations
 
-import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tidegate_serving.contract.errors import InvalidInput, ModelFailed
-from tidegate_serving.contract.tensors import Array, dtype_name
+from tidegate_serving.contract.tensors import Array
+from tidegate_serving.platforms.table_json import as_array, read_json
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 SUFFIXES = (".parquet", ".csv", ".json")
-KEY, VALUE = "key", "value"
+_PANDAS_INDEX = re.compile(r"__index_level_\d+__")
+_LEADING_ZERO = r"^\s*[+-]?0\d"
 
 
 @dataclass(frozen=True, slots=True)
 class TableData:
-    """Keys (int64, or objects of `bytes`) by row, and values by name, rows on axis 0."""
+    """Keys (whole numbers, or objects of `bytes`) by row, and values by name, rows on axis 0."""
 
     key: str
     keys: Array
@@ -36,19 +38,24 @@ def read_table_file(path: Path, key: str | None) -> TableData:
     """The table; `key` names the column of keys, the first one where it is None.
 
     JSON is an object: keys to values, or keys to objects of values by name. Parquet and CSV have columns; one of lists
-    of the same length becomes a matrix. ModelFailed for what is no such file, InvalidInput for columns that cannot be
-    served.
+    of the same length becomes a matrix. Numbers that a CSV writes with zeros in front stay text, and so do dates; the
+    index without a name that pandas adds is left out. ModelFailed for what is no such file, InvalidInput for columns
+    that cannot be served.
     """
     if path.suffix == ".json":
-        return _from_json(path, key)
+        name, keys, columns = read_json(path, key)
+        return TableData(name, _keys(path, keys), columns)
     table = _arrow_table(path)
-    names: list[str] = table.column_names
+    names = [name for name in table.column_names if not _PANDAS_INDEX.fullmatch(name)]
     key = key or next(iter(names), "")
     if key not in names or len(names) < 2:
         raise InvalidInput(
             f"{path} has columns {', '.join(names) or 'none'}: it needs a key and at least one value, and metadata "
             "'table.key' names the key"
         )
+    twice = [name for name in names if names.count(name) > 1]
+    if twice:
+        raise InvalidInput(f"{path} has {names.count(twice[0])} columns {twice[0]!r}: keep one")
     values = {name: _column(path, name, table[name]) for name in names if name != key}
     return TableData(key, _keys(path, _column(path, key, table[key])), values)
 
@@ -58,9 +65,7 @@ def _arrow_table(path: Path) -> pa.Table:
 
     try:
         if path.suffix == ".csv":
-            from pyarrow import csv
-
-            return csv.read_csv(path)
+            return _csv_table(path)
         from pyarrow import parquet
 
         return parquet.read_table(path)
@@ -68,57 +73,75 @@ def _arrow_table(path: Path) -> pa.Table:
         raise ModelFailed(f"{path} is no table that can be read: {error}") from error
 
 
-def _column(path: Path, name: str, column: Any) -> Array:
+def _csv_table(path: Path) -> pa.Table:
+    """Columns as Arrow takes them, but for those that would lose what the file says: these are read again as text."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    from pyarrow import csv
+
+    table = csv.read_csv(path)
+    names: list[str] = table.column_names
+    risky = {
+        field.name: pa.string()
+        for field in table.schema
+        if (pa.types.is_integer(field.type) or pa.types.is_temporal(field.type)) and names.count(field.name) == 1
+    }
+    if not risky:
+        return table
+    said = csv.read_csv(path, convert_options=csv.ConvertOptions(column_types=risky, include_columns=list(risky)))
+    for name in risky:
+        index = names.index(name)
+        plain = pa.types.is_integer(table.schema.field(index).type)
+        if not plain or pc.any(pc.match_substring_regex(said[name], _LEADING_ZERO)).as_py():
+            table = table.set_column(index, name, said[name])
+    return table
+
+
+def _column(path: Path, name: str, column: pa.ChunkedArray) -> Array:
     import pyarrow as pa
 
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
     kind = column.type
-    if pa.types.is_dictionary(kind):
-        column = column.cast(kind.value_type)
-        kind = kind.value_type
     if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
-        return _as_array(path, name, column.to_pylist())
+        return _matrix(path, name, column)
     if column.null_count and not pa.types.is_floating(kind):
         raise InvalidInput(f"{path}: column {name!r} of {kind} has {column.null_count} empty values: fill them")
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_binary(kind):
-        return _as_array(path, name, column.cast(pa.binary()).to_pylist())
+    if _is_text(kind):
+        return _texts(column.to_pylist())
+    if not (pa.types.is_boolean(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind)):
+        raise InvalidInput(f"{path}: column {name!r} is {kind}, which cannot be served: cast it to numbers or text")
     array: Array = column.to_numpy()
-    return _served(path, name, array)
-
-
-def _from_json(path: Path, key: str | None) -> TableData:
-    try:
-        rows = json.loads(path.read_bytes())
-    except ValueError as error:
-        raise ModelFailed(f"{path} is no JSON: {error}") from error
-    if not isinstance(rows, dict) or not rows:
-        raise InvalidInput(f"{path} holds no object of keys and values: write one")
-    objects = [row if isinstance(row, dict) else {VALUE: row} for row in rows.values()]
-    names = list(objects[0])
-    for word, row in zip(rows, objects, strict=True):
-        if set(row) != set(names):
-            raise InvalidInput(f"{path}: key {word!r} has {', '.join(sorted(row))}, others have {', '.join(names)}")
-    keys = _as_array(path, key or KEY, [word.encode() for word in rows])
-    return TableData(key or KEY, keys, {name: _as_array(path, name, [row[name] for row in objects]) for name in names})
-
-
-def _as_array(path: Path, name: str, values: list[Any]) -> Array:
-    """Rows as an array; text as objects of bytes. InvalidInput where rows differ in length or kind."""
-    first = values[0] if values else 0.0
-    try:
-        if isinstance(first, str | bytes):
-            made = np.empty(len(values), dtype=object)
-            made[:] = [value if isinstance(value, bytes) else value.encode() for value in values]
-            return made
-        return _served(path, name, np.array(values))
-    except (ValueError, AttributeError) as error:
-        raise InvalidInput(f"{path}: values of {name!r} differ in kind or length: {error}") from error
-
-
-def _served(path: Path, name: str, array: Array) -> Array:
-    if array.dtype == object:
-        raise InvalidInput(f"{path}: values of {name!r} are of no kind that can be served: use numbers or text")
-    dtype_name(array)
     return array
+
+
+def _matrix(path: Path, name: str, column: pa.ChunkedArray) -> Array:
+    """A column of lists as rows. Lists of numbers keep their dtype."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    kind = column.type.value_type
+    widths = pc.unique(pc.list_value_length(column)).to_pylist()
+    if column.null_count or len(widths) > 1:
+        raise InvalidInput(f"{path}: values of {name!r} differ in kind or length: give each row as many")
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind) or _is_text(kind):
+        return as_array(path, name, column.to_pylist())
+    inner = _column(path, name, pc.list_flatten(column))
+    return inner.reshape(len(column), widths[0] if widths else 0)
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    import pyarrow as pa
+
+    told = pa.types
+    known = (told.is_string, told.is_large_string, told.is_string_view, told.is_binary, told.is_large_binary)
+    return any(check(kind) for check in (*known, told.is_binary_view, told.is_fixed_size_binary))
+
+
+def _texts(values: list[str | bytes]) -> Array:
+    made = np.empty(len(values), dtype=object)
+    made[:] = [value if isinstance(value, bytes) else value.encode() for value in values]
+    return made
 
 
 def _keys(path: Path, keys: Array) -> Array:

@@ -61,6 +61,72 @@ def test_lists_are_vectors_and_keys_may_be_numbers(tmp_path: Path) -> None:
     assert outputs(version, {"id": np.array([5, 7, 5])})["vector"].tolist() == [[3, 4], [1, 2], [3, 4]]
 
 
+@pytest.mark.parametrize(
+    ("column", "dtype", "values"),
+    [
+        (pa.array([1, 2], pa.float16()), "float16", [1.0, 2.0]),
+        (pa.array([1, 2**64 - 1], pa.uint64()), "uint64", [1, 2**64 - 1]),
+        (pa.array(["x", "y"], pa.large_string()), "string", [b"x", b"y"]),
+        (pa.array(["x", "y"], pa.string()).cast(pa.string_view()), "string", [b"x", b"y"]),
+        (pa.array([b"\xff", b""], pa.large_binary()), "string", [b"\xff", b""]),
+        (pa.array([b"12", b"34"], pa.binary(2)), "string", [b"12", b"34"]),
+        (pa.array(["x", "x"]).dictionary_encode(), "string", [b"x", b"x"]),
+        (pa.array([[1, 2], [3, 4]], pa.list_(pa.float32())), "float32", [[1, 2], [3, 4]]),
+        (pa.array([[1, 2], [3, 4]], pa.list_(pa.int8(), 2)), "int8", [[1, 2], [3, 4]]),
+        (pa.array([["a", "b"], ["c", "d"]]), "string", [[b"a", b"b"], [b"c", b"d"]]),
+        (pa.array([[[1.0], [2.0]], [[3.0], [4.0]]]), "float64", [[[1], [2]], [[3], [4]]]),
+    ],
+)
+def test_columns_keep_their_dtype(tmp_path: Path, column: Any, dtype: str, values: list[Any]) -> None:
+    version = load_files(tmp_path, "table", {"t.parquet": as_parquet({"key": ["a", "b"], "v": column})})
+    assert version.manifest.signatures[SERVING_DEFAULT].outputs[0].dtype == dtype
+    assert outputs(version, {"key": words("a", "b")})["v"].tolist() == values
+
+
+@pytest.mark.parametrize(
+    ("column", "said"),
+    [
+        (pa.array([1, 2], pa.timestamp("ms")), r"'v' is timestamp\[ms\], which cannot be served: cast it"),
+        (pa.array([1, 2], pa.date32()), r"'v' is date32\[day\]"),
+        (pa.array([{"a": 1}, {"a": 2}]), "'v' is struct<a: int64>"),
+        (pa.array([1, 2], pa.decimal128(5, 2)), r"'v' is decimal128\(5, 2\)"),
+        (pa.array([[1], [1, 2]]), "values of 'v' differ in kind or length"),
+        (pa.array([[1], None]), "values of 'v' differ in kind or length"),
+        (pa.array([[1], [None]]), "'v' of int64 has 1 empty values"),
+    ],
+)
+def test_a_column_that_cannot_be_served_is_named_with_its_type(tmp_path: Path, column: Any, said: str) -> None:
+    with pytest.raises(InvalidInput, match=said):
+        load_files(tmp_path, "table", {"t.parquet": as_parquet({"key": ["a", "b"], "v": column})})
+
+
+def test_a_csv_keeps_zeros_in_front_and_dates_as_they_are_written(tmp_path: Path) -> None:
+    version = load_files(
+        tmp_path, "table", {"t.csv": "zip,n,code,day\n01234,10,7,2020-01-01\n99999,0,007,2020-01-02\n"}
+    )
+    assert {spec.name: spec.dtype for spec in version.manifest.signatures[SERVING_DEFAULT].outputs} == {
+        "n": "int64",
+        "code": "string",
+        "day": "string",
+    }
+    found = outputs(version, {"zip": words("99999", "01234")})
+    assert found["code"].tolist() == [b"007", b"7"]
+    assert found["day"].tolist() == [b"2020-01-02", b"2020-01-01"]
+
+
+def test_the_index_that_pandas_adds_is_no_value(tmp_path: Path) -> None:
+    import pandas as pd
+
+    pd.DataFrame({"key": ["a", "b"], "v": [1, 2]}, index=[5, 9]).to_parquet(tmp_path / "t.parquet")
+    version = load_files(tmp_path, "table", {})
+    assert [spec.name for spec in version.manifest.signatures[SERVING_DEFAULT].outputs] == ["v"]
+
+
+def test_large_whole_numbers_in_json_stay_whole(tmp_path: Path) -> None:
+    version = load_files(tmp_path, "table", {"t.json": '{"a": 9223372036854775809, "b": 1}'})
+    assert outputs(version, {"key": words("a", "b")})["value"].tolist() == [9223372036854775809, 1]
+
+
 def test_json_may_hold_plain_values_or_objects(tmp_path: Path) -> None:
     plain = load_files(tmp_path / "a", "table", {"t.json": '{"a": 1.5, "é": 2}'})
     assert outputs(plain, {"key": words("é", "a")})["value"].tolist() == [2.0, 1.5]
@@ -114,7 +180,16 @@ def test_an_empty_table_knows_no_key(tmp_path: Path) -> None:
         ("t.parquet", "nonsense", ModelFailed, "no table that can be read"),
         ("t.csv", "a,b\n1", ModelFailed, "no table that can be read"),
         ("t.csv", "a\n1\n", InvalidInput, "at least one value"),
-        ("t.csv", "a,b\n1,2\n1,3\n", InvalidInput, "1 keys are there twice"),
+        ("t.csv", "a,b\n1,2\n1,3\n", InvalidInput, "1 keys are there twice, such as 1: keep one each"),
+        ("t.csv", "a,b\nü,2\nü,3\n", InvalidInput, "such as 'ü'"),
+        ("t.csv", "a,b,b\n1,2,3\n", InvalidInput, "has 2 columns 'b': keep one"),
+        ("t.json", '{"a": 1, "b": 2, "a": 3}', InvalidInput, "key 'a' is there twice: keep one"),
+        ("t.json", '{"a": 1, "b": "x"}', InvalidInput, "they are number, text"),
+        ("t.json", '{"a": [1, true], "b": [2, 3]}', InvalidInput, "they are bool, number"),
+        ("t.json", '{"a": 1, "b": null}', InvalidInput, "of no kind that can be served"),
+        ("t.json", '{"a": 1, "b": 1000000000000000000000}', InvalidInput, "too large"),
+        ("t.json", '{"a": {}}', InvalidInput, "key 'a' has nothing"),
+        ("t.json", '{"a": [{"b": 1}]}', InvalidInput, "of no kind that can be served"),
         ("t.csv", "a,b\n1.5,2\n", InvalidInput, "keys are float64"),
         ("t.csv", "a,b\n1,\n2,7\n", InvalidInput, "'b' of int64 has 1 empty values"),
     ],
@@ -139,6 +214,11 @@ def test_what_is_no_table_says_why(tmp_path: Path, file: str, data: str, kind: t
             Signature((TensorSpec("key", "string"),), (TensorSpec("value", "int64"),)),
             {"table.default": '{"value": 0.5}'},
             "0.5 is no int64",
+        ),
+        (
+            Signature((TensorSpec("key", "string"),), (TensorSpec("value", "int64"),)),
+            {"table.default": '{"value": 99999999999999999999}'},
+            r"table\.default",
         ),
     ],
 )
