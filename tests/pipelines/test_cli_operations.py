@@ -14,7 +14,9 @@ from tests.support.command import Command
 from tests.support.engine_process import EngineProcess
 from tests.support.versions import adding, publish
 
+from tidegate_pipelines.cli.events import once
 from tidegate_pipelines.cli.split import parse_shares
+from tidegate_serving.journal import Entry, Kind
 
 
 @pytest.fixture(scope="module")
@@ -123,6 +125,30 @@ def test_events_tell_what_changed_in_words_and_as_json(tidegate: Command, root: 
     ]
     assert tidegate("events", "nobody", "--since", "5m").stdout == "nothing changed in the last 5m\n"
     assert tidegate("events", "--since", "yesterday").returncode == 2
+
+
+def test_what_fails_again_and_again_is_told_once() -> None:
+    def entry(second: int, text: str, **more: str) -> Entry:
+        kind, action = (Kind.STATE, "END") if more else (Kind.CONTROL, "pin")
+        return Entry(kind, action, text, "m", 1, at_us=second * 1_000_000, **more)
+
+    failed = [entry(second, "m:1 has ended", error_code="tampered") for second in (1, 3, 9)]
+    other = entry(5, "m:1 has ended with something else", error_code="tampered")
+    pins = [entry(2, "pinned"), entry(4, "pinned")]
+    told = list(once([failed[0], pins[0], failed[1], pins[1], other, failed[2]]))
+    assert told == [
+        (pins[0], ""),
+        (pins[1], ""),
+        (other, ""),
+        (failed[2], " (3 times since 1970-01-01 00:00:01 UTC)"),
+    ]
+
+
+def test_notes_are_told_once_with_the_versions_that_they_are_about(tidegate: Command, root: Path) -> None:
+    serve(tidegate, root, "noted", 1, 2)
+    shown = tidegate("status", "noted").stdout
+    assert "WARN noted:2, noted:1 UNVERIFIED: admitted without a verdict (allow_unverified)\n" in shown
+    assert shown.count("UNVERIFIED") == 1
 
 
 def test_the_log_level_changes_live(tidegate: Command, engine: EngineProcess) -> None:

@@ -15,7 +15,7 @@ import typer
 from tidegate_pipelines.cli.console import say, show_table
 from tidegate_pipelines.cli.options import DEFAULT_CONTROL, Control
 from tidegate_pipelines.cli.status_document import status_document
-from tidegate_pipelines.cli.status_words import lines
+from tidegate_pipelines.cli.status_words import lines, notes
 
 if TYPE_CHECKING:
     from tidegate_serving.control_client import ServableStatus, VersionStatus
@@ -50,7 +50,7 @@ def status(
         return
     say(f"gRPC {found.grpc_address}   REST {found.rest_address}   inference log {found.log_path or 'off'}")
     for problem in found.problems:
-        since = datetime.fromtimestamp(problem.since_us / 1e6, UTC).strftime("%Y-%m-%d %H:%M:%S")
+        since = datetime.fromtimestamp(problem.since_us / 1e6, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
         say(f"{problem.error_message} (since {since})", "WARN")
     if not found.servables:
         say("nothing is served yet: publish, validate and push a version")
@@ -60,6 +60,8 @@ def status(
     for servable in found.servables:
         for text, word in lines(servable):
             say(text, word)
+    for note in notes(found.servables):
+        say(note, "WARN")
 
 
 def _rows(servable: ServableStatus) -> Iterator[tuple[str, ...]]:

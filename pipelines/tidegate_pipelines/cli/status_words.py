@@ -5,12 +5,16 @@ The status command prints the lines; the engine's status comes in.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from tidegate_serving.contract.servable import State
+
 if TYPE_CHECKING:
     from tidegate_serving.control_client import ServableStatus
+
+_SHOWN = 5
 
 
 def lines(servable: ServableStatus) -> Iterator[tuple[str, str]]:
@@ -19,9 +23,20 @@ def lines(servable: ServableStatus) -> Iterator[tuple[str, str]]:
     yield from _waiting(servable)
     for version in servable.versions:
         if version.error_code:
-            yield f"{servable.servable}:{version.version} {version.error_code}: {version.error_message}", ""
-        for note in version.notes:
-            yield f"{servable.servable}:{version.version} {note}", "WARN"
+            yield f"{servable.servable}:{version.version} {version.error_code}: {version.error_message}", "ERROR"
+
+
+def notes(servables: Sequence[ServableStatus]) -> Iterator[str]:
+    """What has to be known of versions that are there: each note once, with the versions that it is about."""
+    about: dict[str, list[str]] = {}
+    for servable in servables:
+        for version in servable.versions:
+            if version.state is not State.END:
+                for note in version.notes:
+                    about.setdefault(note, []).append(f"{servable.servable}:{version.version}")
+    for note, versions in about.items():
+        more = f" and {len(versions) - _SHOWN} more" if len(versions) > _SHOWN else ""
+        yield f"{', '.join(versions[:_SHOWN])}{more} {note}"
 
 
 def _decided(servable: ServableStatus) -> Iterator[tuple[str, str]]:
@@ -60,7 +75,7 @@ def _asked(servable: ServableStatus) -> str:
 
 
 def _at(at_us: int) -> str:
-    return f" at {datetime.fromtimestamp(at_us / 1e6, UTC):%Y-%m-%d %H:%M:%S}" if at_us else ""
+    return f" at {datetime.fromtimestamp(at_us / 1e6, UTC):%Y-%m-%d %H:%M:%S UTC}" if at_us else ""
 
 
 def _why(reason: str) -> str:
