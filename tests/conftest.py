@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from tests.support.mlflow_server import mlflow_server
 from tests.support.saved_models import build
 from tests.support.verdict_schema import verdicts_keep_to_their_schema
+
+if TYPE_CHECKING:
+    from tests.support.releases import Doors, World
 
 
 @pytest.fixture(scope="session")
@@ -22,6 +26,23 @@ def mlflow_address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of a real MLflow server. Give models names of your own."""
     with mlflow_server(tmp_path_factory.mktemp("mlflow")) as address:
         yield address
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> World:
+    """A repository of tiny models, keys and held-out rows, for the tests of one module."""
+    from tests.support.releases import make_world
+
+    return make_world(tmp_path_factory.mktemp("world"))
+
+
+@pytest.fixture(scope="module")
+def doors(world: World) -> Iterator[Doors]:
+    """A real engine over the world, where it answers."""
+    from tests.support.releases import engine
+
+    with engine(world) as doors:
+        yield doors
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -42,11 +42,6 @@ def client(mlflow_address: str) -> Iterator[Any]:
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> World:
-    return make_world(tmp_path_factory.mktemp("world"))
-
-
-@pytest.fixture(scope="module")
 def registered(client: Any, mlflow_address: str) -> Registered:
     """A scikit-learn model without a signature, logged by a training run and registered as `walk` 1."""
     random = np.random.default_rng(3)

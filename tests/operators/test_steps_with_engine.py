@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import time
 import zlib
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -21,7 +20,6 @@ from tests.support.releases import (
     Doors,
     World,
     available,
-    engine,
     make_world,
     patient,
     serve_first,
@@ -57,17 +55,6 @@ from tidegate_serving.contract.verdict import Outcome
 from tidegate_serving.control_client import ControlClient, ServableStatus
 
 RULE = CanaryRule(pairs=30, within_seconds=30.0)
-
-
-@pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> World:
-    return make_world(tmp_path_factory.mktemp("world"))
-
-
-@pytest.fixture(scope="module")
-def doors(world: World) -> Iterator[Doors]:
-    with engine(world) as doors:
-        yield doors
 
 
 @pytest.fixture

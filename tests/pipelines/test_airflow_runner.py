@@ -19,8 +19,6 @@ from tests.support.releases import (
     Doors,
     World,
     available,
-    engine,
-    make_world,
     rows,
     serve_first,
     traffic,
@@ -60,17 +58,6 @@ with DAG("others", schedule=None, start_date=datetime(2026, 1, 1, tzinfo=UTC), p
     skew = SkewReportOperator(task_id="skew", directory="{{ params.directory }}", report="{{ params.report }}")
     publish >> skew >> RollbackOperator(task_id="rollback", servable="others")
 """
-
-
-@pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> World:
-    return make_world(tmp_path_factory.mktemp("world"))
-
-
-@pytest.fixture(scope="module")
-def doors(world: World) -> Iterator[Doors]:
-    with engine(world) as doors:
-        yield doors
 
 
 @pytest.fixture(scope="module")
@@ -129,7 +116,7 @@ def test_a_release_walks_through_all_four_tasks_and_xcom_carries_the_verdict_onl
     assert available(doors, "walk") == [1]
     second = world.publish(2, BETTER, name="walk")
     with traffic(doors.grpc, "walk") as versions:
-        done = release(second)
+        done = release(second, policy=str(world.policy("quality")))
         assert done.ok, done.reason
         seen = len(versions)
         eventually(lambda: len(versions) > seen + 2)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -15,22 +15,11 @@ import skops.io
 from onnx import TensorProto, helper
 from sklearn.linear_model import LogisticRegression
 from tests.support.command import Command
-from tests.support.releases import BETTER, UNLOADABLE, Doors, World, engine, make_world, traffic
+from tests.support.releases import BETTER, UNLOADABLE, Doors, World, traffic
 
 from tidegate_serving.contract.repository import verdict_path
 
 ROW = '{"x": 0.25, "kind": "a"}'
-
-
-@pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> World:
-    return make_world(tmp_path_factory.mktemp("world"))
-
-
-@pytest.fixture(scope="module")
-def doors(world: World) -> Iterator[Doors]:
-    with engine(world) as doors:
-        yield doors
 
 
 @pytest.fixture

@@ -2,28 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 from tests.support.command import Command
-from tests.support.releases import BETTER, CRASHES, Doors, World, engine, make_world, serve_first, traffic
+from tests.support.releases import BETTER, CRASHES, Doors, World, serve_first, traffic
 
 from tidegate_serving.contract.repository import report_directory, verdict_path
 from tidegate_serving.contract.signing import load_public_key, read_verdict
-
-
-@pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> World:
-    return make_world(tmp_path_factory.mktemp("world"))
-
-
-@pytest.fixture(scope="module")
-def doors(world: World) -> Iterator[Doors]:
-    with engine(world) as doors:
-        yield doors
 
 
 @pytest.fixture

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
 import pytest
 from tests.support.eventually import eventually
-from tests.support.releases import Doors, World, engine, make_world
+from tests.support.releases import Doors, World
 
 from tidegate_operators.steps import promote, push
 from tidegate_pipelines.monitor import Action, Observation, Watch, action_for, monitor, observe
@@ -19,17 +18,6 @@ from tidegate_serving.contract.verdict import Outcome
 from tidegate_serving.inference_log.reader import connect
 
 ROWS = 2000
-
-
-@pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> World:
-    return make_world(tmp_path_factory.mktemp("world"))
-
-
-@pytest.fixture(scope="module")
-def doors(world: World) -> Iterator[Doors]:
-    with engine(world) as doors:
-        yield doors
 
 
 def logged(world: World, name: str) -> int:

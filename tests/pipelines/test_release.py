@@ -2,29 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.releases import BETTER, CRASHES, Doors, World, available, engine, make_world, serve_first, traffic
+from tests.support.releases import BETTER, CRASHES, Doors, World, available, serve_first, traffic
 
 from tidegate_operators.steps import CanaryRule
 from tidegate_pipelines.release import Release, release
 from tidegate_serving.contract.errors import NotFound, Refused
 from tidegate_serving.contract.repository import report_directory, verdict_path
 from tidegate_serving.contract.signing import load_public_key, read_verdict
-
-
-@pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> World:
-    return make_world(tmp_path_factory.mktemp("world"))
-
-
-@pytest.fixture(scope="module")
-def doors(world: World) -> Iterator[Doors]:
-    with engine(world) as doors:
-        yield doors
 
 
 def request(world: World, doors: Doors, directory: Path, **more: Any) -> Release:
@@ -42,7 +30,7 @@ def test_two_releases_follow_each_other_under_traffic(world: World, doors: Doors
     assert first.validated.report.is_file()
     directory = world.publish(2, BETTER, name="walk")
     with traffic(doors.grpc, "walk"):
-        second = release(request(world, doors, directory))
+        second = release(request(world, doors, directory, policy=world.policy("quality")))
     assert (second.pushed.beside, second.promoted.ended) == (1, (1,))
     verdict = read_verdict(verdict_path(directory), [load_public_key(world.public_key)])
     assert verdict == second.validated.verdict
@@ -56,7 +44,7 @@ def test_what_the_gates_refuse_is_never_pushed(world: World, doors: Doors) -> No
     heard: list[str] = []
     directory = world.publish(2, CRASHES, name="refused")
     with pytest.raises(Refused) as refused:
-        release(request(world, doors, directory), heard.append)
+        release(request(world, doors, directory, policy=world.policy("quality", "robustness")), heard.append)
     assert heard == ["validate"]
     verdict = read_verdict(verdict_path(directory), [load_public_key(world.public_key)])
     assert not verdict.allowed
