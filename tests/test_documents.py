@@ -1,0 +1,93 @@
+"""What README.md and CONTRIBUTING.md say of the project is true: paths, rooms, commands with their options, targets."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer.main
+
+from tidegate_pipelines.cli.app import app
+
+ROOT = Path(__file__).resolve().parents[1]
+SERVING = ROOT / "serving" / "tidegate_serving"
+NEAR = (
+    ROOT,
+    SERVING,
+    SERVING / "inference_log",
+    ROOT / "serving/native/core/src",
+    ROOT / "operators/tidegate_operators/airflow",
+)
+DOCUMENTS = ("README.md", "CONTRIBUTING.md")
+PACKAGES = {
+    "operators/tidegate_operators": ROOT / "operators" / "tidegate_operators",
+    "pipelines/tidegate_pipelines": ROOT / "pipelines" / "tidegate_pipelines",
+    "validation/tidegate_validation": ROOT / "validation" / "tidegate_validation",
+    "serving/tidegate_serving": SERVING,
+}
+PATH = re.compile(r"`((?!/)[\w./-]*[\w-]+(?:/|\.(?:py|rs|json|toml|md)))`")
+
+
+def told(document: str) -> str:
+    return (ROOT / document).read_text()
+
+
+def picture() -> str:
+    """The rooms in the README."""
+    return told("README.md").partition("## Where things are")[2].partition("\n## ")[0]
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_every_path_is_there(document: str) -> None:
+    paths = PATH.findall(told(document))
+    assert paths
+    assert [path for path in paths if not any((near / path).exists() for near in NEAR)] == []
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_the_picture_has_every_room(package: str) -> None:
+    drawn = re.search(rf"^    {package}/.*(?:\n {{20,}}.*)*", picture(), re.MULTILINE)
+    assert drawn is not None
+    rooms = {path.parent.name for path in PACKAGES[package].glob("*/__init__.py")}
+    assert rooms == set(re.findall(r"\b([a-z_]+)/(?= |,|\)|\n|$)", drawn[0])) - {package.rpartition("/")[2]}
+
+
+def test_the_table_of_rooms_goes_as_the_imports_do() -> None:
+    """From top to bottom as the linter's layers, as far as both name a room."""
+    contracts = tomllib.loads(told("pyproject.toml"))["tool"]["importlinter"]["contracts"]
+    (layers,) = (one["layers"] for one in contracts if one.get("containers") == ["tidegate_serving"])
+    height = {room: place for place, layer in enumerate(layers) for room in layer.split(" | ")}
+    named = re.findall(r"^\| `serving/tidegate_serving/(\w+)`", told("CONTRIBUTING.md"), re.MULTILINE)
+    assert len(named) > 10
+    assert [height[room] for room in named] == sorted(height[room] for room in named)
+
+
+def commands() -> Iterator[list[str]]:
+    """The words of every `tidegate` command in a block of the README, without its comment."""
+    for line in told("README.md").replace("\\\n", " ").splitlines():
+        if line.startswith("    tidegate "):
+            yield [word for word in shlex.split(line, comments=True)[1:] if word != "&"]
+
+
+def test_every_command_takes_the_options_that_are_shown() -> None:
+    shown = list(commands())
+    assert len(shown) > 20
+    for words in shown:
+        command: Any = typer.main.get_command(app)
+        while hasattr(command, "commands"):
+            command = command.commands[words.pop(0)]
+        known = {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
+        options = {word.partition("=")[0] for word in words if word.startswith("--")} - {"--help"}
+        assert options <= known, (command.name, options - known)
+
+
+def test_every_make_target_is_there() -> None:
+    targets = set(re.findall(r"^([a-z-]+):", told("Makefile"), re.MULTILINE))
+    named = set(re.findall(r"(?:`|^ {4})make ([a-z-]+)", "".join(map(told, DOCUMENTS)), re.MULTILINE))
+    assert named >= {"demo", "test", "check", "format", "bench"}
+    assert named <= targets
