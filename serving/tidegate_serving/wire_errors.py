@@ -21,13 +21,15 @@ CHANNEL_OPTIONS = (
 
 
 def from_rpc(error: grpc.RpcError, address: str) -> TidegateError:
-    """What a failed call means, naming the address where nobody answered."""
+    """What a failed call means, naming the address where nobody answered: a server that says that something is
+    unavailable sends metadata with it, a connection that failed has none."""
     status: Any = error
     code = status.code().value[0]
     text = status.details() or ""
     for key, value in status.trailing_metadata() or ():
         if key == ERROR_CODE_KEY:
             return error_of(str(value), text)
-    if code == Unavailable.grpc_code:
+    answered = status.initial_metadata() or status.trailing_metadata()
+    if code == Unavailable.grpc_code and not answered:
         return Unavailable(f"no engine answers at {address} ({text}): check the address and that it runs")
     return error_from(code, text)

@@ -16,6 +16,9 @@ from tests.support.versions import adding, publish
 
 from tidegate_pipelines.cli.events import once
 from tidegate_pipelines.cli.split import parse_shares
+from tidegate_pipelines.cli.status_words import lines
+from tidegate_serving.contract.servable import State
+from tidegate_serving.control_client import ServableStatus, VersionStatus
 from tidegate_serving.journal import Entry, Kind
 
 
@@ -65,6 +68,7 @@ def test_status_says_who_asked_what_is_decided_and_where_a_rollback_leads(tidega
     refused = tidegate("predict", "told", "--json", '{"x": 1.0}')
     assert refused.returncode != 0
     assert "prices are wrong" in refused.stderr
+    assert "no engine answers" not in refused.stderr
     assert tidegate("enable", "told").stdout == "told answers again\n"
     assert answers(tidegate, "told") == (2, 3.0)
     document = json.loads(tidegate("status", "told", "--json").stdout)["servables"][0]
@@ -125,6 +129,12 @@ def test_events_tell_what_changed_in_words_and_as_json(tidegate: Command, root: 
     ]
     assert tidegate("events", "nobody", "--since", "5m").stdout == "nothing changed in the last 5m\n"
     assert tidegate("events", "--since", "yesterday").returncode == 2
+
+
+@pytest.mark.parametrize(("state", "how"), [(State.AVAILABLE, "at once"), (State.END, "once it has loaded")])
+def test_a_rollback_is_quick_where_the_version_is_there_whoever_wants_it(state: State, how: str) -> None:
+    status = ServableStatus("m", versions=(VersionStatus(1, state),), previous=1)
+    assert list(lines(status)) == [(f"m: a rollback goes to version 1, {how}", "")]
 
 
 def test_what_fails_again_and_again_is_told_once() -> None:

@@ -48,7 +48,8 @@ def _decided(servable: ServableStatus) -> Iterator[tuple[str, str]]:
     if servable.disabled and not any(order.action == "disable" for order in servable.orders):
         yield servable.disabled, "WARN"
     if servable.previous is not None:
-        how = "at once" if servable.previous in servable.kept else "once it has loaded"
+        there = servable.version(servable.previous)
+        how = "at once" if there is not None and there.state is State.AVAILABLE else "once it has loaded"
         yield f"{name}: a rollback goes to version {servable.previous}, {how}", ""
 
 

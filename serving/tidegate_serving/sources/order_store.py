@@ -24,6 +24,7 @@ class OrderStore:
     def __init__(self, state_directory: Path | None) -> None:
         self._folder = None if state_directory is None else state_directory / FOLDER
         self._orders = {} if self._folder is None else _read_all(self._folder)
+        self._lost: dict[str, Orders] = {}
 
     def names(self) -> list[str]:
         """Servables about which something was decided or is remembered."""
@@ -34,8 +35,11 @@ class OrderStore:
         return self._orders.get(name, NOTHING)
 
     def put(self, name: str, orders: Orders) -> None:
-        """Keeps it, on disk before it returns; where that fails, nothing changes and it raises as `state_file.keep`."""
-        if self._folder is not None:
+        """Keeps it, on disk before it returns; where that fails, nothing changes and it raises as `state_file.keep`.
+
+        What is on disk still, because a change from it could not be kept, needs no disk.
+        """
+        if self._folder is not None and self._lost.get(name) != orders:
             document = {
                 "format": f"tidegate.orders/{VERSION}",
                 "servable": name,
@@ -43,10 +47,12 @@ class OrderStore:
             }
             text = json.dumps(document, indent=1, sort_keys=True) + "\n"
             keep(self._folder / f"{check_name(name)}.json", text.encode())
+        self._lost.pop(name, None)
         self._orders[name] = orders
 
     def put_in_memory(self, name: str, orders: Orders) -> None:
         """Counts until the engine stops; for what must take effect even where the disk takes nothing."""
+        self._lost.setdefault(name, self.get(name))
         self._orders[name] = orders
 
 

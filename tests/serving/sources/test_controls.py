@@ -4,11 +4,11 @@ when it is so already."""
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
-from tests.support.fakes import FakeTarget
+from tests.support.controls_bench import ANNA, ControlsBench
 from tests.support.versions import digest_of, edit_manifest, publish
 
 from tidegate_serving.contract.errors import (
@@ -20,135 +20,19 @@ from tidegate_serving.contract.errors import (
     ResourceExhausted,
     TidegateError,
 )
-from tidegate_serving.contract.manifest import Manifest
-from tidegate_serving.contract.servable import ServableId, State, StateChange
-from tidegate_serving.journal import Journal, Kind
-from tidegate_serving.sources.admission import Standing
-from tidegate_serving.sources.controls import Asked, Controls
-from tidegate_serving.sources.locate import Locator
-from tidegate_serving.sources.order_store import OrderStore
-from tidegate_serving.sources.order_words import in_words
-from tidegate_serving.sources.orders import SplitRule
-from tidegate_serving.sources.owners import Owners
-from tidegate_serving.sources.rollback import Rollback
-from tidegate_serving.sources.rpc import Push, PushedVersion, RpcSource, VersionChecks
-from tidegate_serving.sources.rpc_state import WishStore
-from tidegate_serving.sources.status import Tee
-from tidegate_serving.sources.steering import Steering, Surroundings
-from tidegate_serving.sources.target import AspiredVersion, VersionPath
-
-ANNA = Asked("m", "anna", "it is late")
-
-
-class Plane(FakeTarget):
-    """Target, traffic and valves in one: versions are there as soon as they are wanted, unless they are slow."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.slow: set[int] = set()
-        self.labels: dict[str, int] = {}
-        self.tee: Tee | None = None
-        self.off = ""
-        self.shares: Mapping[int, float] = {}
-        self.steps: list[dict[str, int]] = []
-
-    def there(self, name: str = "m") -> list[int]:
-        return [number for number in self.usable(name) if number not in self.slow]
-
-    def set_labels(self, name: str, labels: Mapping[str, int]) -> None:
-        self.labels = dict(labels)
-        self.steps.append(dict(labels))
-
-    def set_tee(self, name: str, tee: Tee | None) -> None:
-        self.tee = tee
-
-    def set_enabled(self, name: str, enabled: bool, reason: str) -> None:
-        assert enabled is not bool(reason)
-        self.off = reason
-
-    def set_split(self, name: str, split: SplitRule | None) -> None:
-        self.shares = {} if split is None else split.shares
-
-    def serving(self, name: str) -> int | None:
-        stable = self.labels.get("stable")
-        if stable in self.there(name):
-            return stable
-        return max(self.there(name), default=None)
-
-
-class Bench:
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.root = folder / "repository"
-        self.keep = False
-        self.unadmitted: set[int] = set()
-        self.stop: Callable[[], None] = lambda: None
-        self.begin()
-
-    def begin(self) -> None:
-        self.plane, self.owners, self.journal = Plane(), Owners(), Journal(self.folder / "state")
-        around = Surroundings(self.plane, self.plane, lambda task: task(), lambda name: self.keep)
-        self.steering = Steering(self.plane, OrderStore(self.folder / "state"), around)
-        wishes = WishStore(self.folder / "state")
-        locator = Locator(self.steering, self.admit)
-        self.controls = Controls(self.steering, locator, self.journal)
-        checks = VersionChecks((self.root,), self, lambda platform: platform, self.available, self.controls.permit)
-        self.rpc = RpcSource(self.steering, self.steering, checks, wishes, self.owners, self.journal)
-        self.rollback = Rollback(self.steering, self.controls, locator, self.rpc, self.owners, self.available)
-        self.stop = self.rpc.stop
-        self.steering.start()
-        self.rpc.start()
-
-    def restart(self) -> None:
-        self.stop()
-        self.begin()
-
-    def available(self, id: ServableId) -> bool:
-        return id.version in self.plane.there(id.name)
-
-    def admit(self, directory: Path, manifest: Manifest, digest: str) -> None:
-        if manifest.id.version in self.unadmitted:
-            raise NotAdmitted(f"{directory} has no verdict")
-
-    check = admit
-
-    def standing(self, digest: str) -> Standing:
-        return Standing()
-
-    def mark(self) -> object:
-        return None
-
-    def directory(self, version: int) -> Path:
-        found = self.root / "m" / str(version)
-        return found if found.exists() else publish(self.root, "m", version)
-
-    def propose(self, *versions: int) -> None:
-        """As the file system source would."""
-        paths = [(n, VersionPath(self.directory(n), digest_of(self.directory(n)), "python")) for n in versions]
-        self.steering.set_aspired_versions("m", [AspiredVersion(ServableId("m", n), path) for n, path in paths])
-        self.came()
-
-    def push(self, *versions: int, **labels: int) -> None:
-        pushed = tuple(PushedVersion(n, str(self.directory(n)), digest_of(self.directory(n))) for n in versions)
-        self.rpc.set_aspired(Push("m", pushed, labels, requested_by="ben"))
-        self.came()
-
-    def came(self) -> None:
-        """The engine tells that something has become available."""
-        self.steering.heard(StateChange(ServableId("m", 1), State.AVAILABLE))
-
-    def actions(self) -> list[str]:
-        return [entry.action for entry in self.journal.read() if entry.kind is Kind.CONTROL]
+from tidegate_serving.journal import Kind
+from tidegate_serving.sources.controls import Asked
+from tidegate_serving.sources.rpc import Push, PushedVersion
 
 
 @pytest.fixture
-def bench(tmp_path: Path) -> Iterator[Bench]:
-    bench = Bench(tmp_path)
+def bench(tmp_path: Path) -> Iterator[ControlsBench]:
+    bench = ControlsBench(tmp_path)
     yield bench
     bench.stop()
 
 
-def test_a_pin_holds_whatever_the_source_proposes_and_survives_a_restart(bench: Bench) -> None:
+def test_a_pin_holds_whatever_the_source_proposes_and_survives_a_restart(bench: ControlsBench) -> None:
     bench.propose(1)
     assert bench.controls.pin(ANNA, 1).changed
     bench.propose(2)
@@ -166,7 +50,7 @@ def test_a_pin_holds_whatever_the_source_proposes_and_survives_a_restart(bench: 
     assert (pin.requested_by, pin.reason, pin.servable, pin.version) == ("anna", "it is late", "m", 1)
 
 
-def test_a_pinned_version_that_has_to_load_first_takes_over_when_it_is_there(bench: Bench) -> None:
+def test_a_pinned_version_that_has_to_load_first_takes_over_when_it_is_there(bench: ControlsBench) -> None:
     bench.propose(2)
     bench.directory(1)
     bench.plane.slow = {1}
@@ -178,7 +62,7 @@ def test_a_pinned_version_that_has_to_load_first_takes_over_when_it_is_there(ben
     assert bench.plane.serving("m") == 1
 
 
-def test_what_cannot_be_pinned_is_refused_with_what_to_do(bench: Bench, tmp_path: Path) -> None:
+def test_what_cannot_be_pinned_is_refused_with_what_to_do(bench: ControlsBench, tmp_path: Path) -> None:
     with pytest.raises(NotFound, match="knows no servable 'm'"):
         bench.controls.pin(ANNA, 1)
     bench.propose(2)
@@ -201,7 +85,7 @@ def test_what_cannot_be_pinned_is_refused_with_what_to_do(bench: Bench, tmp_path
     assert bench.actions() == []
 
 
-def test_frozen_means_that_nothing_changes_until_it_thaws(bench: Bench) -> None:
+def test_frozen_means_that_nothing_changes_until_it_thaws(bench: ControlsBench) -> None:
     bench.propose(1)
     bench.controls.freeze(ANNA)
     bench.propose(2)
@@ -219,7 +103,7 @@ def test_frozen_means_that_nothing_changes_until_it_thaws(bench: Bench) -> None:
     assert bench.plane.there() == [3]
 
 
-def test_a_push_is_refused_while_frozen(bench: Bench) -> None:
+def test_a_push_is_refused_while_frozen(bench: ControlsBench) -> None:
     bench.push(1)
     bench.controls.freeze(ANNA)
     with pytest.raises(FailedPrecondition, match="frozen by anna"):
@@ -229,7 +113,7 @@ def test_a_push_is_refused_while_frozen(bench: Bench) -> None:
     assert bench.plane.there() == [1]
 
 
-def test_the_kill_switch_works_survives_and_ends(bench: Bench) -> None:
+def test_the_kill_switch_works_survives_and_ends(bench: ControlsBench) -> None:
     bench.propose(1)
     assert bench.controls.disable(ANNA).changed
     assert not bench.controls.disable(Asked("m", "ben", "me too")).changed
@@ -242,7 +126,7 @@ def test_the_kill_switch_works_survives_and_ends(bench: Bench) -> None:
     assert bench.actions() == ["disable", "enable"]
 
 
-def test_a_split_divides_ends_and_does_not_go_with_a_pin(bench: Bench) -> None:
+def test_a_split_divides_ends_and_does_not_go_with_a_pin(bench: ControlsBench) -> None:
     bench.propose(1, 2)
     bench.controls.split(ANNA, {1: 0.9, 2: 0.1}, "x-user-id")
     assert bench.plane.shares == {1: 0.9, 2: 0.1}
@@ -269,14 +153,14 @@ def test_a_split_divides_ends_and_does_not_go_with_a_pin(bench: Bench) -> None:
         ({1: 1.0}, "user id", "x-user-id"),
     ],
 )
-def test_splits_must_make_sense(bench: Bench, shares: Mapping[int, float], key: str, match: str) -> None:
+def test_splits_must_make_sense(bench: ControlsBench, shares: Mapping[int, float], key: str, match: str) -> None:
     bench.propose(1, 2)
     with pytest.raises(InvalidInput, match=match):
         bench.controls.split(ANNA, shares, key)
     assert bench.plane.shares == {}
 
 
-def test_a_blocked_version_leaves_and_never_comes_back(bench: Bench) -> None:
+def test_a_blocked_version_leaves_and_never_comes_back(bench: ControlsBench) -> None:
     bench.push(1, stable=1)
     bench.push(1, 2, stable=2)
     bench.controls.block(ANNA, 2)
@@ -292,7 +176,7 @@ def test_a_blocked_version_leaves_and_never_comes_back(bench: Bench) -> None:
     assert (bench.plane.there(), bench.plane.serving("m")) == ([1, 2], 2)
 
 
-def test_what_served_before_takes_the_place_of_a_blocked_version_and_keeps_it(bench: Bench) -> None:
+def test_what_served_before_takes_the_place_of_a_blocked_version_and_keeps_it(bench: ControlsBench) -> None:
     bench.keep = True
     bench.push(1, stable=1)
     bench.push(2, stable=2)
@@ -305,7 +189,7 @@ def test_what_served_before_takes_the_place_of_a_blocked_version_and_keeps_it(be
     assert bench.plane.serving("m") == 3
 
 
-def test_the_only_version_when_blocked_answers_no_more(bench: Bench) -> None:
+def test_the_only_version_when_blocked_answers_no_more(bench: ControlsBench) -> None:
     bench.propose(1)
     bench.plane.slow = set()
     bench.controls.block(ANNA, 1)
@@ -315,72 +199,7 @@ def test_the_only_version_when_blocked_answers_no_more(bench: Bench) -> None:
     assert (bench.plane.there(), bench.plane.off) == ([2], "")
 
 
-def test_a_rollback_takes_a_pushed_servable_back_and_a_second_one_further(bench: Bench) -> None:
-    for version in (1, 2, 3):
-        bench.push(version, stable=version)
-    bench.plane.slow = {2}
-    done = bench.rollback(ANNA, None, None)
-    assert (done.from_version, done.to_version) == (3, 2)
-    assert done.sentence == "m goes back from version 3 to version 2 as soon as that is loaded"
-    bench.plane.slow = set()
-    bench.came()
-    assert (bench.plane.there(), bench.plane.labels) == ([2], {"stable": 2})
-    assert bench.rollback(ANNA, None, None).to_version == 1
-    bench.came()
-    wish = bench.rpc.wish("m")
-    assert wish is not None
-    assert ([v.version for v in wish.versions], wish.requested_by, wish.revision) == ([1], "anna", 5)
-    assert bench.actions()[-2:] == ["rollback", "rollback"]
-    with pytest.raises(NotFound, match="no version below 1"):
-        bench.rollback(ANNA, None, None)
-
-
-def test_a_rollback_that_is_repeated_takes_nobody_back_twice(bench: Bench) -> None:
-    for version in (1, 2, 3):
-        bench.push(version, stable=version)
-    assert bench.rollback(ANNA, None, from_version=3).changed
-    bench.came()
-    again = bench.rollback(ANNA, None, from_version=3)
-    assert (again.changed, again.to_version) == (False, 2)
-    assert not bench.rollback(ANNA, 2, None).changed
-    assert bench.plane.serving("m") == 2
-
-
-def test_the_version_before_is_kept_warm_and_is_not_read_again(bench: Bench) -> None:
-    bench.keep = True
-    bench.push(1, stable=1)
-    bench.push(2, stable=2)
-    assert sorted(bench.plane.there()) == [1, 2]
-    assert bench.steering.course("m").kept == {1}
-    (bench.root / "m" / "1" / "model.py").unlink()
-    done = bench.rollback(ANNA, None, None)
-    assert done.sentence == "m went back from version 2 to version 1"
-    assert (bench.plane.there(), bench.plane.serving("m")) == ([1], 1)
-
-
-def test_a_rollback_of_a_watched_servable_pins_what_served_before(bench: Bench) -> None:
-    bench.owners.claim("m", "file system source")
-    bench.propose(1)
-    bench.propose(2)
-    done = bench.rollback(ANNA, None, None)
-    assert (done.from_version, done.to_version, bench.plane.serving("m")) == (2, 1, 1)
-    bench.propose(2)
-    assert bench.plane.serving("m") == 1, "the source proposes the bad one again"
-    assert bench.actions() == ["rollback"]
-    assert [line.text for line in in_words(bench.steering.orders("m"))] == ["ordinary traffic is pinned to version 1"]
-
-
-def test_without_a_memory_a_rollback_looks_beside_what_serves(bench: Bench) -> None:
-    for version in (1, 2, 3):
-        bench.directory(version)
-    bench.unadmitted = {2}
-    bench.push(3, stable=3)
-    assert bench.rollback(ANNA, None, None).to_version == 1
-    with pytest.raises(FailedPrecondition, match="nothing serves under 'other'"):
-        bench.rollback(Asked("other", "anna"), None, None)
-
-
-def test_one_change_at_a_time_where_two_meet(bench: Bench) -> None:
+def test_one_change_at_a_time_where_two_meet(bench: ControlsBench) -> None:
     bench.push(1)
     push = Push("m", (PushedVersion(2, str(bench.directory(2)), digest_of(bench.directory(2))),), requested_by="ben")
     bench.rpc.set_aspired(Push(push.servable, push.versions, requested_by="ben", expected_revision=1))
@@ -393,7 +212,7 @@ def full(path: Path, target: Path) -> Path:
     raise OSError(errno.ENOSPC, "No space left on device")
 
 
-def test_a_full_disk_changes_nothing_but_the_kill_switch(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_changes_nothing_but_the_kill_switch(bench: ControlsBench, monkeypatch: pytest.MonkeyPatch) -> None:
     bench.propose(1, 2)
     monkeypatch.setattr(Path, "replace", full)
     with pytest.raises(ResourceExhausted, match=r"orders/m\.json cannot be kept, the disk is full: free space there"):
@@ -403,9 +222,18 @@ def test_a_full_disk_changes_nothing_but_the_kill_switch(bench: Bench, monkeypat
         bench.controls.disable(ANNA)
     assert "anna" in bench.plane.off
     assert bench.actions() == ["disable"]
+    with pytest.raises(ResourceExhausted):
+        bench.controls.pin(ANNA, 1)
+    bench.controls.enable(ANNA)
+    assert bench.plane.off == "", "what the disk still says needs no disk"
+    monkeypatch.undo()
+    bench.controls.disable(ANNA)
+    bench.stop()
+    bench.begin()
+    assert "anna" in bench.plane.off
 
 
-def test_orders_that_cannot_be_read_are_named(bench: Bench) -> None:
+def test_orders_that_cannot_be_read_are_named(bench: ControlsBench) -> None:
     bench.propose(1)
     bench.controls.disable(ANNA)
     bench.stop()
