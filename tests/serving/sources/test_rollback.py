@@ -1,0 +1,88 @@
+"""Rollbacks: back to what served before, further with the next one, never twice, and what is kept warm for them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.support.controls_bench import ANNA, ControlsBench
+
+from tidegate_serving.contract.errors import (
+    FailedPrecondition,
+    NotFound,
+)
+from tidegate_serving.sources.controls import Asked
+from tidegate_serving.sources.order_words import in_words
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Iterator[ControlsBench]:
+    bench = ControlsBench(tmp_path)
+    yield bench
+    bench.stop()
+
+
+def test_a_rollback_takes_a_pushed_servable_back_and_a_second_one_further(bench: ControlsBench) -> None:
+    for version in (1, 2, 3):
+        bench.push(version, stable=version)
+    bench.plane.slow = {2}
+    done = bench.rollback(ANNA, None, None)
+    assert (done.from_version, done.to_version) == (3, 2)
+    assert done.sentence == "m goes back from version 3 to version 2 as soon as that is loaded"
+    bench.plane.slow = set()
+    bench.came()
+    assert (bench.plane.there(), bench.plane.labels) == ([2], {"stable": 2})
+    assert bench.rollback(ANNA, None, None).to_version == 1
+    bench.came()
+    wish = bench.rpc.wish("m")
+    assert wish is not None
+    assert ([v.version for v in wish.versions], wish.requested_by, wish.revision) == ([1], "anna", 5)
+    assert bench.actions()[-2:] == ["rollback", "rollback"]
+    with pytest.raises(NotFound, match="no version below 1"):
+        bench.rollback(ANNA, None, None)
+
+
+def test_a_rollback_that_is_repeated_takes_nobody_back_twice(bench: ControlsBench) -> None:
+    for version in (1, 2, 3):
+        bench.push(version, stable=version)
+    assert bench.rollback(ANNA, None, from_version=3).changed
+    bench.came()
+    again = bench.rollback(ANNA, None, from_version=3)
+    assert (again.changed, again.to_version) == (False, 2)
+    assert not bench.rollback(ANNA, 2, None).changed
+    assert bench.plane.serving("m") == 2
+
+
+def test_the_version_before_is_kept_warm_and_is_not_read_again(bench: ControlsBench) -> None:
+    bench.keep = True
+    bench.push(1, stable=1)
+    bench.push(2, stable=2)
+    assert sorted(bench.plane.there()) == [1, 2]
+    assert bench.steering.course("m").kept == {1}
+    (bench.root / "m" / "1" / "model.py").unlink()
+    done = bench.rollback(ANNA, None, None)
+    assert done.sentence == "m went back from version 2 to version 1"
+    assert (bench.plane.there(), bench.plane.serving("m")) == ([1], 1)
+
+
+def test_a_rollback_of_a_watched_servable_pins_what_served_before(bench: ControlsBench) -> None:
+    bench.owners.claim("m", "file system source")
+    bench.propose(1)
+    bench.propose(2)
+    done = bench.rollback(ANNA, None, None)
+    assert (done.from_version, done.to_version, bench.plane.serving("m")) == (2, 1, 1)
+    bench.propose(2)
+    assert bench.plane.serving("m") == 1, "the source proposes the bad one again"
+    assert bench.actions() == ["rollback"]
+    assert [line.text for line in in_words(bench.steering.orders("m"))] == ["ordinary traffic is pinned to version 1"]
+
+
+def test_without_a_memory_a_rollback_looks_beside_what_serves(bench: ControlsBench) -> None:
+    for version in (1, 2, 3):
+        bench.directory(version)
+    bench.unadmitted = {2}
+    bench.push(3, stable=3)
+    assert bench.rollback(ANNA, None, None).to_version == 1
+    with pytest.raises(FailedPrecondition, match="nothing serves under 'other'"):
+        bench.rollback(Asked("other", "anna"), None, None)
