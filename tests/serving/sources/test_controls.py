@@ -222,6 +222,15 @@ def test_a_full_disk_changes_nothing_but_the_kill_switch(bench: ControlsBench, m
         bench.controls.disable(ANNA)
     assert "anna" in bench.plane.off
     assert bench.actions() == ["disable"]
+    with pytest.raises(ResourceExhausted):
+        bench.controls.pin(ANNA, 1)
+    bench.controls.enable(ANNA)
+    assert bench.plane.off == "", "what the disk still says needs no disk"
+    monkeypatch.undo()
+    bench.controls.disable(ANNA)
+    bench.stop()
+    bench.begin()
+    assert "anna" in bench.plane.off
 
 
 def test_orders_that_cannot_be_read_are_named(bench: ControlsBench) -> None:
