@@ -15,6 +15,7 @@ from tidegate_serving.contract.errors import InvalidInput, words_of
 from tidegate_serving.contract.signature import TensorSpec
 from tidegate_serving.contract.tensors import Array, dtype_name
 from tidegate_serving.platforms.platform import missing_library
+from tidegate_serving.platforms.texts import as_text
 
 OUTPUTS = "sklearn.outputs"
 METHODS = ("predict_proba", "predict", "decision_function", "transform", "score_samples", "predict_log_proba")
@@ -45,10 +46,10 @@ class Asked:
             return _import_pandas().DataFrame({name: _column(name, inputs[name]) for name in self.columns})
         first = inputs[columns[0]]
         if len(columns) > 1:
-            return np.column_stack([_as_text(name, inputs[name]) for name in columns])
+            return np.column_stack([as_text(name, inputs[name]) for name in columns])
         if first.ndim == 2 or (self.is_text and first.dtype.kind == "O"):
-            return _as_text(columns[0], first)
-        return _as_text(columns[0], first)[:, np.newaxis]
+            return as_text(columns[0], first)
+        return as_text(columns[0], first)[:, np.newaxis]
 
     def answer(self, method: str, rows: Any) -> Array:
         """Dense, rows first; what comes as a list, as probabilities of several outputs do, side by side."""
@@ -95,19 +96,7 @@ def _spec(name: str, array: Array) -> TensorSpec:
 
 def _column(name: str, array: Array) -> Array:
     """One value per row."""
-    return _as_text(name, array).reshape(len(array)) if array.shape[1:] == (1,) else _as_text(name, array)
-
-
-def _as_text(name: str, array: Array) -> Array:
-    """Strings as `str`."""
-    if array.dtype.kind != "O":
-        return array
-    made = np.empty(array.size, dtype=object)
-    try:
-        made[:] = [item.decode() if isinstance(item, bytes) else item for item in array.ravel().tolist()]
-    except UnicodeDecodeError as error:
-        raise InvalidInput(f"input {name!r} holds a string that is not UTF-8: {error}") from error
-    return made.reshape(array.shape)
+    return as_text(name, array).reshape(len(array)) if array.shape[1:] == (1,) else as_text(name, array)
 
 
 def _import_pandas() -> Any:

@@ -27,6 +27,7 @@ from tidegate_serving.platforms.loader import Servable
 from tidegate_serving.platforms.onnx_signature import as_array, batch_size, dtype_of, graph_signature
 from tidegate_serving.platforms.output_rules import OutputRule, output_rules
 from tidegate_serving.platforms.platform import PlatformOptions, missing_library, model_file, thread_count
+from tidegate_serving.platforms.texts import as_text
 
 _NO_TELEMETRY = ("ORT_DISABLE_TELEMETRY", "1")
 """onnxruntime reports to its maker over the network otherwise; read when the library is imported."""
@@ -70,7 +71,7 @@ class OnnxServable:
     def predict(self, signature: str, inputs: Mapping[str, Array]) -> Mapping[str, Any]:
         """Outputs as the rules pick them from the graph's results."""
         plan = self._plans[signature]
-        feed = {name: _fed(inputs[name], kind, rank) for name, kind, rank in self._inputs}
+        feed = {name: _fed(name, inputs[name], kind, rank) for name, kind, rank in self._inputs}
         results = list(dict.fromkeys(rule.result for _, rule, _ in plan))
         run = partial(self._run, results)
         found = run(feed) if self._size is None else in_pieces(run, feed, self._size)
@@ -140,21 +141,12 @@ def _check_outputs(session: Any, rules: Mapping[str, OutputRule], path: Path) ->
             )
 
 
-def _fed(array: Array, kind: str, rank: int) -> Array:
+def _fed(name: str, array: Array, kind: str, rank: int) -> Array:
     if kind == "tensor(string)":
-        array = _as_text(array)
+        array = as_text(name, array)
     elif array.dtype.name != dtype_of(kind):
         array = array.astype(dtype_of(kind))
     return as_matrix(array, rank)
-
-
-def _as_text(array: Array) -> Array:
-    made = np.empty(array.size, dtype=object)
-    try:
-        made[:] = [item.decode() if isinstance(item, bytes) else str(item) for item in array.ravel().tolist()]
-    except UnicodeDecodeError as error:
-        raise InvalidInput(f"a string input is not UTF-8: {error}") from error
-    return made.reshape(array.shape)
 
 
 def _given(rule: OutputRule, result: Array, rank: int) -> Array:

@@ -10,13 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from tidegate_serving.contract.errors import InvalidInput, ModelFailed, PermissionRefused, words_of
+from tidegate_serving.contract.errors import ModelFailed, PermissionRefused, words_of
 from tidegate_serving.contract.manifest import Manifest
 from tidegate_serving.contract.signature import Signature
 from tidegate_serving.contract.tensors import Array
 from tidegate_serving.platforms.loader import Servable
 from tidegate_serving.platforms.mlmodel import MlModel
 from tidegate_serving.platforms.platform import missing_library
+from tidegate_serving.platforms.texts import as_text
 
 
 def load_pyfunc(model: MlModel, manifest: Manifest, *, allowed: bool) -> Servable:
@@ -52,7 +53,7 @@ class PyfuncServable:
 
     def predict(self, signature: str, inputs: Mapping[str, Array]) -> Mapping[str, Any]:
         """Outputs by name; a lone column or array takes the lone output's name."""
-        given = {name: _text(name, array) for name, array in inputs.items() if name != self._dropped}
+        given = {name: as_text(name, array) for name, array in inputs.items() if name != self._dropped}
         return _by_name(self._signatures[signature], self._loaded.predict(self._shaped(given)))
 
     def close(self) -> None:
@@ -65,18 +66,6 @@ class PyfuncServable:
 
             return pandas.DataFrame(dict(given))
         return dict(given) if self._named else next(iter(given.values()))
-
-
-def _text(name: str, array: Array) -> Array:
-    """Strings as `str`, which MLflow wants."""
-    if array.dtype.kind != "O":
-        return array
-    made = np.empty(array.size, dtype=object)
-    try:
-        made[:] = [item.decode() if isinstance(item, bytes) else item for item in array.ravel().tolist()]
-    except UnicodeDecodeError as error:
-        raise InvalidInput(f"input {name!r} holds a string that is not UTF-8: {error}") from error
-    return made.reshape(array.shape)
 
 
 def _by_name(signature: Signature, answer: Any) -> dict[str, Any]:

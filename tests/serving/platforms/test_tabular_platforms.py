@@ -236,7 +236,7 @@ def test_onnxruntime_is_told_to_report_nothing_unless_somebody_wants_it(
 
 def test_strings_that_are_not_utf8_are_the_clients_fault(tmp_path: Path, onnx_model: bytes) -> None:
     inputs = tensors(FRAME[:1]) | {"carrier": np.array([b"\xff"], dtype=object)}
-    with pytest.raises(InvalidInput, match="UTF-8"):
+    with pytest.raises(InvalidInput, match="'carrier' holds a string that is not UTF-8"):
         checked(load(publish(tmp_path, "m", 1, draft(ONNX, model__onnx=onnx_model))), inputs, 1)
     model = pipeline(HistGradientBoostingClassifier(max_iter=5)).fit(FRAME, LATE)
     version = load(publish(tmp_path, "n", 1, draft(TABULAR, model__skops=skops.io.dumps(model))))
