@@ -29,14 +29,20 @@ def fixed_batch(inputs: Sequence[Shape], outputs: Sequence[Shape]) -> int | None
 
 
 def in_pieces(
-    run: Callable[[Mapping[str, Array]], Mapping[str, Any]], inputs: Mapping[str, Array], size: int
+    run: Callable[[Mapping[str, Array]], Mapping[str, Any]],
+    inputs: Mapping[str, Array],
+    size: int,
+    *,
+    padded: bool = True,
 ) -> dict[str, Array]:
-    """What `run` answers for all rows, asked with `size` rows at a time; a piece that is short repeats its last row."""
+    """What `run` answers for all rows, asked with `size` rows at a time; a piece that is short repeats its last row,
+    where pieces are to be `padded`.
+    """
     rows = len(next(iter(inputs.values())))
     answers = []
     for start in range(0, max(rows, 1), size):
         piece = {name: array[start : start + size] for name, array in inputs.items()}
-        answers.append(run({name: _padded(array, size) for name, array in piece.items()}))
+        answers.append(run({name: _padded(array, size) for name, array in piece.items()} if padded else piece))
     return {name: np.concatenate([answer[name] for answer in answers])[:rows] for name in answers[0]}
 
 

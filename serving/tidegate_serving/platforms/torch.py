@@ -3,6 +3,7 @@
 Metadata: `torch.file` (default: the only such file). Settings of the engine for this platform: `device` (`auto`, which
 is CUDA where present, `cpu`, `cuda`, `cuda:1`), `threads` (0: PyTorch decides). Inputs go by name where the module's
 `forward` has the signature's names, else in the signature's order; outputs likewise from a dict, a tuple or one tensor.
+A batch larger than the module was exported for is run in pieces; what is bfloat16 inside is float32 to clients.
 """
 
 from __future__ import annotations
@@ -84,11 +85,16 @@ class TorchServable:
             raise InvalidInput("this version is closed")
         fed = {name: inputs[name] for name in self._orders[signature]}
         run = partial(self._run, self._model, self._outputs[signature])
-        return run(fed) if self._model.batch is None else in_pieces(run, fed, self._model.batch)
+        if self._model.batch is not None:
+            return in_pieces(run, fed, self._model.batch)
+        rows = max((len(array) for array in fed.values()), default=0)
+        if self._model.most is not None and rows > self._model.most:
+            return in_pieces(run, fed, self._model.most, padded=False)
+        return run(fed)
 
     def _run(self, model: TorchModel, names: list[str], fed: Mapping[str, Array]) -> dict[str, Any]:
         with self._torch.inference_mode():
-            answer = _by_name(names, model.call([self._tensor(array) for array in fed.values()]))
+            answer = _by_name(names, model, model.call([self._tensor(array) for array in fed.values()]))
             return {name: self._array(answer[name]) for name in names if name in answer}
 
     def close(self) -> None:
@@ -103,7 +109,8 @@ class TorchServable:
     def _array(self, value: Any) -> Any:
         if not isinstance(value, self._torch.Tensor):
             return np.asarray(value)
-        return value.detach().cpu().numpy()
+        found = value.detach().cpu()
+        return (found.float() if found.dtype == self._torch.bfloat16 else found).numpy()
 
 
 def _import_torch() -> Any:
@@ -131,10 +138,12 @@ def _order(manifest: Manifest, name: str, signature: Signature, model: TorchMode
     return names
 
 
-def _by_name(names: list[str], answer: Any) -> dict[str, Any]:
+def _by_name(names: list[str], model: TorchModel, answer: Any) -> dict[str, Any]:
     if isinstance(answer, Mapping):
         return {str(name): value for name, value in answer.items()}
     values = answer if isinstance(answer, tuple | list) else [answer]
+    if set(names) <= set(model.outputs):
+        return dict(zip(model.outputs, values, strict=False))
     if len(values) < len(names):
         raise ModelFailed(f"the module answered with {len(values)} tensors, its signature says {', '.join(names)}")
     return dict(zip(names, values, strict=False))

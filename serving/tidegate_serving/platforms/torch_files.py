@@ -6,33 +6,42 @@ The torch platform hands in PyTorch itself, a path and a device; an exported pro
 from __future__ import annotations
 
 import inspect
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tidegate_serving.contract.errors import InvalidInput, ModelFailed, PermissionRefused, Unsupported
-from tidegate_serving.contract.signature import SERVING_DEFAULT, Signature, TensorSpec
+from tidegate_serving.contract.signature import DTYPES, SERVING_DEFAULT, Signature, TensorSpec
 from tidegate_serving.platforms.discovery import Discovered
 from tidegate_serving.platforms.fixed_batch import fixed_batch
+
+_ENDLESS = 2**31
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class TorchModel:
-    """A module: the names of what it takes, how many of these it needs, a function of that many tensors, and the batch
-    size for which it was exported, if it was for one only.
+    """A module: the names of what it takes, how many of these it needs, and a function of that many tensors.
+
+    batch: the batch size for which it was exported, if it was for one only.
+    most: the largest batch that it takes, if there is one.
+    outputs: names of what it gives, in order, where the file says so.
     """
 
     names: tuple[str, ...]
     required: int
     call: Callable[[Sequence[Any]], Any]
     batch: int | None = None
+    most: int | None = None
+    outputs: tuple[str, ...] = ()
 
 
 def read_model(torch: Any, path: Path, device: Any, *, allow_pickle: bool) -> TorchModel:
     """The model in a file. ModelFailed for what PyTorch cannot read, PermissionRefused for a pickle without leave."""
     if path.suffix == ".pt2":
-        return _exported(_read_exported(torch, path), device)
+        return _exported(torch, _read_exported(torch, path), device)
     if path.suffix == ".pth" and not allow_pickle:
         raise PermissionRefused(
             f"{path} is a pickle, which can run any code: save it with torch.export, or start the engine with "
@@ -43,25 +52,37 @@ def read_model(torch: Any, path: Path, device: Any, *, allow_pickle: bool) -> To
             return _scripted(torch.jit.load(str(path), map_location=device).eval())
         module = torch.load(path, map_location=device, weights_only=False)
     except Exception as error:
-        raise ModelFailed(f"{path} cannot be read by PyTorch {torch.__version__}: {_short(error)}") from error
+        raise ModelFailed(
+            f"{path} cannot be read by PyTorch {torch.__version__}: a .pt file holds TorchScript, a .pth file a "
+            f"pickled module; better export the module with torch.export to a .pt2 file ({_short(error)})"
+        ) from error
     if not isinstance(module, torch.nn.Module):
         raise InvalidInput(f"{path} holds a {type(module).__name__}, no module: save the whole module, not its weights")
     return _pickled(module.eval())
 
 
 def exported_signature(torch: Any, path: Path) -> Discovered:
-    """What an exported program takes and gives. Unsupported for other files, and for tensors without a batch."""
+    """What an exported program takes and gives; outputs that cannot be served are left out and logged.
+
+    Unsupported for other files, for inputs without a batch, and where no output has one.
+    """
     if path.suffix != ".pt2":
         raise Unsupported(f"{path} does not know its shapes: export it with torch.export, or write a signature as JSON")
     program = _read_exported(torch, path)
     size, (inputs, outputs) = _batch(program), _values(program)
     taken = dict(zip(_names(program), inputs, strict=True))
-    given = dict(zip(_output_names(program, len(outputs)), outputs, strict=True))
-    signature = Signature(
-        tuple(_spec(torch, path, name, value, size) for name, value in taken.items()),
-        tuple(_spec(torch, path, name, value, size) for name, value in given.items()),
-    )
-    return Discovered({SERVING_DEFAULT: signature})
+    takes = tuple(_spec(torch, path, name, value, size) for name, value in taken.items())
+    specs, reasons = [], []
+    for name, value in zip(_output_names(program, len(outputs)), outputs, strict=True):
+        try:
+            specs.append(_spec(torch, path, name, value, size))
+        except Unsupported as error:
+            reasons.append(str(error))
+    if not specs:
+        raise Unsupported("; ".join(reasons) or f"{path} gives nothing: export a module that answers with tensors")
+    if reasons:
+        _log.warning("left out of a signature: %s", "; ".join(reasons))
+    return Discovered({SERVING_DEFAULT: Signature(takes, tuple(specs))})
 
 
 def _read_exported(torch: Any, path: Path) -> Any:
@@ -71,8 +92,9 @@ def _read_exported(torch: Any, path: Path) -> Any:
         raise ModelFailed(f"{path} cannot be read by PyTorch {torch.__version__}: {_short(error)}") from error
 
 
-def _exported(program: Any, device: Any) -> TorchModel:
-    names, positional, size = _names(program), _positional(program), _batch(program)
+def _exported(torch: Any, program: Any, device: Any) -> TorchModel:
+    names, positional = _names(program), _positional(program)
+    inputs, outputs = _values(program)
     if device.type != "cpu":
         from torch.export.passes import move_to_device_pass
 
@@ -80,9 +102,14 @@ def _exported(program: Any, device: Any) -> TorchModel:
     module = program.module()
 
     def call(tensors: Sequence[Any]) -> Any:
-        return module(*tensors[:positional], **dict(zip(names[positional:], tensors[positional:], strict=True)))
+        fed = [
+            tensor.to(torch.bfloat16) if getattr(value, "dtype", None) == torch.bfloat16 else tensor
+            for tensor, value in zip(tensors, inputs, strict=True)
+        ]
+        return module(*fed[:positional], **dict(zip(names[positional:], fed[positional:], strict=True)))
 
-    return TorchModel(names, len(names), call, size)
+    given = tuple(_output_names(program, len(outputs)))
+    return TorchModel(names, len(names), call, _batch(program), _most(program, inputs), given)
 
 
 def _scripted(module: Any) -> TorchModel:
@@ -114,6 +141,14 @@ def _batch(program: Any) -> int | None:
     return fixed_batch(inputs, outputs)
 
 
+def _most(program: Any, inputs: Sequence[Any]) -> int | None:
+    """The upper bound of a dynamic first axis, such as `Dim("batch", max=64)` gives it."""
+    symbols = {str(value.shape[0]) for value in inputs if getattr(value, "shape", ())}
+    bounds = [bounds.upper for symbol, bounds in program.range_constraints.items() if str(symbol) in symbols]
+    known = [int(bound) for bound in bounds if getattr(bound, "is_Integer", False) and int(bound) < _ENDLESS]
+    return min(known, default=None)
+
+
 def _names(program: Any) -> tuple[str, ...]:
     """Names of an exported program's inputs; those that were given by keyword keep their keywords."""
     positional, keywords = program.call_spec.in_spec.children()
@@ -130,6 +165,8 @@ def _positional(program: Any) -> int:
 
 def _output_names(program: Any, count: int) -> list[str]:
     spec = program.call_spec.out_spec
+    if spec is not None and any(not child.is_leaf() for child in spec.children()):
+        raise Unsupported("the exported program gives tensors inside of nested lists or dicts: give them in one dict")
     if spec is not None and not spec.is_leaf() and issubclass(spec.type, Mapping):
         return [str(name) for name in spec.context]
     return ["output"] if count == 1 else [f"output_{index}" for index in range(count)]
@@ -144,7 +181,10 @@ def _spec(torch: Any, path: Path, name: str, value: Any, size: int | None) -> Te
             f"{path}: {name!r} has shape {list(shape)}: export it with a dynamic first axis, the batch, as "
             "dynamic_shapes=({0: torch.export.Dim.DYNAMIC},) says"
         )
-    return TensorSpec(name, str(value.dtype).removeprefix("torch."), (-1, *shape[1:]))
+    dtype = "float32" if value.dtype == torch.bfloat16 else str(value.dtype).removeprefix("torch.")
+    if dtype not in DTYPES:
+        raise Unsupported(f"{path}: {name!r} is {dtype}, which cannot be served: cast it in the module")
+    return TensorSpec(name, dtype, (-1, *shape[1:]))
 
 
 def _short(error: Exception) -> str:

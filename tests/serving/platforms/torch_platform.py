@@ -103,6 +103,68 @@ def test_tensors_without_a_batch_say_how_to_export(tmp_path: Path) -> None:
         discover(tmp_path, "torch")
 
 
+class Mixed(torch.nn.Module):  # type: ignore[misc]
+    """Outputs of every kind, the servable ones neither first nor last."""
+
+    def forward(self, x: torch.Tensor) -> Any:
+        return x.sum(), x * 2, None, x[:, 0], x.mean(0)
+
+
+class Brain(torch.nn.Module):  # type: ignore[misc]
+    """bfloat16 in and out."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * 2
+
+
+class Nested(torch.nn.Module):  # type: ignore[misc]
+    """Tensors in lists in a dict."""
+
+    def forward(self, x: torch.Tensor) -> Any:
+        return {"a": x, "b": [x, x]}
+
+
+def exported_alone(folder: Path, module: Any, x: torch.Tensor, axis: Any = DYNAMIC[0]) -> Path:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        program = torch.export.export(module.eval(), (x,), dynamic_shapes=({0: axis},))
+        torch.export.save(program, folder / "model.pt2")
+    return folder
+
+
+def test_outputs_that_cannot_be_served_are_left_out(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    version = load_foreign(exported_alone(tmp_path, Mixed(), torch.zeros(2, 3)), "torch")
+    assert version.manifest.signatures[SERVING_DEFAULT].outputs == (
+        TensorSpec("output_1", "float32", (-1, 3)),
+        TensorSpec("output_3", "float32"),
+    )
+    assert all(f"'output_{number}'" in caplog.text for number in (0, 2, 4))
+    found = outputs(version, {"x": X})
+    assert found["output_1"].tolist() == (X * 2).tolist()
+    assert found["output_3"].tolist() == X[:, 0].tolist()
+
+
+def test_nested_outputs_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(Unsupported, match="inside of nested lists or dicts"):
+        discover(exported_alone(tmp_path, Nested(), torch.zeros(2, 3)), "torch")
+
+
+def test_bfloat16_is_float32_to_clients(tmp_path: Path) -> None:
+    version = load_foreign(exported_alone(tmp_path, Brain(), torch.zeros(2, 3, dtype=torch.bfloat16)), "torch")
+    signature = version.manifest.signatures[SERVING_DEFAULT]
+    assert [spec.dtype for spec in (*signature.inputs, *signature.outputs)] == ["float32", "float32"]
+    assert outputs(version, {"x": X})["output"].tolist() == (X * 2).tolist()
+
+
+def test_a_batch_beyond_the_exported_bound_is_run_in_pieces(tmp_path: Path) -> None:
+    folder = exported_alone(tmp_path, torch.nn.Linear(3, 2), torch.zeros(2, 3), torch.export.Dim("batch", min=1, max=3))
+    version = load_foreign(folder, "torch")
+    many = np.arange(30, dtype="f4").reshape(10, 3)
+    together = outputs(version, {"input": many})["output"]
+    alone = [outputs(version, {"input": many[row : row + 1]})["output"][0] for row in range(10)]
+    np.testing.assert_allclose(together, alone, rtol=1e-6)
+
+
 def scripted(path: Path, module: Any) -> bytes:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # PyTorch advises torch.export
