@@ -19,6 +19,7 @@ from tidegate_serving.config import EngineConfig
 from tidegate_serving.contract.errors import TidegateError
 from tidegate_serving.engine import Engine
 from tidegate_serving.lifecycle.memory import share_heaps
+from tidegate_serving.running.log_keeper import QuietDrops
 from tidegate_serving.running.running_engine import EngineAddresses
 from tidegate_serving.stop_signal import StoppedEarlyError, StopSignal
 
@@ -39,7 +40,7 @@ def run(
     """
     share_heaps()
     engine = Engine(config, reread=reread)
-    with StopSignal() as stop:
+    with QuietDrops(), StopSignal() as stop:
         try:
             addresses = engine.start()
             stop.started()

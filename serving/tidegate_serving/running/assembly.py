@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from tidegate_serving.config import EngineConfig
 from tidegate_serving.journal.journal import Journal
@@ -19,10 +18,9 @@ from tidegate_serving.lifecycle.pool import ThreadPool
 from tidegate_serving.lifecycle.resources import RAM
 from tidegate_serving.lifecycle.retry import RetryPauses
 from tidegate_serving.requests.plane import Door
+from tidegate_serving.running.log_keeper import LogKeeper
+from tidegate_serving.sources.problems import SourceProblems
 from tidegate_serving.state_file import make_folder
-
-if TYPE_CHECKING:
-    from tidegate_serving.inference_log.writer import LogWriter
 
 _THREADS_PER_PROCESSOR = 4
 
@@ -36,6 +34,7 @@ class Lifecycle:
     door: Door
     manager: AspiredVersionsManager
     journal: Journal
+    problems: SourceProblems
     pools: tuple[ThreadPool, ...]
 
     @property
@@ -53,7 +52,8 @@ def make_lifecycle(config: EngineConfig) -> Lifecycle:
     """Bus, monitor, door and manager, each knowing the next. Threads of the pools wait for work."""
     events = EventBus()
     monitor = StateMonitor(events)
-    door = Door(config, lambda name, version: manager.released(name, version), _writer(config))
+    problems = SourceProblems()
+    door = Door(config, lambda name, version: manager.released(name, version), _writer(config, problems))
     first_load = config.initial_load_threads or _THREADS_PER_PROCESSOR * (os.cpu_count() or 1)
     pools = (
         ThreadPool("tidegate-load", max(first_load, config.load_threads)),
@@ -61,7 +61,7 @@ def make_lifecycle(config: EngineConfig) -> Lifecycle:
         ThreadPool("tidegate-steering", 1),
     )
     manager = AspiredVersionsManager(door, events, pools[0], pools[1], manager_options(config))
-    return Lifecycle(events, monitor, door, manager, Journal(config.state_directory), pools)
+    return Lifecycle(events, monitor, door, manager, Journal(config.state_directory), problems, pools)
 
 
 def manager_options(config: EngineConfig) -> ManagerOptions:
@@ -75,10 +75,10 @@ def manager_options(config: EngineConfig) -> ManagerOptions:
     )
 
 
-def _writer(config: EngineConfig) -> LogWriter | None:
+def _writer(config: EngineConfig, problems: SourceProblems) -> LogKeeper | None:
     if config.log_path is None:
         return None
     from tidegate_serving.inference_log.writer import LogWriter
 
     make_folder(config.log_path, "log_path")
-    return LogWriter(config.log_path)
+    return LogKeeper(config.log_path, LogWriter(config.log_path), problems)

@@ -117,7 +117,7 @@ def plan_sources(config: EngineConfig, added: Collection[str] = ()) -> SourcePla
 def make_sources(config: EngineConfig, lifecycle: Lifecycle) -> Sources:
     """Sources that have not started. Raises what `plan_sources` raises, and for state on disk that cannot be read."""
     plan = plan_sources(config)
-    owners, problems, roots = Owners(), SourceProblems(), list(plan.roots)
+    owners, problems, roots = Owners(), lifecycle.problems, list(plan.roots)
     admission, available = LiveAdmission(plan.admission), _available(lifecycle.monitor)
     router = Router(_adapters(plan.registry, admission), lifecycle.manager)
     orders, wishes = OrderStore(config.state_directory), WishStore(config.state_directory)

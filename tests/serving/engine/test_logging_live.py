@@ -153,3 +153,14 @@ def test_what_cannot_be_written_is_counted_as_dropped(
     ask(engine, 5)
     eventually(lambda: counted(control.status(), "dropped", "primary") == 15)
     assert counted(control.status(), "written", "primary") == 0
+    (problem,) = control.status().problems
+    assert problem.source == "inference log"
+    assert "takes nothing, its records are dropped and counted" in problem.error_message
+    assert str(tmp_path / "log") in problem.error_message
+    assert "Traceback" not in engine.said()
+    (tmp_path / "log" / "model=m").unlink()
+    ask(engine, 5)
+    eventually(lambda: control.status().problems == ())
+    words = [entry.words() for entry in control.journal() if entry.kind.value == "source"]
+    assert [text.startswith("the inference log takes nothing") for text in words] == [True, False]
+    assert words[-1] == "the inference log is well again"
