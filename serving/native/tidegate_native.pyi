@@ -21,6 +21,7 @@ __all__ = [
     "Result",
     "Retire",
     "SetBatching",
+    "SetDefault",
     "SetLabels",
     "SetLog",
     "SetOff",
@@ -213,6 +214,15 @@ class SetLabels:
     def __new__(cls, *, model: str, labels: Mapping[str, int], waiting: Sequence[str] = ...) -> SetLabels: ...
 
 @final
+class SetDefault:
+    """Change: requests without version and label go to `version` while there is no label `stable`; None for the newest.
+
+    A version that is not in the map after this `apply`, or leaves it later, is forgotten: the newest takes its place.
+    """
+
+    def __new__(cls, *, model: str, version: int | None) -> SetDefault: ...
+
+@final
 class SetTee:
     """Change: copy a share of the model's requests to `version`, chosen by a hash of the request id; 0 stops it."""
 
@@ -273,7 +283,9 @@ class DataPlane:
     def rest_address(self) -> str | None: ...
     def apply(
         self,
-        changes: Sequence[Publish | Retire | SetLabels | SetTee | SetLog | SetSplit | SetOff | SetBatching],
+        changes: Sequence[
+            Publish | Retire | SetLabels | SetDefault | SetTee | SetLog | SetSplit | SetOff | SetBatching
+        ],
     ) -> None:
         """Swaps the serving map once for all changes; ValueError, and nothing changes, when one of them cannot be."""
 

@@ -5,7 +5,7 @@ Tests propose versions, push them and decide; the plane says what would serve.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
 from tests.support.fakes import FakeTarget
@@ -43,14 +43,12 @@ class Plane(FakeTarget):
         self.tee: Tee | None = None
         self.off = ""
         self.shares: Mapping[int, float] = {}
-        self.steps: list[dict[str, int]] = []
 
     def there(self, name: str = "m") -> list[int]:
         return [number for number in self.usable(name) if number not in self.slow]
 
-    def set_labels(self, name: str, labels: Mapping[str, int]) -> None:
+    def set_labels(self, name: str, labels: Mapping[str, int], wanted: Collection[int] | None = None) -> None:
         self.labels = dict(labels)
-        self.steps.append(dict(labels))
 
     def set_tee(self, name: str, tee: Tee | None) -> None:
         self.tee = tee
@@ -88,7 +86,7 @@ class ControlsBench:
         locator = Locator(self.steering, self.admit)
         self.controls = Controls(self.steering, locator, self.journal)
         checks = VersionChecks((self.root,), self, lambda platform: platform, self.available, self.controls.permit)
-        self.rpc = RpcSource(self.steering, self.steering, checks, wishes, self.owners, self.journal)
+        self.rpc = RpcSource(self.steering, checks, wishes, self.owners, self.journal)
         self.rollback = Rollback(self.steering, self.controls, locator, self.rpc, self.owners, self.available)
         self.stop = self.rpc.stop
         self.steering.start()

@@ -138,35 +138,29 @@ class StateLog:
 
 
 class FakeTarget:
-    """Remembers what a source wanted, by servable, and every call."""
+    """Remembers what a source wanted, by servable, and every call with versions."""
 
     def __init__(self) -> None:
         self.wanted: dict[str, list[AspiredVersion[VersionPath]]] = {}
         self.calls: list[tuple[str, list[int]]] = []
+        self.label_sets: dict[str, dict[str, int]] = {}
+        self.tees: dict[str, Tee | None] = {}
 
     def set_aspired_versions(self, name: str, versions: Sequence[AspiredVersion[VersionPath]]) -> None:
         self.wanted[name] = list(versions)
         self.calls.append((name, self.numbers(name)))
+
+    def propose(
+        self, name: str, versions: Sequence[AspiredVersion[VersionPath]], labels: Mapping[str, int], tee: Tee | None
+    ) -> None:
+        self.label_sets[name], self.tees[name] = dict(labels), tee
+        self.set_aspired_versions(name, versions)
 
     def numbers(self, name: str) -> list[int]:
         return [version.id.version for version in self.wanted.get(name, [])]
 
     def usable(self, name: str) -> list[int]:
         return [version.id.version for version in self.wanted.get(name, []) if version.error is None]
-
-
-class FakeTraffic:
-    """Remembers labels and tees."""
-
-    def __init__(self) -> None:
-        self.labels: dict[str, dict[str, int]] = {}
-        self.tees: dict[str, Tee | None] = {}
-
-    def set_labels(self, name: str, labels: Mapping[str, int]) -> None:
-        self.labels[name] = dict(labels)
-
-    def set_tee(self, name: str, tee: Tee | None) -> None:
-        self.tees[name] = tee
 
 
 class FakePlane:

@@ -104,18 +104,18 @@ class Checks:
         moves, self._moves = self._moves, []
         for name, left, to, published in moves:
             courses = (before.get(name, Course()), self._life.steering.course(name))
-            if not any(self._may_go(name, to, course, published) for course in courses):
+            if not any(self._may_go(name, left, to, course, published) for course in courses):
                 shown = [(sorted(c.numbers), dict(c.labels)) for c in courses]
                 self._wrong(f"ordinary clients of {name} went from {left} to {to} of {sorted(published)}: {shown}")
 
-    def _may_go(self, name: str, to: int | None, course: Course, published: frozenset[int]) -> bool:
+    def _may_go(self, name: str, left: int | None, to: int | None, course: Course, published: frozenset[int]) -> bool:
         if to is None:
             lost = STABLE in course.labels and course.labels[STABLE] not in course.numbers
             return bool(course.disabled) or lost or not course.numbers or name == "single"
         if STABLE in course.labels:
             return to == course.labels[STABLE]
-        wanted = course.numbers & published
-        return not wanted or to == max(wanted)
+        wanted = course.followed & published
+        return to == max(wanted) if wanted else left not in published
 
     def _check_states(self) -> None:
         life = self._life
@@ -133,7 +133,8 @@ class Checks:
         life, limit = self._life, self._life.world.limit
         reserved = {one: life.manager.reserved(one).get("ram", 0) for one in self.states}
         new = [one for one, count in reserved.items() if count and not self._reserved.get(one)]
-        if limit and new and sum(reserved.values()) > limit:
+        beyond = sum(max(0, loader.cost - loader.need) for loader in life.loaders)  # measured, once it was loaded
+        if limit and new and sum(reserved.values()) - beyond > limit:
             self._wrong(f"{limit} bytes are reserved for {reserved}")
         self._reserved = reserved
         costs: dict[ServableId, int] = {}
@@ -213,7 +214,7 @@ class Checks:
                 self._wrong(f"label {label} of {name} is to be on {number}: {picture}")
         if set(picture.labels) - set(course.labels):
             self._wrong(f"{name} has labels that nobody wants: {picture.labels}")
-        wanted = course.numbers & published
+        wanted = course.followed & published
         if not course.disabled and STABLE not in course.labels and wanted and picture.ordinary != max(wanted):
             self._wrong(f"ordinary clients of {name} get {picture.ordinary}, {sorted(wanted)} are there: {picture}")
         shares = {} if course.split is None or not published else dict(course.split.shares)

@@ -188,6 +188,8 @@ class History:
         life = self.world.life
         there = {loader.id.version: loader.path for loader in life.loaders if loader.loaded and loader.id.name == name}
         wish = life.told.wishes.get(name, {})
+        if not all(wanted.error is not None or life.checks.able(name, version) for version, wanted in wish.items()):
+            return False
         return there == {version: wanted.payload and wanted.payload.path for version, wanted in wish.items()}
 
     # Steps

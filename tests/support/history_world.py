@@ -167,14 +167,14 @@ class Life:
         self.owners = Owners()
         self.told = Listening(self.manager)
         around = Surroundings(
-            self.door, DoorValves(self.door, self.monitor), self.steering_pool.submit, world.keeps, dict(world.labels)
+            self.door, DoorValves(self.door), self.steering_pool.submit, world.keeps, dict(world.labels)
         )
         router = Router(lambda platform: self.loader, self.told)
         self.steering = Steering(router, OrderStore(world.state), around)
         locator = Locator(self.steering, self.admit)
         self.controls = Controls(self.steering, locator, self.journal)
         checks = VersionChecks((world.repository,), self, str, self.available, self.controls.permit)
-        self.rpc = RpcSource(self.steering, self.steering, checks, WishStore(world.state), self.owners, self.journal)
+        self.rpc = RpcSource(self.steering, checks, WishStore(world.state), self.owners, self.journal)
         self.rollback = Rollback(self.steering, self.controls, locator, self.rpc, self.owners, self.available)
 
     def loader(self, id: ServableId, path: VersionPath) -> WorldLoader:

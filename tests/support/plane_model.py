@@ -24,7 +24,7 @@ class Said:
 
 def recording_changes() -> SimpleNamespace:
     """In place of the native module's classes of changes."""
-    kinds = ("Publish", "Retire", "SetLabels", "SetTee", "SetLog", "SetSplit", "SetOff", "SetBatching")
+    kinds = ("Publish", "Retire", "SetLabels", "SetDefault", "SetTee", "SetLog", "SetSplit", "SetOff", "SetBatching")
 
     def maker(kind: str) -> Callable[..., Said]:
         return lambda **given: Said(kind, given)
@@ -39,6 +39,7 @@ class ModelPicture:
     versions: frozenset[int] = frozenset()
     labels: Mapping[str, int] = field(default_factory=dict)
     stable_waits: bool = False
+    preferred: int | None = None
     split: Mapping[int, float] = field(default_factory=dict)
     off: str | None = None
     tee: int | None = None
@@ -48,8 +49,8 @@ class ModelPicture:
         """Whom a request without version and label reaches where nothing is split."""
         if self.off is not None:
             return None
-        newest = None if self.stable_waits else max(self.versions, default=None)
-        return self.labels.get(STABLE, newest)
+        newest = max(self.versions, default=None) if self.preferred is None else self.preferred
+        return self.labels.get(STABLE, None if self.stable_waits else newest)
 
 
 Seen = Callable[[str, ModelPicture, ModelPicture], None]
@@ -83,6 +84,7 @@ class PlaneModel:
             after[name] = _changed(after.get(name, ModelPicture()), change)
         for name, picture in after.items():
             assert set(picture.labels.values()) <= picture.versions, f"{name}: a label points nowhere: {picture}"
+            assert picture.preferred is None or picture.preferred in picture.versions, f"{name}: {picture}"
             if picture.tee is not None and picture.tee not in picture.versions:
                 after[name] = replace(picture, tee=None)
         before, self.models = self.models, after
@@ -110,6 +112,8 @@ def _changed(picture: ModelPicture, change: Said) -> ModelPicture:
         return replace(picture, versions=picture.versions - {given["version"]})
     if change.kind == "SetLabels":
         return replace(picture, labels=dict(given["labels"]), stable_waits=STABLE in given["waiting"])
+    if change.kind == "SetDefault":
+        return replace(picture, preferred=given["version"])
     if change.kind == "SetTee":
         return replace(picture, tee=given["version"] if given["fraction"] else None)
     if change.kind == "SetSplit":

@@ -79,6 +79,22 @@ impl SetLabels {
     }
 }
 
+/// Change: where requests without version and label go while there is no label `stable`.
+#[pyclass(frozen, module = "tidegate_native")]
+pub(crate) struct SetDefault {
+    model: String,
+    version: Option<i64>,
+}
+
+#[pymethods]
+impl SetDefault {
+    #[new]
+    #[pyo3(signature = (*, model, version))]
+    fn new(model: String, version: Option<i64>) -> SetDefault {
+        SetDefault { model, version }
+    }
+}
+
 /// Change: copy a share of the model's requests to a version.
 #[pyclass(frozen, module = "tidegate_native")]
 pub(crate) struct SetTee {
@@ -183,6 +199,10 @@ pub(crate) fn to_core(change: &Bound<'_, PyAny>, closing: &Arc<Closing>) -> PyRe
     if let Ok(set) = change.cast::<SetLabels>() {
         let SetLabels { model, labels, waiting } = set.get();
         return Ok(Change::SetLabels { model: model.clone(), labels: labels.clone(), waiting: waiting.clone() });
+    }
+    if let Ok(set) = change.cast::<SetDefault>() {
+        let SetDefault { model, version } = set.get();
+        return Ok(Change::SetDefault { model: model.clone(), version: *version });
     }
     if let Ok(set) = change.cast::<SetTee>() {
         let SetTee { model, version, fraction } = set.get();

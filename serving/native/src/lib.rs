@@ -34,7 +34,7 @@ mod tidegate_native {
     #[pymodule_export]
     use crate::calm::file_sha256;
     #[pymodule_export]
-    use crate::changes::{Publish, Retire, SetBatching, SetLabels, SetLog, SetOff, SetSplit, SetTee};
+    use crate::changes::{Publish, Retire, SetBatching, SetDefault, SetLabels, SetLog, SetOff, SetSplit, SetTee};
     #[pymodule_export]
     use crate::log_block::LogBlock;
     #[pymodule_export]

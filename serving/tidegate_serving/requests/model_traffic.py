@@ -10,14 +10,16 @@ from dataclasses import dataclass, field, replace
 
 import tidegate_native as native
 
-from tidegate_serving.requests.labels import held_versions, settle_labels
+from tidegate_serving.requests.labels import held_versions, settle_labels, settle_ordinary
 from tidegate_serving.requests.traffic import Split
+from tidegate_serving.sources.course import STABLE
 from tidegate_serving.sources.status import Tee
 
 Change = (
     native.Publish
     | native.Retire
     | native.SetLabels
+    | native.SetDefault
     | native.SetTee
     | native.SetLog
     | native.SetSplit
@@ -28,10 +30,15 @@ Change = (
 
 @dataclass(frozen=True, slots=True)
 class ModelTraffic:
-    """Frozen: a change makes a new one, which counts once the plane has taken it. `off` says why nobody is let in."""
+    """Frozen: a change makes a new one, which counts once the plane has taken it. `off` says why nobody is let in.
+
+    `wanted` are the versions that ordinary clients may be on, None for any; `ordinary` is where they are.
+    """
 
     model: str
     versions: frozenset[int] = frozenset()
+    wanted: frozenset[int] | None = None
+    ordinary: int | None = None
     wanted_labels: Mapping[str, int] = field(default_factory=dict)
     labels: Mapping[str, int] = field(default_factory=dict)
     wanted_tee: Tee | None = None
@@ -49,15 +56,30 @@ class ModelTraffic:
 
     @property
     def held(self) -> frozenset[int]:
-        """Versions with a label that waits for another version."""
-        return held_versions(self.labels, self.wanted_labels)
+        """Versions with a label, or with ordinary clients, that wait for another version."""
+        held = held_versions(self.labels, self.wanted_labels)
+        if self.ordinary is None or self.wanted is None or self.ordinary in self.wanted or STABLE in self.wanted_labels:
+            return held
+        return held | {self.ordinary}
+
+    @property
+    def default(self) -> int | None:
+        """Where ordinary clients are to be without a label, where that is not the newest version."""
+        labelled, newest = STABLE in self.wanted_labels, max(self.versions, default=None)
+        return None if labelled or self.ordinary == newest else self.ordinary
 
     def settled(self) -> ModelTraffic:
         """With labels, tee and logging as far as the versions in the map allow."""
+        labels = settle_labels(self.labels, self.wanted_labels, self.versions, self.ordinary)
+        if STABLE in self.wanted_labels:
+            ordinary = labels.get(STABLE)
+        else:
+            ordinary = settle_ordinary(self.ordinary, self.wanted, self.versions)
         tee = self.wanted_tee if self.wanted_tee and self.wanted_tee.version in self.versions else None
         return replace(
             self,
-            labels=settle_labels(self.labels, self.wanted_labels, self.versions),
+            labels=labels,
+            ordinary=ordinary,
             tee=tee,
             log=self.wanted_log if self.versions else 0.0,
             split=self.wanted_split if self.versions else None,
@@ -68,6 +90,8 @@ class ModelTraffic:
         changes: list[Change] = []
         if (self.labels, self.waiting) != (before.labels, before.waiting):
             changes.append(native.SetLabels(model=self.model, labels=dict(self.labels), waiting=sorted(self.waiting)))
+        if self.default != before.default:
+            changes.append(native.SetDefault(model=self.model, version=self.default))
         if self.tee != before.tee:
             changes.extend(self._tee_changes(before.tee))
         if self.log != before.log and self.versions:

@@ -6,7 +6,7 @@ The manager and the sources come in; each visit becomes one `apply`, so nobody e
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol
 
@@ -137,11 +137,17 @@ class Door:
 
     # For the sources
 
-    def set_labels(self, name: str, labels: Mapping[str, int]) -> None:
-        """The whole wanted label set; each label moves once its version is in the map."""
+    def set_labels(self, name: str, labels: Mapping[str, int], wanted: Collection[int] | None = None) -> None:
+        """The whole wanted label set; each label moves once its version is in the map.
+
+        `wanted` are the versions that may answer requests without version and label while nobody wants a label
+        `stable`: the newest of them that is there does, and until one is there they stay where they are. None leaves
+        that as it is, at first any version.
+        """
         with self._lock:
             before = self._traffic(name)
-            self._apply(before, replace(before, wanted_labels=dict(labels)), [])
+            meant = before.wanted if wanted is None else frozenset(wanted)
+            self._apply(before, replace(before, wanted_labels=dict(labels), wanted=meant), [])
 
     def set_tee(self, name: str, tee: Tee | None) -> None:
         """The wanted tee, which begins once its version is in the map."""
@@ -233,6 +239,11 @@ class Door:
         """What is bounded now."""
         with self._lock:
             return self._limits
+
+    def ordinary(self, name: str) -> int | None:
+        """The version that answers requests without version and label where they are not split."""
+        with self._lock:
+            return self._traffic(name).ordinary
 
     def labels(self, name: str) -> dict[str, int]:
         """Where each label of a servable points now."""

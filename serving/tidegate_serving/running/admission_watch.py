@@ -51,11 +51,11 @@ class AdmissionWatch:
         self._thread.start()
 
     def stop(self) -> None:
-        """Looks no more."""
+        """Looks no more; a look that stalls is not waited for."""
         self._stopping = True
         self._wake.set()
         if self._thread.is_alive():
-            self._thread.join()
+            self._thread.join(1.0)
 
     def heard(self, change: StateChange) -> None:
         """A version came or went."""

@@ -126,7 +126,7 @@ def make_sources(config: EngineConfig, lifecycle: Lifecycle) -> Sources:
     locator = Locator(steering, admission.check)
     controls = Controls(steering, locator, lifecycle.journal)
     checks = VersionChecks(roots, admission, plan.registry.check, available, controls.permit)
-    rpc = RpcSource(steering, steering, checks, wishes, owners, lifecycle.journal)
+    rpc = RpcSource(steering, checks, wishes, owners, lifecycle.journal)
     return Sources(
         owners=owners,
         steering=steering,
@@ -148,7 +148,7 @@ def make_sources(config: EngineConfig, lifecycle: Lifecycle) -> Sources:
 def _around_steering(config: EngineConfig, lifecycle: Lifecycle, keep: KeepPrevious) -> SteeringSurroundings:
     return SteeringSurroundings(
         traffic=lifecycle.door,
-        valves=DoorValves(lifecycle.door, lifecycle.monitor),
+        valves=DoorValves(lifecycle.door),
         submit=lifecycle.steering_pool.submit,
         keep_previous=keep,
         labels={name: model.labels for name, model in config.models.items()},

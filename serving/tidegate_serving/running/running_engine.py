@@ -35,6 +35,7 @@ from tidegate_serving.running.served_names import ServedNames
 from tidegate_serving.sources.status import EngineStatus
 from tidegate_serving.tfs.reload_call import ReloadCall
 
+_LEAST_SECONDS = 1.0  # for unloading, where answering took all the time that there was
 NOT_STARTED = "the engine has not started: wait until it has"
 _log = logging.getLogger(__name__)
 
@@ -193,12 +194,16 @@ class RunningEngine:
             source.stop()
         drained = self._plane is None or self._plane.drain(drain_seconds)
         self.lifecycle.door.close()
-        left = max(0.0, deadline - time.monotonic())
-        unloaded = self.lifecycle.manager.stop(max(left, 1.0))
+        deadline = max(deadline, time.monotonic() + _LEAST_SECONDS)
+
+        def left() -> float:
+            return max(0.0, deadline - time.monotonic())
+
+        unloaded = self.lifecycle.manager.stop(left())
         if self._control is not None:
-            self._control.stop(max(left, 1.0))
+            self._control.stop(left())
         for pool in self.lifecycle.pools:
-            pool.stop(max(left, 1.0))
+            pool.stop(left())
         self.lifecycle.monitor.close()
         if self._control is not None:
             self._control.close(drained and unloaded)

@@ -5,20 +5,16 @@ Steering speaks of orders; the door speaks of traffic; this stands between them.
 
 from __future__ import annotations
 
-from tidegate_serving.contract.servable import State
-from tidegate_serving.lifecycle.monitor import StateMonitor
 from tidegate_serving.requests.plane import Door
 from tidegate_serving.requests.traffic import Split
-from tidegate_serving.sources.course import STABLE
 from tidegate_serving.sources.orders import SplitRule
 
 
 class DoorValves:
-    """Steering's `Valves` on the door; the monitor knows which versions are there."""
+    """Steering's `Valves` on the door."""
 
-    def __init__(self, door: Door, monitor: StateMonitor) -> None:
+    def __init__(self, door: Door) -> None:
         self._door = door
-        self._monitor = monitor
 
     def set_enabled(self, name: str, enabled: bool, reason: str) -> None:
         """The kill switch."""
@@ -29,9 +25,5 @@ class DoorValves:
         self._door.set_split(name, None if split is None else Split(split.shares, split.key))
 
     def serving(self, name: str) -> int | None:
-        """Label `stable`, else the newest version that is there."""
-        stable = self._door.labels(name).get(STABLE)
-        if stable is not None:
-            return stable
-        available = (change for change in self._monitor.states(name) if change.state is State.AVAILABLE)
-        return next((change.id.version for change in available), None)
+        """Label `stable`, else the newest wanted version that is there."""
+        return self._door.ordinary(name)

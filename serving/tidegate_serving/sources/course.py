@@ -39,6 +39,11 @@ class Course:
     kept: frozenset[int] = frozenset()
 
     @property
+    def followed(self) -> frozenset[int]:
+        """Versions that ordinary clients may be on."""
+        return self.numbers - self.kept
+
+    @property
     def numbers(self) -> frozenset[int]:
         """The version numbers."""
         return frozenset(version.id.version for version in self.versions)

@@ -15,6 +15,7 @@ THREADS = 8
 SHARE_OF_A_CORE = 0.2
 _log = logging.getLogger(__name__)
 _PAUSE_AFTER_A_FAULT = 1.0
+_PATIENCE = 1.0
 
 
 class Poller:
@@ -51,9 +52,10 @@ class Poller:
         with self._changed:
             self._stopping = True
             self._changed.notify_all()
+        deadline = time.monotonic() + _PATIENCE
         for thread in self._threads:
             if thread.is_alive():
-                thread.join(1.0)
+                thread.join(max(0.0, deadline - time.monotonic()))
 
     def add(self, keys: Iterable[str]) -> None:
         """Looks at these now; at one that is being looked at, once more."""

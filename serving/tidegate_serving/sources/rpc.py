@@ -24,20 +24,19 @@ from tidegate_serving.sources.admission import Admission
 from tidegate_serving.sources.owners import Owners
 from tidegate_serving.sources.rpc_state import WantedVersion, Wish, WishStore
 from tidegate_serving.sources.status import Tee
-from tidegate_serving.sources.target import AspiredVersion, Target, VersionPath
+from tidegate_serving.sources.target import AspiredVersion, VersionPath
 
 NAME = "RPC Source"
 _log = logging.getLogger(__name__)
 
 
-class Traffic(Protocol):
-    """Where labels and the tee of a servable are set; both wait for their version to become AVAILABLE."""
+class Wishes(Protocol):
+    """Where all that is wanted of a servable is told."""
 
-    def set_labels(self, name: str, labels: Mapping[str, int]) -> None:
-        """The whole wanted label set."""
-
-    def set_tee(self, name: str, tee: Tee | None) -> None:
-        """The wanted tee, or none."""
+    def propose(
+        self, name: str, versions: Sequence[AspiredVersion[VersionPath]], labels: Mapping[str, int], tee: Tee | None
+    ) -> None:
+        """Versions, labels and tee at once; labels and tee wait for their version to become AVAILABLE."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,15 +83,13 @@ class RpcSource:
 
     def __init__(
         self,
-        target: Target[VersionPath],
-        traffic: Traffic,
+        target: Wishes,
         checks: VersionChecks,
         store: WishStore,
         owners: Owners,
         journal: Journal,
     ) -> None:
         self._target = target
-        self._traffic = traffic
         self._checks = checks
         self._store = store
         self._owners = owners
@@ -167,10 +164,8 @@ class RpcSource:
         return wish.revision
 
     def _tell(self, name: str, wish: Wish) -> None:
-        """Labels first: one that can move moves before its old version is given up, one that cannot holds it."""
-        self._traffic.set_labels(name, wish.labels)
-        self._traffic.set_tee(name, wish.tee)
-        self._target.set_aspired_versions(name, [_aspired(name, version, wish) for version in wish.versions])
+        versions = [_aspired(name, version, wish) for version in wish.versions]
+        self._target.propose(name, versions, wish.labels, wish.tee)
 
     def _checked(self, push: Push, present: Wish | None, loaded: WantedVersion | None) -> tuple[WantedVersion, ...]:
         numbers = [version.version for version in push.versions]

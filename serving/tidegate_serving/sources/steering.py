@@ -8,21 +8,31 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from tidegate_serving.contract.errors import TidegateError
 from tidegate_serving.contract.servable import State, StateChange
-from tidegate_serving.sources.course import STABLE, Course, PathVersion, Proposal, steer
+from tidegate_serving.sources.course import Course, PathVersion, Proposal, steer
 from tidegate_serving.sources.order_store import OrderStore
 from tidegate_serving.sources.orders import NOTHING, KnownVersion, Orders, SplitRule, with_served
-from tidegate_serving.sources.rpc import Traffic
 from tidegate_serving.sources.status import Tee
 from tidegate_serving.sources.target import Target, VersionPath
 
 _log = logging.getLogger(__name__)
+_NOWHERE: tuple[Mapping[str, int], frozenset[int]] = ({}, frozenset())
 _TURNS = (State.AVAILABLE, State.UNLOADING, State.END)
+
+
+class Traffic(Protocol):
+    """Where labels and the tee of a servable are set; both wait for their version to become AVAILABLE."""
+
+    def set_labels(self, name: str, labels: Mapping[str, int], wanted: Collection[int] | None = None) -> None:
+        """The whole wanted label set, and which versions ordinary clients may be on while none of them is `stable`."""
+
+    def set_tee(self, name: str, tee: Tee | None) -> None:
+        """The wanted tee, or none."""
 
 
 class Valves(Protocol):
@@ -51,7 +61,7 @@ class Surroundings:
 
 
 class Steering:
-    """A `Target` of paths and the `Traffic` of sources."""
+    """A `Target` of paths, and of all that may be wanted with them."""
 
     def __init__(self, target: Target[VersionPath], store: OrderStore, around: Surroundings) -> None:
         self._target = target
@@ -60,6 +70,7 @@ class Steering:
         self._lock = threading.RLock()
         self._proposals = {name: Proposal(labels=labels) for name, labels in around.labels.items() if labels}
         self._told: dict[str, Course] = {}
+        self._routes: dict[str, tuple[Mapping[str, int], frozenset[int]]] = {}
         self._serving: dict[str, int] = {}
         self._paths: dict[str, dict[int, VersionPath]] = {}
         self._heard: set[str] = set()
@@ -80,16 +91,16 @@ class Steering:
             self._apply(name)
 
     def set_labels(self, name: str, labels: Mapping[str, int]) -> None:
-        """The label set that the source or the config proposes."""
+        """The label set that the config proposes."""
         with self._lock:
             self._proposals[name] = replace(self.proposal(name), labels=dict(labels))
-            self._apply(name, versions=False)
+            self._apply(name)
 
-    def set_tee(self, name: str, tee: Tee | None) -> None:
-        """The tee that the source proposes."""
+    def propose(self, name: str, versions: Sequence[PathVersion], labels: Mapping[str, int], tee: Tee | None) -> None:
+        """All of it at once, so that ordinary clients are never where neither what was nor what is to be has them."""
         with self._lock:
-            self._proposals[name] = replace(self.proposal(name), tee=tee)
-            self._apply(name, versions=False)
+            self._proposals[name] = Proposal(tuple(versions), dict(labels), tee)
+            self._apply(name)
 
     def heard(self, change: StateChange) -> None:
         """A version came or went; looked at soon, on another thread."""
@@ -156,39 +167,38 @@ class Steering:
         with self._lock:
             self._apply(name)
 
-    def _apply(self, name: str, versions: bool = True) -> None:
+    def _apply(self, name: str) -> None:
         """Labels first: one that can move moves before its old version is given up, one that cannot holds it."""
         self._learn(name)
-        course, told = self._steered(name), self._told.get(name, Course())
-        if course.labels != told.labels:
-            self._tell_labels(name, course.labels)
-        self._look(name)
-        course = self._steered(name)
+        told, course = self._told.get(name, Course()), self._routed(name)
+        if self._look(name):
+            course = self._routed(name)
         if course.disabled != told.disabled:
             self._around.valves.set_enabled(name, not course.disabled, course.disabled)
         if course.tee != told.tee:
             self._around.traffic.set_tee(name, course.tee)
         if course.split != told.split:
             self._around.valves.set_split(name, course.split)
-        if versions and course.versions != told.versions:
+        if course.versions != told.versions:
             self._target.set_aspired_versions(name, course.versions)
-        self._told[name] = course if versions else replace(course, versions=told.versions)
-        if versions and not course.versions:
+        self._told[name] = course
+        if not course.versions:
             self._forget(name)
+
+    def _routed(self, name: str) -> Course:
+        """What is to be, with labels and ordinary clients where it has them."""
+        course = self._steered(name)
+        route = (course.labels, course.followed)
+        if self._routes.get(name, _NOWHERE) != route:
+            self._around.traffic.set_labels(name, *route)
+            self._routes[name] = route
+        return course
 
     def _forget(self, name: str) -> None:
         """Nothing is wanted of it and nothing was decided: it is as if it had never been."""
         if self._store.get(name) == NOTHING and not self.proposal(name).labels:
-            for known in (self._proposals, self._told, self._serving, self._paths):
+            for known in (self._proposals, self._told, self._routes, self._serving, self._paths):
                 known.pop(name, None)
-
-    def _tell_labels(self, name: str, labels: Mapping[str, int]) -> None:
-        """Where label `stable` appears, it first stands where ordinary clients are, so that they stay there until the
-        version that it is for has come."""
-        serving = self._around.valves.serving(name)
-        if STABLE in labels and serving is not None and STABLE not in self._told.get(name, Course()).labels:
-            self._around.traffic.set_labels(name, {**labels, STABLE: serving})
-        self._around.traffic.set_labels(name, labels)
 
     def _steered(self, name: str) -> Course:
         serving = self.known(name, self._serving.get(name))
@@ -233,6 +243,9 @@ class Steering:
         with self._listening:
             names, self._heard = self._heard, set()
         for name in sorted(names):
-            with self._lock:
-                if self._look(name):
-                    self._apply(name)
+            try:
+                with self._lock:
+                    if self._look(name):
+                        self._apply(name)
+            except Exception:
+                _log.exception("what came or went of %s could not be followed, the next change tries again", name)

@@ -123,3 +123,30 @@ def test_a_new_version_does_not_wait_for_an_old_one_that_is_to_return(history: H
         life.baton.step(0)
     assert life.plane.of("pushed").versions == {2}, "the request on version 1 is not answered yet"
     play_to_the_end(history, [])
+
+
+def test_ordinary_clients_stay_on_stable_when_the_label_leaves_together_with_the_canary(history: History) -> None:
+    history.do(("push", (1, 2), {"stable": 1, "canary": 2}, None, "a", False))
+    history.come_to_rest()
+    history.do(("push", (1,), {}, None, "a", False))
+    play_to_the_end(history, [])
+
+
+def test_ordinary_clients_stay_on_stable_until_what_replaces_everything_has_come(history: History) -> None:
+    history.do(("push", (1, 2), {"stable": 1, "canary": 2}, None, "a", False))
+    history.come_to_rest()
+    history.do(("push", (3,), {}, None, "a", False))
+    history.do(("tick",))
+    assert history.world.life.plane.of("pushed").ordinary == 1
+    play_to_the_end(history, [])
+
+
+def test_a_label_that_waits_for_ever_leaves_ordinary_clients_on_what_is_wanted(history: History) -> None:
+    history.do(("push", (1, 3), {"stable": 1, "canary": 3}, None, "a", False))
+    history.come_to_rest()
+    history.do(("temper", "pushed", 2, 0, {"fails": 1000}))
+    history.do(("push", (1, 2), {"canary": 2}, None, "a", False))
+    history.come_to_rest()
+    picture = history.world.life.plane.of("pushed")
+    assert (picture.versions, picture.labels, picture.ordinary) == ({1, 3}, {"canary": 3}, 1)
+    play_to_the_end(history, [])

@@ -52,6 +52,44 @@ def test_a_label_moves_in_the_apply_that_publishes_its_version() -> None:
     assert bench.door.held("m") == frozenset()
 
 
+def test_where_stable_appears_ordinary_clients_stay_where_they_are_until_its_version_has_come() -> None:
+    bench = Bench()
+    bench.publish(1)
+    bench.publish(2)
+    bench.door.set_labels("m", {"stable": 3})
+    assert (bench.door.labels("m"), bench.door.ordinary("m")) == ({"stable": 2}, 2)
+    assert bench.door.held("m") == {2}
+    bench.publish(3)
+    assert (bench.door.labels("m"), bench.door.ordinary("m")) == ({"stable": 3}, 3)
+
+
+def test_where_stable_leaves_ordinary_clients_go_to_what_is_wanted_and_nowhere_else() -> None:
+    bench = Bench()
+    bench.publish(1)
+    bench.publish(2)
+    bench.door.set_labels("m", {"stable": 1, "canary": 2}, {1, 2})
+    bench.door.set_labels("m", {}, {1})
+    assert (bench.door.ordinary("m"), bench.applied[-1]) == (1, ["SetLabels", "SetDefault"])
+    bench.retire(2)
+    assert (bench.door.ordinary("m"), bench.applied[-1]) == (1, ["Retire", "SetDefault"])
+    bench.door.set_labels("m", {}, {1, 3})
+    bench.publish(3)
+    assert (bench.door.ordinary("m"), bench.applied[-1]) == (3, ["Publish"])
+
+
+def test_until_a_wanted_version_is_there_ordinary_clients_stay_and_hold_theirs() -> None:
+    bench = Bench()
+    bench.publish(1)
+    bench.publish(2)
+    bench.door.set_labels("m", {"stable": 1}, {1, 2})
+    bench.door.set_labels("m", {}, {3})
+    assert (bench.door.ordinary("m"), bench.door.held("m")) == (1, {1})
+    bench.retire(1)
+    assert bench.door.ordinary("m") == 2, "where theirs leaves all the same"
+    bench.publish(3)
+    assert (bench.door.ordinary("m"), bench.door.held("m")) == (3, frozenset())
+
+
 def test_a_label_waits_only_beside_versions_that_are_there() -> None:
     traffic = ModelTraffic("m", wanted_labels={"stable": 1}).settled()
     assert traffic.waiting == frozenset()

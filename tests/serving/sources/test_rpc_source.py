@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.support.fakes import FakeTarget, FakeTraffic
+from tests.support.fakes import FakeTarget
 from tests.support.versions import Validator, digest_of, edit_manifest, flip, make_validator, publish
 
 from tidegate_serving.contract.errors import (
@@ -41,7 +41,6 @@ class Bench:
         self.root = folder / "repository"
         self.validator = validator
         self.target = FakeTarget()
-        self.traffic = FakeTraffic()
         self.owners = Owners()
         self.available: set[ServableId] = set()
         self.journal = Journal(None)
@@ -54,11 +53,11 @@ class Bench:
             check_platform=installed_platforms(PlatformOptions()).check,
             available=self.available.__contains__,
         )
-        return RpcSource(self.target, self.traffic, checks, WishStore(self.folder / "state"), self.owners, self.journal)
+        return RpcSource(self.target, checks, WishStore(self.folder / "state"), self.owners, self.journal)
 
     def restart(self) -> None:
         self.source.stop()
-        self.target, self.traffic, self.owners = FakeTarget(), FakeTraffic(), Owners()
+        self.target, self.owners = FakeTarget(), Owners()
         self.source = self.make()
         self.source.start()
 
@@ -93,8 +92,8 @@ def test_a_push_reaches_the_target_and_grows_the_revision(bench: Bench) -> None:
     assert bench.push(one, labels={"stable": 1}) == 1
     assert bench.push(one, two, labels={"stable": 1}, tee=Tee(2, 0.5)) == 2
     assert bench.target.numbers("m") == [1, 2]
-    assert bench.traffic.labels == {"m": {"stable": 1}}
-    assert bench.traffic.tees == {"m": Tee(2, 0.5)}
+    assert bench.target.label_sets == {"m": {"stable": 1}}
+    assert bench.target.tees == {"m": Tee(2, 0.5)}
     assert bench.owners.owner("m") == NAME
 
 
@@ -196,8 +195,8 @@ def test_a_restart_replays_what_was_told(bench: Bench) -> None:
         one.manifest_digest,
         "python",
     )
-    assert bench.traffic.labels == {"m": {"stable": 1}}
-    assert bench.traffic.tees == {"m": Tee(2, 0.25)}
+    assert bench.target.label_sets == {"m": {"stable": 1}}
+    assert bench.target.tees == {"m": Tee(2, 0.25)}
     assert bench.push(one) == 2
 
 

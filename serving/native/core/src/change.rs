@@ -52,6 +52,13 @@ pub enum Change {
         /// Labels that are wanted, but whose version is not in the map yet.
         waiting: HashSet<String>,
     },
+    /// Requests without version and label go to this version where no label `stable` says otherwise.
+    SetDefault {
+        /// The model's name.
+        model: String,
+        /// Its number; none for the newest in the map.
+        version: Option<i64>,
+    },
     /// Copies a share of the model's requests to a version; 0 stops it.
     SetTee {
         /// The model's name.
@@ -118,6 +125,7 @@ impl Change {
             Change::Publish(publish) => Step::Publish(publish.start(wiring)?),
             Change::Retire { model, version } => Step::Retire(model, version),
             Change::SetLabels { model, labels, waiting } => Step::Labels(model, labels, waiting),
+            Change::SetDefault { model, version } => Step::Default(model, version),
             Change::SetTee { model, version, fraction } => {
                 let share = share(&format!("the tee's fraction for model '{model}'"), fraction)?;
                 Step::Tee(model, version, share)

@@ -31,6 +31,8 @@ pub struct Model {
     /// None too while the label `stable` waits for its version: nobody lands on another by accident.
     default: Option<Arc<Version>>,
     stable_waits: bool,
+    /// Whom requests without version and label go to instead of the newest, where no label `stable` says otherwise.
+    preferred: Option<i64>,
     /// Who answers requests without version and label, where it is not the default alone.
     split: Option<Split>,
     /// Why every request is refused, where it is.
@@ -150,6 +152,8 @@ pub enum Step {
     Retire(String, i64),
     /// Replaces a model's labels, and says which more are wanted but wait for their version.
     Labels(String, HashMap<String, i64>, HashSet<String>),
+    /// Prefers a version to the newest for requests that name none, or none any more.
+    Default(String, Option<i64>),
     /// Sets or, with an empty share, stops the tee.
     Tee(String, i64, Share),
     /// Sets the share that is logged.
@@ -166,6 +170,7 @@ impl Step {
             Step::Publish(version) => &version.model,
             Step::Retire(name, _)
             | Step::Labels(name, _, _)
+            | Step::Default(name, _)
             | Step::Tee(name, _, _)
             | Step::Log(name, _)
             | Step::Split(name, _)
@@ -220,6 +225,7 @@ impl Draft {
                 self.model.stable_waits = waiting.contains(STABLE);
                 self.labels = Some(labels);
             }
+            Step::Default(_, number) => self.model.preferred = number,
             Step::Tee(_, number, share) => self.tee = Some((number, share)),
             Step::Log(_, share) => self.model.logged = share,
             Step::Split(_, split) => self.model.split = split,
@@ -261,8 +267,12 @@ impl Draft {
             self.model.versions.get(&number).map(|version| Tee { version: version.clone(), share })
         });
         self.model.split = self.model.split.map(|split| split.settled(&self.model.versions));
-        let newest = self.model.versions.values().next_back().filter(|_| !self.model.stable_waits);
-        self.model.default = resolved.get(STABLE).or(newest).cloned();
+        // A preferred version that has left is preferred no more, also when it comes back.
+        let preferred = self.model.preferred.and_then(|number| self.model.versions.get(&number));
+        let newest = || self.model.versions.values().next_back();
+        let unlabelled = preferred.or_else(newest).filter(|_| !self.model.stable_waits);
+        self.model.default = resolved.get(STABLE).or(unlabelled).cloned();
+        self.model.preferred = preferred.map(|version| version.number);
         self.model.labels = resolved;
         Ok(self.model)
     }

@@ -136,6 +136,25 @@ fn nobody_lands_on_another_version_while_stable_waits_for_its_own() {
 }
 
 #[test]
+fn a_preferred_version_stands_before_the_newest_and_behind_stable_until_it_leaves() {
+    let running = two_versions();
+    let prefer = |version| Change::SetDefault { model: "m".to_owned(), version };
+    running.plane.apply(vec![prefer(Some(1))]).unwrap();
+    assert_eq!(version_of(&running, &request()), 1);
+    running.plane.apply(vec![labels(&[("stable", 2)])]).unwrap();
+    assert_eq!(version_of(&running, &request()), 2, "a label goes before");
+    running.plane.apply(vec![labels(&[])]).unwrap();
+    assert_eq!(version_of(&running, &request()), 1);
+    running.plane.apply(vec![retire(1)]).unwrap();
+    assert_eq!(version_of(&running, &request()), 2);
+    running.plane.apply(vec![publish("m", 1, &Model::half_plus_two(), scalar_signature())]).unwrap();
+    assert_eq!(version_of(&running, &request()), 2, "it was preferred as long as it was there");
+    running.plane.apply(vec![prefer(Some(1))]).unwrap();
+    running.plane.apply(vec![prefer(None)]).unwrap();
+    assert_eq!(version_of(&running, &request()), 2);
+}
+
+#[test]
 fn a_version_is_released_on_its_own_thread_when_its_last_handle_is_gone() {
     let gate = Arc::new(Gate::default());
     let model = Model::gated(&gate);
