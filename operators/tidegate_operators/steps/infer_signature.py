@@ -6,14 +6,14 @@ example row where the model brings one along, for `publish`.
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tidegate_serving.contract.errors import InvalidInput, NotFound
+from tidegate_operators.steps.json_object import read_object
+from tidegate_serving.contract.errors import InvalidInput
 from tidegate_serving.contract.manifest import Manifest
 from tidegate_serving.contract.servable import ServableId
 from tidegate_serving.contract.signature import DTYPES, SERVING_DEFAULT, Signature, TensorSpec, default_name
@@ -65,14 +65,8 @@ def infer_signature(
 
 def read_signatures(path: Path) -> dict[str, Signature]:
     """Signatures from a JSON file: one signature, which becomes `serving_default`, or an object of them by name."""
-    try:
-        document = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError as error:
-        raise NotFound(f"signature file {path} is missing: write one, or leave it out to have it inferred") from error
-    except ValueError as error:
-        raise InvalidInput(f"signature file {path} is not JSON: {error}") from error
-    if not isinstance(document, dict):
-        raise InvalidInput(f"signature file {path} holds no object: it needs inputs and outputs")
+    inferred = "write one, or leave it out to have it inferred"
+    document = read_object(path, "signature file", missing=inferred, wanted="it needs inputs and outputs")
     named = {SERVING_DEFAULT: document} if "inputs" in document else document
     return {name: Signature.from_dict(data) for name, data in named.items()}
 

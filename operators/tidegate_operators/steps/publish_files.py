@@ -6,7 +6,6 @@ an example row.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tidegate_operators.steps.infer_signature import Inferred, infer_signature, read_signatures
+from tidegate_operators.steps.json_object import read_object
 from tidegate_operators.steps.publication_checks import check_training, inputs_by_name
 from tidegate_operators.steps.publish import Published, publish
 from tidegate_serving.contract.errors import InvalidInput, NotFound
@@ -87,7 +87,8 @@ def _signatures(publication: Publication, sample: pa.Table | None) -> Inferred:
 
 def _example(publication: Publication, inferred: Inferred, sample: pa.Table | None) -> dict[str, Any]:
     if publication.example is not None:
-        return _read_example(publication.example)
+        cure = "write one JSON object with a value per input"
+        return read_object(publication.example, "example file", missing=cure, wanted=cure)
     if sample is None and inferred.example:
         return dict(inferred.example)
     if sample is None:
@@ -97,18 +98,6 @@ def _example(publication: Publication, inferred: Inferred, sample: pa.Table | No
         if all(not _is_missing(value) for value in row.values()):
             return dict(row)
     raise InvalidInput(f"the first {_EXAMPLE_ROWS} training rows all miss a value: give an example row as JSON")
-
-
-def _read_example(path: Path) -> dict[str, Any]:
-    try:
-        row = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError as error:
-        raise NotFound(f"example file {path} is missing: write one JSON object with a value per input") from error
-    except ValueError as error:
-        raise InvalidInput(f"example file {path} is not JSON: {error}") from error
-    if not isinstance(row, dict):
-        raise InvalidInput(f"example file {path} holds no object: write one value per input, by name")
-    return row
 
 
 def _is_missing(value: Any) -> bool:
