@@ -91,3 +91,10 @@ def test_every_make_target_is_there() -> None:
     named = set(re.findall(r"(?:`|^ {4})make ([a-z-]+)", "".join(map(told, DOCUMENTS)), re.MULTILINE))
     assert named >= {"demo", "test", "check", "format", "bench"}
     assert named <= targets
+
+
+def test_the_engine_in_a_program_answers_as_shown() -> None:
+    (block,) = (text for text in re.findall(r"```python\n(.*?)```", told("README.md"), re.DOTALL) if "Engine()" in text)
+    found: dict[str, Any] = {}
+    exec(block.replace("    engine.predict(", "    answer = engine.predict("), found)
+    assert found["answer"].tolist() == [2.5, 3.0]
