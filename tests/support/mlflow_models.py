@@ -95,6 +95,42 @@ def _pyfuncs(directory: Path, frame: Any, said: dict[str, Any]) -> None:
     told = {"signature": infer_signature(block, block.sum(1)), "input_example": block}
     mlflow.pyfunc.save_model(str(directory / "sum/1"), python_model=Sum(), **told, **PLAIN)
     said["words"] = answer.to_dict(orient="list")
+    for version in (1, 2):
+        _with_code(directory / "coded" / str(version), version, infer_signature(frame[["size"]], frame[["size"]]))
+
+
+CODED = """
+import helper_of_coded
+import mlflow
+
+
+class Coded(mlflow.pyfunc.PythonModel):
+    def predict(self, context, model_input, params=None):
+        from late_helper_of_coded.inner import FACTOR
+        return [{"size": value * helper_of_coded.FACTOR * FACTOR} for value in model_input["size"]]
+
+
+mlflow.models.set_model(Coded())
+"""
+
+
+def _with_code(target: Path, version: int, signature: Any) -> None:
+    """A model that answers with records, and whose factor, the version's square, lies in modules that it brings."""
+    import mlflow
+
+    source = target.parent / f"source_{version}"
+    (source / "late_helper_of_coded").mkdir(parents=True)
+    for name in ("helper_of_coded.py", "late_helper_of_coded/inner.py"):
+        (source / name).write_text(f"FACTOR = {version}\n")
+    (source / "model.py").write_text(CODED)
+    sys.path.insert(0, str(source))
+    brought = [str(source / name) for name in ("helper_of_coded.py", "late_helper_of_coded")]
+    mlflow.pyfunc.save_model(
+        str(target), python_model=str(source / "model.py"), code_paths=brought, signature=signature, **PLAIN
+    )
+    sys.path.remove(str(source))
+    for name in [name for name in sys.modules if "helper_of_coded" in name]:
+        del sys.modules[name]
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 """MLflow models: through the native platform of their flavour where there is one, else through pyfunc.
 
 sklearn, xgboost, lightgbm, onnx, tensorflow and pytorch models answer natively what MLflow's `predict` would;
-scikit-learn's wrappers of boosters, which answer with labels, and Keras files stay with pyfunc. Pyfunc runs code that
+scikit-learn's wrappers of boosters, which answer with labels, Keras files and pickles with modules of their own stay
+with pyfunc. Pyfunc runs code that
 the model brings along, so it needs the same permission as pickle. Metadata: `mlflow.flavour` (default: the best;
 `python_function` for pyfunc), and what the native platform knows.
 """
@@ -35,6 +36,7 @@ _NATIVE = {
     "tensorflow": ("tensorflow", "TensorflowPlatform", "saved_model_dir"),
     "pytorch": ("torch", "TorchPlatform", "model_data"),
 }
+_PICKLES = (".pkl", ".pickle", ".joblib")
 _TELLS_ITSELF = ("onnx", "tensorflow", "torch")
 
 
@@ -121,6 +123,8 @@ def _native_file(model: MlModel, flavour: str) -> Path | None:
     if flavour == "pytorch":
         found = [path / name for name in ("model.pt2", "model.pth") if (path / name).is_file()]
         return found[0] if found else None
+    if model.code is not None and path.suffix in _PICKLES:
+        return None
     return path if path.exists() else None
 
 

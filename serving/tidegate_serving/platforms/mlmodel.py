@@ -43,6 +43,13 @@ class MlModel:
         return found
 
     @property
+    def code(self) -> Path | None:
+        """The folder of modules that the model brings along; None where it brings none."""
+        told = (self.flavours.get("python_function") or {}).get("code")
+        folder = self.root / str(told)
+        return folder if told and folder.is_dir() else None
+
+    @property
     def has_signature(self) -> bool:
         """Whether MLflow was told a signature with inputs and outputs."""
         told = self.document.get("signature") or {}
@@ -114,7 +121,10 @@ def _spec(entry: Mapping[str, Any], default: str) -> TensorSpec:
         dtype = "string" if str(told["dtype"]) in ("str", "object", "bytes") else str(told["dtype"])
         return TensorSpec(name, dtype, tuple(int(size) for size in told["shape"]))
     if entry["type"] not in _COLUMN_TYPES:
-        raise Unsupported(f"column {name!r} of an MLflow signature is {entry['type']!r}, which cannot be served")
+        raise Unsupported(
+            f"column {name!r} of an MLflow signature is {entry['type']!r}, which cannot be served: make it "
+            "a number or a string"
+        )
     return TensorSpec(name, _COLUMN_TYPES[entry["type"]])
 
 

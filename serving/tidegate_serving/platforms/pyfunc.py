@@ -5,7 +5,9 @@ The mlflow platform hands in models that no native platform takes; they may run 
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
@@ -16,6 +18,7 @@ from tidegate_serving.contract.signature import Signature
 from tidegate_serving.contract.tensors import Array
 from tidegate_serving.platforms.loader import Servable
 from tidegate_serving.platforms.mlmodel import MlModel
+from tidegate_serving.platforms.own_modules import OwnModules
 from tidegate_serving.platforms.platform import missing_library
 from tidegate_serving.platforms.texts import as_text
 
@@ -31,18 +34,21 @@ def load_pyfunc(model: MlModel, manifest: Manifest, *, allowed: bool) -> Servabl
         from mlflow import pyfunc
     except ImportError as error:
         raise missing_library("MLflow", "mlflow", "mlflow") from error
+    own = OwnModules(model.code) if model.code is not None else contextlib.nullcontext()
     try:
-        loaded = pyfunc.load_model(str(model.root))
+        with own:
+            loaded = pyfunc.load_model(str(model.root))
     except Exception as error:
         raise ModelFailed(f"{model.root} cannot be loaded by MLflow: {words_of(error)}") from error
-    return PyfuncServable(loaded, model, manifest)
+    return PyfuncServable(loaded, model, manifest, own)
 
 
 class PyfuncServable:
-    """Calls MLflow's `predict` once per batch."""
+    """Calls MLflow's `predict` once per batch; models that bring modules along do not run at the same time."""
 
-    def __init__(self, loaded: Any, model: MlModel, manifest: Manifest) -> None:
+    def __init__(self, loaded: Any, model: MlModel, manifest: Manifest, own: AbstractContextManager[None]) -> None:
         self._loaded = loaded
+        self._own = own
         self._signatures = manifest.signatures
         self._dropped = manifest.event_time
         told = set(model.signature().input_names) if model.has_signature else set()
@@ -54,7 +60,9 @@ class PyfuncServable:
     def predict(self, signature: str, inputs: Mapping[str, Array]) -> Mapping[str, Any]:
         """Outputs by name; a lone column or array takes the lone output's name."""
         given = {name: as_text(name, array) for name, array in inputs.items() if name != self._dropped}
-        return _by_name(self._signatures[signature], self._loaded.predict(self._shaped(given)))
+        with self._own:
+            answer = self._loaded.predict(self._shaped(given))
+        return _by_name(self._signatures[signature], answer)
 
     def close(self) -> None:
         """Frees the model."""
@@ -74,6 +82,8 @@ def _by_name(signature: Signature, answer: Any) -> dict[str, Any]:
         columns = {str(name): answer[name].to_numpy() for name in answer.columns}
         lone = len(names) == 1 and names[0] not in columns
         return {names[0]: answer.to_numpy()[:, 0] if len(columns) == 1 else answer.to_numpy()} if lone else columns
+    if isinstance(answer, list) and answer and all(isinstance(row, Mapping) for row in answer):
+        return {name: [row[name] for row in answer] for name in names if all(name in row for row in answer)}
     if isinstance(answer, Mapping):
         return {str(name): value for name, value in answer.items()}
     if len(names) != 1:

@@ -7,6 +7,7 @@ first), `table.default` (JSON: the value per output for a key that is not there;
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -103,9 +104,8 @@ def _example(table: TableData) -> dict[str, Any]:
 
 
 def _doubled(keys: Sequence[Any]) -> Any:
-    """The first key that was there before."""
-    seen: set[Any] = set()
-    double = next(key for key in keys if key in seen or seen.add(key))
+    """The first key that is there more than once."""
+    double = next(key for key, count in Counter(keys).items() if count > 1)
     return double.decode(errors="replace") if isinstance(double, bytes) else double
 
 

@@ -6,7 +6,9 @@ import shutil
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -20,6 +22,7 @@ from tidegate_serving.client import Client
 from tidegate_serving.contract.errors import InvalidInput, NotFound, PermissionRefused, Unsupported
 from tidegate_serving.contract.servable import State
 from tidegate_serving.contract.signature import SERVING_DEFAULT, TensorSpec
+from tidegate_serving.platforms.own_modules import OwnModules
 
 ML_MODEL = """
 flavors:
@@ -42,7 +45,8 @@ def said(models: Path) -> dict[str, Any]:
 def client(models: Path, said: dict[str, Any]) -> Iterator[Client]:
     settings: dict[str, Any] = {"allow_unverified": True, "allow_foreign": True, "quiet_seconds": 0.0}
     tables = {
-        f"models.{name}": {"platform": "mlflow", "path": str(models / name)} for name in ("words", "sum", "labels")
+        f"models.{name}": {"platform": "mlflow", "path": str(models / name), "versions": "all"}
+        for name in ("words", "sum", "labels", "coded")
     }
     with EngineProcess(models / "engine", allow_pickle=True, **settings, **tables) as engine, engine.client() as client:
         yield client
@@ -89,6 +93,45 @@ def test_pyfunc_takes_tables_with_words(client: Client, said: dict[str, Any]) ->
 def test_pyfunc_takes_tensors(client: Client) -> None:
     block = np.arange(8, dtype="f4").reshape(2, 4)
     assert client.predict("sum", {"inputs": block}).outputs["predict"].tolist() == [6.0, 22.0]
+
+
+def test_each_version_runs_the_modules_that_it_brings(client: Client, models: Path) -> None:
+    size = np.array([1.0, 2.0])
+    for version in (2, 1, 2):
+        answer = client.predict("coded", {"size": size}, version=version).outputs["size"]
+        assert answer.tolist() == (size * version**2).tolist()
+    assert not list((models / "coded").rglob("*.pyc")), "or the version's manifest would lack a file"
+
+
+def test_modules_of_a_folder_are_seen_inside_and_nowhere_else(tmp_path: Path) -> None:
+    own = []
+    for number in (1, 2):
+        (tmp_path / str(number) / "brought_pack").mkdir(parents=True)
+        (tmp_path / str(number) / "brought.py").write_text(f"N = {number}")
+        (tmp_path / str(number) / "brought_pack" / "inner.py").write_text(f"N = {number}")
+        own.append(OwnModules(tmp_path / str(number)))
+    path, before = list(sys.path), sys.modules["json"]
+    found = []
+    for modules in (*own, *own):
+        with modules:
+            found.append((import_module("brought"), import_module("brought_pack.inner")))
+        assert not {"brought", "brought_pack", "brought_pack.inner"} & sys.modules.keys()
+    assert [(one.N, two.N) for one, two in found] == [(1, 1), (2, 2), (1, 1), (2, 2)]
+    assert found[0] == found[2], "what was imported once stays"
+    assert (sys.path, sys.modules["json"]) == (path, before)
+    with pytest.raises(ModuleNotFoundError, match="brought"):
+        import_module("brought")
+
+
+def test_a_module_of_the_same_name_elsewhere_is_hidden_and_comes_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "brought.py").write_text("N = 1")
+    elsewhere = ModuleType("brought")
+    monkeypatch.setitem(sys.modules, "brought", elsewhere)
+    with pytest.raises(ZeroDivisionError), OwnModules(tmp_path):
+        assert import_module("brought").N / 0
+    assert sys.modules["brought"] is elsewhere
 
 
 def test_a_published_version_may_choose_its_flavour(tmp_path: Path, models: Path, said: dict[str, Any]) -> None:

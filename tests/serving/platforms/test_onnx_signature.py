@@ -75,7 +75,8 @@ def test_an_output_that_cannot_be_served_is_left_out(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, output: Any, node: Any, why: str
 ) -> None:
     both, alone = tmp_path / "both", tmp_path / "alone"
-    both.mkdir(), alone.mkdir()
+    both.mkdir()
+    alone.mkdir()
     graph(both, ROWS_OF_3, [output, tensor("y", ["n", 3])], node, RELU)
     assert [spec.name for spec in specs(both)] == ["y"]
     assert "left out of its signature: output 'z'" in caplog.text
