@@ -38,9 +38,7 @@ class Runner:
         InvalidInput for an expectation that Great Expectations does not know or cannot use.
         """
         gx = self._gx
-        suite = gx.ExpectationSuite(name=name)
-        for place, one in enumerate(expectations):
-            suite.add_expectation(self._made(one, place))
+        suite = gx.ExpectationSuite(name=name, expectations=[self._made(one, n) for n, one in enumerate(expectations)])
         batch = (
             self._context.data_sources.add_pandas(name)
             .add_dataframe_asset(name)
@@ -60,7 +58,7 @@ class Runner:
         return sorted(results, key=lambda result: int(result["expectation_config"]["meta"][_PLACE]))
 
     def _made(self, one: Expectation, place: int) -> Any:
-        """Made one by one: a suite made from a list drops what it does not understand."""
+        """Made one by one: a suite drops what it does not understand of plain configurations."""
         configuration = importlib.import_module("great_expectations.expectations.expectation_configuration")
         meta = {**one.meta, _PLACE: place}
         try:
