@@ -116,9 +116,11 @@ class Engine:
 
         FailedPrecondition where nobody said from where; who asked and why goes into the journal.
         """
-        if self._reread is None:
-            raise FailedPrecondition("this engine's config came from no file: call Engine.reload with another one")
-        return self._live().reload(self._reread(), dry_run, requested_by, reason)
+        live = self._live()
+        with live.refusals("reload", requested_by, reason):
+            if self._reread is None:
+                raise FailedPrecondition("this engine's config came from no file: call Engine.reload with another one")
+            return live.reload(self._reread(), dry_run, requested_by, reason)
 
     def replace_models(self, models: Mapping[str, ModelConfig], timeout: float) -> None:
         """Serves these models with a `path` and none of those that had one before, as TensorFlow Serving's reload.

@@ -137,6 +137,35 @@ def test_a_rollback_is_quick_where_the_version_is_there_whoever_wants_it(state: 
     assert list(lines(status)) == [(f"m: a rollback goes to version 1, {how}", "")]
 
 
+def test_words_of_other_people_do_not_steer_a_terminal(tidegate: Command, root: Path) -> None:
+    serve(tidegate, root, "worded", 1)
+    tidegate("freeze", "worded", "--reason", "red \x1b[31m\nand two lines")
+    for shown in (tidegate("status", "worded").stdout, tidegate("events", "worded").stdout):
+        assert "red \\x1b[31m\n" in shown
+        assert "\x1b" not in shown
+    assert "(red \\x1b[31m\n    and two lines)" in tidegate("events", "worded").stdout
+    tidegate("unfreeze", "worded")
+    long = tidegate("freeze", "worded", "--reason", "x" * 4001)
+    assert long.returncode == 2
+    assert "reason has 4001 characters: use 4000 or less" in long.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("pin", "m", "9223372036854775808"),
+        ("rollback", "m", "--to", "9223372036854775808"),
+        ("predict", "m", "--version", "-1", "--json", "{}"),
+        ("split", "m", "9223372036854775808=1"),
+        ("compare", "m", "1", "9223372036854775808"),
+    ],
+)
+def test_a_version_that_cannot_be_is_a_wrong_option(tidegate: Command, arguments: tuple[str, ...]) -> None:
+    done = tidegate(*arguments)
+    assert done.returncode == 2
+    assert "fault of Tidegate" not in done.stderr
+
+
 def test_what_fails_again_and_again_is_told_once() -> None:
     def entry(second: int, text: str, **more: str) -> Entry:
         kind, action = (Kind.STATE, "END") if more else (Kind.CONTROL, "pin")

@@ -35,6 +35,7 @@ from tidegate_pipelines.cli import (
     support_bundle,
     verify,
 )
+from tidegate_pipelines.cli.console import harmless
 from tidegate_pipelines.cli.log_lines import show_log_lines
 from tidegate_serving.contract.errors import (
     DeadlinePassed,
@@ -138,4 +139,4 @@ def _complain(sentence: str) -> None:
         import traceback
 
         traceback.print_exc()
-    sys.stderr.write(f"tidegate: {sentence}\n")
+    sys.stderr.write(f"tidegate: {harmless(sentence)}\n")

@@ -19,6 +19,7 @@ from tidegate_pipelines.cli.console import say, show_table
 from tidegate_pipelines.cli.durations import duration
 from tidegate_pipelines.cli.options import DEFAULT_CONTROL, Control
 from tidegate_pipelines.cli.orders import Name
+from tidegate_serving.contract.servable import MAX_VERSION
 
 if TYPE_CHECKING:
     from tidegate_serving.control_client import ServableStatus
@@ -26,7 +27,9 @@ if TYPE_CHECKING:
 
 Versions = Annotated[
     list[int] | None,
-    typer.Argument(metavar="PRIMARY TEE", help="The version that clients got, and the one that got copies."),
+    typer.Argument(
+        metavar="PRIMARY TEE", min=0, max=MAX_VERSION, help="The version that clients got, and the one that got copies."
+    ),
 ]
 
 

@@ -37,11 +37,17 @@ def style(word: str) -> str:
 
 
 def say(text: str, word: str = "") -> None:
-    """One line, led by an outcome where there is one. Markup in `text` is not interpreted."""
+    """One line, led by an outcome where there is one. Markup in `text` is not interpreted, nor is what would steer a
+    terminal: reasons and errors are other people's words."""
     from rich.text import Text
 
     line = Text(f"{word} ", style=style(word)) if word else Text()
-    console().print(line.append(text))
+    console().print(line.append(harmless(text)))
+
+
+def harmless(text: str) -> str:
+    """A text whose control characters, but for the end of a line, can be seen and do nothing."""
+    return "".join(one if one == "\n" or one.isprintable() else repr(one)[1:-1] for one in text)
 
 
 def show_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
@@ -54,5 +60,5 @@ def show_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]
     for column in columns:
         table.add_column(column, overflow="fold")
     for row in rows:
-        table.add_row(*(Text(cell, style=style(cell)) for cell in row))
+        table.add_row(*(Text(harmless(cell), style=style(cell)) for cell in row))
     console().print(table, soft_wrap=False)

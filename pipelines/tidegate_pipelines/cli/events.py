@@ -62,7 +62,8 @@ def events(
         say(f"nothing changed in the last {since}")
     lines = [(entry, "") for entry in shown] if everything else list(once(shown))
     for entry, again in lines[-newest:]:
-        say(f"{_at(entry)}  {entry.words()}{again}")
+        words = f"{entry.words()}{again}".replace("\n", "\n    ")
+        say(f"{_at(entry)}  {words}")
 
 
 def once(entries: Sequence[Entry]) -> Iterator[tuple[Entry, str]]:

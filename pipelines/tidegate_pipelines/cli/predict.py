@@ -14,6 +14,7 @@ import typer
 
 from tidegate_pipelines.cli.options import DEFAULT_GRPC
 from tidegate_serving.contract.errors import InvalidInput, NotFound
+from tidegate_serving.contract.servable import MAX_VERSION
 
 if TYPE_CHECKING:
     from tidegate_serving.contract.signature import Signature, TensorSpec
@@ -32,7 +33,9 @@ def predict(
     address: Annotated[
         str, typer.Option("--address", metavar="HOST:PORT", envvar="TIDEGATE_GRPC_ADDRESS", help="The gRPC door.")
     ] = DEFAULT_GRPC,
-    version: Annotated[int | None, typer.Option("--version", help="This version; else label stable.")] = None,
+    version: Annotated[
+        int | None, typer.Option("--version", min=0, max=MAX_VERSION, help="This version; else label stable.")
+    ] = None,
     label: Annotated[str | None, typer.Option("--label", help="The version under this label.")] = None,
     signature: Annotated[str, typer.Option("--signature", help="Which way to call the model.")] = "serving_default",
     timeout: Annotated[float, typer.Option("--timeout", metavar="SECONDS")] = 10.0,

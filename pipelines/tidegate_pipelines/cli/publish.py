@@ -12,6 +12,7 @@ import typer
 
 from tidegate_pipelines.cli.console import say
 from tidegate_pipelines.cli.options import NO_PROFILE, EventTime, Label, Repository, Training
+from tidegate_serving.contract.servable import MAX_VERSION
 
 
 def register(app: typer.Typer) -> None:
@@ -22,7 +23,7 @@ def register(app: typer.Typer) -> None:
 def publish(
     files: Annotated[list[Path], typer.Argument(metavar="FILES...", help="The model's files, or its directory.")],
     name: Annotated[str, typer.Option("--name", help="What clients call the model.")],
-    version: Annotated[int, typer.Option("--version", min=0, help="A number that is not taken.")],
+    version: Annotated[int, typer.Option("--version", min=0, max=MAX_VERSION, help="A number that is not taken.")],
     platform: Annotated[str, typer.Option("--platform", help="onnx, sklearn, tensorflow, xgboost, ...")],
     repository: Repository = Path("models"),
     training: Training = None,

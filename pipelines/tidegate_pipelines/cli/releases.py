@@ -22,6 +22,7 @@ from tidegate_pipelines.cli.options import (
     Training,
 )
 from tidegate_pipelines.cli.orders import Name, Reason, Version, who
+from tidegate_serving.contract.servable import MAX_VERSION
 
 Pairs = Annotated[int, typer.Option("--pairs", min=1, help="Fewest compared answers before a promotion.")]
 Within = Annotated[float, typer.Option("--within", metavar="SECONDS", help="Time that the canary has.")]
@@ -162,7 +163,9 @@ def release(
 
 def rollback(
     name: Name,
-    version: Annotated[int | None, typer.Option("--to", metavar="VERSION", help="Else the one before.")] = None,
+    version: Annotated[
+        int | None, typer.Option("--to", metavar="VERSION", min=0, max=MAX_VERSION, help="Else the one before.")
+    ] = None,
     reason: Reason = "",
     control: Control = DEFAULT_CONTROL,
     timeout: Timeout = 120.0,

@@ -13,6 +13,7 @@ import typer
 from tidegate_pipelines.cli.console import say
 from tidegate_pipelines.cli.options import DEFAULT_CONTROL, Control
 from tidegate_pipelines.cli.orders import Name, Reason, who
+from tidegate_serving.contract.servable import MAX_VERSION
 
 Shares = Annotated[
     list[str] | None,
@@ -62,8 +63,8 @@ def parse_shares(texts: Sequence[str]) -> dict[int, float]:
         percent = share.endswith("%")
         try:
             number = float(share.removesuffix("%")) / (100 if percent else 1)
-            if int(version) in shares:
-                raise ValueError("named twice")
+            if int(version) in shares or not 0 <= int(version) <= MAX_VERSION:
+                raise ValueError("named twice, or out of range")
             shares[int(version)] = number
         except ValueError as error:
             raise typer.BadParameter(

@@ -130,8 +130,10 @@ def to_toml(values: list[ConfigValue]) -> str:
     """TOML with dotted keys, each with its origin; values that are not set, or removed, are comments."""
     lines = []
     for value in values:
-        text = f"# {value.key} is not set" if value.value is None else f"{value.key} = {json.dumps(value.value)}"
-        if value.value == REMOVED and is_secret(value.key):
+        text = f"{value.key} = {json.dumps(value.value, ensure_ascii=False)}"
+        if value.value is None:
+            text = f"# {value.key} is not set"
+        elif value.value == REMOVED and is_secret(value.key):
             text = f"# {value.key} is set, and a secret"
         lines.append(text if value.origin == DEFAULT else f"{text}  # {value.origin}")
     return "\n".join(lines) + "\n"
@@ -172,4 +174,4 @@ def _origin(origins: Mapping[str, str], key: str) -> str:
 
 
 def _said(value: Any) -> str:
-    return "not set" if value is None else json.dumps(value)
+    return "not set" if value is None else json.dumps(value, ensure_ascii=False)

@@ -75,7 +75,8 @@ class ControlRoom:
         self._lines.detach()
 
     def _note_problem(self, problem: SourceProblem, present: bool) -> None:
-        text = problem.error.message if present else f"the {problem.source} is well again"
+        well = f"{problem.servable}: the {problem.source} is well again".removeprefix(": ")
+        text = problem.error.message if present else well
         code = problem.error.code if present else ""
         self._lifecycle.journal.add(
             Entry(Kind.SOURCE, "problem" if present else "settled", text, problem.servable, error_code=code)

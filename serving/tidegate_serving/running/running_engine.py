@@ -32,6 +32,8 @@ from tidegate_serving.running.model_swap import ModelSwap
 from tidegate_serving.running.readiness import Readiness
 from tidegate_serving.running.reload import LiveConfig, Reloader
 from tidegate_serving.running.served_names import ServedNames
+from tidegate_serving.sources.control_desk import Refusals
+from tidegate_serving.sources.controls import Asked
 from tidegate_serving.sources.status import EngineStatus
 from tidegate_serving.tfs.reload_call import ReloadCall
 
@@ -119,6 +121,10 @@ class RunningEngine:
         if self._reloader is None:
             raise FailedPrecondition(NOT_STARTED)
         return self._reloader.reload(config, dry_run=dry_run, requested_by=requested_by, reason=reason)
+
+    def refusals(self, action: str, requested_by: str, reason: str) -> Refusals:
+        """A context in which an error is written into the journal on its way out."""
+        return Refusals(self.lifecycle.journal, action, Asked("", requested_by, reason))
 
     def replace_models(self, models: Mapping[str, ModelConfig], timeout: float) -> None:
         """As `Engine.replace_models` says."""

@@ -61,14 +61,13 @@ class ControlDesk:
         """Answers a `SetLogLevelRequest`. InvalidInput for a level that there is not."""
         if request.level not in LEVELS:
             raise InvalidInput(f"log level {request.level!r} is unknown: use {', '.join(LEVELS)}")
+        asked = Asked("", request.requested_by, request.reason)
         name = request.logger or ENGINE_LOGGER
         logger = logging.getLogger(name)
         before = logging.getLevelName(logger.getEffectiveLevel())
         logger.setLevel(request.level)
         text = f"logger {name} is at {request.level}, it was at {before}"
-        self.journal.add(
-            Entry(Kind.CONTROL, "log-level", text, requested_by=request.requested_by, reason=request.reason)
-        )
+        self.journal.add(Entry(Kind.CONTROL, "log-level", text, requested_by=asked.requested_by, reason=asked.reason))
         return message("tidegate.v1.SetLogLevelResponse")(before=before)
 
     def get_support(self, _request: Any) -> Any:
@@ -115,7 +114,8 @@ class Refusals:
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if isinstance(error, TidegateError):
             asked = self._asked
-            text = f"{self._action} of {asked.servable} was refused: {error.message}"
+            what = f"{self._action} of {asked.servable}" if asked.servable else f"a {self._action}"
+            text = f"{what} was refused: {error.message}"
             self._journal.add(
                 Entry(
                     Kind.REFUSED,

@@ -18,6 +18,8 @@ from tidegate_serving.sources.locate import Locator
 from tidegate_serving.sources.orders import Blocked, Frozen, KnownVersion, Note, Orders, Pinned, SplitRule
 from tidegate_serving.sources.steering import Steering
 
+MOST_WHO = 200
+MOST_WHY = 4000
 _SUM_TOLERANCE = 1e-6
 _KEY = re.compile(r"[A-Za-z0-9_.-]+\Z")
 Change = Callable[[Orders], Orders]
@@ -25,11 +27,16 @@ Change = Callable[[Orders], Orders]
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """Who wants something of which servable, and why."""
+    """Who wants something of which servable, and why. InvalidInput for words that are too many to be kept."""
 
     servable: str
     requested_by: str
     reason: str = ""
+
+    def __post_init__(self) -> None:
+        for key, most in (("requested_by", MOST_WHO), ("reason", MOST_WHY)):
+            if len(getattr(self, key)) > most:
+                raise InvalidInput(f"{key} has {len(getattr(self, key))} characters: use {most} or less")
 
     def note(self) -> Note:
         """As it is kept."""

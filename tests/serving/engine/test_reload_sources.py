@@ -17,6 +17,7 @@ from tidegate_serving.contract.errors import FailedPrecondition, InvalidInput, N
 from tidegate_serving.contract.servable import State
 from tidegate_serving.control_client import ControlClient
 from tidegate_serving.engine import Engine
+from tidegate_serving.journal import Kind
 from tidegate_serving.sources.file_system import FileSystemSource
 
 
@@ -111,9 +112,14 @@ def test_names_that_another_source_has_are_left_alone(engine: Engine, config: En
     assert eventually(lambda: served(engine, "a") == [1])
 
 
-def test_nothing_to_read_again_is_said(engine: Engine) -> None:
+def test_nothing_to_read_again_is_said_and_kept(engine: Engine) -> None:
     with pytest.raises(FailedPrecondition, match=r"came from no file: call Engine\.reload with another one"):
-        engine.reread()
+        engine.reread(requested_by="SIGHUP")
+    with ControlClient(engine.addresses.control) as control:
+        told = control.journal()[-1]
+    assert told.kind is Kind.REFUSED
+    assert told.words().startswith("a reload was refused: this engine's config came from no file")
+    assert told.words().endswith("by SIGHUP")
 
 
 def test_a_step_that_fails_takes_back_the_ones_before_it(
