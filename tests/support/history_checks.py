@@ -12,6 +12,7 @@ from tests.support.plane_model import STABLE, ModelPicture
 from tidegate_serving.contract.servable import ServableId, State, StateChange
 from tidegate_serving.journal.entry import Kind
 from tidegate_serving.sources.course import Course
+from tidegate_serving.sources.orders import KnownVersion
 
 if TYPE_CHECKING:
     from tests.support.history_world import Life, Temper, WorldLoader
@@ -166,8 +167,9 @@ class Checks:
         course = life.steering.course(name)
         if set(life.told.wishes.get(name, {})) != course.numbers:
             self._wrong(f"{name} is to have {sorted(course.numbers)}, and {list(life.told.wishes[name])} was told")
+        orders = life.steering.orders(name)
         life.steering.refresh(name)
-        if (life.told.calls, life.plane.applied) != (told, applied):
+        if (life.told.calls, life.plane.applied, life.steering.orders(name)) != (told, applied, orders):
             self._wrong(f"{name} was not followed: {course} became {life.steering.course(name)}")
 
     def _check_there(self, name: str) -> None:
@@ -176,6 +178,10 @@ class Checks:
         able = {number for number in wish if self.able(name, number)}
         for number in sorted(able - published):
             self._check_short(ServableId(name, number))
+        orders = self._life.steering.orders(name)
+        for number, version in wish.items():
+            if version.payload is not None and orders.blocks(KnownVersion(number, version.payload.path)):
+                self._wrong(f"{name}:{number} is blocked, and wanted")
         if published - set(wish):
             self._check_leftover(name, published, able)
 

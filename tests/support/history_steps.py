@@ -82,8 +82,9 @@ def _temper(chance: random.Random) -> Step:
 
 
 _DRAWN: dict[str, tuple[int, Callable[[random.Random], Step]]] = {
-    "step": (60, lambda chance: (chance.randrange(1000),)),
-    "tick": (30, lambda chance: ()),
+    "step": (40, lambda chance: (chance.randrange(1000),)),
+    "tick": (20, lambda chance: ()),
+    "run": (22, lambda chance: (chance.choice((3, 8, 8, 30)),)),
     "release": (8, lambda chance: ()),
     "ask": (10, lambda chance: (chance.choice(NAMES), chance.choice((0, 0, *VERSIONS)))),
     "answer": (10, lambda chance: (chance.randrange(1000),)),
@@ -181,11 +182,15 @@ class History:
             assert self._pictures() == pictures, f"after the restart {self._pictures()}, before {pictures}"
 
     def _pictures(self) -> dict[str, ModelPicture]:
-        return {name: self.world.life.plane.of(name) for name in NAMES}
+        """Where nothing is there, it does not matter why nobody is let in."""
+        seen = {name: self.world.life.plane.of(name) for name in NAMES}
+        return {name: picture if picture.versions else ModelPicture() for name, picture in seen.items()}
 
     def _complete(self, name: str) -> bool:
         """Whether all that is wanted is there, as it is wanted now, and nothing else."""
         life = self.world.life
+        if life.plane.of(name).labels != life.steering.course(name).labels:
+            return False
         there = {loader.id.version: loader.path for loader in life.loaders if loader.loaded and loader.id.name == name}
         wish = life.told.wishes.get(name, {})
         if not all(wanted.error is not None or life.checks.able(name, version) for version, wanted in wish.items()):
@@ -199,6 +204,13 @@ class History:
 
     def _tick(self) -> None:
         self.world.life.manager.tick()
+
+    def _run(self, rounds: int) -> None:
+        life = self.world.life
+        for _ in range(rounds):
+            life.manager.tick()
+            life.baton.step(0)
+            life.release()
 
     def _release(self) -> None:
         self.world.life.release()

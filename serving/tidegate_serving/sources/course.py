@@ -5,7 +5,7 @@ Steering asks it at each change and tells the manager and the data plane what co
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tidegate_serving.contract.servable import ServableId
@@ -54,10 +54,10 @@ def steer(name: str, proposal: Proposal, orders: Orders, serving: KnownVersion |
     `keep_previous` the one that serves and the one before it stay. `serving` is what ordinary clients get now."""
     versions = {version.id.version: version for version in _base(name, proposal, orders)}
     labels = dict(orders.frozen.labels if orders.frozen else proposal.labels)
-    gone = {number for number, version in versions.items() if orders.blocks_version(version)}
-    for number in gone:
-        del versions[number]
-    labels = {label: number for label, number in labels.items() if number not in gone}
+    gone = [KnownVersion(n, v.payload) for n, v in versions.items() if v.payload and orders.blocks_version(v)]
+    for known in gone:
+        del versions[known.version]
+    labels = {label: number for label, number in labels.items() if number not in {known.version for known in gone}}
     if gone:
         line = (serving, orders.previous, *(blocked.instead for blocked in orders.blocked))
         heir = next((known for known in line if known is not None and not orders.blocks(known)), None)
@@ -75,7 +75,7 @@ def steer(name: str, proposal: Proposal, orders: Orders, serving: KnownVersion |
         labels=labels,
         tee=tee,
         split=orders.split,
-        disabled=_disabled(name, orders, serving, bool(versions)),
+        disabled=_disabled(name, orders, [serving] if serving is not None or versions else gone, bool(versions)),
         kept=frozenset(known.version for known in kept),
     )
 
@@ -116,11 +116,13 @@ def _kept(
     return list(found.values())
 
 
-def _disabled(name: str, orders: Orders, serving: KnownVersion | None, any_left: bool) -> str:
+def _disabled(name: str, orders: Orders, stopped: Sequence[KnownVersion | None], any_left: bool) -> str:
+    """`stopped`: what serves, or, where nothing does and nothing is left, what would if it were not blocked."""
     if orders.disabled is not None:
         note = orders.disabled
         return f"servable '{name}' was switched off by {note.requested_by}: {note.reason or 'no reason given'}"
-    if serving is not None and orders.blocks(serving):
+    blocked = next((known for known in stopped if known is not None and orders.blocks(known)), None)
+    if blocked is not None:
         rest = "another is being loaded" if any_left else "there is no other: publish one, or unblock it"
-        return f"{name}:{serving.version} was blocked: {orders.why_blocked(serving)}; {rest}"
+        return f"{name}:{blocked.version} was blocked: {orders.why_blocked(blocked)}; {rest}"
     return ""

@@ -141,6 +141,16 @@ def test_ordinary_clients_stay_on_stable_until_what_replaces_everything_has_come
     play_to_the_end(history, [])
 
 
+def test_a_block_that_leaves_nothing_says_so_after_a_restart_too(history: History) -> None:
+    history.do(("push", (3,), {}, None, "a", False))
+    history.come_to_rest()
+    history.do(("block", "pushed", 3))
+    history.come_to_rest()
+    history.world.crash()
+    assert "pushed:3 was blocked" in (history.world.life.plane.of("pushed").off or "")
+    play_to_the_end(history, [])
+
+
 def test_a_label_that_waits_for_ever_leaves_ordinary_clients_on_what_is_wanted(history: History) -> None:
     history.do(("push", (1, 3), {"stable": 1, "canary": 3}, None, "a", False))
     history.come_to_rest()
