@@ -68,14 +68,14 @@ def test_the_same_days_sent_rightly_pass() -> None:
 def test_wrong_units_of_the_weather_are_named_where_they_are_found(factor: float) -> None:
     """A day's weather says little about shapes; which values there are still gives a factor away."""
     right = 0
-    for place in (2, 9, 16, 23):
+    for place in (2, 16):
         day = june_day(place)
         for column in ("pressure", "wind_speed"):
             scaled = world.with_column(day, column, day[column].to_numpy() * factor)
             found = findings(spring(), scaled, flights.TIME)[column]
             assert found.cause is None or found.cause["factor"] == pytest.approx(factor, rel=1e-2), found.sentence
             right += found.outcome is Outcome.FAIL and found.cause is not None
-    assert right >= 6
+    assert right >= 3
 
 
 def test_rounding_after_the_conversion_does_not_hide_it() -> None:
