@@ -28,6 +28,7 @@ from tidegate_serving.prediction import Prediction
 from tidegate_serving.requests.plane import Door
 from tidegate_serving.requests.running_plane import Target
 from tidegate_serving.running.running_engine import EngineAddresses, RunningEngine
+from tidegate_serving.sources.problems import Reports
 from tidegate_serving.sources.status import EngineStatus
 
 _log = logging.getLogger(__name__)
@@ -122,13 +123,18 @@ class Engine:
                 raise FailedPrecondition("this engine's config came from no file: call Engine.reload with another one")
             return live.reload(self._reread(), dry_run, requested_by, reason)
 
-    def replace_models(self, models: Mapping[str, ModelConfig], timeout: float) -> None:
+    def replace_models(self, models: Mapping[str, ModelConfig], timeout: float, requested_by: str = "") -> None:
         """Serves these models with a `path` and none of those that had one before, as TensorFlow Serving's reload.
 
         Returns once every new model has an available version; one that cannot be served within `timeout` seconds raises
         its error, and then everything is as it was.
         """
-        self._live().replace_models(models, timeout)
+        self._live().replace_models(models, timeout, requested_by)
+
+    @property
+    def problems(self) -> Reports:
+        """Where a program that decides what is served says what stands in its way; status and the journal show it."""
+        return self._live().lifecycle.problems
 
     # For the program that it lives in
 

@@ -19,6 +19,7 @@ from tidegate_serving.engine import Engine
 from tidegate_serving.server import USER_MISTAKE, run
 from tidegate_serving.tfs.command_line import CommandLine, parse_command_line
 
+MODEL_FILE = "model_config_file"
 _log = logging.getLogger(__name__)
 
 
@@ -78,10 +79,12 @@ class ModelFileWatch:
         self._seen = content
         try:
             models = self._command.models()
-            engine.replace_models(models, engine.config.start_seconds)
+            engine.replace_models(models, engine.config.start_seconds, requested_by=MODEL_FILE)
         except TidegateError as error:
-            _log.error("%s is not served, what was served before is: %s", self._command.model_file, error)
+            text = f"{self._command.model_file} is not served, what was served before is: {error.message}"
+            engine.problems.report("", MODEL_FILE, type(error)(text))
         else:
+            engine.problems.settle("", MODEL_FILE)
             _log.info("%s is served: %s", self._command.model_file, ", ".join(sorted(models)) or "no model")
 
     def _run(self) -> None:

@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Collection, Mapping
 
-from tidegate_serving.config import EngineConfig, ModelConfig
+from tidegate_serving.config import ModelConfig
 from tidegate_serving.contract.errors import NotServed, TidegateError, Unavailable, error_of
 from tidegate_serving.contract.servable import State, StateChange
 from tidegate_serving.lifecycle.monitor import StateMonitor
@@ -19,6 +19,7 @@ from tidegate_serving.running.reload import LiveConfig, Reloader
 from tidegate_serving.sources.problems import SourceProblems
 from tidegate_serving.tfs.model_list import check_labels, check_platforms
 
+TAKEN_BACK = "taken back, new models did not come up"
 _ON_THE_WAY = (State.START, State.LOADING)
 
 
@@ -37,7 +38,7 @@ class ModelSwap:
         """Waits for nothing any more."""
         self._stopping = True
 
-    def replace(self, models: Mapping[str, ModelConfig], timeout: float) -> None:
+    def replace(self, models: Mapping[str, ModelConfig], timeout: float, requested_by: str) -> None:
         """Serves these models and no longer any other with a path. Models without a path keep what they have.
 
         Raises InvalidInput for a change of platform, FailedPrecondition for a label of a version that is not to be
@@ -53,26 +54,25 @@ class ModelSwap:
                 check_labels(models)
             new = models.keys() - listed.keys()
             after = dataclasses.replace(before, models={**others, **models})
-            if not new:
-                self._reloader.reload(after)
-                return
-            self._try_new(before, dataclasses.replace(before, models={**others, **models, **listed}), new, timeout)
-            self._reloader.reload(after)
+            if new:
+                both = dataclasses.replace(before, models={**others, **models, **listed})
+                began = time.time_ns() // 1000
+                self._reloader.reload(both, requested_by=requested_by, reason="new models first")
+                try:
+                    self._wait_for(new, began, timeout)
+                except TidegateError:
+                    self._reloader.reload(before, requested_by=requested_by, reason=TAKEN_BACK)
+                    raise
+            self._reloader.reload(after, requested_by=requested_by)
 
-    def _try_new(self, before: EngineConfig, both: EngineConfig, new: Collection[str], timeout: float) -> None:
-        began = time.time_ns() // 1000
-        self._reloader.reload(both)
+    def _wait_for(self, new: Collection[str], began: int, timeout: float) -> None:
         what = f"{', '.join(sorted(new))} did not become available"
-        try:
-            self._monitor.wait_for(lambda: self._stopping or self._all_settled(new, began), timeout, what)
-            if self._stopping:
-                raise Unavailable(f"the engine is stopping: {what} before that")
-            failed = {name: error for name in sorted(new) if (error := self._error(name, began)) is not None}
-            if failed:
-                raise _did_not_come(failed)
-        except TidegateError:
-            self._reloader.reload(before)
-            raise
+        self._monitor.wait_for(lambda: self._stopping or self._all_settled(new, began), timeout, what)
+        if self._stopping:
+            raise Unavailable(f"the engine is stopping: {what} before that")
+        failed = {name: error for name in sorted(new) if (error := self._error(name, began)) is not None}
+        if failed:
+            raise _did_not_come(failed)
 
     def _all_settled(self, names: Collection[str], began: int) -> bool:
         return all(self._available(name) or self._error(name, began) is not None for name in names)

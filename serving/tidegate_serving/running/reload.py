@@ -22,6 +22,7 @@ from tidegate_serving.sources.steering import Steering
 
 _ADMISSION = ("trusted_keys", "allow_unverified", "override_policy")
 _LOADING = (*_ADMISSION, "allow_pickle", "platforms", "warm_up", "warm_up_iterations", "warm_up_batch_sizes")
+_SHOWN = 20
 _log = logging.getLogger(__name__)
 
 
@@ -59,7 +60,7 @@ class Reloader:
             if changes:
                 self._change(before, config, plan)
                 _log.info("reloaded:\n%s", changes)
-                text = f"the config was reloaded: {'; '.join(map(str, changes.changes))}"
+                text = f"the config was reloaded: {_shortly(changes)}"
                 self._lifecycle.journal.add(
                     Entry(Kind.CONTROL, "reload", text, requested_by=requested_by, reason=reason)
                 )
@@ -93,6 +94,12 @@ class Reloader:
         self._sources.retell(plan)
         if any(getattr(before, key) != getattr(after, key) for key in _LOADING):
             parts.manager.retry_failed()
+
+
+def _shortly(changes: ConfigDiff) -> str:
+    """The log has all of them."""
+    more = len(changes.changes) - _SHOWN
+    return "; ".join(map(str, changes.changes[:_SHOWN])) + (f"; and {more} more" if more > 0 else "")
 
 
 def tell_labels(steering: Steering, before: EngineConfig, after: EngineConfig) -> None:

@@ -38,6 +38,7 @@ from tidegate_serving.sources.status import EngineStatus
 from tidegate_serving.tfs.reload_call import ReloadCall
 
 _LEAST_SECONDS = 1.0  # for unloading, where answering took all the time that there was
+RELOAD_REQUEST = "HandleReloadConfigRequest"
 NOT_STARTED = "the engine has not started: wait until it has"
 _log = logging.getLogger(__name__)
 
@@ -76,9 +77,14 @@ class RunningEngine:
         self._reloader = Reloader(self.live, parts, sources)
         self._swap = ModelSwap(self.live, self._reloader, parts.monitor, sources.problems)
         reload_call = ReloadCall(lambda: self.live.now, self._swap_models, lambda: self.counters())
+
+        def reload(request: bytes) -> bytes:
+            with self.refusals("reload", RELOAD_REQUEST, ""):
+                return reload_call(request)
+
         place = Place(parts.manager, sources.router, parts.monitor, parts.door, sources.owners, config.allow_unverified)
         self._program = Program(place)
-        self._plane = plane = start_plane(config, parts.door, ControlCalls(reload_call))
+        self._plane = plane = start_plane(config, parts.door, ControlCalls(reload))
         parts.events.subscribe(ModelStates(parts.monitor, plane.set_states).heard)
         names = ServedNames(parts.manager, sources.files, sources.problems)
         self._readiness = readiness = Readiness(parts.monitor, names, plane.set_ready)
@@ -126,14 +132,14 @@ class RunningEngine:
         """A context in which an error is written into the journal on its way out."""
         return Refusals(self.lifecycle.journal, action, Asked("", requested_by, reason))
 
-    def replace_models(self, models: Mapping[str, ModelConfig], timeout: float) -> None:
+    def replace_models(self, models: Mapping[str, ModelConfig], timeout: float, requested_by: str) -> None:
         """As `Engine.replace_models` says."""
         if self._swap is None:
             raise FailedPrecondition(NOT_STARTED)
-        self._swap.replace(models, timeout)
+        self._swap.replace(models, timeout, requested_by)
 
     def _swap_models(self, models: Mapping[str, ModelConfig]) -> None:
-        self.replace_models(models, self.live.now.start_seconds)
+        self.replace_models(models, self.live.now.start_seconds, RELOAD_REQUEST)
 
     def _listen_for_control(self, control: ControlRoom) -> str:
         address = self._config.control_address

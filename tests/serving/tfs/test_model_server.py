@@ -17,6 +17,8 @@ from tests.support.model_server_process import ModelServerProcess
 from tests.support.official_driver import OfficialDriver
 from tests.support.versions import Draft, adding, publish
 
+from tidegate_serving.control_client import ControlClient
+
 AVAILABLE = "AVAILABLE"
 BROKEN = Draft(files={"model.py": "raise RuntimeError('no such luck')"})
 
@@ -138,6 +140,14 @@ def test_all_or_nothing(bench: Bench, stubs: OfficialDriver) -> None:
     assert refused["code"] == "UNKNOWN"
     assert refused["details"].startswith("1 model(s) did not become available: {{{name: bad version: 1} due to error: ")
     assert "no such luck" in refused["details"]
+    with ControlClient(bench.server.addresses["control"]) as control:
+        told = [entry for entry in control.journal() if entry.requested_by == "HandleReloadConfigRequest"][-3:]
+    assert [(entry.kind.value, entry.reason) for entry in told] == [
+        ("control", "new models first"),
+        ("control", "taken back, new models did not come up"),
+        ("refused", ""),
+    ]
+    assert "no such luck" in told[-1].text
     assert stubs.predict("a") == {"y": 3.0, "version": 2}
     eventually(lambda: served(stubs, "good") == [])
     assert stubs.predict("good")["code"] == "NOT_FOUND"
@@ -217,6 +227,10 @@ def test_the_file_is_followed_and_a_broken_one_changes_nothing(bench: Bench, stu
     eventually(lambda: stubs.predict("d").get("version") == 4)
     bench.write("config { nane: 'a' }")
     eventually(lambda: f"{bench.file} is not served, what was served before is" in bench.server.said())
+    with ControlClient(bench.server.addresses["control"]) as control:
+        (problem,) = control.status().problems
+    assert (problem.source, problem.error_code) == ("model_config_file", "invalid_input")
+    assert f"{bench.file} is not served, what was served before is" in problem.error_message
     assert f"{bench.file}, line 1" in bench.server.said()
     assert (stubs.predict("a")["version"], stubs.predict("d")["version"]) == (2, 4)
     bench.write(bench.config("a"))
