@@ -12,7 +12,7 @@ from typing import Any
 import tidegate_native as native
 
 from tidegate_serving.config import EngineConfig
-from tidegate_serving.contract.errors import error_from
+from tidegate_serving.contract.errors import Unavailable, error_from
 from tidegate_serving.prediction import Prediction
 from tidegate_serving.requests.model_states import State
 from tidegate_serving.requests.plane import Door
@@ -38,28 +38,33 @@ class RunningPlane:
     """Owns the native plane; the door is open to it until it has drained."""
 
     def __init__(self, plane: native.DataPlane, door: Door) -> None:
-        self._plane = plane
+        self._plane: native.DataPlane | None = plane
+        self._addresses = plane.grpc_address or "", plane.rest_address or ""
+        self._last_stats: dict[str, float] = {}
         self._door = door
 
     @property
     def grpc_address(self) -> str:
         """Where gRPC listens, empty where that door is closed."""
-        return self._plane.grpc_address or ""
+        return self._addresses[0]
 
     @property
     def rest_address(self) -> str:
         """Where REST listens, empty where that door is closed."""
-        return self._plane.rest_address or ""
+        return self._addresses[1]
 
     def set_ready(self, ready: bool, reason: str) -> None:
         """What `/v2/health/ready` answers."""
-        self._plane.set_ready(ready, reason)
+        if (plane := self._plane) is not None:
+            plane.set_ready(ready, reason)
 
     def predict(self, model: str, inputs: Mapping[str, Any], target: Target) -> Prediction:
         """Asks a model in process. Raises the contract's errors as a client would get them."""
+        if (plane := self._plane) is None:
+            raise Unavailable(f"the engine has stopped: {model!r} cannot be asked any more")
         timeout = None if target.timeout is None else max(1, int(target.timeout * 1000))
         try:
-            outputs, version = self._plane.predict(
+            outputs, version = plane.predict(
                 model,
                 inputs,
                 version=target.version,
@@ -76,16 +81,26 @@ class RunningPlane:
 
     def set_states(self, model: str, states: Sequence[State]) -> None:
         """What `GetModelStatus` answers about a model."""
-        self._plane.set_states(model, states)
+        if (plane := self._plane) is not None:
+            plane.set_states(model, states)
 
     def stats(self) -> dict[str, float]:
         """Counters by Prometheus sample name."""
-        return self._plane.stats()
+        plane = self._plane
+        return self._last_stats if plane is None else plane.stats()
 
     def drain(self, seconds: float) -> bool:
-        """Answers what was accepted, writes what was logged, stops. True if all of it was done in time."""
-        drained = self._plane.drain(int(seconds * 1000))
+        """Answers what was accepted, writes what was logged, stops. True if all of it was done in time.
+
+        The native plane is let go of then: it and what it calls hold each other, which no garbage collector sees. One
+        that still runs something is kept, because its end waits for that.
+        """
+        plane = self._plane
+        drained = plane is None or plane.drain(int(seconds * 1000))
         self._door.close()
+        if drained and plane is not None:
+            self._last_stats = plane.stats()
+            self._plane = None
         return drained
 
 

@@ -78,10 +78,8 @@ class RpcServer:
         self._status = status
         self._stopping = threading.Event()
         self._watchers = threading.Semaphore(MAX_WATCHERS)
-        self._server = grpc.server(
-            futures.ThreadPoolExecutor(THREADS, thread_name_prefix="tidegate-control"),
-            options=(("grpc.so_reuseport", 0),),
-        )
+        self._threads = futures.ThreadPoolExecutor(THREADS, thread_name_prefix="tidegate-control")
+        self._server = grpc.server(self._threads, options=(("grpc.so_reuseport", 0),))
         self._server.add_generic_rpc_handlers((self._handlers(),))
 
     def start(self, address: str) -> str:
@@ -97,6 +95,7 @@ class RpcServer:
         """Ends the streams after what they have to tell, and the calls after `grace_seconds`."""
         self._stopping.set()
         self._server.stop(grace_seconds).wait()
+        self._threads.shutdown(wait=False)
 
     def _handlers(self) -> grpc.GenericRpcHandler:
         return grpc.method_handlers_generic_handler(
