@@ -41,6 +41,7 @@ from tidegate_serving.client import Client
 from tidegate_serving.contract.errors import (
     DeadlinePassed,
     FailedPrecondition,
+    ModelFailed,
     NotAdmitted,
     NotFound,
     PermissionRefused,
@@ -49,10 +50,11 @@ from tidegate_serving.contract.errors import (
     TidegateError,
     Unavailable,
 )
+from tidegate_serving.contract.manifest import read_manifest
 from tidegate_serving.contract.repository import verdict_path
 from tidegate_serving.contract.servable import State
 from tidegate_serving.contract.verdict import Outcome
-from tidegate_serving.control_client import ControlClient, ServableStatus
+from tidegate_serving.control_client import Aspired, ControlClient, ServableStatus
 
 RULE = CanaryRule(pairs=30, within_seconds=30.0)
 
@@ -208,6 +210,24 @@ def test_a_version_that_is_not_live_cannot_be_promoted(doors: Doors, world: Worl
     with pytest.raises(FailedPrecondition, match=r"live: 1"):
         promote(control=doors.control, servable=name, version=2)
     assert available(doors, name) == [1]
+
+
+def test_a_version_that_does_not_load_is_not_called_stable(doors: Doors, world: World, name: str) -> None:
+    serve_first(doors, world, name)
+    broken = world.admitted(2, UNLOADABLE, name=name)
+    with ControlClient(doors.control) as client:
+        first = Aspired(1, *find_serving(client, name))
+        second = Aspired(2, broken, read_manifest(broken)[1])
+        client.set_aspired(name, [first, second], labels={"stable": 1}, requested_by="test")
+    with pytest.raises(ModelFailed, match="this file cannot be imported"):
+        promote(control=doors.control, servable=name, version=2)
+    assert available(doors, name) == [1]
+
+
+def find_serving(client: ControlClient, name: str) -> tuple[Path, str]:
+    servable = client.status(name).servable(name)
+    assert servable is not None
+    return Path(servable.versions[0].path), servable.versions[0].manifest_digest
 
 
 def test_a_promotion_waits_for_the_last_request_of_the_version_that_leaves(

@@ -36,9 +36,9 @@ def promote(
     """Makes a live version the one that ordinary clients get, and waits until the others are END.
 
     The label moves in the same change that stops aspiring the others, so no request falls between them. `timeout` in
-    seconds covers all unloads. With `keep_previous` the version that served before stays loaded, so that a rollback
-    takes effect at once; None leaves that as it was. FailedPrecondition where the version is not live, DeadlinePassed
-    where one does not end.
+    seconds covers the load, where that is not over, and all unloads. With `keep_previous` the version that served
+    before stays loaded, so that a rollback takes effect at once; None leaves that as it was. FailedPrecondition where
+    the version is not live, its own error where it does not load, DeadlinePassed where one does not load or end.
     """
     deadline = time.monotonic() + timeout
 
@@ -48,6 +48,7 @@ def promote(
 
     with ControlClient(control) as client:
         promoted = change(client, servable, edit, reason or f"promote {servable}:{version}", requested_by)
+        client.wait_until(servable, version, State.AVAILABLE, max(deadline - time.monotonic(), 0.0))
         status = client.status(servable).servable(servable)
         kept = status.kept if status is not None else ()
         before = {entry.version for entry in promoted.before.versions}

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 import threading
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from tidegate_serving.config import EngineConfig
@@ -18,6 +19,7 @@ from tidegate_serving.requests.limits import Limits
 from tidegate_serving.requests.plane import Door
 from tidegate_serving.running.assembly import Lifecycle, manager_options
 from tidegate_serving.running.assembly_sources import SourcePlan, Sources
+from tidegate_serving.sources.rpc import NAME as RPC_SOURCE
 from tidegate_serving.sources.steering import Steering
 
 _ADMISSION = ("trusted_keys", "allow_unverified", "override_policy")
@@ -67,6 +69,9 @@ class Reloader:
             self._live.now = config
             return changes
 
+    def _is_pushed(self, name: str) -> bool:
+        return self._sources.owners.owner(name) == RPC_SOURCE
+
     def _plan(self, before: EngineConfig, after: EngineConfig) -> SourcePlan:
         plan = self._sources.plan(after)
         if all(getattr(before, key) == getattr(after, key) for key in _ADMISSION):
@@ -86,7 +91,8 @@ class Reloader:
         """Labels first: one that can move moves before its old version is given up, one that cannot holds it."""
         parts = self._lifecycle
         self._sources.keep_previous.now = after
-        tell_labels(self._sources.steering, before, after)
+        pushed = {name for name in before.models.keys() | after.models.keys() if self._is_pushed(name)}
+        tell_labels(self._sources.steering, before, after, pushed)
         tell_door(parts.door, before, after)
         parts.manager.reconfigure(manager_options(after))
         parts.pools[0].resize(after.load_threads)
@@ -102,13 +108,18 @@ def _shortly(changes: ConfigDiff) -> str:
     return "; ".join(map(str, changes.changes[:_SHOWN])) + (f"; and {more} more" if more > 0 else "")
 
 
-def tell_labels(steering: Steering, before: EngineConfig, after: EngineConfig) -> None:
-    """Labels by another config, and whether the version before stays loaded, of what differs."""
+def tell_labels(
+    steering: Steering, before: EngineConfig, after: EngineConfig, pushed: Collection[str] = frozenset()
+) -> None:
+    """Labels by another config, and whether the version before stays loaded, of what differs. A push brings its labels
+    itself, so that those in the config do not count for what was pushed."""
     for name in sorted(before.models.keys() | after.models.keys()):
         old, new = before.models.get(name), after.models.get(name)
         old_labels, new_labels = (dict(model.labels) if model else {} for model in (old, new))
-        if old_labels != new_labels:
+        if old_labels != new_labels and name not in pushed:
             steering.set_labels(name, new_labels)
+        elif old_labels != new_labels and new_labels:
+            _log.warning("the labels of %s in the config do not count, because it was pushed with its own", name)
         if (old and old.keep_previous) != (new and new.keep_previous):
             steering.refresh(name)
     if before.keep_previous != after.keep_previous:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tidegate_serving.contract.errors import FailedPrecondition
+from tidegate_serving.contract.errors import FailedPrecondition, NotFound
 from tidegate_serving.contract.servable import ServableId
 from tidegate_serving.sources.controls import Asked, Controls, Done
 from tidegate_serving.sources.course import STABLE
@@ -52,15 +52,30 @@ class Rollback:
             return Done(sentence, False, from_version, serving.version)
         if version is None and serving is None:
             raise FailedPrecondition(f"nothing serves under {name!r}: push a version instead of rolling back")
-        target = self._locator.previous(name) if version is None else self._locator.version(name, version)
+        target = self._previous(name) if version is None else self._locator.version(name, version)
         before = serving.version if serving is not None else None
-        if before == target.version:
+        if before == target.version and not self._is_leaving(name, target):
             return Done(f"version {before} of {name} serves already", False, before, before)
         if self._owners.owner(name) == NAME and self._steering.orders(name).pinned is None:
             self._wish(asked, target)
         else:
             self._controls.pin(asked, target.version, action="rollback")
         return Done(self._sentence(name, before, target.version), True, before, target.version)
+
+    def _previous(self, name: str) -> KnownVersion:
+        """What was before; where there is nothing, the one that serves, if another is to replace it."""
+        try:
+            return self._locator.previous(name)
+        except NotFound:
+            serving = self._steering.serving(name)
+            if serving is None or not self._is_leaving(name, serving):
+                raise
+            return serving
+
+    def _is_leaving(self, name: str, serving: KnownVersion) -> bool:
+        """Whether ordinary clients are to get another version than the one that serves."""
+        course = self._steering.course(name)
+        return bool(course.numbers) and course.labels.get(STABLE, max(course.numbers)) != serving.version
 
     def _wish(self, asked: Asked, target: KnownVersion) -> None:
         """The wish goes back, the split ends; another label stays where its version does."""
@@ -85,6 +100,8 @@ class Rollback:
             self._controls.split(asked, {}, "")
 
     def _sentence(self, name: str, before: int | None, target: int) -> str:
+        if before == target:
+            return f"{name} stays on version {target}, what was to replace it is taken back"
         if self._available(ServableId(name, target)):
             return f"{name} went back from version {before} to version {target}"
         return f"{name} goes back from version {before} to version {target} as soon as that is loaded"

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.control import push
+from tests.support.control import push, push_and_wait
 from tests.support.eventually import eventually
 from tests.support.versions import adding, make_validator, publish
 
@@ -86,6 +86,21 @@ def test_pushes_come_from_other_roots(engine: Engine, config: EngineConfig, tmp_
         engine.reload(config)
         with pytest.raises(PermissionRefused):
             push(control, publish(tmp_path / "second", "b", 3))
+
+
+def test_labels_in_the_config_leave_alone_what_was_pushed_with_its_own(
+    engine: Engine, config: EngineConfig, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    rooted = dataclasses.replace(config, roots=(tmp_path / "second",))
+    engine.reload(rooted)
+    with ControlClient(engine.addresses.control) as control:
+        push_and_wait(control, publish(tmp_path / "second", "b", 2, adding(2)), labels={"stable": 2})
+        for labels in ({"best": 2}, {}):
+            engine.reload(dataclasses.replace(rooted, models={"b": ModelConfig(labels=labels)}))
+            assert engine.traffic.labels("b") == {"stable": 2}
+    assert [one.message for one in caplog.records if "do not count" in one.message] == [
+        "the labels of b in the config do not count, because it was pushed with its own"
+    ]
 
 
 def test_from_now_on_only_what_was_verified(engine: Engine, config: EngineConfig, tmp_path: Path) -> None:

@@ -86,3 +86,16 @@ def test_without_a_memory_a_rollback_looks_beside_what_serves(bench: ControlsBen
     assert bench.rollback(ANNA, None, None).to_version == 1
     with pytest.raises(FailedPrecondition, match="nothing serves under 'other'"):
         bench.rollback(Asked("other", "anna"), None, None)
+
+
+def test_where_nothing_was_before_what_is_on_its_way_is_taken_back(bench: ControlsBench) -> None:
+    bench.push(1, stable=1)
+    bench.plane.slow = {2}
+    bench.push(1, 2, stable=2)
+    assert bench.plane.serving("m") == 1
+    done = bench.rollback(ANNA, None, None)
+    assert done.sentence == "m stays on version 1, what was to replace it is taken back"
+    assert (done.changed, bench.plane.wanted["m"][0].id.version, bench.plane.labels) == (True, 1, {"stable": 1})
+    assert bench.actions()[-1] == "rollback"
+    with pytest.raises(NotFound, match="no version below 1"):
+        bench.rollback(ANNA, None, None)
