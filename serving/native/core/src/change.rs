@@ -1,4 +1,4 @@
-//! A change to what serves, as Python asks for it, and how a version with its threads comes to be.
+//! A change to what serves, as Python asks for it, and how a version comes to be.
 //! `Plane::apply` takes a list of them and makes one new serving map, or none.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -119,7 +119,7 @@ pub struct Wiring {
 }
 
 impl Change {
-    /// What this change does; a published version's threads start here.
+    /// What this change does; a published version hires threads once requests come.
     pub fn into_effect(self, wiring: &Wiring) -> Result<Effect, String> {
         let step = match self {
             Change::Publish(publish) => Step::Publish(publish.start(wiring)?),
@@ -177,27 +177,22 @@ impl Publish {
         self.check()?;
         let model: Arc<str> = self.model.as_str().into();
         let metrics = wiring.metrics.version(&self.model, self.version);
-        let crew = Arc::new(Crew::default());
-        let endpoints: Vec<Arc<Endpoint>> = self
-            .signatures
-            .iter()
-            .map(|signature| {
-                let lanes = wiring.mailboxes.len();
-                Arc::new(Endpoint {
-                    model: model.clone(),
-                    number: self.version,
-                    signature: signature.clone(),
-                    queue: Queue::new(signature, self.batching, lanes, metrics.clone()),
-                    metrics: metrics.clone(),
-                    crew: crew.clone(),
-                    model_spec_field: version::encode_model_spec(&model, self.version, &signature.name),
-                })
-            })
-            .collect();
+        let endpoints = |crew: &Arc<Crew>| -> Vec<Arc<Endpoint>> {
+            let endpoint = |signature: &Signature| Endpoint {
+                model: model.clone(),
+                number: self.version,
+                signature: signature.clone(),
+                queue: Queue::new(signature, self.batching, wiring.mailboxes.len(), metrics.clone()),
+                metrics: metrics.clone(),
+                crew: crew.clone(),
+                model_spec_field: version::encode_model_spec(&model, self.version, &signature.name),
+            };
+            self.signatures.iter().map(|signature| Arc::new(endpoint(signature))).collect()
+        };
         metrics.observe(&self.executor);
-        let parts = Parts { endpoints, crew, executor: self.executor, mailboxes: wiring.mailboxes.clone() };
-        let version = Version::new(model, self.version, parts, wiring.released.clone());
-        version.tune(self.batching)?;
+        let parts = Parts { endpoints, executor: self.executor.clone(), mailboxes: wiring.mailboxes.clone() };
+        let version = Version::new(model.clone(), self.version, parts, wiring.released.clone());
+        version.tune(self.batching);
         Ok(version)
     }
 }

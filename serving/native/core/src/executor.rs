@@ -9,7 +9,7 @@ use crate::batch::{Answer, Entry};
 use crate::batch::{Batch, Finished, Part, Work};
 use crate::bisect;
 use crate::column::Column;
-use crate::crew::Word;
+use crate::crew::{Crew, Word};
 use crate::mailbox::Mailbox;
 use crate::queue::Taken;
 use crate::status::{Code, Status};
@@ -30,9 +30,12 @@ pub trait Executor: Send + Sync {
 }
 
 /// Everything that an executor thread needs.
+#[derive(Clone)]
 pub struct Station {
+    /// Where it sleeps.
+    pub crew: Arc<Crew>,
     /// The version's queues.
-    pub endpoints: Vec<Arc<Endpoint>>,
+    pub endpoints: Arc<[Arc<Endpoint>]>,
     /// The model.
     pub executor: Arc<dyn Executor>,
     /// One per I/O thread.
@@ -40,16 +43,27 @@ pub struct Station {
 }
 
 impl Station {
-    /// An executor thread.
-    pub fn run(&self) {
+    /// An executor thread; what it holds of the version is gone before nobody waits for it any more.
+    pub fn run(self) {
         self.executor.host(&mut || self.serve_until_dismissed());
+        let crew = self.crew.clone();
+        drop(self);
+        crew.let_go();
+    }
+
+    /// Answers what waits, where there is no thread to run it.
+    pub fn turn_away(&self, status: &Status) {
+        for endpoint in &*self.endpoints {
+            while let Taken::Batch(mut batch) = endpoint.queue.take_early() {
+                let entries = std::mem::take(&mut batch.entries);
+                self.answer_unrun(endpoint, &batch, entries, status.clone());
+            }
+        }
     }
 
     /// Serves until dismissed and nothing waits any more.
     fn serve_until_dismissed(&self) {
-        let Some(crew) = self.endpoints.first().map(|endpoint| endpoint.crew.clone()) else {
-            return;
-        };
+        let crew = &*self.crew;
         let mut turn = 0;
         loop {
             let mut later: Option<Instant> = None;
@@ -122,21 +136,25 @@ impl Station {
     }
 
     /// Requests that nobody waits for any more are not computed; the late ones are answered so.
-    fn answer_dead(&self, endpoint: &Arc<Endpoint>, batch: &Batch, mut dead: Vec<Entry>) {
+    fn answer_dead(&self, endpoint: &Arc<Endpoint>, batch: &Batch, dead: Vec<Entry>) {
         for entry in &dead {
             let counter = if entry.cancelled { &endpoint.metrics.cancelled } else { &endpoint.metrics.deadline_drops };
             counter.fetch_add(1, Ordering::Relaxed);
         }
-        for entry in &mut dead {
-            entry.logged = false;
-        }
         let late =
             Status::new(Code::DeadlineExceeded, "the deadline passed while the request waited in the batch queue");
-        let part = Part { entries: 0..dead.len(), first_row: 0, outputs: Err(late), errors: Vec::new() };
+        self.answer_unrun(endpoint, batch, dead, late);
+    }
+
+    fn answer_unrun(&self, endpoint: &Arc<Endpoint>, batch: &Batch, mut entries: Vec<Entry>, why: Status) {
+        for entry in &mut entries {
+            entry.logged = false;
+        }
+        let part = Part { entries: 0..entries.len(), first_row: 0, outputs: Err(why), errors: Vec::new() };
         self.mailboxes[batch.lane].put(Finished {
             version: batch.version.clone(),
             endpoint: endpoint.clone(),
-            entries: dead,
+            entries,
             inputs: Vec::new(),
             shapes: batch.shapes.clone(),
             parts: vec![part],

@@ -41,7 +41,7 @@ pub fn parse_request(message: &[u8]) -> Result<ModelSpec<'_>, Status> {
 /// `GetModelMetadataResponse`.
 pub fn encode_response(version: &Version) -> Vec<u8> {
     let mut map = Vec::new();
-    for endpoint in &version.endpoints {
+    for endpoint in &*version.endpoints {
         put_entry(&mut map, 1, &endpoint.signature.name, &signature_def(&endpoint.signature));
     }
     let mut any = Vec::new();

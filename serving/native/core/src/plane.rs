@@ -25,7 +25,7 @@ use crate::serving_map::ServingMap;
 use crate::settings::Settings;
 use crate::shared::Shared;
 use crate::status::Status;
-use crate::version::{Batching, Remains, Version};
+use crate::version::{Remains, Version};
 
 /// The threads that a drain ends.
 #[derive(Default)]
@@ -152,11 +152,9 @@ impl Plane {
             }
         }
         let next = Arc::new(current.after(steps)?);
-        let tuned = |(model, batching): &(String, Batching)| {
-            let versions: Vec<_> = next.versions_of(model).cloned().collect();
-            versions.into_iter().map(|version| (version, *batching)).collect::<Vec<_>>()
-        };
-        tune(&tunings.iter().flat_map(tuned).collect::<Vec<_>>())?;
+        for (model, batching) in tunings {
+            next.versions_of(&model).for_each(|version| version.tune(batching));
+        }
         self.shared.map.store(next.clone());
         for version in current.gone(&next) {
             version.retire();
@@ -218,20 +216,6 @@ impl Plane {
             let _ = thread.join();
         }
     }
-}
-
-/// Gives versions new limits, or leaves all as they were.
-fn tune(versions: &[(Arc<Version>, Batching)]) -> Result<(), String> {
-    let before: Vec<Option<Batching>> = versions.iter().map(|(version, _)| version.batching()).collect();
-    for (at, (version, batching)) in versions.iter().enumerate() {
-        if let Err(why) = version.tune(*batching) {
-            for ((version, _), batching) in versions[..at].iter().zip(&before) {
-                batching.iter().for_each(|batching| drop(version.tune(*batching)));
-            }
-            return Err(why);
-        }
-    }
-    Ok(())
 }
 
 /// Takes versions apart whose last handle is gone: threads joined, model dropped, Python told.

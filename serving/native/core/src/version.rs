@@ -3,20 +3,20 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
-use std::sync::{Arc, Mutex};
-use std::thread::{self, JoinHandle};
+use std::sync::{Arc, Weak};
+use std::thread::JoinHandle;
 
 use bytes::Bytes;
 use http::HeaderValue;
 
-use crate::crew::Crew;
+use crate::crew::{Crew, Employer};
 use crate::executor::{Executor, Station};
-use crate::lock;
 use crate::mailbox::Mailbox;
 use crate::metrics::VersionMetrics;
 use crate::predict_response;
 use crate::queue::Queue;
 use crate::signature::Signature;
+use crate::status::{Code, Status};
 
 /// When a batch closes and how long its queue may grow.
 #[derive(Clone, Copy, Debug)]
@@ -27,7 +27,7 @@ pub struct Batching {
     pub timeout_us: u64,
     /// Beyond it a request is refused.
     pub max_queued_rows: usize,
-    /// Executor threads.
+    /// Executor threads, at most; they come with the requests.
     pub concurrency: usize,
 }
 
@@ -73,14 +73,13 @@ pub struct Version {
     /// Its number.
     pub number: i64,
     /// One per signature.
-    pub endpoints: Vec<Arc<Endpoint>>,
+    pub endpoints: Arc<[Arc<Endpoint>]>,
     /// `x-tidegate-version` of its answers.
     pub header: HeaderValue,
     /// Wakes and stops its executor threads.
     pub crew: Arc<Crew>,
     retired: AtomicBool,
     mailboxes: Arc<[Arc<Mailbox>]>,
-    threads: Mutex<Vec<JoinHandle<()>>>,
     remains: Option<Remains>,
     released: Sender<Remains>,
 }
@@ -106,11 +105,9 @@ impl std::fmt::Debug for Remains {
 }
 
 /// What `Version::new` needs beside its identity.
-pub struct Parts {
-    /// One per signature, all of one crew.
-    pub endpoints: Vec<Arc<Endpoint>>,
-    /// Shared by the endpoints.
-    pub crew: Arc<Crew>,
+pub struct Parts<E> {
+    /// Makes one per signature, all of one crew.
+    pub endpoints: E,
     /// What its threads run.
     pub executor: Arc<dyn Executor>,
     /// Where its finished batches go, by I/O thread.
@@ -118,33 +115,43 @@ pub struct Parts {
 }
 
 impl Version {
-    /// A version whose executor threads `tune` starts; `released` gets its remains when the last handle is gone.
-    pub fn new(model: Arc<str>, number: i64, parts: Parts, released: Sender<Remains>) -> Arc<Version> {
-        let Parts { endpoints, crew, executor, mailboxes } = parts;
+    /// A version that hires executor threads when requests come, once `tune` allows it some; `released` gets its
+    /// remains when the last handle is gone.
+    pub fn new<E: FnOnce(&Arc<Crew>) -> Vec<Arc<Endpoint>>>(
+        model: Arc<str>,
+        number: i64,
+        parts: Parts<E>,
+        released: Sender<Remains>,
+    ) -> Arc<Version> {
+        let Parts { endpoints, executor, mailboxes } = parts;
         let remains = Remains { model: model.clone(), number, threads: Vec::new(), executor, retired: false };
-        Arc::new(Version {
-            header: HeaderValue::from(number),
-            model,
-            number,
-            endpoints,
-            crew,
-            retired: AtomicBool::new(false),
-            mailboxes,
-            threads: Mutex::default(),
-            remains: Some(remains),
-            released,
+        Arc::new_cyclic(|version: &Weak<Version>| {
+            let crew = Arc::new(Crew::new(version.clone()));
+            Version {
+                header: HeaderValue::from(number),
+                model,
+                number,
+                endpoints: endpoints(&crew).into(),
+                crew,
+                retired: AtomicBool::new(false),
+                mailboxes,
+                remains: Some(remains),
+                released,
+            }
         })
     }
 
     /// Changes its queues' limits and the number of its executor threads; requests that wait stay where they are.
-    pub fn tune(&self, batching: Batching) -> Result<(), String> {
-        self.staff(batching.concurrency)?;
-        for endpoint in &self.endpoints {
+    pub fn tune(&self, batching: Batching) {
+        let before = self.crew.wanted();
+        self.crew.resize(batching.concurrency);
+        for endpoint in &*self.endpoints {
             endpoint.queue.limits().set(batching);
         }
-        // A batch that was to wait longer may be due now.
-        self.crew.wake();
-        Ok(())
+        // A batch that was to wait longer may be due now, and there may be more threads for those that wait.
+        if self.endpoints.iter().any(|endpoint| endpoint.queue.queued_rows() > 0) {
+            (before..batching.concurrency.max(before + 1)).for_each(|_| self.crew.wake());
+        }
     }
 
     /// How it was tuned last.
@@ -158,30 +165,6 @@ impl Version {
         })
     }
 
-    fn staff(&self, wanted: usize) -> Result<(), String> {
-        let Some(Remains { executor, .. }) = &self.remains else { return Ok(()) };
-        let mut threads = lock(&self.threads);
-        threads.retain(|thread| !thread.is_finished());
-        let before = self.crew.wanted();
-        let missing = self.crew.resize(wanted);
-        for started in 0..missing {
-            let station = Station {
-                endpoints: self.endpoints.clone(),
-                executor: executor.clone(),
-                mailboxes: self.mailboxes.clone(),
-            };
-            match thread::Builder::new().name("tg-exec".to_owned()).spawn(move || station.run()) {
-                Ok(thread) => threads.push(thread),
-                Err(why) => {
-                    self.crew.forget(missing - started);
-                    self.crew.resize(before);
-                    return Err(format!("model '{}': cannot start an executor thread: {why}", self.model));
-                }
-            }
-        }
-        Ok(())
-    }
-
     /// The map has let go of it: its release is to be told.
     pub fn retire(&self) {
         self.retired.store(true, Ordering::Release);
@@ -193,12 +176,26 @@ impl Version {
     }
 }
 
+impl Employer for Version {
+    /// Where no thread can be had at all, whoever waits is told so.
+    fn hire(&self) {
+        let Some(Remains { executor, .. }) = &self.remains else { return };
+        let (executor, mailboxes) = (executor.clone(), self.mailboxes.clone());
+        let station = Station { crew: self.crew.clone(), endpoints: self.endpoints.clone(), executor, mailboxes };
+        let hired = station.clone();
+        if let Err(why) = self.crew.start(move || hired.run()) {
+            let why = format!("model '{}': cannot start an executor thread: {why}", self.model);
+            station.turn_away(&Status::new(Code::Unavailable, why));
+        }
+    }
+}
+
 impl Drop for Version {
     fn drop(&mut self) {
         self.crew.dismiss();
         if let Some(mut remains) = self.remains.take() {
             remains.retired = self.retired.load(Ordering::Acquire);
-            remains.threads = std::mem::take(&mut *lock(&self.threads));
+            remains.threads = self.crew.take_threads();
             // Without a receiver the plane itself is gone, and the remains fall here.
             let _ = self.released.send(remains);
         }
