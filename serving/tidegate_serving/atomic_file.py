@@ -1,6 +1,6 @@
 """Writes a file so that nobody ever sees half of it, and so that it is there after a crash once the call has returned.
 
-The RPC Source's state, the admitted digests and the ready file are written here.
+The RPC Source's state and the ready file are written here.
 """
 
 from __future__ import annotations
@@ -25,7 +25,12 @@ def write_atomically(path: Path, data: bytes) -> None:
         with contextlib.suppress(OSError):  # where it cannot even be removed, the first error is the one to tell
             aside.unlink()
         raise
-    folder = os.open(path.parent, os.O_RDONLY)
+    sync_folder(path.parent)
+
+
+def sync_folder(path: Path) -> None:
+    """What was made, renamed or removed in a folder is so after a crash too."""
+    folder = os.open(path, os.O_RDONLY)
     try:
         os.fsync(folder)
     finally:

@@ -76,7 +76,7 @@ class PlaneModel:
     def apply(self, changes: Sequence[Any]) -> None:
         if self.refusals and any(change.kind == "Publish" for change in changes):
             self.refusals -= 1
-            raise ValueError("cannot start an executor thread: the system has no more")
+            raise ValueError("a plane may refuse a version")
         self.applied += 1
         after = dict(self.models)
         for change in changes:

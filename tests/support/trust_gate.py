@@ -28,7 +28,7 @@ class TrustGate:
 
     def __init__(self, folder: Path, ring: Ring) -> None:
         self.ring = ring
-        self.memory = folder / "state" / "admitted.json"
+        self.memory = folder / "state" / "admitted.jsonl"
         self.policy = folder / "policy.toml"
         self.policy.write_text(POLICY)
         self.now = datetime.now(UTC)

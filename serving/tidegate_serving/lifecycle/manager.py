@@ -389,7 +389,9 @@ class AspiredVersionsManager:
             _log.exception("%s did not unload cleanly", managed.id)
             return error
         finally:
-            self._memory.unloaded(self._resources.reserved(managed.id).get(RAM, 0), reading.resident)
+            self._memory.unloaded(
+                self._resources.reserved(managed.id).get(RAM, 0), reading.resident, self._table.servables
+            )
             self._gauge.end(reading)
         return None
 

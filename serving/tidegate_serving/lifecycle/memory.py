@@ -20,15 +20,16 @@ _LIBRARY_MODULES = 20
 _M_ARENA_MAX = -8
 _HEAPS = 2
 WORTH_IT_BYTES = 64 << 20
-LEAST_BYTES = 1 << 20
+LEAST_UNLOADS = 64
+SHARE_OF_SERVABLES = 16
 
 
 class MemoryReturn:
     """Trims the heap of glibc, where there is one, and collects garbage after unloads.
 
     A collection holds up every thread that runs Python, and takes the longer the more is loaded. So it is made only
-    where the process did not shrink by itself, and only once enough has left: one small change among thousands of
-    models does not pay for all of them. Each unload counts for 1 MiB at least.
+    where the process did not shrink by itself, and only once enough has left: 64 MiB in all, or a sixteenth of the
+    servables that are loaded, and 64 at least. So what small changes pay for it does not grow with what is loaded.
     """
 
     def __init__(self, resident: Callable[[], int], collect: Callable[[], object] = gc.collect) -> None:
@@ -36,18 +37,21 @@ class MemoryReturn:
         self._collect = collect
         self._lock = threading.Lock()
         self._owed = 0
+        self._left = 0
 
-    def unloaded(self, freed_bytes: int, resident_before: int) -> bool:
-        """Something that had reserved so much has left a process that was so large; whether garbage was collected."""
+    def unloaded(self, freed_bytes: int, resident_before: int, servables: int) -> bool:
+        """Something that had reserved so much has left a process that was so large and has so many servables; whether
+        garbage was collected."""
         with self._lock:
             if freed_bytes >= WORTH_IT_BYTES:
                 _trim()
                 if 2 * (resident_before - self._resident()) >= freed_bytes:
                     return False
-            self._owed += max(freed_bytes, LEAST_BYTES)
-            if self._owed < WORTH_IT_BYTES:
+            self._owed += freed_bytes
+            self._left += 1
+            if self._owed < WORTH_IT_BYTES and self._left < max(LEAST_UNLOADS, servables // SHARE_OF_SERVABLES):
                 return False
-            self._owed = 0
+            self._owed = self._left = 0
             self._collect()
             _trim()
             return True

@@ -44,6 +44,11 @@ class VersionTable:
         return self._versions.get(name, {}).get(version)
 
     @property
+    def servables(self) -> int:
+        """How many servables have a version under management."""
+        return len(self._versions)
+
+    @property
     def wanted(self) -> frozenset[str]:
         """Servables of which at least one version is wanted."""
         return frozenset(self._wanted)

@@ -42,7 +42,7 @@ from tidegate_serving.sources.steering import Surroundings as SteeringSurroundin
 from tidegate_serving.sources.target import Source, VersionPath
 from tidegate_serving.typed_values import nearest
 
-ADMITTED_FILE = "admitted.json"
+ADMITTED_FILE = "admitted.jsonl"
 
 
 @dataclass(frozen=True, slots=True)

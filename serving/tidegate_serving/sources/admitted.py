@@ -1,22 +1,23 @@
 """What was admitted, when, by which verdict and key: the engine's memory of its gate, kept on disk.
 
-`admission` writes a record at each first admission and reads it at the next; status shows it.
+`admission` adds a record at each first admission, which costs one line however many there are, and reads it at the next;
+status shows it.
 """
 
 from __future__ import annotations
 
-import json
 import threading
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
 from tidegate_serving.contract.errors import InvalidInput
 from tidegate_serving.contract.formats import check_format
-from tidegate_serving.state_file import keep
+from tidegate_serving.record_file import RecordFile
 
-_VERSION = "1.1"
+_VERSION = "2"
+_SPARE_LINES = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +46,15 @@ class AdmissionRecord:
 
 
 class AdmittedDigests:
-    """Records by manifest digest, in a file if there is one to keep them in."""
+    """Records by manifest digest, in a file if there is one to keep them in: a line each, of which the last counts."""
 
     def __init__(self, path: Path | None) -> None:
-        self._path = path
+        self._file = None if path is None else RecordFile(path)
         self._lock = threading.Lock()
-        self._records: dict[str, AdmissionRecord] = _read(path) if path is not None else {}
+        self._records: dict[str, AdmissionRecord] = {}
+        self._overridden: dict[str, AdmissionRecord] = {}
+        for record in () if self._file is None else _read(self._file):
+            self._remember(record)
 
     def __contains__(self, digest: str) -> bool:
         """Whether it was admitted for good: by a verdict, not by an override."""
@@ -63,7 +67,8 @@ class AdmittedDigests:
 
     def overridden(self) -> list[AdmissionRecord]:
         """Those that came in by override."""
-        return [record for record in self._records.values() if record.overrides]
+        with self._lock:
+            return list(self._overridden.values())
 
     def add(self, record: AdmissionRecord) -> None:
         """Remembers an admission, on disk before it returns; the same verdict and overrides again change nothing. Where
@@ -72,40 +77,43 @@ class AdmittedDigests:
             known = self._records.get(record.manifest_digest)
             if known is not None and _same(known, record):
                 return
-            records = {**self._records, record.manifest_digest: record}
-            if self._path is not None:
-                _write(self._path, records)
-            self._records = records
+            if self._file is not None:
+                self._keep(self._file, record)
+            self._remember(record)
+
+    def _keep(self, file: RecordFile, record: AdmissionRecord) -> None:
+        """Once most lines are of records that another replaced, the file is written anew without them."""
+        if file.lines < 2 * len(self._records) + _SPARE_LINES:
+            file.add(_document(record))
+            return
+        present = {**self._records, record.manifest_digest: record}
+        file.replace([_document(one) for one in present.values()])
+
+    def _remember(self, record: AdmissionRecord) -> None:
+        self._records[record.manifest_digest] = record
+        self._overridden.pop(record.manifest_digest, None)
+        if record.overrides:
+            self._overridden[record.manifest_digest] = record
 
 
 def _same(one: AdmissionRecord, other: AdmissionRecord) -> bool:
     return (one.verdict_digest, one.overrides) == (other.verdict_digest, other.overrides)
 
 
-def _read(path: Path) -> dict[str, AdmissionRecord]:
-    try:
-        document = json.loads(path.read_bytes())
-    except FileNotFoundError:
-        return {}
-    except ValueError as error:
-        raise InvalidInput(f"{path} is no memory of admissions ({error}): restore it, or remove it") from error
-    check_format(document, kind="admitted", version=_VERSION, where=str(path))
-    try:
-        known = {digest: AdmissionRecord(digest, "", "", "", "", "") for digest in document["digests"]}
-        return {**known, **{digest: _record(entry) for digest, entry in document.get("records", {}).items()}}
-    except (KeyError, TypeError) as error:
-        raise InvalidInput(f"{path} is no memory of admissions ({error!r}): restore it, or remove it") from error
+def _document(record: AdmissionRecord) -> dict[str, Any]:
+    return {"format": f"tidegate.admitted/{_VERSION}", **asdict(record)}
 
 
-def _record(entry: Mapping[str, Any]) -> AdmissionRecord:
-    return AdmissionRecord(**{**entry, "overrides": tuple(AdmittedOverride(**one) for one in entry["overrides"])})
+def _read(file: RecordFile) -> Iterator[AdmissionRecord]:
+    for document, where in file.read():
+        check_format(document, kind="admitted", version=_VERSION, where=where)
+        try:
+            overrides = tuple(AdmittedOverride(**_known(AdmittedOverride, one)) for one in document["overrides"])
+            yield AdmissionRecord(**{**_known(AdmissionRecord, document), "overrides": overrides})
+        except (KeyError, TypeError) as error:
+            raise InvalidInput(f"{where} is no admission ({error!r}): restore the file, or remove it") from error
 
 
-def _write(path: Path, records: Mapping[str, AdmissionRecord]) -> None:
-    """`digests` are those admitted for good, as minor version 0 had them."""
-    document = {
-        "format": f"tidegate.admitted/{_VERSION}",
-        "digests": sorted(digest for digest, record in records.items() if not record.overrides),
-        "records": {digest: asdict(record) for digest, record in sorted(records.items())},
-    }
-    keep(path, (json.dumps(document, indent=1) + "\n").encode())
+def _known(kind: type[AdmissionRecord | AdmittedOverride], document: Mapping[str, Any]) -> dict[str, Any]:
+    """What this build knows of it: the next minor version may say more."""
+    return {field.name: document[field.name] for field in fields(kind)}

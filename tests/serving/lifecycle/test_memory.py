@@ -10,7 +10,14 @@ from types import ModuleType
 
 import pytest
 
-from tidegate_serving.lifecycle.memory import LEAST_BYTES, WORTH_IT_BYTES, GrowthGauge, MemoryReturn, resident_bytes
+from tidegate_serving.lifecycle.memory import (
+    LEAST_UNLOADS,
+    SHARE_OF_SERVABLES,
+    WORTH_IT_BYTES,
+    GrowthGauge,
+    MemoryReturn,
+    resident_bytes,
+)
 
 
 class Collector:
@@ -27,26 +34,30 @@ class Collector:
 def test_a_large_model_gives_its_memory_back_at_once() -> None:
     collector = Collector()
     for _ in range(3):
-        assert collector.memory.unloaded(WORTH_IT_BYTES, 0)
+        assert collector.memory.unloaded(WORTH_IT_BYTES, 0, 1)
     assert collector.times == 3
 
 
 def test_nothing_is_collected_where_the_process_shrank_by_itself() -> None:
     collector = Collector()
-    assert not collector.memory.unloaded(WORTH_IT_BYTES, WORTH_IT_BYTES // 2)
-    assert collector.memory.unloaded(WORTH_IT_BYTES, WORTH_IT_BYTES // 2 - 1)
+    assert not collector.memory.unloaded(WORTH_IT_BYTES, WORTH_IT_BYTES // 2, 1)
+    assert collector.memory.unloaded(WORTH_IT_BYTES, WORTH_IT_BYTES // 2 - 1, 1)
 
 
-def test_small_models_do_not_pay_for_all_that_is_loaded() -> None:
+@pytest.mark.parametrize("servables", [10, 300, 10_000])
+def test_small_models_do_not_pay_for_all_that_is_loaded(servables: int) -> None:
+    """What a collection looks at, over the changes that it is made for: no more with thousands than with a few."""
     collector = Collector()
-    for _ in range(1000):
-        collector.memory.unloaded(1000, 0)
-    assert collector.times == 1000 * LEAST_BYTES // WORTH_IT_BYTES
+    changes = 20_000
+    for _ in range(changes):
+        collector.memory.unloaded(1000, 0, servables)
+    assert collector.times >= changes // max(LEAST_UNLOADS, servables)
+    assert collector.times * servables / changes <= SHARE_OF_SERVABLES
 
 
 def test_many_small_models_add_up_to_a_large_one() -> None:
     collector = Collector()
-    assert [collector.memory.unloaded(WORTH_IT_BYTES // 4, 0) for _ in range(9)] == [*([False] * 3 + [True]) * 2, False]
+    assert [collector.memory.unloaded(WORTH_IT_BYTES // 4, 0, 10_000) for _ in range(9)] == [*([False] * 3 + [True]) * 2, False]
 
 
 def test_growth_is_told_only_where_no_library_came_along(monkeypatch: pytest.MonkeyPatch) -> None:

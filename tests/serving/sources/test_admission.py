@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import logging
+import os
 import re
 from collections.abc import Callable
 from datetime import timedelta
@@ -131,7 +132,7 @@ def test_an_expired_verdict_does_not_admit(validator: Validator, directory: Path
 def test_a_digest_that_was_admitted_comes_in_after_its_date(
     tmp_path: Path, validator: Validator, directory: Path
 ) -> None:
-    memory = tmp_path / "state" / "admitted.json"
+    memory = tmp_path / "state" / "admitted.jsonl"
     check(admission(validator, memory), directory)
     validator.sign(directory, valid_for=-timedelta(days=1))
     check(admission(validator, memory), directory)
@@ -142,7 +143,7 @@ def test_a_digest_that_was_admitted_comes_in_after_its_date(
 def test_what_was_admitted_is_still_refused_once_its_verdict_says_no(
     tmp_path: Path, validator: Validator, directory: Path
 ) -> None:
-    memory = tmp_path / "admitted.json"
+    memory = tmp_path / "admitted.jsonl"
     check(admission(validator, memory), directory)
     validator.sign(directory, allowed=False)
     with pytest.raises(Refused):
@@ -153,7 +154,7 @@ def test_what_was_admitted_is_still_refused_once_its_verdict_says_no(
 def test_a_judgement_that_could_not_be_made_takes_nothing_back(
     tmp_path: Path, validator: Validator, directory: Path, outcome: Outcome
 ) -> None:
-    memory = tmp_path / "admitted.json"
+    memory = tmp_path / "admitted.jsonl"
     validator.sign(directory, allowed=False, denied_by=outcome)
     with pytest.raises(Refused):
         check(admission(validator, memory), directory)
@@ -164,9 +165,9 @@ def test_a_judgement_that_could_not_be_made_takes_nothing_back(
 
 
 def test_a_memory_of_a_later_format_is_refused(tmp_path: Path) -> None:
-    memory = tmp_path / "admitted.json"
-    memory.write_text(json.dumps({"format": "tidegate.admitted/2", "digests": []}))
-    with pytest.raises(Unsupported, match=r"tidegate\.admitted/2"):
+    memory = tmp_path / "admitted.jsonl"
+    memory.write_text(json.dumps({"format": "tidegate.admitted/3"}) + "\n")
+    with pytest.raises(Unsupported, match=r"tidegate\.admitted/3"):
         AdmittedDigests(memory)
 
 
@@ -190,16 +191,16 @@ def test_unverified_admission_is_loud_once(tmp_path: Path, caplog: pytest.LogCap
 def test_an_admission_that_cannot_be_kept_is_not_remembered(
     tmp_path: Path, validator: Validator, directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    memory = tmp_path / "state" / "admitted.json"
+    memory = tmp_path / "state" / "admitted.jsonl"
     gate = admission(validator, memory)
 
-    def full(path: Path, target: Path) -> Path:
+    def full(descriptor: int) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(Path, "replace", full)
+        patch.setattr(os, "fsync", full)
         for _ in range(2):
-            with pytest.raises(ResourceExhausted, match=r"admitted\.json cannot be kept, the disk is full: free space"):
+            with pytest.raises(ResourceExhausted, match=r"admitted\.jsonl cannot be kept, the disk is full: free space"):
                 check(gate, directory)
     check(gate, directory)
     assert digest_of(directory) in AdmittedDigests(memory)

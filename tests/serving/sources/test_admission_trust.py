@@ -146,9 +146,11 @@ def test_a_verdict_is_read_again_only_when_it_or_the_ring_changed(
     assert len(reads) == 4
 
 
-def test_a_memory_of_the_minor_version_before_is_read(gate: TrustGate, ring: Ring, directory: Path) -> None:
+def test_a_memory_of_the_next_minor_version_is_read(gate: Gate, ring: Ring, directory: Path) -> None:
+    ring.validator().sign(directory)
+    gate.check(directory)
+    written = json.loads(gate.memory.read_text())
+    gate.memory.write_text(json.dumps({**written, "format": "tidegate.admitted/2.1", "more": 1}) + "\n")
     ring.validator().sign(directory, valid_for=-timedelta(days=1))
-    gate.memory.parent.mkdir()
-    gate.memory.write_text(json.dumps({"format": "tidegate.admitted/1", "digests": [digest_of(directory)]}))
     gate.restarted().check(directory, *read_manifest(directory))
     assert verdict_path(directory).exists()
