@@ -103,7 +103,8 @@ class Batching:
     """When a batch closes and how long its queue may grow.
 
     `max_batch_rows` closes a batch; `timeout_us` above zero waits that long for more; `max_queued_rows` bounds the
-    queue, beyond which a request is refused with RESOURCE_EXHAUSTED; `concurrency` is the number of executor threads.
+    queue, beyond which a request is refused with RESOURCE_EXHAUSTED; `concurrency` is the number of executor threads at
+    most: they come with requests, and go when there was none for a minute.
     """
 
     def __new__(
@@ -319,8 +320,9 @@ class DataPlane:
         code and text of each, in this order. No states forget the model; labels are those of the map.
         """
 
-    def stats(self) -> dict[str, float]:
-        """Counters by Prometheus sample name with labels, the same numbers as `/metrics`.
+    def stats(self, model: str | None = None) -> dict[str, float]:
+        """Counters by Prometheus sample name with labels, the same numbers as `/metrics`; with `model` only its own and
+        those of no model. Versions that are gone keep theirs until 16 newer ones of their model are gone.
 
         By door (grpc, rest, embedded), model, version and status: `tidegate_requests_total` (model and version are
         empty where none was found, and for calls that need none). By door: `tidegate_request_seconds` (histogram, from

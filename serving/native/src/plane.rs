@@ -119,9 +119,10 @@ impl DataPlane {
         py.detach(|| self.plane.set_states(model, states));
     }
 
-    /// Counters by Prometheus sample name with labels, the same numbers as `/metrics`.
-    fn stats(&self, py: Python<'_>) -> HashMap<String, f64> {
-        py.detach(|| self.plane.stats().into_iter().collect())
+    /// Counters by Prometheus sample name with labels, the same numbers as `/metrics`; of one model, where it is named.
+    #[pyo3(signature = (model=None))]
+    fn stats(&self, py: Python<'_>, model: Option<&str>) -> HashMap<String, f64> {
+        py.detach(|| self.plane.stats(model).into_iter().collect())
     }
 
     /// Not ready, refuse new connections, answer what was accepted, flush the log, stop. True if all was answered.

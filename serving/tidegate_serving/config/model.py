@@ -23,7 +23,7 @@ class BatchingConfig:
     max_batch_rows: a batch closes at this many rows.
     timeout_us: above zero, a batch waits this many microseconds for more rows; 0 closes it when the sockets run dry.
     max_queued_rows: beyond this many waiting rows a request is refused with RESOURCE_EXHAUSTED.
-    concurrency: executor threads per version.
+    concurrency: executor threads per version, at most; they come with requests, and go after a minute without.
     """
 
     max_batch_rows: int = 1024

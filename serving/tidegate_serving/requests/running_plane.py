@@ -84,10 +84,11 @@ class RunningPlane:
         if (plane := self._plane) is not None:
             plane.set_states(model, states)
 
-    def stats(self) -> dict[str, float]:
-        """Counters by Prometheus sample name."""
+    def stats(self, model: str = "") -> dict[str, float]:
+        """Counters by Prometheus sample name; of all models, only those of one that is named. Once it has drained, the
+        last ones of all."""
         plane = self._plane
-        return self._last_stats if plane is None else plane.stats()
+        return self._last_stats if plane is None else plane.stats(model or None)
 
     def drain(self, seconds: float) -> bool:
         """Answers what was accepted, writes what was logged, stops. True if all of it was done in time.

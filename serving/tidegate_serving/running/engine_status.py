@@ -32,7 +32,8 @@ from tidegate_serving.sources.target import AspiredVersion, VersionPath
 
 @dataclass(frozen=True, slots=True)
 class StatusReport:
-    """Makes an `EngineStatus`; `standing` says by what right a manifest serves, `counters` are the data plane's."""
+    """Makes an `EngineStatus`; `standing` says by what right a manifest serves, `counters` gives the data plane's of
+    one servable or, for an empty name, of all."""
 
     manager: AspiredVersionsManager
     monitor: StateMonitor
@@ -42,21 +43,26 @@ class StatusReport:
     steering: Steering
     problems: SourceProblems
     standing: Callable[[str], Standing]
-    counters: Callable[[], Mapping[str, float]]
+    counters: Callable[[str], Mapping[str, float]]
 
     def make(self, servable: str, addresses: tuple[str, str], log_path: str) -> EngineStatus:
-        """Of one servable or, for an empty name, of all. `addresses` are those of gRPC and REST."""
-        origins = self.manager.origins()
-        names = self._names(origins)
-        chosen = [servable] if servable in names else [] if servable else sorted(names)
+        """Of one servable, at a cost that does not grow with the others, or, for an empty name, of all. `addresses` are
+        those of gRPC and REST."""
+        versions = [change.id for change in self.monitor.states(servable)] if servable else None
+        origins = self.manager.origins(versions)
+        chosen = sorted(self._names(origins)) if not servable else [servable] if self._knows(servable) else []
         return EngineStatus(
             servables=tuple(self._servable(name, origins) for name in chosen),
             grpc_address=addresses[0],
             rest_address=addresses[1],
             log_path=log_path,
-            counters=dict(self.counters()),
+            counters=dict(self.counters(servable)),
             problems=() if servable else tuple(_problem(one) for one in self.problems.all() if not one.servable),
         )
+
+    def _knows(self, name: str) -> bool:
+        found = self.monitor.states(name) or self.problems.of(name) or self.source.wish(name)
+        return bool(found) or self.steering.knows(name)
 
     def _names(self, origins: Mapping[ServableId, object]) -> set[str]:
         troubled = {problem.servable for problem in self.problems.all() if problem.servable}

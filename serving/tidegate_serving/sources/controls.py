@@ -202,7 +202,7 @@ class Controls:
     def _known(self, asked: Asked) -> str:
         if not asked.requested_by:
             raise InvalidInput("nobody is named who asks: say who in requested_by")
-        if asked.servable not in self._steering.names():
+        if not self._steering.knows(asked.servable):
             raise NotFound(f"the engine knows no servable {asked.servable!r}: see `tidegate status`")
         return asked.servable
 

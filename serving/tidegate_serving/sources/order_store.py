@@ -30,6 +30,10 @@ class OrderStore:
         """Servables about which something was decided or is remembered."""
         return sorted(self._orders)
 
+    def knows(self, name: str) -> bool:
+        """Whether one of them is this."""
+        return name in self._orders
+
     def get(self, name: str) -> Orders:
         """What was decided about one servable."""
         return self._orders.get(name, NOTHING)

@@ -162,6 +162,11 @@ class Steering:
         with self._lock:
             return frozenset(self._proposals) | frozenset(self._store.names())
 
+    def knows(self, name: str) -> bool:
+        """Whether something was proposed of it or decided about it."""
+        with self._lock:
+            return name in self._proposals or self._store.knows(name)
+
     def refresh(self, name: str) -> None:
         """Something that counts has changed outside, such as the config."""
         with self._lock:

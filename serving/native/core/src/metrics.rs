@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
+use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
@@ -24,6 +25,8 @@ pub enum Door {
 }
 
 const DOORS: [&str; 3] = ["grpc", "rest", "embedded"];
+/// Versions of a model that are gone and whose counters are kept.
+const GONE_KEPT: usize = 16;
 /// Doors with connections.
 const SOCKETS: usize = 2;
 
@@ -100,6 +103,11 @@ impl VersionMetrics {
         self.settled_entries.load(Ordering::Relaxed) + current.map_or(0, |executor| executor.entries())
     }
 
+    /// Whether its version is gone.
+    fn is_settled(&self) -> bool {
+        lock(&self.executor).is_none()
+    }
+
     /// Keeps the number of entries of an executor that goes.
     pub fn settle(&self, executor: &dyn Executor) {
         let mut observed = lock(&self.executor);
@@ -138,9 +146,19 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// The counters of a version; they outlive it.
+    /// The counters of a version; they outlive it, until `forget_oldest` drops them.
     pub fn version(&self, model: &str, number: i64) -> Arc<VersionMetrics> {
         lock(&self.versions).entry((model.to_owned(), number)).or_default().clone()
+    }
+
+    /// Drops counters of a model's versions that are gone, but for the newest 16: versions come and go for ever.
+    pub fn forget_oldest(&self, model: &str) {
+        let mut versions = lock(&self.versions);
+        let gone = |(key, metrics): (&(String, i64), &Arc<VersionMetrics>)| metrics.is_settled().then(|| key.clone());
+        let gone: Vec<_> = versions.range(every_version(model)).filter_map(gone).collect();
+        for key in &gone[..gone.len().saturating_sub(GONE_KEPT)] {
+            versions.remove(key);
+        }
     }
 
     /// Counts an answer's latency.
@@ -148,10 +166,14 @@ impl Metrics {
         self.latency[door as usize].add(u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX));
     }
 
-    /// Every sample: name with labels, and value.
-    pub fn samples(&self) -> Vec<(String, f64)> {
+    /// Every sample: name with labels, and value; or, of all models, only those of one.
+    pub fn samples(&self, only: Option<&str>) -> Vec<(String, f64)> {
         let mut list = Vec::new();
-        let versions: Vec<_> = lock(&self.versions).iter().map(|(key, value)| (key.clone(), value.clone())).collect();
+        let owned = |(key, value): (&(String, i64), &Arc<VersionMetrics>)| (key.clone(), value.clone());
+        let versions: Vec<_> = match only {
+            Some(model) => lock(&self.versions).range(every_version(model)).map(owned).collect(),
+            None => lock(&self.versions).iter().map(owned).collect(),
+        };
         answers(&mut list, "", "", &self.unrouted);
         for ((model, number), metrics) in &versions {
             let model = escape(model);
@@ -179,7 +201,7 @@ impl Metrics {
 
     /// The same in Prometheus' text format.
     pub fn render(&self) -> String {
-        let mut samples = self.samples();
+        let mut samples = self.samples(None);
         samples.sort_by(|left, right| family(&left.0).cmp(family(&right.0)));
         let mut text = String::new();
         let mut current = String::new();
@@ -198,6 +220,10 @@ impl Metrics {
         }
         text
     }
+}
+
+fn every_version(model: &str) -> RangeInclusive<(String, i64)> {
+    (model.to_owned(), i64::MIN)..=(model.to_owned(), i64::MAX)
 }
 
 fn family(sample: &str) -> &str {
@@ -243,4 +269,54 @@ fn version_samples(list: &mut Vec<(String, f64)>, labels: &str, metrics: &Versio
     push(list, "tidegate_queued_rows", labels, &metrics.queued_rows);
     list.push((format!("tidegate_python_entries_total{{{labels}}}"), metrics.entries() as f64));
     metrics.batch_rows.samples(list, "tidegate_batch_rows", labels, 1.0);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::batch::{Answer, Work};
+    use crate::status::Status;
+
+    struct Idle;
+
+    impl Executor for Idle {
+        fn execute(&self, _work: Work) -> Result<Answer, Status> {
+            Ok(Answer::default())
+        }
+
+        fn entries(&self) -> u64 {
+            0
+        }
+    }
+
+    #[test]
+    fn counters_of_the_newest_versions_that_are_gone_are_kept_and_of_all_that_are_there() {
+        let metrics = Metrics::default();
+        let there: Arc<dyn Executor> = Arc::new(Idle);
+        for number in 1..=30 {
+            metrics.version("m", number).observe(&there);
+            metrics.version("n", number).settle(&Idle);
+        }
+        for number in 2..=25 {
+            metrics.version("m", number).settle(&Idle);
+            metrics.forget_oldest("m");
+        }
+        let numbers = |model| -> Vec<i64> {
+            let versions = lock(&metrics.versions);
+            versions.range(every_version(model)).map(|((_, number), _)| *number).collect()
+        };
+        assert_eq!(numbers("m"), [1].into_iter().chain(10..=30).collect::<Vec<_>>());
+        assert_eq!(numbers("n").len(), 30);
+    }
+
+    #[test]
+    fn samples_of_one_model_leave_the_others_out() {
+        let metrics = Metrics::default();
+        metrics.version("m", 1).count_batch(3);
+        metrics.version("m2", 1).count_batch(4);
+        let samples = metrics.samples(Some("m"));
+        assert!(samples.iter().any(|(name, value)| name.contains("model=\"m\"") && *value == 3.0));
+        assert!(!samples.iter().any(|(name, _)| name.contains("model=\"m2\"")));
+        assert!(samples.iter().any(|(name, _)| name == "tidegate_log_waiting_bytes"));
+    }
 }

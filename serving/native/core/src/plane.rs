@@ -172,9 +172,9 @@ impl Plane {
         self.shared.states.set(model, states);
     }
 
-    /// Every counter with its Prometheus sample name.
-    pub fn stats(&self) -> Vec<(String, f64)> {
-        self.shared.metrics.samples()
+    /// Every counter with its Prometheus sample name; or, of all models, only those of one.
+    pub fn stats(&self, only: Option<&str>) -> Vec<(String, f64)> {
+        self.shared.metrics.samples(only)
     }
 
     /// The counters themselves.
@@ -226,6 +226,7 @@ fn release(receiver: &Receiver<Remains>, metrics: &Metrics, hooks: &dyn Hooks) {
             let _ = thread.join();
         }
         metrics.version(&model, number).settle(&*executor);
+        metrics.forget_oldest(&model);
         drop(executor);
         if retired {
             hooks.released(&model, number);

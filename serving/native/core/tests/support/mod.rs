@@ -257,7 +257,7 @@ impl Running {
 
     /// The value of a sample; 0 if there is none.
     pub fn sample(&self, name: &str) -> f64 {
-        self.plane.stats().iter().find(|(sample, _)| sample == name).map_or(0.0, |(_, value)| *value)
+        self.plane.stats(None).iter().find(|(sample, _)| sample == name).map_or(0.0, |(_, value)| *value)
     }
 
     /// The value of a sample of model `m` version 1.
