@@ -43,8 +43,8 @@ class RecordFile:
             yield document, where
 
     def add(self, document: dict[str, Any]) -> None:
-        """Adds a line, behind the last whole one, on disk before it returns; where that fails, the file is as it was and
-        this raises as `state_file.keep`."""
+        """Adds a line, behind the last whole one, on disk before it returns; where that fails, the file is as it was
+        and this raises as `state_file.keep`."""
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             is_new = not self._path.exists()

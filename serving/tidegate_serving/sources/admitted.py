@@ -1,7 +1,7 @@
 """What was admitted, when, by which verdict and key: the engine's memory of its gate, kept on disk.
 
-`admission` adds a record at each first admission, which costs one line however many there are, and reads it at the next;
-status shows it.
+`admission` adds a record at each first admission, which costs one line however many there are, and reads it at the
+next; status shows it.
 """
 
 from __future__ import annotations

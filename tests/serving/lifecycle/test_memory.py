@@ -57,7 +57,10 @@ def test_small_models_do_not_pay_for_all_that_is_loaded(servables: int) -> None:
 
 def test_many_small_models_add_up_to_a_large_one() -> None:
     collector = Collector()
-    assert [collector.memory.unloaded(WORTH_IT_BYTES // 4, 0, 10_000) for _ in range(9)] == [*([False] * 3 + [True]) * 2, False]
+    assert [collector.memory.unloaded(WORTH_IT_BYTES // 4, 0, 10_000) for _ in range(9)] == [
+        *([False] * 3 + [True]) * 2,
+        False,
+    ]
 
 
 def test_growth_is_told_only_where_no_library_came_along(monkeypatch: pytest.MonkeyPatch) -> None:

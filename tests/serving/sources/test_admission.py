@@ -200,7 +200,9 @@ def test_an_admission_that_cannot_be_kept_is_not_remembered(
     with monkeypatch.context() as patch:
         patch.setattr(os, "fsync", full)
         for _ in range(2):
-            with pytest.raises(ResourceExhausted, match=r"admitted\.jsonl cannot be kept, the disk is full: free space"):
+            with pytest.raises(
+                ResourceExhausted, match=r"admitted\.jsonl cannot be kept, the disk is full: free space"
+            ):
                 check(gate, directory)
     check(gate, directory)
     assert digest_of(directory) in AdmittedDigests(memory)

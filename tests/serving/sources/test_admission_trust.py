@@ -146,7 +146,7 @@ def test_a_verdict_is_read_again_only_when_it_or_the_ring_changed(
     assert len(reads) == 4
 
 
-def test_a_memory_of_the_next_minor_version_is_read(gate: Gate, ring: Ring, directory: Path) -> None:
+def test_a_memory_of_the_next_minor_version_is_read(gate: TrustGate, ring: Ring, directory: Path) -> None:
     ring.validator().sign(directory)
     gate.check(directory)
     written = json.loads(gate.memory.read_text())
