@@ -20,7 +20,9 @@ from tidegate_serving.platforms.discovery import Discovered
 from tidegate_serving.platforms.features import FeaturePlan, Features
 from tidegate_serving.platforms.loader import Servable
 from tidegate_serving.platforms.output_rules import output_rules
+from tidegate_serving.platforms.platform import is_added
 
+_TIMES = 4
 RESULTS = ("predict", "margin", "leaf", "contributions")
 
 
@@ -45,6 +47,10 @@ class BoostedPlatform:
     def __init__(self, read: Callable[[Path, Manifest], Booster], key: str) -> None:
         self._read = read
         self._key = key
+
+    def estimate(self, directory: Path, manifest: Manifest) -> int:
+        """Bytes: a multiple of the files', as trees take more than their text."""
+        return _TIMES * sum(entry.size for entry in manifest.files if not is_added(entry.path))
 
     def discover(self, directory: Path, manifest: Manifest) -> Discovered:
         """Features and output as the booster has them."""

@@ -24,7 +24,7 @@ from tidegate_serving.platforms.estimators import OUTPUTS, Asked, estimator_outp
 from tidegate_serving.platforms.loader import Servable
 from tidegate_serving.platforms.output_rules import OutputRule, output_rules
 from tidegate_serving.platforms.platform import PlatformOptions, model_file
-from tidegate_serving.platforms.sklearn_files import read_estimator
+from tidegate_serving.platforms.sklearn_files import SUFFIXES, estimator_bytes, read_estimator
 
 
 class SklearnPlatform:
@@ -32,6 +32,10 @@ class SklearnPlatform:
 
     def __init__(self, options: PlatformOptions) -> None:
         self._options = options
+
+    def estimate(self, directory: Path, manifest: Manifest) -> int:
+        """Bytes: a multiple of what the file holds unpacked."""
+        return estimator_bytes(model_file(manifest, directory, "sklearn.file", SUFFIXES))
 
     def discover(self, directory: Path, manifest: Manifest) -> Discovered:
         """One matrix in, or one column of texts, for an estimator that was fitted on that. InvalidInput where it was
@@ -61,7 +65,7 @@ class SklearnPlatform:
         return SklearnServable(asked, manifest, rules)
 
     def _read(self, directory: Path, manifest: Manifest) -> Any:
-        path = model_file(manifest, directory, "sklearn.file", (".skops", ".pkl", ".pickle", ".joblib"))
+        path = model_file(manifest, directory, "sklearn.file", SUFFIXES)
         return read_estimator(path, allow_pickle=self._options.allow_pickle)
 
 

@@ -7,12 +7,28 @@ with the operator's leave.
 from __future__ import annotations
 
 import pickle
+import zipfile
 from pathlib import Path
 from typing import Any
 
 from tidegate_serving.contract.errors import ModelFailed, PermissionRefused, words_of
 from tidegate_serving.platforms.platform import missing_library
 from tidegate_serving.platforms.trusted_types import untrusted_types
+
+SUFFIXES = (".skops", ".pkl", ".pickle", ".joblib")
+# How much larger than its file an estimator was seen to be; compressed pickles do not say how large they are unpacked.
+_SKOPS_TIMES, _PICKLE_TIMES, _COMPRESSED_TIMES = 4, 3, 12
+_PICKLE_START = b"\x80"
+
+
+def estimator_bytes(path: Path) -> int:
+    """The memory that an estimator takes at most, in bytes. Of a file that is none, loading says what is wrong."""
+    if path.suffix == ".skops" and zipfile.is_zipfile(path):
+        with zipfile.ZipFile(path) as file:
+            return _SKOPS_TIMES * sum(entry.file_size for entry in file.infolist())
+    with path.open("rb") as file:
+        plain = file.read(1) == _PICKLE_START
+    return (_PICKLE_TIMES if plain else _COMPRESSED_TIMES) * path.stat().st_size
 
 
 def read_estimator(path: Path, *, allow_pickle: bool) -> Any:

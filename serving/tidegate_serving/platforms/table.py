@@ -22,9 +22,7 @@ from tidegate_serving.platforms.discovery import Discovered
 from tidegate_serving.platforms.loader import Answer, Servable
 from tidegate_serving.platforms.platform import PlatformOptions, model_file
 from tidegate_serving.platforms.table_files import SUFFIXES, TableData, read_table_file
-
-# Keys of text live in a dictionary, and JSON and CSV are looser than memory: bounds seen from above, by file type.
-_TIMES = {".parquet": 20, ".csv": 12, ".json": 12}
+from tidegate_serving.platforms.table_size import table_bytes
 
 
 class TablePlatform:
@@ -34,9 +32,8 @@ class TablePlatform:
         self._options = options
 
     def estimate(self, directory: Path, manifest: Manifest) -> int:
-        """Bytes: a multiple of the file's, as text and compressed columns grow in memory."""
-        path = model_file(manifest, directory, "table.file", SUFFIXES)
-        return _TIMES[path.suffix] * path.stat().st_size
+        """Bytes by the number of rows and values, as a small file may hold many of them."""
+        return table_bytes(model_file(manifest, directory, "table.file", SUFFIXES))
 
     def discover(self, directory: Path, manifest: Manifest) -> Discovered:
         """The key in, every other column out."""

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from tests.support.loading import discover, load_files, load_foreign, load_published, outputs
-from tests.support.versions import Draft, publish
+from tests.support.loading import discover, foreign_loader, load_files, load_foreign, load_published, outputs
+from tests.support.versions import Draft, fill, publish
 
 from tidegate_serving.contract.errors import InvalidInput, ModelFailed, Unsupported
 from tidegate_serving.contract.signature import SERVING_DEFAULT, Signature, TensorSpec
@@ -219,6 +219,12 @@ def test_categories_are_told_from_columns_that_never_vary(tmp_path: Path) -> Non
     numbers = {name: frame[name].to_numpy() for name in ("flat", "distance")}
     found = outputs(version, {**words, **numbers})["probability"]
     np.testing.assert_allclose(found, said_by(model, frame), rtol=1e-6)
+
+
+@pytest.mark.parametrize(("platform", "file"), [("xgboost", "model.ubj"), ("lightgbm", "model.txt")])
+def test_the_estimate_is_a_multiple_of_the_models_files(tmp_path: Path, platform: str, file: str) -> None:
+    fill(tmp_path, {file: "x" * 100, **ADDED})
+    assert foreign_loader(tmp_path, platform).estimate() == 400
 
 
 @pytest.mark.parametrize(("platform", "train", "file", "objective"), PLATFORMS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from sklearn.mixture import GaussianMixture
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, SplineTransformer
-from tests.support.loading import discover, load_foreign, load_published, outputs
+from tests.support.loading import discover, foreign_loader, load_foreign, load_published, outputs
 from tests.support.versions import Draft, publish
 
 from tidegate_serving.contract.errors import InvalidInput, PermissionRefused
@@ -150,6 +151,17 @@ def test_functions_that_estimators_bring_along_are_trusted(tmp_path: Path, make:
     data = np.column_stack([TWO, X[:, :3]]).astype("f8")
     found = outputs(load_foreign(saved(model, tmp_path), "sklearn"), {"x": data})["probability"]
     np.testing.assert_allclose(found, model.predict_proba(data)[:, 1], rtol=1e-12)
+
+
+def test_the_estimate_counts_what_a_file_holds_unpacked(tmp_path: Path) -> None:
+    model = RandomForestClassifier(3).fit(X, TWO)
+    estimates = []
+    for name, kind in (("plain", zipfile.ZIP_STORED), ("packed", zipfile.ZIP_DEFLATED)):
+        (tmp_path / name).mkdir()
+        skops.io.dump(model, tmp_path / name / "m.skops", compression=kind)
+        estimates.append(foreign_loader(tmp_path / name, "sklearn").estimate())
+    assert estimates[0] > 3 * (tmp_path / "packed/m.skops").stat().st_size
+    assert estimates[0] == pytest.approx(estimates[1], rel=0.05)
 
 
 def test_what_a_refused_file_holds_is_named_with_a_cure(tmp_path: Path) -> None:
