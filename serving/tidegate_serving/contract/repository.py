@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tidegate_serving.contract.servable import ServableId, check_name
+from tidegate_serving.contract.servable import ServableId, check_name, is_version
 
 PROFILE = "profile"
 EXPECTATIONS = "expectations"
@@ -61,4 +61,4 @@ def versions(root: Path, name: str) -> list[int]:
     folder = root / name
     if not folder.is_dir():
         return []
-    return sorted(int(child.name) for child in folder.iterdir() if child.is_dir() and child.name.isdigit())
+    return sorted(int(child.name) for child in folder.iterdir() if is_version(child.name) and child.is_dir())

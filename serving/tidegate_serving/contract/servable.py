@@ -49,6 +49,11 @@ def check_name(name: str) -> str:
     return name
 
 
+def is_version(text: str) -> bool:
+    """Whether a folder's name can be a version's number; zeros may lead."""
+    return text.isascii() and text.isdigit() and int(text) <= MAX_VERSION
+
+
 class State(enum.Enum):
     """Public states of a version; values are TensorFlow Serving's `ModelVersionStatus.State` numbers."""
 

@@ -9,7 +9,7 @@ import logging
 import os
 from pathlib import Path
 
-from tidegate_serving.contract.servable import MAX_VERSION
+from tidegate_serving.contract.servable import is_version
 
 _log = logging.getLogger(__name__)
 
@@ -27,7 +27,7 @@ class VersionFolder:
         A link counts whatever lies behind it, because that may only be away for a while. Raises OSError.
         """
         with os.scandir(self.path) as entries:
-            names = [entry.name for entry in entries if _is_number(entry.name) and _counts(entry)]
+            names = [entry.name for entry in entries if is_version(entry.name) and _counts(entry)]
         found: dict[int, str] = {}
         hidden: set[str] = set()
         for name in sorted(names, key=lambda name: (len(name), name)):
@@ -45,7 +45,3 @@ class VersionFolder:
 
 def _counts(entry: os.DirEntry[str]) -> bool:
     return entry.is_symlink() or entry.is_dir()
-
-
-def _is_number(name: str) -> bool:
-    return name.isascii() and name.isdigit() and int(name) <= MAX_VERSION

@@ -52,9 +52,9 @@ def parse_version_policy(text: str) -> VersionPolicy:
         return VersionPolicy(latest=0)
     if text == "none":
         return VersionPolicy(specific=frozenset())
-    if kind == "latest" and rest.isdigit() and int(rest) > 0:
+    if kind == "latest" and rest.isdecimal() and int(rest) > 0:
         return VersionPolicy(latest=int(rest))
     numbers = [part.strip() for part in rest.split(",")]
-    if kind == "specific" and all(number.isdigit() for number in numbers):
+    if kind == "specific" and all(number.isdecimal() for number in numbers):
         return VersionPolicy(specific=frozenset(int(number) for number in numbers))
     raise InvalidInput(f"versions is {text!r}: use latest:N, all, specific:1,4, or none")

@@ -31,12 +31,14 @@ class FaultyStore(LocalFileSystem):  # type: ignore[misc]
 
     protocol = "faulty"
     stalled: ClassVar[threading.Event | None] = None
+    unlisted: ClassVar[frozenset[str]] = frozenset()
     tamper: ClassVar[Callable[[bytes], bytes]] = staticmethod(lambda data: data)
 
     def ls(self, path: str, detail: bool = False, **options: Any) -> Any:
         if FaultyStore.stalled is not None:
             FaultyStore.stalled.wait()
-        return super().ls(path, detail=detail, **options)
+        entries = super().ls(path, detail=detail, **options)
+        return [entry for entry in entries if entry["name"].rpartition("/")[2] not in FaultyStore.unlisted]
 
     def _open(self, path: str, mode: str = "rb", **options: Any) -> Any:
         import io
@@ -54,6 +56,7 @@ def faults() -> Iterator[type[FaultyStore]]:
     if FaultyStore.stalled is not None:
         FaultyStore.stalled.set()
     FaultyStore.stalled = None
+    FaultyStore.unlisted = frozenset()
     FaultyStore.tamper = staticmethod(lambda data: data)
 
 
@@ -198,6 +201,31 @@ def test_what_vanished_from_the_store_leaves_the_cache_and_a_lost_folder_does_no
     shutil.rmtree(shelf.root / "m")
     with pytest.raises(TidegateError, match="found nothing there"):
         shelf.update()
+    assert shelf.held() == [1]
+
+
+def test_a_listing_that_leaves_things_out_takes_nothing_away(shelf: Shelf, faults: type[FaultyStore]) -> None:
+    for version in (1, 2):
+        publish(shelf.root, "m", version)
+    (shelf.root / "m" / "2.verdict.json").write_text("{}")
+    shelf.update()
+    faults.unlisted = frozenset({"2", "2.verdict.json"})
+    shelf.update()
+    assert shelf.held() == [2]
+    assert (shelf.cache.root / "m" / "2.verdict.json").exists()
+    (shelf.root / "m" / "2.verdict.json").unlink()
+    shutil.rmtree(shelf.root / "m" / "2")
+    shelf.update()
+    assert shelf.held() == [1]
+    assert not (shelf.cache.root / "m" / "2.verdict.json").exists()
+
+
+@pytest.mark.parametrize("name", ["99999999999999999999", "\N{SUPERSCRIPT TWO}", "2x", "-1"])
+def test_folders_that_are_no_versions_hurt_none(shelf: Shelf, name: str) -> None:
+    publish(shelf.root, "m", 1)
+    (shelf.root / "m" / name).mkdir()
+    (shelf.root / "m" / name / "manifest.json").write_text("{}")
+    shelf.update()
     assert shelf.held() == [1]
 
 

@@ -18,7 +18,7 @@ from typing import TextIO
 from tidegate_serving.contract.errors import FailedPrecondition, InvalidInput, ResourceExhausted, Tampered
 from tidegate_serving.contract.formats import check_format
 from tidegate_serving.contract.manifest import FILE_NAME, Manifest
-from tidegate_serving.contract.servable import ServableId, is_name
+from tidegate_serving.contract.servable import ServableId, is_name, is_version
 from tidegate_serving.state_file import keep, lock, make_folder
 
 _ASIDE = ".fetching"
@@ -98,7 +98,7 @@ class VersionCache:
         folder = self.root / name
         if not folder.is_dir():
             return set()
-        found = {ServableId(name, int(child.name)) for child in folder.iterdir() if child.name.isdigit()}
+        found = {ServableId(name, int(child.name)) for child in folder.iterdir() if is_version(child.name)}
         return {one for one in found if self.holds(one)}
 
     def size(self) -> int:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tidegate_serving.contract.errors import NotFound, TidegateError
 from tidegate_serving.contract.manifest import FILE_NAME, Manifest, read_manifest
-from tidegate_serving.contract.servable import ServableId, check_name
+from tidegate_serving.contract.servable import ServableId, check_name, is_version
 from tidegate_serving.sources.admission import Admission
 from tidegate_serving.sources.objects.cache import VersionCache
 from tidegate_serving.sources.objects.store import Child, ObjectStore
@@ -56,8 +56,8 @@ class Mirror:
         """
         check_name(name)
         children = self._store.children(name)
-        present = {int(child.name) for child in children if child.is_folder and child.name.isdigit()}
-        self._drop_vanished(name, present)
+        present = {int(child.name) for child in children if child.is_folder and is_version(child.name)}
+        present |= self._drop_vanished(name, present)
         self._copy_documents(name, children)
         faults: list[TidegateError] = []
         chosen = policy.choose(present, lambda number: self._usable(ServableId(name, number), faults), bool)
@@ -136,12 +136,27 @@ class Mirror:
                 aside.replace(target)
                 self._stamps[key] = child.stamp
         for key in [key for key in self._stamps if key[0] == name]:
-            if key[1] not in {child.name for child in documents}:
+            if key[1] not in {child.name for child in documents} and self._is_gone(*key):
                 (self._cache.root / name / key[1]).unlink(missing_ok=True)
                 del self._stamps[key]
 
-    def _drop_vanished(self, name: str, present: set[int]) -> None:
+    def _drop_vanished(self, name: str, present: set[int]) -> set[int]:
+        """Those that the listing left out although they are there."""
+        left_out = set()
         for held in self._cache.versions(name):
             if held.version not in present:
-                _log.info("%s is no longer in %s and leaves the cache", held, self._store.url)
-                self._cache.remove(held)
+                if self._is_gone(name, str(held.version), FILE_NAME):
+                    _log.info("%s is no longer in %s and leaves the cache", held, self._store.url)
+                    self._cache.remove(held)
+                else:
+                    _log.warning("%s is in %s, which did not list it", held, self._store.url)
+                    left_out.add(held.version)
+        return left_out
+
+    def _is_gone(self, *path: str) -> bool:
+        """Whether a document is not in the store, whatever its listings say, which may be short or behind."""
+        try:
+            self._store.read(*path)
+        except NotFound:
+            return True
+        return False
