@@ -90,8 +90,18 @@ class Checks:
             self._wrong(
                 f"the last version of {name} {before} left, and {sorted(self._life.told.wishes[name])} is wanted"
             )
+        for number in after.versions - before.versions:
+            self._let_in(ServableId(name, number))
         if before.ordinary != after.ordinary and before.off is None and after.off is None and not after.split:
             self._moves.append((name, before.ordinary, after.ordinary, after.versions))
+
+    def _let_in(self, one: ServableId) -> None:
+        wanted = self._life.told.wishes.get(one.name, {}).get(one.version)
+        loaded = next((loader.path for loader in self._life.loaders if loader.id == one and loader.loaded), None)
+        if wanted is None or wanted.payload is None or loaded is None:
+            self._wrong(f"{one} is let in, and nobody wants it: {wanted}, {loaded}")
+        elif wanted.payload.path.directory != loaded.directory:
+            self._wrong(f"{one} is let in from {loaded}, and wanted from {wanted.payload.path}")
 
     # After a step
 
@@ -115,7 +125,7 @@ class Checks:
             return bool(course.disabled) or lost or not course.numbers or name == "single"
         if STABLE in course.labels:
             return to == course.labels[STABLE]
-        wanted = course.followed & published
+        wanted = (course.numbers - course.kept) & published
         return to == max(wanted) if wanted else left not in published
 
     def _check_states(self) -> None:
@@ -220,7 +230,7 @@ class Checks:
                 self._wrong(f"label {label} of {name} is to be on {number}: {picture}")
         if set(picture.labels) - set(course.labels):
             self._wrong(f"{name} has labels that nobody wants: {picture.labels}")
-        wanted = course.followed & published
+        wanted = (course.numbers - course.kept) & published
         if not course.disabled and STABLE not in course.labels and wanted and picture.ordinary != max(wanted):
             self._wrong(f"ordinary clients of {name} get {picture.ordinary}, {sorted(wanted)} are there: {picture}")
         shares = {} if course.split is None or not published else dict(course.split.shares)

@@ -160,3 +160,14 @@ def test_a_label_that_waits_for_ever_leaves_ordinary_clients_on_what_is_wanted(h
     picture = history.world.life.plane.of("pushed")
     assert (sorted(picture.versions), picture.labels, picture.ordinary) == ([1, 3], {"canary": 3}, 1)
     play_to_the_end(history, [])
+
+
+def test_ordinary_clients_never_land_on_a_version_that_is_only_kept_for_a_rollback(history: History) -> None:
+    history.do(("keep", "pushed"))
+    for version in (1, 3):
+        history.do(("push", (version,), {}, None, "a", False))
+        history.come_to_rest()
+    history.do(("push", (2,), {}, None, "a", False))
+    picture = history.world.life.plane.of("pushed")
+    assert (sorted(picture.versions), picture.ordinary) == ([1, 3], 3)
+    play_to_the_end(history, [])
