@@ -116,10 +116,8 @@ def test_a_csv_keeps_zeros_in_front_and_dates_as_they_are_written(tmp_path: Path
 
 
 def test_the_index_that_pandas_adds_is_no_value(tmp_path: Path) -> None:
-    import pandas as pd
-
-    pd.DataFrame({"key": ["a", "b"], "v": [1, 2]}, index=[5, 9]).to_parquet(tmp_path / "t.parquet")
-    version = load_files(tmp_path, "table", {})
+    data = as_parquet({"__index_level_0__": [5, 9], "key": ["a", "b"], "v": [1, 2]})
+    version = load_files(tmp_path, "table", {"t.parquet": data})
     assert [spec.name for spec in version.manifest.signatures[SERVING_DEFAULT].outputs] == ["v"]
 
 
