@@ -1,4 +1,4 @@
-"""What an engine with hundreds of servables does for one of them: no more than one with ten does, and threads on demand."""
+"""What an engine with hundreds of servables does for one of them: no more than one with ten; and threads on demand."""
 
 from __future__ import annotations
 
