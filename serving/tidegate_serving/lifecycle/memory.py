@@ -79,9 +79,11 @@ def _trim() -> None:
 
 def resident_bytes() -> int:
     """Resident memory of this process in bytes; 0 where the system does not say."""
-    if not _STATM.exists():
+    try:
+        with _STATM.open("rb", buffering=0) as file:  # read twice a load
+            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except FileNotFoundError:
         return 0
-    return int(_STATM.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 @dataclass(frozen=True, slots=True)
