@@ -204,5 +204,6 @@ def test_an_admission_that_cannot_be_kept_is_not_remembered(
                 ResourceExhausted, match=r"admitted\.jsonl cannot be kept, the disk is full: free space"
             ):
                 check(gate, directory)
+    assert digest_of(directory) not in AdmittedDigests(memory)
     check(gate, directory)
     assert digest_of(directory) in AdmittedDigests(memory)
