@@ -57,7 +57,7 @@ class StatusReport:
             rest_address=addresses[1],
             log_path=log_path,
             counters=dict(self.counters(servable)),
-            problems=() if servable else tuple(_problem(one) for one in self.problems.all() if not one.servable),
+            problems=() if servable else tuple(map(_problem, self.problems.of_sources())),
         )
 
     def _knows(self, name: str) -> bool:

@@ -35,12 +35,20 @@ class Wanted(Protocol):
 
 
 class Readiness:
-    """`tell(ready, reason)` is called whenever the answer may have changed."""
+    """`tell(ready, reason)` is called whenever the answer may have changed; `blind` says why nobody can know what is
+    wanted, empty where that is known."""
 
-    def __init__(self, monitor: StateMonitor, wanted: Wanted, tell: Callable[[bool, str], None]) -> None:
+    def __init__(
+        self,
+        monitor: StateMonitor,
+        wanted: Wanted,
+        tell: Callable[[bool, str], None],
+        blind: Callable[[], str] = lambda: "",
+    ) -> None:
         self._monitor = monitor
         self._wanted = wanted
         self._tell = tell
+        self._blind = blind
         self._changed = threading.Condition()
         self._dirty = True
         self._heard: set[str] = set()
@@ -48,6 +56,7 @@ class Readiness:
         self._initial: frozenset[str] | None = None
         self._missing: dict[str, str] = {}
         self._remark = ""
+        self._was_blind = False
         self._draining = False
         self._thread = threading.Thread(target=self._run, name="tidegate-readiness", daemon=True)
 
@@ -135,8 +144,17 @@ class Readiness:
         reasons = [self._missing[name] for name in sorted(self._missing)]
         more = [f"and {len(reasons) - _REASONS} more"] if len(reasons) > _REASONS else []
         if not reasons:
-            return True, self._remark
+            return self._seeing()
         return False, "; ".join(reasons[:_REASONS] + more)
+
+    def _seeing(self) -> tuple[bool, str]:
+        """Ready, unless nobody knows what is wanted; what is, once that is known, has to come as at the start."""
+        was_blind, blind = self._was_blind, self._blind()
+        self._was_blind = bool(blind)
+        if was_blind and not blind:
+            self.begin()
+            return False, "the engine is starting"
+        return (False, blind) if blind else (True, self._remark)
 
     def _run(self) -> None:
         while not self._draining:

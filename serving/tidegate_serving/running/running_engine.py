@@ -87,9 +87,10 @@ class RunningEngine:
         self._plane = plane = start_plane(config, parts.door, ControlCalls(reload))
         parts.events.subscribe(ModelStates(parts.monitor, plane.set_states).heard)
         names = ServedNames(parts.manager, sources.files, sources.problems)
-        self._readiness = readiness = Readiness(parts.monitor, names, plane.set_ready)
+        self._readiness = readiness = Readiness(parts.monitor, names, plane.set_ready, names.blind)
         readiness.start()
         parts.events.subscribe(readiness.heard)
+        parts.problems.subscribe(lambda problem, present: None if problem.servable else readiness.wake())
         parts.events.subscribe(_log_change)
         self._watch = AdmissionWatch(
             sources.admission, parts.manager.origins, parts.monitor.state, sources.problems, readiness.remark

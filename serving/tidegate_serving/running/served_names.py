@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tidegate_serving.lifecycle.manager import AspiredVersionsManager
+from tidegate_serving.running.log_keeper import NAME as INFERENCE_LOG
 from tidegate_serving.sources.file_system import FileSystemSource
 from tidegate_serving.sources.problems import SourceProblems
 
@@ -27,6 +28,11 @@ class ServedNames:
     def is_wanted(self, name: str) -> bool:
         """Whether one of them is."""
         return self.manager.is_wanted(name) or self.files.is_configured(name)
+
+    def blind(self) -> str:
+        """Why nothing at all is wanted, where a source cannot be read; else empty."""
+        said = [one.error.message for one in self.problems.of_sources() if one.source != INFERENCE_LOG]
+        return f"nothing is served: {'; '.join(said)}" if said and not self.wanted_names() else ""
 
     def why(self, name: str) -> str:
         """Why nothing is wanted of one that the config names."""

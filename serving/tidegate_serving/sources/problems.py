@@ -79,6 +79,11 @@ class SourceProblems:
         with self._lock:
             return next((problem for problem in self._problems.values() if problem.servable == servable), None)
 
+    def of_sources(self) -> list[SourceProblem]:
+        """Those of whole sources."""
+        with self._lock:
+            return [problem for problem in self._problems.values() if not problem.servable]
+
     def all(self) -> list[SourceProblem]:
         """All of them, by servable."""
         with self._lock:

@@ -22,7 +22,8 @@ class Bench:
         self.wanted = frozenset({"a", "b"})
         self.asked = 0
         self.told: list[tuple[bool, str]] = []
-        self.readiness = Readiness(self.monitor, self, lambda *answer: self.told.append(answer))
+        self.blind = ""
+        self.readiness = Readiness(self.monitor, self, lambda *answer: self.told.append(answer), lambda: self.blind)
         self.events.subscribe(self.readiness.heard)
         self.readiness.start()
 
@@ -154,3 +155,15 @@ def test_the_start_goes_on_as_soon_as_the_last_version_is_settled(bench: Bench) 
     assert done[0][0]
     assert done[0][1] - settled < 0.5
     assert not bench.readiness.wait_settled(lambda: False, 0.01)
+
+
+def test_while_nobody_knows_what_is_wanted_it_is_not_ready_and_then_that_has_to_come(bench: Bench) -> None:
+    bench.wanted, bench.blind = frozenset(), "the store cannot be listed"
+    bench.readiness.begin()
+    bench.becomes(False, "the store cannot be listed")
+    bench.wanted, bench.blind = frozenset({"a"}), ""
+    bench.enter("a", State.LOADING)
+    bench.readiness.wake()
+    bench.becomes(False, "a:1 is LOADING")
+    bench.enter("a", State.AVAILABLE)
+    bench.becomes(True, "")

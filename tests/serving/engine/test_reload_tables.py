@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support import rest
 from tests.support.eventually import eventually
 from tests.support.versions import adding, publish
 
@@ -211,6 +213,18 @@ def test_a_store_that_is_down_takes_nothing_away_until_it_answers(
     publish(tmp_path / "later", "n", 1, adding(1))
     eventually(lambda: served(engine) == {"n": [1]})
     assert engine.status().problems == ()
+
+
+def test_an_engine_whose_only_store_cannot_be_read_is_not_ready_until_it_can(
+    config: EngineConfig, tmp_path: Path
+) -> None:
+    blind = dataclasses.replace(config, sources={"object_store": store(tmp_path, "later")})
+    with Engine(blind) as engine:
+        ready = functools.partial(rest.call, engine.addresses.rest, "GET", "/v2/health/ready")
+        eventually(lambda: b"nothing is served: listing file://" in ready().body)
+        assert ready().status == 503
+        publish(tmp_path / "later", "n", 1, adding(1))
+        eventually(lambda: ready().status == 200)
 
 
 def test_a_start_that_takes_its_time_holds_up_no_reload(
