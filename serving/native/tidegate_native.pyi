@@ -78,22 +78,39 @@ class Settings:
 
 @final
 class TensorSpec:
-    """Name, dtype and shape of one input or output; -1 is a dimension of any size, the first axis is the batch."""
+    """Name, dtype and shape of one input or output; -1 is a dimension of any size.
 
-    def __new__(cls, *, name: str, dtype: str, shape: Sequence[int]) -> TensorSpec: ...
+    One of unknown rank has no shape.
+    """
+
+    def __new__(cls, *, name: str, dtype: str, shape: Sequence[int], unknown_rank: bool = False) -> TensorSpec: ...
     @property
     def name(self) -> str: ...
     @property
     def dtype(self) -> str: ...
     @property
     def shape(self) -> list[int]: ...
+    @property
+    def unknown_rank(self) -> bool: ...
 
 @final
 class Signature:
-    """One way to call a version. `method_name` is TensorFlow Serving's, such as `tensorflow/serving/predict`."""
+    """One way to call a version. `method_name` is TensorFlow Serving's, such as `tensorflow/serving/predict`.
+
+    `first_axis` is `batch` (of any size in every tensor), `assumed` (the batch until an answer shows that it is not:
+    then, and for inputs of different sizes, each request runs alone) or `free` (each request runs alone, and counts as
+    one row whose dimensions are all of its tensor's). `defaults` are values for inputs that a request may leave out.
+    """
 
     def __new__(
-        cls, *, name: str, method_name: str, inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec]
+        cls,
+        *,
+        name: str,
+        method_name: str,
+        inputs: Sequence[TensorSpec],
+        outputs: Sequence[TensorSpec],
+        first_axis: str = "batch",
+        defaults: Mapping[str, Any] | None = None,
     ) -> Signature: ...
     @property
     def name(self) -> str: ...
@@ -120,7 +137,8 @@ class Batching:
 class Batch:
     """What an executor gets: inputs by name with the batch on axis 0, wrapping the batch buffer without a copy.
 
-    A model may keep an input or write into it: the buffer is reused only when its arrays are gone.
+    A `whole` is one request, counted as one row: its inputs have exactly its shapes, and so may the outputs. A
+    model may keep an input or write into it: the buffer is reused only when its arrays are gone.
     `request_offsets` has one entry more than there are requests: request i owns rows `[offsets[i], offsets[i + 1])`.
     """
 
@@ -134,6 +152,8 @@ class Batch:
     def inputs(self) -> dict[str, np.ndarray[Any, Any]]: ...
     @property
     def rows(self) -> int: ...
+    @property
+    def whole(self) -> bool: ...
     @property
     def request_offsets(self) -> list[int]: ...
 

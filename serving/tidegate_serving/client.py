@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from tidegate_serving.contract.messages import message
 from tidegate_serving.contract.servable import ServableId, State, StateChange
-from tidegate_serving.contract.signature import SERVING_DEFAULT, Signature, TensorSpec
+from tidegate_serving.contract.signature import SERVING_DEFAULT, FirstAxis, Signature, TensorSpec
 from tidegate_serving.contract.tensors import Array
 from tidegate_serving.prediction import Prediction
 from tidegate_serving.tensor_proto import dtype_of, fill, to_array
@@ -128,11 +128,18 @@ def _as_array(value: npt.ArrayLike) -> Array:
 
 
 def _signature(definition: Any) -> Signature:
-    return Signature(_specs(definition.inputs), _specs(definition.outputs), definition.method_name)
+    inputs, outputs = _specs(definition.inputs), _specs(definition.outputs)
+    rows = inputs and all(spec.shape[:1] == (-1,) for spec in (*inputs, *outputs))
+    return Signature(inputs, outputs, definition.method_name, FirstAxis.BATCH if rows else FirstAxis.FREE)
 
 
 def _specs(tensors: Mapping[str, Any]) -> tuple[TensorSpec, ...]:
     return tuple(
-        TensorSpec(name, dtype_of(info.dtype), tuple(dimension.size for dimension in info.tensor_shape.dim))
+        TensorSpec(
+            name,
+            dtype_of(info.dtype),
+            tuple(dimension.size for dimension in info.tensor_shape.dim),
+            unknown_rank=info.tensor_shape.unknown_rank,
+        )
         for name, info in sorted(tensors.items())
     )

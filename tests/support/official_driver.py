@@ -78,11 +78,14 @@ def _calls(channel: Any) -> dict[str, Callable[..., Any]]:
     from google.protobuf import text_format
     from tensorflow.core.framework import tensor_pb2, types_pb2
     from tensorflow_serving.apis import (
+        classification_pb2,
         get_model_status_pb2,
+        inference_pb2,
         model_management_pb2,
         model_service_pb2_grpc,
         predict_pb2,
         prediction_service_pb2_grpc,
+        regression_pb2,
     )
 
     prediction = prediction_service_pb2_grpc.PredictionServiceStub(channel)
@@ -116,7 +119,15 @@ def _calls(channel: Any) -> dict[str, Callable[..., Any]]:
         values = list(output.float_val) or memoryview(output.tensor_content).cast("f").tolist()
         return {"y": values[0], "version": response.model_spec.version.value}
 
-    return {"reload": reload, "states": states, "predict": predict}
+    def ask(method: str, request: str) -> dict[str, str]:
+        """Any method of the prediction service, with its request and answer as hexadecimal bytes."""
+        modules = {"Predict": predict_pb2.PredictRequest, "MultiInference": inference_pb2.MultiInferenceRequest}
+        modules["Classify"] = classification_pb2.ClassificationRequest
+        modules["Regress"] = regression_pb2.RegressionRequest
+        message = modules[method].FromString(bytes.fromhex(request))
+        return {"answer": getattr(prediction, method)(message, timeout=20).SerializeToString().hex()}
+
+    return {"reload": reload, "states": states, "predict": predict, "ask": ask}
 
 
 if __name__ == "__main__":

@@ -10,24 +10,25 @@ use tidegate_plane::version::Endpoint;
 
 use crate::arrays;
 
-/// What an executor gets: inputs by name with the batch on axis 0, wrapping the batch buffer without a copy.
+/// What an executor gets: inputs by name, wrapping the batch buffer without a copy; the batch is on axis 0 unless it is a whole.
 #[pyclass(frozen, module = "tidegate_native")]
 pub(crate) struct Batch {
     endpoint: Arc<Endpoint>,
     inputs: Py<PyDict>,
     rows: usize,
+    whole: bool,
     offsets: Vec<usize>,
 }
 
 impl Batch {
     pub(crate) fn new(py: Python<'_>, work: Work) -> PyResult<Batch> {
-        let Work { endpoint, columns, shapes, rows, offsets } = work;
+        let Work { endpoint, columns, shapes, rows, whole, offsets } = work;
         let inputs = PyDict::new(py);
         for ((spec, lease), inner) in endpoint.signature.inputs.iter().zip(columns).zip(shapes.iter()) {
-            let shape = std::iter::once(rows).chain(inner.iter().copied());
+            let shape = (!whole).then_some(rows).into_iter().chain(inner.iter().copied());
             inputs.set_item(&spec.name, arrays::to_array(py, spec.dtype, shape, lease)?)?;
         }
-        Ok(Batch { endpoint, inputs: inputs.unbind(), rows, offsets })
+        Ok(Batch { endpoint, inputs: inputs.unbind(), rows, whole, offsets })
     }
 }
 
@@ -56,6 +57,11 @@ impl Batch {
     #[getter]
     fn rows(&self) -> usize {
         self.rows
+    }
+
+    #[getter]
+    fn whole(&self) -> bool {
+        self.whole
     }
 
     #[getter]

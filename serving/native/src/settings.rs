@@ -6,10 +6,13 @@ use std::time::Duration;
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use pyo3::types::PyDict;
 use tidegate_plane::dtype::{ALL, DType};
 use tidegate_plane::settings as core;
-use tidegate_plane::signature as plane;
+use tidegate_plane::signature::{self as plane, FirstAxis};
 use tidegate_plane::version;
+
+use crate::values::{self, Origin};
 
 /// How the plane listens and what it bounds.
 #[pyclass(frozen, module = "tidegate_native")]
@@ -75,13 +78,17 @@ pub(crate) struct TensorSpec(plane::TensorSpec);
 #[pymethods]
 impl TensorSpec {
     #[new]
-    #[pyo3(signature = (*, name, dtype, shape))]
-    fn new(name: String, dtype: &str, shape: Vec<i64>) -> PyResult<TensorSpec> {
+    #[pyo3(signature = (*, name, dtype, shape, unknown_rank=false))]
+    fn new(name: String, dtype: &str, shape: Vec<i64>, unknown_rank: bool) -> PyResult<TensorSpec> {
         let found = DType::from_name(dtype).ok_or_else(|| {
             let known = ALL.map(DType::name).join(", ");
             PyValueError::new_err(format!("tensor '{name}' has dtype '{dtype}': use one of {known}"))
         })?;
-        Ok(TensorSpec(plane::TensorSpec { name, dtype: found, shape }))
+        if unknown_rank && !shape.is_empty() {
+            return Err(PyValueError::new_err(format!("tensor '{name}' has a shape and an unknown rank: give one")));
+        }
+        let any = || plane::TensorSpec::of_any_rank(name.clone(), found);
+        Ok(TensorSpec(if unknown_rank { any() } else { plane::TensorSpec::new(name, found, shape) }))
     }
 
     #[getter]
@@ -98,6 +105,11 @@ impl TensorSpec {
     fn shape(&self) -> Vec<i64> {
         self.0.shape.clone()
     }
+
+    #[getter]
+    fn unknown_rank(&self) -> bool {
+        self.0.unknown_rank
+    }
 }
 
 /// One way to call a version.
@@ -107,17 +119,28 @@ pub(crate) struct Signature(pub(crate) plane::Signature);
 #[pymethods]
 impl Signature {
     #[new]
-    #[pyo3(signature = (*, name, method_name, inputs, outputs))]
+    #[pyo3(signature = (*, name, method_name, inputs, outputs, first_axis="batch", defaults=None))]
     fn new(
         name: String,
         method_name: String,
         inputs: Vec<PyRef<'_, TensorSpec>>,
         outputs: Vec<PyRef<'_, TensorSpec>>,
+        first_axis: &str,
+        defaults: Option<Bound<'_, PyDict>>,
     ) -> PyResult<Signature> {
         let specs = |list: &[PyRef<'_, TensorSpec>]| list.iter().map(|spec| spec.0.clone()).collect();
-        plane::Signature::new(name, method_name, specs(&inputs), specs(&outputs))
-            .map(Signature)
-            .map_err(PyValueError::new_err)
+        let axis = FirstAxis::from_name(first_axis).ok_or_else(|| {
+            let known = FirstAxis::NAMES.map(|(_, name)| name).join(", ");
+            PyValueError::new_err(format!("signature '{name}' has first axis '{first_axis}': use one of {known}"))
+        })?;
+        let signature = plane::Signature::with_axis(name, method_name, specs(&inputs), specs(&outputs), axis)
+            .map_err(PyValueError::new_err)?;
+        let Some(given) = defaults else { return Ok(Signature(signature)) };
+        let read = |spec: &plane::TensorSpec| {
+            given.get_item(&spec.name)?.map(|value| values::read(spec, &value, Origin::Caller)).transpose()
+        };
+        let defaults = signature.inputs.iter().map(read).collect::<PyResult<Vec<_>>>()?;
+        Ok(Signature(signature.with_defaults(defaults)))
     }
 
     #[getter]

@@ -5,7 +5,7 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyString};
 use tidegate_plane::batch::Output;
-use tidegate_plane::column::{Column, Strings, Words};
+use tidegate_plane::column::{Column, Strings};
 use tidegate_plane::dtype::DType;
 use tidegate_plane::signature::TensorSpec;
 
@@ -50,11 +50,11 @@ fn read_numbers(spec: &TensorSpec, value: &Bound<'_, PyAny>, numpy: &Numpy, orig
     let array = if is_array { value.clone() } else { numpy.asarray.bind(py).call1((value,))? };
     let cast = cast(spec, &array, wanted, numpy, origin)?;
     let contiguous = numpy.ascontiguousarray.bind(py).call1((&cast,))?;
-    // ascontiguousarray turns a scalar into a row; the shape to be checked is the model's own.
-    if cast.getattr("ndim")?.extract::<usize>()? == 0 {
-        return Ok(Output { column: Column::Raw(Words::default()), shape: Vec::new() });
-    }
-    copy_contiguous(&contiguous).ok_or_else(|| {
+    // ascontiguousarray turns a scalar into a row; the shape that counts is the model's own.
+    let scalar = cast.getattr("ndim")?.extract::<usize>()? == 0;
+    let copied = copy_contiguous(&contiguous);
+    let own = |copy: Output| if scalar { Output { shape: Vec::new(), ..copy } } else { copy };
+    copied.map(own).ok_or_else(|| {
         let (subject, kind) = (origin.subject(&spec.name), spec.dtype.name());
         PyTypeError::new_err(format!("{subject}, which cannot be read as an array of {kind}"))
     })

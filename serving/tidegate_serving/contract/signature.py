@@ -5,8 +5,9 @@ Publishers write signatures into the manifest; platforms, the data plane, client
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from tidegate_serving.contract.errors import InvalidInput
@@ -30,46 +31,85 @@ SERVING_DEFAULT = "serving_default"
 PREDICT = "tensorflow/serving/predict"
 
 
+class FirstAxis(enum.StrEnum):
+    """What the first axis of a signature's tensors is.
+
+    BATCH: the batch, says whoever made the model; requests share runs, and an answer of other rows is a fault.
+    ASSUMED: the batch as far as the shapes tell, such as a SavedModel's; requests share runs until an answer shows that
+    it is none, and one whose inputs differ in it runs alone.
+    FREE: no batch, as with scalars; each request runs alone with exactly its shapes, and is logged as one row.
+    """
+
+    BATCH = "batch"
+    ASSUMED = "assumed"
+    FREE = "free"
+
+
 @dataclass(frozen=True, slots=True)
 class TensorSpec:
-    """Name, dtype (numpy's name, or `string` for bytes) and shape; -1 is any size, the first axis is the batch."""
+    """Name, dtype (numpy's name, or `string` for bytes) and shape; -1 is any size. `unknown_rank` goes with shape ()."""
 
     name: str
     dtype: str
     shape: tuple[int, ...] = (-1,)
+    unknown_rank: bool = False
 
     def __post_init__(self) -> None:
         if self.dtype not in DTYPES:
             raise InvalidInput(f"tensor {self.name!r} has dtype {self.dtype!r}: use one of {', '.join(DTYPES)}")
-        if not self.shape or self.shape[0] != -1 or any(size < -1 for size in self.shape):
-            raise InvalidInput(f"tensor {self.name!r} has shape {list(self.shape)}: the first axis is the batch, -1")
+        if any(size < -1 for size in self.shape):
+            raise InvalidInput(f"tensor {self.name!r} has shape {list(self.shape)}: use -1 for any size")
+        if self.unknown_rank and self.shape:
+            raise InvalidInput(f"tensor {self.name!r} has shape {list(self.shape)} and an unknown rank: give one of both")
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON."""
-        return {"name": self.name, "dtype": self.dtype, "shape": list(self.shape)}
+        data: dict[str, Any] = {"name": self.name, "dtype": self.dtype, "shape": list(self.shape)}
+        return {**data, "unknown_rank": True} if self.unknown_rank else data
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> TensorSpec:
         """From JSON; InvalidInput when a key is missing or a value is unusable."""
         try:
-            return cls(str(data["name"]), str(data["dtype"]), tuple(int(size) for size in data["shape"]))
+            shape = tuple(int(size) for size in data["shape"])
+            return cls(str(data["name"]), str(data["dtype"]), shape, bool(data.get("unknown_rank", False)))
         except (KeyError, TypeError, ValueError) as error:
             raise InvalidInput(f"tensor {dict(data)!r} needs name, dtype and shape: {error}") from error
 
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """Inputs and outputs of one way to call a version; `method_name` as in TensorFlow's SignatureDef."""
+    """Inputs and outputs of one way to call a version; `method_name` as in TensorFlow's SignatureDef.
+
+    `defaults` are values, as nested lists or scalars, for inputs that a request may leave out.
+    """
 
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
     method_name: str = PREDICT
+    first_axis: FirstAxis = FirstAxis.BATCH
+    defaults: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
         for what, specs in (("inputs", self.inputs), ("outputs", self.outputs)):
             names = [spec.name for spec in specs]
-            if not names or len(set(names)) != len(names):
+            may_be_none = specs is self.inputs and self.first_axis is FirstAxis.FREE
+            if not (names or may_be_none) or len(set(names)) != len(names):
                 raise InvalidInput(f"a signature needs {what} with names of their own, not {names}")
+            for spec in specs:
+                self._check_axis(spec)
+        if unknown := sorted(set(self.defaults) - set(self.input_names)):
+            raise InvalidInput(f"a signature has a default for {unknown[0]!r}, which is none of its inputs")
+
+    def _check_axis(self, spec: TensorSpec) -> None:
+        rows = spec.shape[:1] == (-1,)
+        if self.first_axis is FirstAxis.FREE or rows:
+            return
+        if self.first_axis is FirstAxis.BATCH or not (spec.shape or spec.unknown_rank):
+            raise InvalidInput(
+                f"tensor {spec.name!r} has shape {list(spec.shape)}: the first axis is the batch, -1; where it is none, "
+                "give the signature the first axis 'free'"
+            )
 
     @property
     def input_names(self) -> tuple[str, ...]:
@@ -78,11 +118,14 @@ class Signature:
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON."""
-        return {
+        data: dict[str, Any] = {
             "method_name": self.method_name,
             "inputs": [spec.to_dict() for spec in self.inputs],
             "outputs": [spec.to_dict() for spec in self.outputs],
         }
+        if self.first_axis is not FirstAxis.BATCH:
+            data["first_axis"] = self.first_axis.value
+        return {**data, "defaults": dict(self.defaults)} if self.defaults else data
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Signature:
@@ -92,7 +135,11 @@ class Signature:
             outputs = tuple(TensorSpec.from_dict(spec) for spec in data["outputs"])
         except (KeyError, TypeError) as error:
             raise InvalidInput(f"a signature needs inputs and outputs: {error}") from error
-        return cls(inputs, outputs, str(data.get("method_name", PREDICT)))
+        axis = str(data.get("first_axis", FirstAxis.BATCH.value))
+        if axis not in FirstAxis.__members__.values():
+            raise InvalidInput(f"a signature has first axis {axis!r}: use one of {', '.join(FirstAxis)}")
+        defaults = dict(data.get("defaults", {}))
+        return cls(inputs, outputs, str(data.get("method_name", PREDICT)), FirstAxis(axis), defaults)
 
 
 def default_name(signatures: Mapping[str, Signature]) -> str:

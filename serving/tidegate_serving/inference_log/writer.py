@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Mapping
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -48,7 +47,7 @@ class LogWriter:
     def write(self, block: Block) -> None:
         """Writes one file per day of the block's rows. OSError when that is not possible; no half file is ever seen."""
         event_time = self._event_times.get((block.model, block.version))
-        times = _event_times_us(block.inputs, event_time)
+        times = _event_times_us(block, event_time)
         table = _table(block, times)
         received = np.asarray(block.received_at_us, dtype=np.int64)
         days = np.where(times == _NO_TIME, received, times) // _DAY_US
@@ -79,10 +78,9 @@ def _repetitive(schema: Any) -> list[str]:
 _NO_TIME = np.iinfo(np.int64).min
 
 
-def _event_times_us(inputs: Mapping[str, Array], name: str | None) -> Array:
+def _event_times_us(block: Block, name: str | None) -> Array:
     """Unix microseconds by row, `_NO_TIME` where an event has no usable time."""
-    rows = next(iter(inputs.values())).shape[0]
-    none = np.full(rows, _NO_TIME, dtype=np.int64)
+    none, inputs = np.full(block.rows, _NO_TIME, dtype=np.int64), block.inputs
     if name is None or name not in inputs or inputs[name].dtype.kind not in "iuf" or inputs[name].ndim != 1:
         return none
     seconds = inputs[name].astype(np.float64)

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from tidegate_serving.contract.signature import FirstAxis
 from tidegate_serving.contract.tensors import Array
 
 Shape = Sequence[Any]
@@ -28,17 +29,34 @@ def fixed_batch(inputs: Sequence[Shape], outputs: Sequence[Shape]) -> int | None
     return sizes.pop()
 
 
+def first_axis_of(inputs: Sequence[Sequence[int] | None], outputs: Sequence[Sequence[int] | None]) -> FirstAxis:
+    """Whether shapes look as if the first axis of every tensor were the batch: of any size, or of one and the same.
+
+    None is a shape of unknown rank, which an output may have.
+    """
+    sizes = {shape[0] if shape else None for shape in inputs}
+    size = sizes.pop() if len(sizes) == 1 else None
+    if size is None or size == 0 or any(shape is not None and shape[:1] not in ((-1,), (size,)) for shape in outputs):
+        return FirstAxis.FREE
+    return FirstAxis.ASSUMED
+
+
 def in_pieces(
     run: Callable[[Mapping[str, Array]], Mapping[str, Any]],
     inputs: Mapping[str, Array],
     size: int,
     *,
     padded: bool = True,
-) -> dict[str, Array]:
+) -> dict[str, Any]:
     """What `run` answers for all rows, asked with `size` rows at a time; a piece that is short repeats its last row,
     where pieces are to be `padded`.
+
+    Inputs of exactly that size are answered as they are, and so are inputs without common rows.
     """
-    rows = len(next(iter(inputs.values())))
+    lengths = {len(array) if array.ndim else None for array in inputs.values()}
+    rows = lengths.pop()
+    if lengths or rows is None or rows == size:
+        return dict(run(inputs))
     answers = []
     for start in range(0, max(rows, 1), size):
         piece = {name: array[start : start + size] for name, array in inputs.items()}

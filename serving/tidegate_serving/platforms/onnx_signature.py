@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from tidegate_serving.contract.errors import InvalidInput, Unsupported
-from tidegate_serving.contract.signature import DTYPES, Signature, TensorSpec
+from tidegate_serving.contract.signature import DTYPES, FirstAxis, Signature, TensorSpec
 from tidegate_serving.contract.tensors import Array
 from tidegate_serving.platforms.fixed_batch import fixed_batch
 
@@ -51,10 +51,13 @@ def batch_size(session: Any) -> int | None:
 def graph_signature(session: Any, path: Path) -> Signature:
     """Inputs as declared, outputs that can be served; a column of shape [N, 1] becomes [N]. Other outputs are logged.
 
+    Where inputs show no batch, name different ones, or no output has its rows, each request is to run alone.
     InvalidInput for an input that cannot be served, Unsupported where no output can.
     """
     size = batch_size(session)
-    inputs = [_input(node, size, path) for node in session.get_inputs()]
+    if _shows_no_batch(session, size):
+        return _free_signature(session, path)
+    inputs = [_input(node, path) for node in session.get_inputs()]
     rows = size or _TRIAL_EXTENT
     results = _tried(session, rows)
     is_open = any(extent == -1 for spec in inputs for extent in spec.shape[1:])
@@ -67,7 +70,7 @@ def graph_signature(session: Any, path: Path) -> Signature:
         else:
             reasons.append(f"output {node.name!r} {reason}")
     if not outputs:
-        raise Unsupported(f"{path} has no output that can be served: {'; '.join(reasons)}")
+        return _free_signature(session, path)
     if reasons:
         _log.warning("%s: left out of its signature: %s", path, "; ".join(reasons))
     return Signature(tuple(_columns(inputs)), tuple(_columns(outputs)))
@@ -77,23 +80,31 @@ def _columns(specs: Sequence[TensorSpec]) -> list[TensorSpec]:
     return [TensorSpec(spec.name, spec.dtype) if spec.shape == (-1, 1) else spec for spec in specs]
 
 
-def _input(node: Any, size: int | None, path: Path) -> TensorSpec:
+def _shows_no_batch(session: Any, size: int | None) -> bool:
+    """Whether an input has no axes, a first one of a size of its own, or one that is called otherwise elsewhere."""
+    firsts = {node.shape[0] if node.shape else 0 for node in session.get_inputs()}
+    fixed = {first for first in firsts if isinstance(first, int)}
+    return (bool(fixed) and size is None) or len({first for first in firsts if isinstance(first, str)}) > 1
+
+
+def _free_signature(session: Any, path: Path) -> Signature:
+    """Every tensor as declared. onnxruntime shows a scalar as it shows one of unknown rank, and checks ranks itself."""
+    inputs = tuple(_input(node, path, rows=False) for node in session.get_inputs())
+    plain = [node for node in session.get_outputs() if dtype_of(node.type) and node.type.startswith("tensor(")]
+    if not plain:
+        raise Unsupported(f"{path} has no output that can be served: use tensors of numpy's types")
+    outputs = tuple(_input(node, path, rows=False) for node in plain)
+    return Signature(inputs, outputs, first_axis=FirstAxis.FREE)
+
+
+def _input(node: Any, path: Path, *, rows: bool = True) -> TensorSpec:
     dtype, shape = dtype_of(node.type), [*(node.shape or ())]
     if dtype is None or not node.type.startswith("tensor("):
         raise InvalidInput(
             f"{path}: input {node.name!r} is {node.type}: export the model with tensors of numpy's types"
         )
-    if not shape:
-        raise InvalidInput(
-            f"{path}: input {node.name!r} has no axes, or does not say which: export it with a first axis for the "
-            "batch, or write a signature as JSON"
-        )
-    if isinstance(shape[0], int) and shape[0] > 0 and size is None:
-        raise InvalidInput(
-            f"{path}: input {node.name!r} has shape {shape}, whose first axis is no batch: export the model with a "
-            "dynamic first axis for every input, or with what never changes as an initializer"
-        )
-    return TensorSpec(node.name, dtype, (-1, *(extent if isinstance(extent, int) else -1 for extent in shape[1:])))
+    sizes = tuple(extent if isinstance(extent, int) else -1 for extent in shape)
+    return TensorSpec(node.name, dtype, (-1, *sizes[1:]) if rows else sizes, unknown_rank=not (rows or sizes))
 
 
 def _tried(session: Any, rows: int) -> Mapping[str, Any]:

@@ -13,61 +13,77 @@ import numpy as np
 
 from tidegate_serving.contract.errors import InvalidInput, ModelFailed
 from tidegate_serving.contract.servable import ServableId
-from tidegate_serving.contract.signature import DTYPES, Signature, TensorSpec
+from tidegate_serving.contract.signature import DTYPES, FirstAxis, Signature, TensorSpec
 from tidegate_serving.contract.tensors import Array
 
 _TEXT_KINDS = "OSUT"
 _NUMPY_TYPES = {name: np.dtype(name) for name in DTYPES if name != "string"}
 
 
-def check_inputs(signature: Signature, inputs: Mapping[str, Array]) -> int:
-    """The number of rows. Raises InvalidInput naming the input that is missing, unknown or does not fit."""
+def check_inputs(signature: Signature, inputs: Mapping[str, Array]) -> int | None:
+    """The number of rows, None where the request is one whole without rows. Raises InvalidInput naming the input that is missing, unknown or does not fit."""
     wanted = set(signature.input_names)
     if missing := sorted(wanted - inputs.keys()):
         raise InvalidInput(f"input {missing[0]!r} is missing: send {', '.join(signature.input_names)}")
     if unknown := sorted(inputs.keys() - wanted):
         raise InvalidInput(f"input {unknown[0]!r} is unknown: send {', '.join(signature.input_names)}")
-    rows = {spec.name: _check_input(spec, inputs[spec.name]) for spec in signature.inputs}
-    if len(set(rows.values())) > 1:
-        raise InvalidInput(f"inputs differ in their number of rows: {rows}")
-    return next(iter(rows.values()))
+    for spec in signature.inputs:
+        _check_input(spec, inputs[spec.name], signature.first_axis)
+    if signature.first_axis is FirstAxis.FREE:
+        return None
+    rows = {spec.name: len(inputs[spec.name]) for spec in signature.inputs}
+    if len(set(rows.values())) == 1:
+        return next(iter(rows.values()))
+    if signature.first_axis is FirstAxis.ASSUMED:
+        return None
+    raise InvalidInput(f"inputs differ in their number of rows: {rows}")
 
 
 def with_second_axis(signature: Signature, inputs: Mapping[str, Array]) -> dict[str, Array]:
     """The inputs, with `[n]` as `[n, 1]` where that is the signature's shape: as the data plane takes requests."""
+    if signature.first_axis is FirstAxis.FREE:
+        return dict(inputs)
     flat = {spec.name for spec in signature.inputs if spec.shape == (-1, 1)}
     return {name: array.reshape(-1, 1) if array.ndim == 1 and name in flat else array for name, array in inputs.items()}
 
 
-def _check_input(spec: TensorSpec, array: Array) -> int:
+def _check_input(spec: TensorSpec, array: Array, axis: FirstAxis) -> None:
     dtype = "string" if array.dtype.kind in _TEXT_KINDS else array.dtype.name
     if dtype != spec.dtype:
         raise InvalidInput(f"input {spec.name!r} has dtype {dtype}: send {spec.dtype}")
-    if not _fits(array.shape, spec):
+    fits = _fits(array.shape, spec) if axis is not FirstAxis.ASSUMED else _fits_rows(array.shape, spec)
+    if not fits:
         raise InvalidInput(f"input {spec.name!r} has shape {list(array.shape)}: send {list(spec.shape)}")
-    return int(array.shape[0])
 
 
-def check_outputs(id: ServableId, signature: Signature, rows: int, outputs: Mapping[str, Any]) -> dict[str, Array]:
+def check_outputs(
+    id: ServableId, signature: Signature, rows: int | None, outputs: Mapping[str, Any]
+) -> dict[str, Array]:
     """Outputs that the signature names, in its dtypes, C-contiguous; others are dropped.
 
     Raises ModelFailed where one is missing, has another number of rows or shape, or cannot be cast within its kind.
+    Where the first axis is only assumed to be the batch, shapes are for the data plane to judge.
     """
-    return {spec.name: _check_output(id, spec, rows, outputs) for spec in signature.outputs}
+    axis = signature.first_axis
+    return {spec.name: _check_output(id, spec, rows, outputs, axis) for spec in signature.outputs}
 
 
-def _check_output(id: ServableId, spec: TensorSpec, rows: int, outputs: Mapping[str, Any]) -> Array:
+def _check_output(
+    id: ServableId, spec: TensorSpec, rows: int | None, outputs: Mapping[str, Any], axis: FirstAxis
+) -> Array:
     try:
         value = outputs[spec.name]
     except (KeyError, TypeError) as error:
         raise ModelFailed(f"{id} gave no output {spec.name!r}: its model and its signature differ") from error
     array = _cast(id, spec, _as_array(id, spec, value))
-    if array.shape[:1] != (rows,) or not _fits(array.shape, spec):
+    if axis is FirstAxis.ASSUMED:
+        return array if array.flags.c_contiguous else np.asarray(array, order="C")
+    if (axis is FirstAxis.BATCH and array.shape[:1] != (rows,)) or not _fits(array.shape, spec):
         raise ModelFailed(
-            f"{id} gave output {spec.name!r} of shape {list(array.shape)} for {rows} rows, "
-            f"its signature says {list(spec.shape)}"
+            f"{id} gave output {spec.name!r} of shape {list(array.shape)}"
+            f"{'' if rows is None else f' for {rows} rows'}, its signature says {list(spec.shape)}"
         )
-    return array if array.flags.c_contiguous else np.ascontiguousarray(array)
+    return array if array.flags.c_contiguous else np.asarray(array, order="C")
 
 
 def _as_array(id: ServableId, spec: TensorSpec, value: Any) -> Array:
@@ -115,7 +131,15 @@ def _text(item: Any) -> bytes:
     return str(item).encode()
 
 
+def _fits_rows(shape: tuple[int, ...], spec: TensorSpec) -> bool:
+    """Whether rows fit, whatever their number; what has an unknown rank takes rows of single elements."""
+    wanted = spec.shape or (-1,)
+    return len(shape) == len(wanted) and all(want in (-1, size) for size, want in zip(shape[1:], wanted[1:], strict=True))
+
+
 def _fits(shape: tuple[int, ...], spec: TensorSpec) -> bool:
+    if spec.unknown_rank:
+        return True
     if len(shape) != len(spec.shape):
         return False
     for size, wanted in zip(shape, spec.shape, strict=True):  # noqa: SIM110  (per batch; all() takes twice as long)

@@ -13,7 +13,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from tidegate_serving.contract.errors import InvalidInput, Unsupported
+import numpy as np
+
+from tidegate_serving.contract.errors import InvalidInput
 from tidegate_serving.contract.manifest import Manifest
 from tidegate_serving.contract.signature import Signature
 from tidegate_serving.contract.tensors import Array
@@ -53,7 +55,7 @@ class TensorflowPlatform:
         """The SignatureDefs of the SavedModel, read without TensorFlow; outputs of unknown rank need a trial run."""
         definitions = read_meta_graph(directory, self._tags()).signature_def
         found = discovered_signatures(definitions)
-        hidden = [name for name in found.refused if hides_outputs(definitions[name])]
+        hidden = [name for name, signature in found.signatures.items() if hides_outputs(signature)]
         return self._tried(directory, definitions, found, hidden) if hidden else found
 
     def load(self, directory: Path, manifest: Manifest) -> Servable:
@@ -69,18 +71,14 @@ class TensorflowPlatform:
     def _tried(
         self, directory: Path, definitions: Mapping[str, Any], found: Discovered, hidden: Sequence[str]
     ) -> Discovered:
-        signatures, refused = dict(found.signatures), dict(found.refused)
+        signatures = dict(found.signatures)
         session = open_session(directory, self._tags(), self._settings)
         try:
             for name in hidden:
-                try:
-                    signatures[name] = signature_by_trial(session, definitions[name])
-                    del refused[name]
-                except Unsupported as error:
-                    refused[name] = error.message
+                signatures[name] = signature_by_trial(session, definitions[name], signatures[name])
         finally:
             session.close()
-        return replace(found, signatures=signatures, refused=refused)
+        return replace(found, signatures=signatures)
 
     def _tags(self) -> frozenset[str]:
         return frozenset(tag for part in self._settings.text("tags", "serve").split(",") if (tag := part.strip()))
@@ -117,7 +115,7 @@ class _Call:
 
     def _once(self, fed: Mapping[str, Array]) -> dict[str, Array]:
         results = self.run(*fed.values())
-        return {name: result for (name, _), result in zip(self.outputs, results, strict=True)}
+        return {name: _array(result) for (name, _), result in zip(self.outputs, results, strict=True)}
 
 
 class TensorflowServable:
@@ -151,6 +149,11 @@ class TensorflowServable:
         """Frees variables, tables and threads of the session."""
         self._calls = {}
         self._session.close()
+
+
+def _array(result: Any) -> Array:
+    """A session gives one string as bytes, and everything else as numpy does."""
+    return np.asarray(result, dtype=object) if isinstance(result, bytes) else result
 
 
 def _definition(manifest: Manifest, name: str, definitions: Mapping[str, Any]) -> Any:

@@ -9,13 +9,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from tidegate_serving.contract.errors import TidegateError, Unsupported
-from tidegate_serving.contract.signature import PREDICT, Signature, TensorSpec
+from tidegate_serving.contract.signature import PREDICT, FirstAxis, Signature, TensorSpec
 from tidegate_serving.platforms.discovery import Discovered
-from tidegate_serving.platforms.fixed_batch import fixed_batch
-from tidegate_serving.tensor_proto import dtype_of
+from tidegate_serving.platforms.fixed_batch import first_axis_of, fixed_batch
+from tidegate_serving.tensor_proto import dtype_of, to_array
 
 INIT_OP = "__saved_model_init_op"
 TRAIN_OP = "__saved_model_train_op"
+_BY_EXAMPLE = ("tensorflow/serving/classify", "tensorflow/serving/regress")
 _REF = 100
 
 
@@ -34,37 +35,42 @@ def discovered_signatures(signature_defs: Mapping[str, Any]) -> Discovered:
 
 
 def signature_of(definition: Any) -> Signature:
-    """One SignatureDef; tensors in the order of their names. Unsupported for what has no batch on axis 0."""
-    size = batch_of(definition)
-    return Signature(
-        tuple(_spec("input", name, definition.inputs[name], size) for name in sorted(definition.inputs)),
-        tuple(_spec("output", name, definition.outputs[name], size) for name in sorted(definition.outputs)),
-        definition.method_name or PREDICT,
-    )
+    """One SignatureDef; tensors in the order of their names. Unsupported for what is no dense tensor of a known type.
+
+    The first axis is taken for the batch where the shapes allow it; an output of unknown rank does.
+    """
+    inputs, outputs = input_specs(definition), output_specs(definition)
+    axis = first_axis_of([_told(spec) for spec in inputs], [_told(spec) for spec in outputs])
+    if definition.method_name in _BY_EXAMPLE and [spec.dtype for spec in inputs] == ["string"]:
+        axis = FirstAxis.ASSUMED
+    return Signature(inputs, outputs, definition.method_name or PREDICT, axis, _defaults(definition))
 
 
 def input_dtypes(definition: Any) -> dict[str, str]:
     """The inputs' dtypes by name; Unsupported as `output_dtypes`."""
-    return {name: _dtype("input", name, definition.inputs[name]) for name in sorted(definition.inputs)}
+    return {spec.name: spec.dtype for spec in input_specs(definition)}
 
 
 def input_specs(definition: Any) -> tuple[TensorSpec, ...]:
     """The inputs alone; Unsupported as in `signature_of`."""
-    return tuple(_spec("input", name, definition.inputs[name], None) for name in sorted(definition.inputs))
+    return tuple(_spec("input", name, definition.inputs[name]) for name in sorted(definition.inputs))
+
+
+def output_specs(definition: Any) -> tuple[TensorSpec, ...]:
+    """The outputs alone; Unsupported as in `signature_of`."""
+    return tuple(_spec("output", name, definition.outputs[name]) for name in sorted(definition.outputs))
 
 
 def output_dtypes(definition: Any) -> dict[str, str]:
     """The outputs' dtypes by name; Unsupported for what is no dense tensor, or of a type that numpy lacks."""
-    return {name: _dtype("output", name, definition.outputs[name]) for name in sorted(definition.outputs)}
+    return {spec.name: spec.dtype for spec in output_specs(definition)}
 
 
-def hides_outputs(definition: Any) -> bool:
-    """Whether outputs of unknown rank are all that stands in the way."""
-    try:
-        dtypes, inputs = output_dtypes(definition), input_specs(definition)
-    except TidegateError:
+def hides_outputs(signature: Signature) -> bool:
+    """Whether requests share runs and a trial would tell more: an output has an unknown rank, no input has."""
+    if signature.first_axis is FirstAxis.FREE or any(spec.unknown_rank for spec in signature.inputs):
         return False
-    return bool(inputs and dtypes) and any(_is_unranked(definition.outputs[name]) for name in dtypes)
+    return any(spec.unknown_rank for spec in signature.outputs)
 
 
 def batch_of(definition: Any) -> int | None:
@@ -83,23 +89,27 @@ def _shape(info: Any) -> tuple[int, ...]:
     return tuple(int(dim.size) for dim in info.tensor_shape.dim)
 
 
-def _dtype(role: str, name: str, info: Any) -> str:
-    if info.WhichOneof("encoding") != "name":
-        raise Unsupported(f"{role} {name!r} is no dense tensor: export a signature of dense tensors")
-    return dtype_of(data_type(info))
-
-
 def _is_unranked(info: Any) -> bool:
     return not info.HasField("tensor_shape") or bool(info.tensor_shape.unknown_rank)
 
 
-def _spec(role: str, name: str, info: Any, size: int | None) -> TensorSpec:
-    dtype = _dtype(role, name, info)
-    if _is_unranked(info):
-        raise Unsupported(f"{role} {name!r} has an unknown rank: export the signature with a shape, such as [None, 4]")
-    shape = _shape(info)
-    if not shape:
-        raise Unsupported(f"{role} {name!r} is a scalar: every tensor needs the batch on axis 0")
-    if shape[0] not in (-1, size):
-        raise Unsupported(f"{role} {name!r} has shape {list(shape)}: its first axis must be the batch, of any size")
-    return TensorSpec(name, dtype, (-1, *shape[1:]))
+def _spec(role: str, name: str, info: Any) -> TensorSpec:
+    if info.WhichOneof("encoding") != "name":
+        raise Unsupported(f"{role} {name!r} is no dense tensor: export a signature of dense tensors")
+    dtype = dtype_of(data_type(info))
+    return TensorSpec(name, dtype, (), unknown_rank=True) if _is_unranked(info) else TensorSpec(name, dtype, _shape(info))
+
+
+def _told(spec: TensorSpec) -> tuple[int, ...] | None:
+    return None if spec.unknown_rank else spec.shape
+
+
+def _defaults(definition: Any) -> dict[str, Any]:
+    return {name: _plain(to_array(proto).tolist()) for name, proto in sorted(definition.defaults.items())}
+
+
+def _plain(value: Any) -> Any:
+    """A default as JSON holds it; bytes that are no text survive as lone surrogates."""
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    return value.decode(errors="surrogateescape") if isinstance(value, bytes) else value

@@ -16,9 +16,9 @@ import numpy as np
 from tidegate_serving.contract.errors import InvalidInput, ModelFailed, TidegateError, Unsupported, words_of
 from tidegate_serving.contract.manifest import Manifest
 from tidegate_serving.contract.messages import message
-from tidegate_serving.contract.signature import SERVING_DEFAULT, Signature, default_name
+from tidegate_serving.contract.signature import SERVING_DEFAULT, FirstAxis, Signature, default_name
 from tidegate_serving.contract.tensors import Array
-from tidegate_serving.platforms.example import example_inputs
+from tidegate_serving.platforms.example import default_array, example_inputs
 from tidegate_serving.platforms.loader import Answer, Loaded, RunsSessions, Servable
 from tidegate_serving.platforms.platform import WarmUpOptions
 from tidegate_serving.platforms.records import read_records
@@ -70,8 +70,9 @@ def _run_example(loaded: Loaded, options: WarmUpOptions) -> None:
         if inputs is None:
             continue
         try:
-            for size in dict.fromkeys((1, *options.batch_sizes)):
-                _predict(loaded, name, _stretched(inputs, size))
+            free = manifest.signatures[name].first_axis is FirstAxis.FREE
+            for size in (1,) if free else dict.fromkeys((1, *options.batch_sizes)):
+                _predict(loaded, name, inputs if free else _stretched(inputs, size))
         except TidegateError as error:
             raise type(error)(f"{manifest.id} cannot answer its own example: {error}") from error
 
@@ -99,11 +100,16 @@ def _runs(loaded: Loaded, record: bytes, options: WarmUpOptions) -> Iterator[Cal
         return
     for name, sent in _requests(loaded.manifest, log):
         signature = _signature(loaded.manifest, name)
-        inputs = with_second_axis(signature, sent)
+        inputs = with_second_axis(signature, {**defaults_of(signature), **sent})
         rows = check_inputs(signature, inputs)
-        for size in dict.fromkeys((rows, *options.batch_sizes)):
-            stretched = _stretched(inputs, size)
+        for size in dict.fromkeys((rows, *(options.batch_sizes if rows is not None else ()))):
+            stretched = inputs if size is None else _stretched(inputs, size)
             yield lambda name=name, stretched=stretched: _predict(loaded, name, stretched)  # type: ignore[misc]
+
+
+def defaults_of(signature: Signature) -> Inputs:
+    """What stands in for inputs that a request leaves out."""
+    return {name: default_array(signature, name) for name in signature.defaults}
 
 
 def _requests(manifest: Manifest, log: Any) -> Iterator[tuple[str, Inputs]]:

@@ -37,16 +37,16 @@ def make_executor(loaded: Loaded) -> Executor:
             complain(error)
             raise ModelFailed(f"{servable_id} raised {words_of(error)}") from error
         answer = result if isinstance(result, Answer) else Answer(result)
-        return _checked(servable_id, signatures[name], batch.rows, answer)
+        return _checked(servable_id, signatures[name], None if batch.whole else batch.rows, answer)
 
     return execute
 
 
-def _checked(id: ServableId, signature: Signature, rows: int, answer: Answer) -> native.Result:
+def _checked(id: ServableId, signature: Signature, rows: int | None, answer: Answer) -> native.Result:
     outputs = check_outputs(id, signature, rows, answer.outputs)
     if not answer.errors:
         return native.Result(outputs)
-    wrong = [row for row in answer.errors if not 0 <= row < rows]
+    wrong = [row for row in answer.errors if not 0 <= row < (1 if rows is None else rows)]
     if wrong:
         raise ModelFailed(f"{id} reports an error for row {wrong[0]} of a batch of {rows} rows")
     return native.Result(outputs, {row: (error.grpc_code, str(error)) for row, error in answer.errors.items()})

@@ -9,6 +9,7 @@ import tidegate_native as native
 
 from tidegate_serving.config import BatchingConfig, EngineConfig
 from tidegate_serving.contract.signature import Signature, TensorSpec
+from tidegate_serving.platforms.example import default_array
 
 
 def plane_settings(config: EngineConfig) -> native.Settings:
@@ -46,8 +47,10 @@ def plane_signature(name: str, signature: Signature) -> native.Signature:
         method_name=signature.method_name,
         inputs=[_spec(spec) for spec in signature.inputs],
         outputs=[_spec(spec) for spec in signature.outputs],
+        first_axis=signature.first_axis.value,
+        defaults={name: default_array(signature, name) for name in signature.defaults} or None,
     )
 
 
 def _spec(spec: TensorSpec) -> native.TensorSpec:
-    return native.TensorSpec(name=spec.name, dtype=spec.dtype, shape=list(spec.shape))
+    return native.TensorSpec(name=spec.name, dtype=spec.dtype, shape=list(spec.shape), unknown_rank=spec.unknown_rank)

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tidegate_serving.contract.errors import InvalidInput
 from tidegate_serving.contract.manifest import FILE_NAME, Manifest, digest
-from tidegate_serving.contract.signature import SERVING_DEFAULT, Signature
+from tidegate_serving.contract.signature import SERVING_DEFAULT, FirstAxis, Signature
 from tidegate_serving.contract.verdict import Finding, Outcome
 from tidegate_validation.robustness.answer import AnswerKind
 from tidegate_validation.robustness.examination import Examination, OutOfTime
@@ -77,9 +78,15 @@ def examine(subject: RobustnessSubject, limits: RobustnessLimits) -> list[Findin
 
 
 def default_signature(manifest: Manifest) -> tuple[str, Signature]:
-    """Name and signature that are judged: `serving_default`, else the first."""
+    """Name and signature that are judged: `serving_default`, else the first. InvalidInput for one without rows."""
     name = SERVING_DEFAULT if SERVING_DEFAULT in manifest.signatures else next(iter(manifest.signatures))
-    return name, manifest.signatures[name]
+    signature = manifest.signatures[name]
+    if signature.first_axis is FirstAxis.FREE:
+        raise InvalidInput(
+            f"signature {name!r} of {manifest.id} takes no rows (its first axis is 'free'), and gates judge rows: give "
+            f"the model a signature {SERVING_DEFAULT!r} whose first axis is the batch"
+        )
+    return name, signature
 
 
 def _stages(examination: Examination, subject: RobustnessSubject) -> None:

@@ -27,8 +27,12 @@ pub struct Rows<'a> {
     pub first: usize,
     /// Its number of rows.
     pub rows: usize,
+    /// How many rows it came with, where it was of rows.
+    pub examples: usize,
     /// Whether outputs of one element per row go without their second axis.
     pub flat: bool,
+    /// Whether the outputs are the request's as they are, without an axis for rows.
+    pub whole: bool,
 }
 
 /// What a request without rows gets: outputs without rows. Dimensions that only the model knows are 0.
@@ -50,17 +54,21 @@ impl<'a> Rows<'a> {
 
     fn slice(&self, index: usize) -> Slice<'a> {
         let (spec, output) = (&self.endpoint.signature.outputs[index], &self.outputs[index]);
-        let (column, inner) = (&output.column, &output.shape[1..]);
-        let inner = if self.flat && *inner == [1] { &[] } else { inner };
-        Slice { dtype: spec.dtype, column, inner, first: self.first, rows: self.rows }
+        let (dtype, column, inner, whole) = (spec.dtype, &output.column, output.inner(self.whole), self.whole);
+        match inner {
+            [.., 1] if self.flat && inner.len() == 1 + usize::from(whole) => {
+                Slice { dtype, column, inner: &inner[..inner.len() - 1], first: self.first, rows: self.rows, whole }
+            }
+            _ => Slice { dtype, column, inner, first: self.first, rows: self.rows, whole },
+        }
     }
 
     fn inference(&self, head: Head) -> Result<Inference<'a>, Status> {
         match head {
             Head::Classify { classes, scores } => {
-                Inference::classes(classes.map(|at| self.slice(at)), scores.map(|at| self.slice(at)))
+                Inference::classes(classes.map(|at| self.slice(at)), scores.map(|at| self.slice(at)), self.examples)
             }
-            Head::Regress(at) => Inference::regression(self.slice(at)),
+            Head::Regress(at) => Inference::regression(self.slice(at), self.examples),
         }
     }
 
@@ -74,12 +82,19 @@ impl<'a> Rows<'a> {
 
     /// Encodes the rows and sends them. Returns the code that the client sees.
     pub fn send(&self, reply: Reply, wanted: &Wanted, tags: Tags<'_>) -> Code {
-        match self.inference_of(wanted) {
-            Ok(inference) => {
+        let encoded = self.inference_of(wanted).and_then(|inference| {
+            let body = match (&reply, &inference) {
+                (Reply::Rest(_, form), None) => self.json(*form)?,
+                (Reply::Rest(..), Some(inference)) => inference.to_json(),
+                _ => Vec::new(),
+            };
+            Ok((inference, body))
+        });
+        match encoded {
+            Ok((inference, body)) => {
                 match reply {
                     Reply::Grpc(reply) => reply.succeed(self.message(wanted, inference.as_ref()), tags),
-                    Reply::Rest(sender, form) => {
-                        let body = inference.map_or_else(|| self.json(form), |inference| inference.to_json());
+                    Reply::Rest(sender, _) => {
                         let _ = sender.send(rest::with_body(http::StatusCode::OK, body, tags));
                     }
                     Reply::Embedded(reply) => reply.succeed((0..self.outputs.len()).map(|index| self.slice(index))),
@@ -127,7 +142,7 @@ impl<'a> Rows<'a> {
         }
     }
 
-    fn json(&self, form: crate::json_request::Form) -> Vec<u8> {
+    fn json(&self, form: crate::json_request::Form) -> Result<Vec<u8>, Status> {
         match self.outputs.len() {
             1 => json_response::encode(&[self.named(0)], form),
             count => json_response::encode(&(0..count).map(|index| self.named(index)).collect::<Vec<_>>(), form),

@@ -5,12 +5,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Instant;
 
 use crate::answer::Rows;
-use crate::batch::{Finished, Part};
+use crate::batch::{Entry, Finished, Part};
 use crate::desk::Desk;
 use crate::grpc_reply::Tags;
 use crate::inflight::{Inflight, Pending};
 use crate::lock;
 use crate::log_block::{Fate, Record};
+use crate::signature::FirstAxis;
 use crate::status::Code;
 
 impl Desk {
@@ -37,7 +38,7 @@ impl Desk {
                     let entry = &finished.entries[index];
                     let code = self.answer_entry(&mut inflight, &finished, part, index, now);
                     let latency = now.saturating_duration_since(entry.received);
-                    let logged = entry.logged && code != Code::Cancelled;
+                    let logged = entry.logged && code != Code::Cancelled && self.may_log(&finished, part, entry);
                     fates.push(Fate { code, latency_us: latency.as_micros() as i64, logged });
                 }
             }
@@ -45,6 +46,15 @@ impl Desk {
         if fates.iter().any(|fate| fate.logged) {
             self.shared.log.offer(Record::new(finished, fates));
         }
+    }
+
+    /// Whether an answer has the rows that its model's log is of; one that has not is counted as dropped.
+    fn may_log(&self, finished: &Finished, part: &Part, entry: &Entry) -> bool {
+        let fits = !part.whole || finished.endpoint.signature.first_axis == FirstAxis::Free;
+        if !fits {
+            self.shared.log.leave_out(entry);
+        }
+        fits
     }
 
     /// Writes one answer, where somebody still waits. Returns the code that the client sees or saw.
@@ -74,7 +84,9 @@ impl Desk {
             }
             (None, Ok(outputs)) => {
                 let first = entry.first_row - part.first_row;
-                let rows = Rows { endpoint: &endpoint, outputs, first, rows: entry.rows, flat: entry.flat };
+                let (whole, flat) = (part.whole, entry.flat);
+                let rows = if whole { 1 } else { entry.rows };
+                let rows = Rows { endpoint: &endpoint, outputs, first, rows, examples: entry.rows, flat, whole };
                 rows.send(reply, &wanted, tags)
             }
         };

@@ -56,11 +56,11 @@ impl Payload<'_> {
     /// Appends the inputs to the open batch.
     pub fn read_inputs(&self, signature: &Signature, page: &mut Page<'_>, max_bytes: usize) -> Result<Intake, Status> {
         match self {
-            Payload::Proto(request) => request.read_inputs(signature, page.columns, page.shapes, max_bytes),
-            Payload::Json(request) => request.read_inputs(signature, page.columns, page.shapes),
+            Payload::Proto(request) => request.read_inputs(signature, page, max_bytes),
+            Payload::Json(request) => request.read_inputs(signature, page),
             Payload::Arrays(arrays) => arrays.read_inputs(signature, page),
             Payload::Examples(_, input) => input.read_inputs(signature, page),
-            Payload::Session(request) => request.inputs.read_inputs(signature, page.columns, page.shapes, max_bytes),
+            Payload::Session(request) => request.inputs.read_inputs(signature, page, max_bytes),
         }
     }
 

@@ -59,6 +59,8 @@ pub struct Batch {
     pub entries: Vec<Entry>,
     /// Rows in all.
     pub rows: usize,
+    /// Whether it is one request whose inputs have exactly the shapes given, without an axis for rows.
+    pub whole: bool,
     /// When its first request came.
     pub opened: Instant,
     /// The I/O thread that filled it and gets it back.
@@ -101,6 +103,8 @@ pub struct Work {
     pub shapes: Arc<[Vec<usize>]>,
     /// Rows in all.
     pub rows: usize,
+    /// Whether it is one request whose inputs have exactly the shapes given, without an axis for rows.
+    pub whole: bool,
     /// Request i owns rows `[offsets[i], offsets[i + 1])`.
     pub offsets: Vec<usize>,
 }
@@ -110,8 +114,15 @@ pub struct Work {
 pub struct Output {
     /// Its elements.
     pub column: Column,
-    /// Its shape, batch first.
+    /// Its shape; of rows, batch first.
     pub shape: Vec<usize>,
+}
+
+impl Output {
+    /// Dimensions of a row, where the whole may count as one.
+    pub fn inner(&self, whole: bool) -> &[usize] {
+        if whole { &self.shape } else { self.shape.get(1..).unwrap_or(&[]) }
+    }
 }
 
 /// What an executor gives: the declared outputs in the signature's order, and errors by row.
@@ -130,6 +141,8 @@ pub struct Part {
     pub entries: std::ops::Range<usize>,
     /// The batch row that is row 0 of its outputs.
     pub first_row: usize,
+    /// Whether its outputs are one request's as they are, without an axis for rows.
+    pub whole: bool,
     /// Outputs with their inner dimensions, or why there are none.
     pub outputs: Result<Vec<Output>, Status>,
     /// Position of an entry and its own error.

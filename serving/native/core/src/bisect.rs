@@ -10,7 +10,7 @@ use crate::batch::{Answer, Batch, Entry, Output, Part, Work};
 use crate::column::Column;
 use crate::executor::Executor;
 use crate::pool::Lease;
-use crate::signature::{Signature, show_shape};
+use crate::signature::{FirstAxis, Signature, show_shape};
 use crate::status::Status;
 use crate::version::Endpoint;
 
@@ -18,13 +18,32 @@ use crate::version::Endpoint;
 pub fn run(executor: &dyn Executor, endpoint: &Arc<Endpoint>, batch: &mut Batch, kept: &[Column]) -> Vec<Part> {
     let columns = std::mem::take(&mut batch.columns);
     let all = 0..batch.entries.len();
-    let (first, raised) = execute(executor, endpoint, batch, columns, all.clone());
-    if !raised || all.len() == 1 {
-        return vec![first];
-    }
+    let ran = execute(executor, endpoint, batch, columns, all);
     let mut parts = Vec::new();
-    halve(executor, endpoint, batch, kept, all, &mut parts);
+    again(executor, endpoint, batch, kept, ran, &mut parts);
     parts
+}
+
+/// Keeps a part that ran well or cannot be made smaller, and runs the entries of any other once more.
+fn again(
+    executor: &dyn Executor,
+    endpoint: &Arc<Endpoint>,
+    batch: &Batch,
+    kept: &[Column],
+    (part, ran): (Part, Ran),
+    parts: &mut Vec<Part>,
+) {
+    let range = part.entries.clone();
+    match ran {
+        Ran::NotByRow if range.len() > 1 => {
+            for entry in range {
+                let columns = copy_rows(endpoint, batch, kept, &batch.entries[entry..=entry]);
+                parts.push(execute(executor, endpoint, batch, columns, entry..entry + 1).0);
+            }
+        }
+        Ran::Raised if range.len() > 1 => halve(executor, endpoint, batch, kept, range, parts),
+        _ => parts.push(part),
+    }
 }
 
 fn halve(
@@ -39,12 +58,8 @@ fn halve(
     let middle = range.start + range.len() / 2;
     for half in [range.start..middle, middle..range.end] {
         let columns = copy_rows(endpoint, batch, kept, &batch.entries[half.clone()]);
-        let (part, raised) = execute(executor, endpoint, batch, columns, half.clone());
-        if raised && half.len() > 1 {
-            halve(executor, endpoint, batch, kept, half, parts);
-        } else {
-            parts.push(part);
-        }
+        let ran = execute(executor, endpoint, batch, columns, half);
+        again(executor, endpoint, batch, kept, ran, parts);
     }
 }
 
@@ -60,33 +75,56 @@ fn copy_rows(endpoint: &Endpoint, batch: &Batch, kept: &[Column], entries: &[Ent
     columns
 }
 
-/// Runs some entries once. The flag says whether the model raised, as against returned something wrong, which it would
-/// do for each half as well.
+/// How a run went.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Ran {
+    /// It has answers, or something wrong that each half would have as well.
+    Through,
+    /// The model raised.
+    Raised,
+    /// The answers have no row for each row: they are right for one request only.
+    NotByRow,
+}
+
+/// Runs some entries once.
 fn execute(
     executor: &dyn Executor,
     endpoint: &Arc<Endpoint>,
     batch: &Batch,
     columns: Vec<Lease>,
     range: Range<usize>,
-) -> (Part, bool) {
+) -> (Part, Ran) {
     let entries = &batch.entries[range.clone()];
     let first_row = entries.first().map_or(0, |entry| entry.first_row);
     let rows: usize = entries.iter().map(|entry| entry.rows).sum();
     let ends = entries.iter().map(|entry| entry.first_row - first_row + entry.rows);
     let offsets = std::iter::once(0).chain(ends).collect();
     endpoint.metrics.count_batch(rows);
-    let work = Work { endpoint: endpoint.clone(), columns, shapes: batch.shapes.clone(), rows, offsets };
+    let work =
+        Work { endpoint: endpoint.clone(), columns, shapes: batch.shapes.clone(), rows, whole: batch.whole, offsets };
     let answer = catch_unwind(AssertUnwindSafe(|| executor.execute(work)))
         .unwrap_or_else(|_| Err(Status::internal("the executor panicked")));
-    let raised = answer.is_err();
-    let part = match answer.and_then(|answer| check(&endpoint.signature, answer, rows)) {
+    let mut ran = if answer.is_err() { Ran::Raised } else { Ran::Through };
+    if answer.as_ref().is_ok_and(|answer| not_by_row(&endpoint.signature, answer, rows)) && !batch.whole {
+        endpoint.queue.keep_apart();
+        ran = Ran::NotByRow;
+    }
+    let whole = batch.whole || ran == Ran::NotByRow;
+    let checked = answer.and_then(|answer| check(&endpoint.signature, answer, if whole { None } else { Some(rows) }));
+    let part = match checked {
         Ok((outputs, by_row)) => {
             let errors = by_entry(entries, range.start, first_row, by_row);
-            Part { entries: range, first_row, outputs: Ok(outputs), errors }
+            Part { entries: range, first_row, whole, outputs: Ok(outputs), errors }
         }
-        Err(status) => Part { entries: range, first_row, outputs: Err(status), errors: Vec::new() },
+        Err(status) => Part { entries: range, first_row, whole, outputs: Err(status), errors: Vec::new() },
     };
-    (part, raised)
+    (part, ran)
+}
+
+/// Whether a model whose first axis was taken for the batch answers as if it were not.
+fn not_by_row(signature: &Signature, answer: &Answer, rows: usize) -> bool {
+    signature.first_axis == FirstAxis::Assumed
+        && answer.outputs.iter().flatten().any(|output| output.shape.first() != Some(&rows))
 }
 
 fn by_entry(
@@ -99,7 +137,8 @@ fn by_entry(
     for (row, status) in by_row {
         let row = first_row + row;
         let at = entries.partition_point(|entry| entry.first_row + entry.rows <= row);
-        let at = first_entry + at;
+        // An error of a whole request may name any row.
+        let at = first_entry + at.min(entries.len() - 1);
         if !errors.iter().any(|(other, _)| *other == at) {
             errors.push((at, status));
         }
@@ -110,8 +149,9 @@ fn by_entry(
 /// Outputs in the signature's order, and errors by row.
 type Checked = (Vec<Output>, Vec<(usize, Status)>);
 
-/// Every declared output must be there with the right type, rows and shape.
-fn check(signature: &Signature, answer: Answer, rows: usize) -> Result<Checked, Status> {
+/// Every declared output must be there with the right type, rows and shape. Without `rows` the answer is one request's
+/// as it is: a shape that its signature only assumed is the model's affair then.
+fn check(signature: &Signature, answer: Answer, rows: Option<usize>) -> Result<Checked, Status> {
     let mut outputs = Vec::with_capacity(signature.outputs.len());
     let mut given = answer.outputs.into_iter();
     for spec in &*signature.outputs {
@@ -120,22 +160,25 @@ fn check(signature: &Signature, answer: Answer, rows: usize) -> Result<Checked, 
             return Err(Status::internal(format!("the model did not return output '{name}', which its signature has")));
         };
         let got = show_shape(&output.shape);
-        if output.shape.first() != Some(&rows) {
+        if let Some(rows) = rows.filter(|rows| output.shape.first() != Some(rows)) {
             return Err(Status::internal(format!("the model returned output '{name}' of shape {got} for {rows} rows")));
         }
-        if !spec.admits(&output.shape[1..]) {
-            let want = show_shape(&spec.shape);
+        let whole = rows.is_none();
+        let open = signature.first_axis == FirstAxis::Assumed && (whole || spec.unknown_rank);
+        if !open && !spec.admits(output.inner(whole)) {
+            let want = spec.show();
             return Err(Status::internal(format!(
                 "the model returned output '{name}' of shape {got}, but its signature says {want}"
             )));
         }
-        if output.column.extent() != rows * Column::row_extent(spec.dtype, &output.shape[1..]) {
+        if output.column.extent() != Column::row_extent(spec.dtype, &output.shape) {
             let want = spec.dtype.name();
             return Err(Status::internal(format!("the model returned output '{name}' that is not of dtype {want}")));
         }
         outputs.push(output);
     }
-    if let Some((row, _)) = answer.errors.iter().find(|(row, _)| *row >= rows) {
+    let wrong = rows.and_then(|rows| Some((rows, answer.errors.iter().find(|(row, _)| *row >= rows)?)));
+    if let Some((rows, (row, _))) = wrong {
         return Err(Status::internal(format!("the model reported an error for row {row} of a batch of {rows} rows")));
     }
     Ok((outputs, answer.errors))

@@ -152,7 +152,7 @@ impl Desk {
         let pending = Pending { reply, id, received, deadline, endpoint: endpoint.clone(), wanted };
         let slot = lock(&self.inflight).insert(pending);
         match self.append(version, endpoint, Entry { slot: Some(slot), ..entry }, payload) {
-            Ok(Intake { rows: 0, flat }) => self.answer_no_rows(slot, version, flat),
+            Ok(Intake { rows: 0, flat, .. }) => self.answer_no_rows(slot, version, flat),
             Ok(_) => {
                 self.sweep_clock.mind(deadline);
                 if let Some((target, entry)) = copy {
@@ -174,7 +174,7 @@ impl Desk {
         };
         let door = reply.door();
         let outputs = answer::no_rows(&endpoint);
-        let rows = Rows { endpoint: &endpoint, outputs: &outputs, first: 0, rows: 0, flat };
+        let rows = Rows { endpoint: &endpoint, outputs: &outputs, first: 0, rows: 0, examples: 0, flat, whole: false };
         let code = rows.send(reply, &wanted, Tags { version: Some(&version.header), id: Some(&id) });
         endpoint.metrics.answers.count(door, code);
         self.shared.metrics.count_latency(door, received.elapsed());

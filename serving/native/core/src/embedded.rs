@@ -48,7 +48,7 @@ impl EmbeddedReply {
             let extent = Column::row_extent(slice.dtype, slice.inner);
             let mut column = Column::new(slice.dtype);
             column.extend(slice.column, slice.first * extent..(slice.first + slice.rows) * extent);
-            Output { column, shape: std::iter::once(slice.rows).chain(slice.inner.iter().copied()).collect() }
+            Output { column, shape: slice.dims().collect() }
         };
         self.put(Ok(rows.map(own).collect()));
     }

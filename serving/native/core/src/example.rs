@@ -10,7 +10,7 @@ use crate::json_value::push_number;
 use crate::queue::Page;
 use crate::signature::{Signature, TensorSpec, show_shape};
 use crate::status::Status;
-use crate::wire::{Reader, Value};
+use crate::wire::{self, Reader, Value};
 
 /// What a feature holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -146,15 +146,7 @@ fn find_features<'a>(
             if entry.number != 1 {
                 continue;
             }
-            let (mut key, mut value): (&[u8], &[u8]) = (&[], &[]);
-            let mut parts = Reader::new(entry.bytes("Features")?);
-            while let Some(part) = parts.next_field()? {
-                match part.number {
-                    1 => key = part.bytes("Features")?,
-                    2 => value = part.bytes("Features")?,
-                    _ => {}
-                }
-            }
+            let (key, value) = wire::read_pair(entry.bytes("Features")?, "Features")?;
             if let Some(index) = signature.input_index(key, hint % signature.inputs.len()) {
                 found[index] = Some(value);
             }
@@ -184,7 +176,7 @@ fn check_count(place: &Place<'_>, kind: Kind, count: usize, shape: &mut Option<V
     }
     let inner = place.spec.inner();
     if inner.iter().filter(|dim| **dim < 0).count() > 1 {
-        let shape = show_shape(&place.spec.shape);
+        let shape = place.spec.show();
         return Err(place.error(&format!("An example cannot say its dimensions: the signature has shape {shape}.")));
     }
     let others: usize = inner.iter().filter_map(|dim| usize::try_from(*dim).ok()).product();

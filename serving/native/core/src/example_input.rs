@@ -61,7 +61,7 @@ impl<'a> ExampleInput<'a> {
         } else {
             example::read_rows(self, signature, page)?;
         }
-        Ok(Intake { rows: self.examples.len(), flat: false })
+        Ok(Intake { rows: self.examples.len(), flat: false, whole: false })
     }
 }
 

@@ -2,7 +2,7 @@
 //! The desk asks with a request's method and a version's signature; the encoders and the decoder of examples follow it.
 
 use crate::dtype::{DType, tensorflow_constant};
-use crate::signature::{Signature, TensorSpec, show_shape};
+use crate::signature::{FirstAxis, Signature, TensorSpec, show_shape};
 use crate::status::Status;
 
 /// TensorFlow Serving's name for the one input of serialized examples.
@@ -66,6 +66,9 @@ impl Head {
         if made_for.is_some_and(|other| other != method) {
             return Err(wrong_method(method, signature));
         }
+        if signature.first_axis == FirstAxis::Free {
+            return Err(not_by_row(method, signature));
+        }
         let strict = made_for.is_some();
         let found = match method {
             Method::Classify => classify(signature, strict)?,
@@ -78,7 +81,7 @@ impl Head {
 /// Whether each row is a whole serialized example: the one string input that TensorFlow's own models parse themselves.
 pub fn takes_serialized(signature: &Signature) -> bool {
     match &*signature.inputs {
-        [only] if only.dtype == DType::String && only.shape.len() == 1 => {
+        [only] if only.dtype == DType::String && !only.is_free() && only.may_have_rank(1) => {
             only.name == INPUTS || Method::from_name(&signature.method_name).is_some()
         }
         _ => false,
@@ -88,6 +91,16 @@ pub fn takes_serialized(signature: &Signature) -> bool {
 fn wrong_method(method: Method, signature: &Signature) -> Status {
     let (noun, wanted, found) = (method.noun(), method.name(), &signature.method_name);
     Status::invalid(format!("Expected {noun} signature method_name to be {wanted}. Was: {found}"))
+}
+
+#[cold]
+fn not_by_row(method: Method, signature: &Signature) -> Status {
+    let (noun, name) = (method.noun(), &signature.name);
+    Status::invalid(format!(
+        "Expected {noun} signature with a row per example: the first axis of signature '{name}' is no batch. Its \
+         outputs are {}",
+        show_outputs(signature)
+    ))
 }
 
 fn is_float(spec: &TensorSpec) -> bool {
@@ -110,8 +123,8 @@ fn classify(signature: &Signature, strict: bool) -> Result<Option<Head>, Status>
             check_class_output(spec)?;
         }
     }
-    let classes = pick(signature, CLASSES, |spec| spec.dtype == DType::String && spec.shape.len() == 2);
-    let scores = pick(signature, SCORES, |spec| is_float(spec) && spec.shape.len() == 2);
+    let classes = pick(signature, CLASSES, |spec| spec.dtype == DType::String && spec.may_have_rank(2));
+    let scores = pick(signature, SCORES, |spec| is_float(spec) && spec.may_have_rank(2));
     if classes.is_some() || scores.is_some() {
         return Ok(Some(Head::Classify { classes, scores }));
     }
@@ -126,7 +139,7 @@ fn classify(signature: &Signature, strict: bool) -> Result<Option<Head>, Status>
 }
 
 fn check_class_output(spec: &TensorSpec) -> Result<(), Status> {
-    if spec.shape.len() != 2 {
+    if !spec.may_have_rank(2) {
         let got = show_shape(&spec.shape);
         return Err(Status::invalid(format!("Expected Tensor shape: [batch_size num_classes] but got {got}")));
     }
@@ -165,6 +178,6 @@ fn regress(signature: &Signature, strict: bool) -> Result<Option<Head>, Status> 
 }
 
 fn show_outputs(signature: &Signature) -> String {
-    let show = |spec: &TensorSpec| format!("{} {}{}", spec.name, spec.dtype.name(), show_shape(&spec.shape));
+    let show = |spec: &TensorSpec| format!("{} {}{}", spec.name, spec.dtype.name(), spec.show());
     signature.outputs.iter().map(show).collect::<Vec<_>>().join(", ")
 }

@@ -5,6 +5,7 @@ use crate::column::Column;
 use crate::dtype::DType;
 use crate::half;
 use crate::json_response::{write_float, write_list, write_string};
+use crate::signature::show_shape;
 use crate::status::Status;
 use crate::tensor_slice::Slice;
 use crate::wire;
@@ -25,8 +26,14 @@ pub enum Inference<'a> {
 }
 
 impl<'a> Inference<'a> {
-    /// Rows of classes; both outputs must have the same number of them.
-    pub fn classes(classes: Option<Slice<'a>>, scores: Option<Slice<'a>>) -> Result<Inference<'a>, Status> {
+    /// Rows of classes; both outputs must have the same number of them, and a row for each example.
+    pub fn classes(
+        classes: Option<Slice<'a>>,
+        scores: Option<Slice<'a>>,
+        examples: usize,
+    ) -> Result<Inference<'a>, Status> {
+        let classes = classes.map(|slice| by_example(slice, "classes", examples)).transpose()?;
+        let scores = scores.map(|slice| by_example(slice, "scores", examples)).transpose()?;
         let width = |slice: &Slice<'_>| slice.inner.first().copied().unwrap_or(1);
         let (labels, numbers) = (classes.as_ref().map(width), scores.as_ref().map(width));
         match (labels, numbers) {
@@ -37,13 +44,19 @@ impl<'a> Inference<'a> {
         }
     }
 
-    /// Rows of one number.
-    pub fn regression(slice: Slice<'a>) -> Result<Inference<'a>, Status> {
-        if slice.inner.iter().product::<usize>() != 1 {
-            let shape: Vec<usize> = std::iter::once(slice.rows).chain(slice.inner.iter().copied()).collect();
-            let got = crate::signature::show_shape(&shape);
+    /// Rows of one number, one for each example.
+    pub fn regression(slice: Slice<'a>, examples: usize) -> Result<Inference<'a>, Status> {
+        let rows = slice.by_row().filter(|slice| matches!(slice.inner, [] | [1]));
+        let Some(slice) = rows else {
+            let got = show(&slice);
             return Err(Status::invalid(format!(
                 "Expected output Tensor shape to be either [batch_size] or [batch_size, 1] but got {got}"
+            )));
+        };
+        if slice.rows != examples {
+            let got = slice.rows;
+            return Err(Status::invalid(format!(
+                "Input batch size did not match output batch size: {examples} vs. {got}"
             )));
         }
         Ok(Inference::Regression(slice))
@@ -110,6 +123,25 @@ impl<'a> Inference<'a> {
         out.push(b'}');
         out
     }
+}
+
+/// One output of classes as a row of them for each example.
+fn by_example<'a>(slice: Slice<'a>, name: &str, examples: usize) -> Result<Slice<'a>, Status> {
+    match slice.by_row().filter(|slice| slice.inner.len() == 1) {
+        None => {
+            let got = show(&slice);
+            Err(Status::invalid(format!("Expected Tensor shape: [batch_size num_classes] but got {got}")))
+        }
+        Some(rows) if rows.rows != examples => {
+            let got = rows.rows;
+            Err(Status::invalid(format!("Expected {name} output batch size of {examples}. Got: {got}")))
+        }
+        Some(rows) => Ok(rows),
+    }
+}
+
+fn show(slice: &Slice<'_>) -> String {
+    show_shape(&slice.dims().collect::<Vec<_>>())
 }
 
 /// A string field is not sent when it is empty.

@@ -1,11 +1,14 @@
 //! The body of a REST predict request, row form or columnar, parsed straight into columns.
 //! The REST door hands in the body; a first look finds the keys, a second pass over the values fills the batch.
 
-use crate::intake::{Flatness, Intake};
+use crate::column::Column;
+use crate::intake::{Found, Intake, Tally};
+use crate::json_explain;
 use crate::json_scan::Scanner;
 use crate::json_value::{self, RowShape};
 use crate::pool::Lease;
-use crate::signature::Signature;
+use crate::queue::Page;
+use crate::signature::{Signature, TensorSpec, show_shape};
 use crate::status::Status;
 
 /// Whether values come by row (`instances`) or by input (`inputs`); the answer has the same form.
@@ -106,20 +109,23 @@ impl<'a> JsonRequest<'a> {
         Ok(JsonRequest { signature_name, form, document, values, unread_tail: false })
     }
 
-    /// Appends the values to the columns of a signature, and the inner shapes to `shapes` where they are not fixed.
-    /// On error columns may hold a part: the caller truncates them.
-    pub fn read_inputs(
-        &self,
-        signature: &Signature,
-        columns: &mut [Lease],
-        shapes: &mut Vec<Vec<usize>>,
-    ) -> Result<Intake, Status> {
+    /// Appends the values to the open batch. On error columns may hold a part: the caller truncates them.
+    pub fn read_inputs(&self, signature: &Signature, page: &mut Page<'_>) -> Result<Intake, Status> {
+        if signature.inputs.is_empty() {
+            return Err(Status::invalid(format!("Failed to get input map for signature: {}", signature.name)));
+        }
         let mut scanner = self.values;
-        let mut row_shapes: Vec<RowShape> = signature.inputs.iter().map(RowShape::new).collect();
-        let rows = match self.form {
-            Form::Row => self.read_rows(&mut scanner, signature, columns, &mut row_shapes)?,
-            Form::Columnar => read_columns(&mut scanner, signature, columns, &mut row_shapes)?,
-        };
+        let mut tally = Tally::new(signature, page.shapes);
+        match self.form {
+            Form::Row => {
+                let mut shapes: Vec<RowShape> = signature.inputs.iter().map(RowShape::of_row).collect();
+                let rows = self.read_rows(&mut scanner, signature, page.columns, &mut shapes)?;
+                for (index, shape) in shapes.iter().enumerate() {
+                    tally.note(index, found(&signature.inputs[index], rows, shape)?, page.shapes)?;
+                }
+            }
+            Form::Columnar => read_columns(&mut scanner, signature, page, &mut tally)?,
+        }
         if self.unread_tail {
             let mut buffer = Vec::new();
             while scanner.more(b'}', false)? {
@@ -128,13 +134,7 @@ impl<'a> JsonRequest<'a> {
             }
             scanner.end()?;
         }
-        shapes.clear();
-        if !signature.fixed {
-            shapes.extend(row_shapes.iter().map(RowShape::dims));
-        }
-        let mut flatness = Flatness::default();
-        signature.inputs.iter().zip(&row_shapes).for_each(|(spec, shape)| flatness.note(spec, shape.is_flat()));
-        Ok(Intake { rows, flat: flatness.is_flat() })
+        tally.settle(page)?.ok_or_else(|| Status::invalid("Missing 'inputs' or 'instances' key"))
     }
 
     fn read_rows(
@@ -242,12 +242,25 @@ fn wrong_keys(object: Scanner<'_>, signature: &Signature, row: usize) -> Status 
     ))
 }
 
+/// The rows of an input that came in rows. A tensor that counts as one row has the rows as its first axis.
+fn found(spec: &TensorSpec, rows: usize, shape: &RowShape) -> Result<Found, Status> {
+    if !spec.is_free() {
+        return Ok(Found { rows, inner: if shape.is_flat() { vec![1] } else { shape.dims() }, flat: shape.is_flat() });
+    }
+    let mut dims = shape.dims();
+    dims.insert(0, rows);
+    Found::of_shape(spec, &dims).ok_or_else(|| {
+        let (sent, want) = (show_shape(&dims), spec.show());
+        Status::invalid(format!("input '{}' has shape {sent}, but the signature expects {want}", spec.name))
+    })
+}
+
 fn read_columns(
     scanner: &mut Scanner<'_>,
     signature: &Signature,
-    columns: &mut [Lease],
-    shapes: &mut [RowShape],
-) -> Result<usize, Status> {
+    page: &mut Page<'_>,
+    tally: &mut Tally<'_>,
+) -> Result<(), Status> {
     if scanner.peek() != b'{' || json_value::is_base64(scanner) {
         if signature.inputs.len() > 1 {
             return Err(Status::invalid(
@@ -255,50 +268,45 @@ fn read_columns(
                  tensorinfo_map",
             ));
         }
-        return read_column(scanner, signature, 0, columns, shapes);
+        let found = read_column(scanner, &signature.inputs[0], &mut page.columns[0])?;
+        return tally.note(0, found, page.shapes);
     }
     scanner.eat(b'{');
-    let mut rows: Vec<Option<usize>> = vec![None; columns.len()];
+    let mut seen = vec![false; signature.inputs.len()];
     let (mut members, mut buffer) = (0, Vec::new());
     while scanner.more(b'}', members == 0)? {
         members += 1;
         let key = scanner.key(&mut buffer)?;
         let Some(index) = signature.input_index(key, members - 1) else {
-            let name = String::from_utf8_lossy(key).into_owned();
-            return Err(Status::invalid(format!("JSON object: does not have named input: {name}")));
+            // As TensorFlow Serving does, which looks for the inputs that it knows.
+            scanner.skip()?;
+            continue;
         };
-        if rows[index].is_some() {
-            let name = &signature.inputs[index].name;
-            return Err(Status::invalid(format!("input '{name}' is given twice in 'inputs' object.")));
+        let spec = &signature.inputs[index];
+        if seen[index] {
+            return Err(Status::invalid(format!("input '{}' is given twice in 'inputs' object.", spec.name)));
         }
-        rows[index] = Some(read_column(scanner, signature, index, columns, shapes)?);
+        seen[index] = true;
+        let found = read_column(scanner, spec, &mut page.columns[index])?;
+        tally.note(index, found, page.shapes)?;
     }
-    for (spec, count) in signature.inputs.iter().zip(&rows) {
-        match (count, rows[0]) {
-            (None, _) => {
-                return Err(Status::invalid(format!("Missing named input: {} in 'inputs' object.", spec.name)));
-            }
-            (Some(count), Some(first)) if *count != first => {
-                return Err(Status::invalid(format!(
-                    "Batching Run() input tensors must have equal 0th-dimension size: input '{}' has {first} rows, \
-                     input '{}' has {count}",
-                    signature.inputs[0].name, spec.name
-                )));
-            }
-            _ => {}
-        }
+    match signature.inputs.iter().zip(&seen).find(|(_, seen)| !**seen) {
+        Some((spec, _)) => Err(Status::invalid(format!("Missing named input: {} in 'inputs' object.", spec.name))),
+        None => Ok(()),
     }
-    Ok(rows[0].unwrap_or(0))
 }
 
-fn read_column(
-    scanner: &mut Scanner<'_>,
-    signature: &Signature,
-    index: usize,
-    columns: &mut [Lease],
-    shapes: &mut [RowShape],
-) -> Result<usize, Status> {
-    let spec = &signature.inputs[index];
+fn read_column(scanner: &mut Scanner<'_>, spec: &TensorSpec, column: &mut Column) -> Result<Found, Status> {
+    let start = *scanner;
+    read_tensor(scanner, spec, column).map_err(|why| json_explain::complaint(&start, spec).err().unwrap_or(why))
+}
+
+fn read_tensor(scanner: &mut Scanner<'_>, spec: &TensorSpec, column: &mut Column) -> Result<Found, Status> {
+    if spec.is_free() {
+        let mut shape = RowShape::of_whole(spec);
+        json_value::read_row(scanner, spec, column, &mut shape)?;
+        return Ok(Found { rows: 1, inner: shape.dims(), flat: false });
+    }
     if !scanner.eat(b'[') {
         let value = scanner.show_value();
         return Err(Status::invalid(format!(
@@ -306,11 +314,11 @@ fn read_column(
             spec.name
         )));
     }
-    let mut rows = 0;
-    while scanner.more(b']', rows == 0)? {
-        json_value::read_row(scanner, spec, &mut columns[index], &mut shapes[index])
-            .map_err(|why| in_row(why, "Failed to process 'inputs'", &format!(" '{}' row {rows}.", spec.name)))?;
-        rows += 1;
+    let mut shape = RowShape::of_row(spec);
+    while scanner.more(b']', shape.rows() == 0)? {
+        let row = shape.rows();
+        json_value::read_row(scanner, spec, column, &mut shape)
+            .map_err(|why| in_row(why, "Failed to process 'inputs'", &format!(" '{}' row {row}.", spec.name)))?;
     }
-    Ok(rows)
+    found(spec, shape.rows(), &shape)
 }

@@ -8,20 +8,40 @@ use crate::column::Column;
 use crate::dtype::DType;
 use crate::half;
 use crate::json_request::Form;
+use crate::status::Status;
 use crate::tensor_slice::Slice;
 
 /// One output with its name.
 pub type Named<'a> = (&'a str, Slice<'a>);
 
-/// Writes the whole body.
-pub fn encode(outputs: &[Named<'_>], form: Form) -> Vec<u8> {
+/// Writes the whole body. Rows must be as many in each output, in TensorFlow Serving's words.
+pub fn encode(outputs: &[Named<'_>], form: Form) -> Result<Vec<u8>, Status> {
     let elements: usize = outputs.iter().map(|(_, slice)| slice.rows * slice.inner.iter().product::<usize>()).sum();
     let mut out = Vec::with_capacity(32 + 12 * elements + 16 * outputs.len());
     match form {
+        Form::Row if outputs.iter().any(|(_, slice)| slice.whole) => rows(&mut out, &by_row(outputs)?),
         Form::Row => rows(&mut out, outputs),
         Form::Columnar => columns(&mut out, outputs),
     }
-    out
+    Ok(out)
+}
+
+/// Whole tensors as the rows of their first axes.
+fn by_row<'a>(outputs: &[Named<'a>]) -> Result<Vec<Named<'a>>, Status> {
+    let mut found: Vec<Named<'a>> = Vec::with_capacity(outputs.len());
+    for (name, whole) in outputs {
+        let Some(slice) = whole.by_row() else {
+            return Err(Status::invalid(format!("Tensor name: {name} has no shape information ")));
+        };
+        if let Some((_, first)) = found.first().filter(|(_, first)| first.rows != slice.rows) {
+            let (got, wanted) = (slice.rows, first.rows);
+            return Err(Status::invalid(format!(
+                "Tensor name: {name} has inconsistent batch size: {got} expecting: {wanted}"
+            )));
+        }
+        found.push((name, slice));
+    }
+    Ok(found)
 }
 
 fn rows(out: &mut Vec<u8>, outputs: &[Named<'_>]) {
@@ -39,14 +59,18 @@ fn rows(out: &mut Vec<u8>, outputs: &[Named<'_>]) {
 
 fn columns(out: &mut Vec<u8>, outputs: &[Named<'_>]) {
     out.extend_from_slice(b"{\"outputs\":");
-    if let [(name, slice)] = outputs {
-        write_list(out, slice.rows, |out, row| write_row(out, name, slice, row));
-    } else {
-        write_object(out, outputs, |out, name, slice| {
-            write_list(out, slice.rows, |out, row| write_row(out, name, slice, row));
-        });
+    match outputs {
+        [(name, slice)] => write_tensor(out, name, slice),
+        _ => write_object(out, outputs, write_tensor),
     }
     out.push(b'}');
+}
+
+fn write_tensor(out: &mut Vec<u8>, name: &str, slice: &Slice<'_>) {
+    if slice.whole {
+        return write_row(out, name, slice, 0);
+    }
+    write_list(out, slice.rows, |out, row| write_row(out, name, slice, row));
 }
 
 pub(crate) fn write_list(out: &mut Vec<u8>, count: usize, mut item: impl FnMut(&mut Vec<u8>, usize)) {

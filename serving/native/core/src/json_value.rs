@@ -8,6 +8,7 @@ use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use crate::column::{Column, Words};
 use crate::dtype::{DType, tensorflow_type};
 use crate::half;
+use crate::json_explain;
 use crate::json_number::Number;
 use crate::json_scan::Scanner;
 use crate::signature::TensorSpec;
@@ -26,13 +27,25 @@ pub struct RowShape {
     /// Whether the first row decides if there are lists.
     may_be_flat: bool,
     flat: bool,
+    /// Whether the first row decides how deep they are nested.
+    any_rank: bool,
 }
 
 impl RowShape {
-    /// The dimensions that the signature fixes.
-    pub fn new(spec: &TensorSpec) -> RowShape {
-        let dims = spec.inner().iter().map(|dim| usize::try_from(*dim).ok()).collect();
-        RowShape { dims, rows: 0, may_be_flat: spec.may_be_flat(), flat: false }
+    /// The dimensions that the signature fixes for one row of a tensor.
+    pub fn of_row(spec: &TensorSpec) -> RowShape {
+        let inner = if spec.is_free() { spec.shape.get(1..).unwrap_or(&[]) } else { spec.inner() };
+        RowShape { may_be_flat: spec.may_be_flat(), ..RowShape::new(spec, inner) }
+    }
+
+    /// Those of a whole tensor that counts as one row.
+    pub fn of_whole(spec: &TensorSpec) -> RowShape {
+        RowShape::new(spec, &spec.shape)
+    }
+
+    fn new(spec: &TensorSpec, dims: &[i64]) -> RowShape {
+        let dims = dims.iter().map(|dim| usize::try_from(*dim).ok()).collect();
+        RowShape { dims, any_rank: spec.admits_any_rank(), ..RowShape::default() }
     }
 
     /// Rows read so far.
@@ -59,12 +72,30 @@ pub fn read_row(
     column: &mut Column,
     shape: &mut RowShape,
 ) -> Result<(), Status> {
-    if shape.rows == 0 && shape.may_be_flat {
+    let start = *scanner;
+    let first = shape.rows == 0;
+    if first && shape.may_be_flat {
         shape.flat = scanner.peek() != b'[';
+    }
+    if first && shape.any_rank {
+        shape.dims = vec![None; json_explain::nesting(scanner)?];
     }
     shape.rows += 1;
     let dims = if shape.flat { &mut [][..] } else { &mut shape.dims };
-    read_level(scanner, spec, column, dims, 0)
+    read_level(scanner, spec, column, dims, 0).map_err(|why| {
+        let before = if shape.flat { Vec::new() } else { shape.dims() };
+        explain(why, &start, spec, (!first).then_some(&before))
+    })
+}
+
+/// TensorFlow Serving's own complaint about a row, where it has one; `before` are the dimensions of earlier rows.
+#[cold]
+fn explain(why: Status, row: &Scanner<'_>, spec: &TensorSpec, before: Option<&Vec<usize>>) -> Status {
+    match (json_explain::complaint(row, spec), before) {
+        (Err(theirs), _) => theirs,
+        (Ok(dims), Some(before)) if dims != *before => json_explain::unlike(before, &dims),
+        _ => why,
+    }
 }
 
 fn read_level(
@@ -78,31 +109,23 @@ fn read_level(
         return read_scalar(scanner, spec, column, level);
     }
     if scanner.peek() != b'[' {
-        let value = scanner.show_value();
-        return Err(Status::invalid(format!(
-            "JSON Value: {value} found at incorrect level: {} in the JSON DOM. Expected at level: {}",
-            level + 1,
-            dims.len()
-        )));
+        return Err(json_explain::wrong_level(scanner, level, dims.len()));
     }
     scanner.eat(b'[');
     let mut count = 0;
     while scanner.more(b']', count == 0)? {
-        if level + 1 == dims.len() {
+        if dims[level].is_some_and(|wanted| count >= wanted) {
+            // Only counted, for the message.
+            scanner.skip()?;
+        } else if level + 1 == dims.len() {
             read_scalar(scanner, spec, column, level + 1)?;
         } else {
             read_level(scanner, spec, column, dims, level + 1)?;
         }
         count += 1;
-        if dims[level].is_some_and(|wanted| count > wanted) {
-            break;
-        }
     }
     match dims[level] {
-        Some(wanted) if wanted != count => Err(Status::invalid(format!(
-            "Encountered list at unexpected size: {} at level: {level} expected size: {wanted}",
-            if count > wanted { format!("more than {wanted}") } else { count.to_string() },
-        ))),
+        Some(wanted) if wanted != count => Err(json_explain::wrong_size(count, level, wanted)),
         _ => {
             dims[level] = Some(count);
             Ok(())
@@ -111,7 +134,12 @@ fn read_level(
 }
 
 #[inline]
-fn read_scalar(scanner: &mut Scanner<'_>, spec: &TensorSpec, column: &mut Column, level: usize) -> Result<(), Status> {
+pub(crate) fn read_scalar(
+    scanner: &mut Scanner<'_>,
+    spec: &TensorSpec,
+    column: &mut Column,
+    level: usize,
+) -> Result<(), Status> {
     let words = match column {
         Column::Raw(words) => words,
         Column::Strings(strings) => return strings.push_with(|out| read_string(scanner, level, out)),
@@ -120,7 +148,8 @@ fn read_scalar(scanner: &mut Scanner<'_>, spec: &TensorSpec, column: &mut Column
         b'-' | b'0'..=b'9' | b'N' | b'I' => {
             let start = *scanner;
             let number = scanner.number()?;
-            push_number(number, spec.dtype, words).ok_or_else(|| wrong_number(number, spec.dtype, start))
+            push_number(rounded(number, spec.dtype), spec.dtype, words)
+                .ok_or_else(|| wrong_number(number, spec.dtype, start))
         }
         b't' | b'f' if spec.dtype == DType::Bool => {
             let truth = scanner.word(b"true");
@@ -150,7 +179,9 @@ fn wrong_type(mut scanner: Scanner<'_>, wanted: &str, level: usize) -> Status {
 fn wrong_number(number: Number, dtype: DType, scanner: Scanner<'_>) -> Status {
     let value = scanner.show_value();
     let whole = !matches!(number, Number::Float(_));
-    if dtype == DType::Bool || (!whole && !matches!(dtype, DType::Float16 | DType::Float32 | DType::Float64)) {
+    let narrow = matches!(dtype, DType::Int8 | DType::Int16 | DType::UInt8 | DType::UInt16);
+    let float = matches!(dtype, DType::Float16 | DType::Float32 | DType::Float64);
+    if !(float || narrow && whole) {
         return Status::invalid(format!(
             "JSON Value: {value} Type: Number is not of expected type: {}",
             tensorflow_type(dtype)
@@ -160,6 +191,16 @@ fn wrong_number(number: Number, dtype: DType, scanner: Scanner<'_>) -> Status {
         "Cannot convert JSON value: {value} to {} without loss of precision.",
         tensorflow_type(dtype)
     ))
+}
+
+/// A whole number for a float as the float next to it, as TensorFlow Serving takes it.
+#[inline]
+fn rounded(number: Number, dtype: DType) -> Number {
+    match (number, dtype) {
+        (Number::Unsigned(value), DType::Float16 | DType::Float32 | DType::Float64) => Number::Float(value as f64),
+        (Number::Signed(value), DType::Float16 | DType::Float32 | DType::Float64) => Number::Float(value as f64),
+        _ => number,
+    }
 }
 
 /// Appends a number if the type can hold it. A float takes whole numbers only while they are exact in it.

@@ -39,6 +39,7 @@ pub mod inflight;
 pub mod intake;
 pub mod io_thread;
 pub mod json_examples;
+pub mod json_explain;
 pub mod json_number;
 pub mod json_request;
 pub mod json_response;

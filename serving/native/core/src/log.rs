@@ -5,11 +5,13 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use crate::batch::{Entry, Output};
 use crate::hooks::Hooks;
 use crate::lock;
 use crate::log_block::{ClockPair, Layout, LogBlock, Record};
 use crate::metrics::Metrics;
 use crate::settings::Settings;
+use crate::signature::TensorSpec;
 
 /// Records gather this long before the log thread looks at them, unless a lot has come.
 const GATHER: Duration = Duration::from_millis(50);
@@ -69,6 +71,14 @@ impl Log {
         if was_empty || urgent {
             self.changed.notify_one();
         }
+    }
+
+    /// Counts the rows of an answer that cannot be written as rows of its model.
+    pub fn leave_out(&self, entry: &Entry) {
+        let mut rows = [0; 2];
+        rows[entry.role as usize] = entry.rows as u64;
+        self.metrics.log.eligible[entry.role as usize].fetch_add(entry.rows as u64, Ordering::Relaxed);
+        self.count_dropped(rows);
     }
 
     fn refuse(&self, rows: [u64; 2], size: u64) {
@@ -151,7 +161,7 @@ impl Log {
                     continue;
                 }
                 let outputs = if failed { None } else { part.outputs.as_ref().ok() };
-                let layout = layout(record, outputs);
+                let layout = layout(record, outputs, part.whole);
                 let found = blocks.iter().position(|block| same_block(block, record, &layout));
                 let index = found.unwrap_or_else(|| {
                     blocks.push(LogBlock::new(record.endpoint.clone(), layout));
@@ -190,13 +200,26 @@ fn same_block(block: &LogBlock, record: &Record, layout: &Layout) -> bool {
 }
 
 /// Inner dimensions of a record's rows; without outputs, those that the signature fixes and 0 for the others.
-fn layout(record: &Record, outputs: Option<&Vec<crate::batch::Output>>) -> Layout {
-    let outputs = match outputs {
-        Some(outputs) => outputs.iter().map(|output| output.shape[1..].to_vec()).collect(),
-        None => {
-            let specs = record.endpoint.signature.outputs.iter();
-            specs.map(|spec| spec.inner().iter().map(|dim| usize::try_from(*dim).unwrap_or(0)).collect()).collect()
-        }
+fn layout(record: &Record, outputs: Option<&Vec<Output>>, whole: bool) -> Layout {
+    let signature = &record.endpoint.signature;
+    let of_unknown = |spec: &TensorSpec| -> Vec<usize> {
+        spec.inner().iter().map(|dim| usize::try_from(*dim).unwrap_or(0)).collect()
     };
-    Layout { inputs: record.shapes.clone(), outputs }
+    let outputs = match outputs {
+        Some(outputs) => {
+            signature.outputs.iter().zip(outputs).map(|(spec, output)| logged(spec, output.inner(whole))).collect()
+        }
+        None if whole => signature.outputs.iter().map(|spec| logged(spec, &of_unknown(spec))).collect(),
+        None => signature.outputs.iter().map(of_unknown).collect(),
+    };
+    if !signature.inputs.iter().any(TensorSpec::admits_any_rank) {
+        return Layout { inputs: record.shapes.clone(), outputs };
+    }
+    let inputs = signature.inputs.iter().zip(&*record.shapes).map(|(spec, inner)| logged(spec, inner));
+    Layout { inputs: inputs.collect(), outputs }
+}
+
+/// The dimensions of a logged row: a column has one type in all files, so what may have any rank is one list.
+fn logged(spec: &TensorSpec, inner: &[usize]) -> Vec<usize> {
+    if spec.admits_any_rank() { vec![inner.iter().product()] } else { inner.to_vec() }
 }

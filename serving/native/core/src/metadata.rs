@@ -80,6 +80,9 @@ fn tensor_info(spec: &TensorSpec) -> Vec<u8> {
         wire::put_uint(&mut size, 1, *dim as u64);
         wire::put_bytes(&mut shape, 2, &size);
     }
+    if spec.unknown_rank {
+        wire::put_uint(&mut shape, 3, 1);
+    }
     let mut message = Vec::new();
     wire::put_bytes(&mut message, 1, spec.name.as_bytes());
     wire::put_uint(&mut message, 2, spec.dtype.tensorflow());
@@ -126,7 +129,7 @@ fn write_spec(out: &mut Vec<u8>, spec: &TensorSpec) {
     out.extend_from_slice(format!(":{{\"dtype\":\"{dtype}\",\"tensor_shape\":{{\"dim\":[").as_bytes());
     let dims: Vec<String> = spec.shape.iter().map(|size| format!("{{\"size\":\"{size}\",\"name\":\"\"}}")).collect();
     out.extend_from_slice(dims.join(",").as_bytes());
-    out.extend_from_slice(b"],\"unknown_rank\":false},\"name\":");
+    out.extend_from_slice(format!("],\"unknown_rank\":{}}},\"name\":", spec.unknown_rank).as_bytes());
     write_text(out, &spec.name);
     out.push(b'}');
 }

@@ -1,8 +1,8 @@
 //! TensorFlow Serving's `PredictRequest` and `ModelSpec`, read without copying.
 //! The gRPC door hands in a message; the predict path resolves the spec and appends the inputs to a batch.
 
-use crate::intake::{Flatness, Intake};
-use crate::pool::Lease;
+use crate::intake::{Intake, Tally};
+use crate::queue::Page;
 use crate::signature::Signature;
 use crate::status::Status;
 use crate::tensor_proto;
@@ -113,16 +113,8 @@ impl<'a> PredictRequest<'a> {
             match found.number {
                 1 => spec = Some(ModelSpec::parse(found.bytes(MESSAGE)?)?),
                 2 => {
-                    let (mut key, mut value): (&[u8], &[u8]) = (&[], &[]);
-                    let mut entry = Reader::new(found.bytes(MESSAGE)?);
-                    while let Some(part) = entry.next_field()? {
-                        match part.number {
-                            1 => key = part.bytes(MESSAGE)?,
-                            2 => value = part.bytes(MESSAGE)?,
-                            _ => {}
-                        }
-                    }
-                    request.inputs.push((key, value));
+                    let (name, tensor) = wire::read_pair(found.bytes(MESSAGE)?, MESSAGE)?;
+                    request.push_input(name, tensor);
                 }
                 3 => request.output_filter.push(found.text(MESSAGE)?),
                 _ => {}
@@ -132,51 +124,24 @@ impl<'a> PredictRequest<'a> {
         Ok(request)
     }
 
-    /// Appends the inputs to the columns of a signature, and the inner shapes to `shapes` where they are not fixed.
-    /// On error columns may hold a part: the caller truncates them.
-    pub fn read_inputs(
-        &self,
-        signature: &Signature,
-        columns: &mut [Lease],
-        shapes: &mut Vec<Vec<usize>>,
-        max_bytes: usize,
-    ) -> Result<Intake, Status> {
-        if self.inputs.len() != signature.inputs.len() {
-            return Err(self.wrong_names(signature));
+    /// Appends the inputs to the open batch. On error columns may hold a part: the caller truncates them.
+    pub fn read_inputs(&self, signature: &Signature, page: &mut Page<'_>, max_bytes: usize) -> Result<Intake, Status> {
+        if !signature.takes_inputs(self.inputs.len()) {
+            return Err(signature.wrong_names(self.names()));
         }
-        shapes.clear();
-        if !signature.fixed {
-            shapes.resize(columns.len(), Vec::new());
-        }
-        let (mut rows, mut flatness) = (None, Flatness::default());
+        let mut tally = Tally::new(signature, page.shapes);
         for (position, (name, tensor)) in self.inputs.iter().enumerate() {
             let Some(index) = signature.input_index(name, position) else {
-                return Err(self.wrong_names(signature));
+                return Err(signature.wrong_names(self.names()));
             };
-            let spec = &signature.inputs[index];
-            let decoded = tensor_proto::read(tensor, spec, &mut columns[index], max_bytes)?;
-            match rows {
-                None => rows = Some((decoded.rows, index)),
-                Some((first, _)) if first == decoded.rows => {}
-                Some((first, other)) => {
-                    return Err(Status::invalid(format!(
-                        "Batching Run() input tensors must have equal 0th-dimension size: input '{}' has {first} rows, \
-                         input '{}' has {}",
-                        signature.inputs[other].name, spec.name, decoded.rows
-                    )));
-                }
-            }
-            flatness.note(spec, decoded.flat);
-            if !signature.fixed {
-                shapes[index] = decoded.inner;
-            }
+            let found = tensor_proto::read(tensor, &signature.inputs[index], &mut page.columns[index], max_bytes)?;
+            tally.note(index, found, page.shapes)?;
         }
-        let (rows, _) = rows.ok_or_else(|| self.wrong_names(signature))?;
-        Ok(Intake { rows, flat: flatness.is_flat() })
+        tally.settle(page)?.ok_or_else(|| signature.left_out(self.names()))
     }
 
-    fn wrong_names(&self, signature: &Signature) -> Status {
-        signature.wrong_names(self.inputs.iter().map(|(name, _)| String::from_utf8_lossy(name).into_owned()).collect())
+    fn names(&self) -> Vec<String> {
+        self.inputs.iter().map(|(name, _)| String::from_utf8_lossy(name).into_owned()).collect()
     }
 }
 

@@ -2,7 +2,7 @@
 //! Doors append decoded requests; a batch closes when the sockets run dry, is full, or has waited long enough.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -95,6 +95,8 @@ pub struct Queue {
     limits: QueueLimits,
     lanes: Box<[Mutex<Lane>]>,
     queued_rows: AtomicUsize,
+    /// Whether an answer has shown that requests must not share a run.
+    alone: AtomicBool,
     pool: Arc<Pool>,
     fixed_shapes: Option<Arc<[Vec<usize>]>>,
     metrics: Arc<VersionMetrics>,
@@ -104,7 +106,7 @@ pub struct Queue {
 pub struct Page<'a> {
     /// One per input.
     pub columns: &'a mut [Lease],
-    /// To be filled when the signature has unknown inner dimensions.
+    /// To be filled when the signature has unknown inner dimensions, or the request is a whole.
     pub shapes: &'a mut Vec<Vec<usize>>,
 }
 
@@ -116,6 +118,7 @@ impl Queue {
             limits: QueueLimits::new(batching),
             lanes: (0..lanes).map(|_| Mutex::default()).collect(),
             queued_rows: AtomicUsize::new(0),
+            alone: AtomicBool::new(false),
             pool: Pool::new(signature.inputs.iter().map(|spec| spec.dtype).collect()),
             fixed_shapes: fixed.map(Into::into),
             metrics,
@@ -130,6 +133,11 @@ impl Queue {
     /// Rows that wait.
     pub fn queued_rows(&self) -> usize {
         self.queued_rows.load(Ordering::Relaxed)
+    }
+
+    /// From now on every request runs alone.
+    pub fn keep_apart(&self) {
+        self.alone.store(true, Ordering::Relaxed);
     }
 
     /// Columns for a batch that is put together outside the queue.
@@ -173,7 +181,7 @@ impl Queue {
         let decoded = decoded.unwrap_or_else(|_| Err(Status::internal("the request could not be decoded")));
         let admitted = decoded.and_then(|intake| {
             let rows = intake.rows;
-            let shapes = self.fixed_shapes.as_deref().unwrap_or(&lane.shapes);
+            let shapes = self.fixed_shapes.as_deref().filter(|_| !intake.whole).unwrap_or(&lane.shapes);
             check_extents(signature, open, &lane.marks, shapes, rows)?;
             if rows > self.limits.max_queued_rows() {
                 return Err(self.never_fits(rows));
@@ -194,7 +202,7 @@ impl Queue {
         }
         let intake = admitted?;
         (entry.rows, entry.flat) = (intake.rows, intake.flat);
-        Ok((intake, self.enter(lane, entry)))
+        Ok((intake, self.enter(lane, entry, intake.whole)))
     }
 
     fn open_batch(&self, version: &Arc<Version>, lane: usize, opened: Instant) -> Batch {
@@ -204,18 +212,21 @@ impl Queue {
             shapes: self.fixed_shapes.clone().unwrap_or_default(),
             entries: Vec::with_capacity(64),
             rows: 0,
+            whole: false,
             opened,
             lane,
         }
     }
 
     /// Enters a request whose rows stand behind the marks; closes the open batch where it must not join it.
-    fn enter(&self, lane: &mut Lane, mut entry: Entry) -> Urgency {
+    fn enter(&self, lane: &mut Lane, mut entry: Entry, whole: bool) -> Urgency {
         let Some(open) = lane.open.as_mut() else {
             return Urgency::Now;
         };
+        let alone = whole || self.alone.load(Ordering::Relaxed);
         let fits = open.rows == 0
-            || (open.rows + entry.rows <= self.limits.max_batch_rows()
+            || (!alone
+                && open.rows + entry.rows <= self.limits.max_batch_rows()
                 && (self.fixed_shapes.is_some() || *open.shapes == *lane.shapes));
         if !fits {
             let mut next = self.open_batch(&open.version, open.lane, entry.received);
@@ -229,7 +240,8 @@ impl Queue {
         if open.rows == 0 {
             open.opened = entry.received;
             lane.ripe = false;
-            if self.fixed_shapes.is_none() {
+            open.whole = whole;
+            if whole || self.fixed_shapes.is_none() {
                 open.shapes = lane.shapes.as_slice().into();
             }
         }
@@ -237,7 +249,7 @@ impl Queue {
         entry.first_row = open.rows;
         open.rows += entry.rows;
         open.entries.push(entry);
-        let full = open.rows >= self.limits.max_batch_rows();
+        let full = alone || open.rows >= self.limits.max_batch_rows();
         let ripe = self.limits.timeout_us() == 0 && received.saturating_duration_since(open.opened) > RIPE_AFTER;
         if full {
             lane.closed.extend(lane.open.take());

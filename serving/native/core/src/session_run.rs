@@ -32,7 +32,8 @@ impl<'a> SessionRunRequest<'a> {
             match found.number {
                 1 => spec = Some(ModelSpec::parse(found.bytes(MESSAGE)?)?),
                 2 => {
-                    let (name, tensor) = read_feed(found.bytes(MESSAGE)?)?;
+                    let (name, tensor) = wire::read_pair(found.bytes(MESSAGE)?, "NamedTensorProto")?;
+                    let name = wire::text(name, "NamedTensorProto", 1)?;
                     request.feeds.push(name);
                     request.inputs.push_input(alias(name).as_bytes(), tensor);
                 }
@@ -87,21 +88,6 @@ impl<'a> SessionRunRequest<'a> {
     pub fn wanted(&self, signature: &Signature) -> Box<[(usize, Box<str>)]> {
         self.fetches.iter().filter_map(|fetch| Some((output(signature, fetch)?, (*fetch).into()))).collect()
     }
-}
-
-/// `NamedTensorProto`.
-fn read_feed(message: &[u8]) -> Result<(&str, &[u8]), Status> {
-    const MESSAGE: &str = "NamedTensorProto";
-    let (mut name, mut tensor): (&str, &[u8]) = ("", &[]);
-    let mut reader = Reader::new(message);
-    while let Some(found) = reader.next_field()? {
-        match found.number {
-            1 => name = found.text(MESSAGE)?,
-            2 => tensor = found.bytes(MESSAGE)?,
-            _ => {}
-        }
-    }
-    Ok((name, tensor))
 }
 
 /// A tensor's name in a signature: `x` also where a client calls it `x:0`, TensorFlow's first output of an operation.

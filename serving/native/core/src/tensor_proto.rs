@@ -3,6 +3,7 @@
 
 use crate::column::{Column, Strings, Words};
 use crate::dtype::{self, DType};
+use crate::intake::Found;
 use crate::signature::{TensorSpec, show_shape};
 use crate::status::Status;
 use crate::wire::{Field, Reader, Value};
@@ -107,39 +108,20 @@ fn read_shape(message: &[u8], shape: &mut Vec<usize>) -> Result<(), Status> {
     Ok(())
 }
 
-/// Rows of a decoded input and their inner dimensions.
-#[derive(Debug, PartialEq, Eq)]
-pub struct Decoded {
-    /// Size of axis 0.
-    pub rows: usize,
-    /// The other axes; `[1]` where the tensor came flat.
-    pub inner: Vec<usize>,
-    /// Whether it came without its second axis.
-    pub flat: bool,
-}
-
 /// Appends a tensor message to the column of its spec.
 ///
 /// Too few values are followed by the last one again, none at all by zeros or empty strings, as TensorFlow does.
 /// `max_bytes` bounds what a short message with one repeated value may grow to. On error the column may hold a part
 /// of the tensor: the caller truncates it.
-pub fn read(message: &[u8], spec: &TensorSpec, column: &mut Column, max_bytes: usize) -> Result<Decoded, Status> {
+pub fn read(message: &[u8], spec: &TensorSpec, column: &mut Column, max_bytes: usize) -> Result<Found, Status> {
     let view = view(message)?;
     if view.dtype != spec.dtype.tensorflow() {
         return Err(wrong_dtype(view.dtype, spec));
     }
-    let mismatch = || {
-        let (sent, want) = (show_shape(&view.shape), show_shape(&spec.shape));
+    let found = Found::of_shape(spec, &view.shape).ok_or_else(|| {
+        let (sent, want) = (show_shape(&view.shape), spec.show());
         Status::invalid(format!("input '{}' has shape {sent}, but the signature expects {want}", spec.name))
-    };
-    let Some((&rows, inner)) = view.shape.split_first() else {
-        return Err(mismatch());
-    };
-    let flat = inner.is_empty() && spec.may_be_flat();
-    let inner = if flat { &[1] } else { inner };
-    if !spec.admits(inner) {
-        return Err(mismatch());
-    }
+    })?;
     let elements = view.shape.iter().try_fold(1usize, |product, dim| product.checked_mul(*dim));
     let element_size = if spec.dtype == DType::String { size_of::<u64>() } else { spec.dtype.size() };
     let bytes = elements.and_then(|count| count.checked_mul(element_size));
@@ -154,7 +136,7 @@ pub fn read(message: &[u8], spec: &TensorSpec, column: &mut Column, max_bytes: u
         }
     };
     fill(&view, spec, column, elements)?;
-    Ok(Decoded { rows, inner: inner.to_vec(), flat })
+    Ok(found)
 }
 
 fn wrong_dtype(sent: u64, spec: &TensorSpec) -> Status {

@@ -19,9 +19,26 @@ pub struct Slice<'a> {
     pub first: usize,
     /// Its number of rows.
     pub rows: usize,
+    /// Whether its one row is all of the tensor, without an axis for rows.
+    pub whole: bool,
 }
 
 impl<'a> Slice<'a> {
+    /// All dimensions.
+    pub fn dims(&self) -> impl Iterator<Item = usize> + use<'a> {
+        let rows = if self.whole { None } else { Some(self.rows) };
+        rows.into_iter().chain(self.inner.iter().copied())
+    }
+
+    /// A whole tensor as the rows of its first axis; none for a scalar.
+    pub fn by_row(&self) -> Option<Slice<'a>> {
+        if !self.whole {
+            return Some(*self);
+        }
+        let (rows, inner) = self.inner.split_first()?;
+        Some(Slice { inner, rows: *rows, first: self.first * rows, whole: false, ..*self })
+    }
+
     /// The request's elements, for fixed-size types.
     pub fn raw(&self) -> &'a [u8] {
         match self.column {
@@ -75,7 +92,7 @@ pub fn write(out: &mut Vec<u8>, slice: &Slice<'_>) {
 }
 
 fn write_shape(out: &mut Vec<u8>, slice: &Slice<'_>) {
-    let dims = || std::iter::once(slice.rows).chain(slice.inner.iter().copied());
+    let dims = || slice.dims();
     let dim_len = |size: usize| 1 + wire::varint_len(size as u64);
     let length: usize = dims().map(|size| wire::bytes_field_len(2, dim_len(size))).sum();
     wire::put_key(out, field::TENSOR_SHAPE, wire::BYTES);

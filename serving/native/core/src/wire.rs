@@ -56,9 +56,13 @@ impl<'a> Field<'a> {
 
     /// Its UTF-8 text, or an error that names the message.
     pub fn text(&self, message: &str) -> Result<&'a str, Status> {
-        std::str::from_utf8(self.bytes(message)?)
-            .map_err(|_| Status::invalid(format!("{message} field {} is not UTF-8", self.number)))
+        text(self.bytes(message)?, message, self.number)
     }
+}
+
+/// The text of a field, or an error that names the message.
+pub fn text<'a>(bytes: &'a [u8], message: &str, number: u32) -> Result<&'a str, Status> {
+    std::str::from_utf8(bytes).map_err(|_| Status::invalid(format!("{message} field {number} is not UTF-8")))
 }
 
 fn wrong_type(message: &str, number: u32) -> Status {
@@ -170,6 +174,20 @@ impl<'a> Reader<'a> {
         }
         Ok(())
     }
+}
+
+/// Reads a message with two fields of bytes: an entry of a map, or whatever pairs a name with something.
+pub fn read_pair<'a>(message: &'a [u8], of: &str) -> Result<(&'a [u8], &'a [u8]), Status> {
+    let (mut name, mut value): (&[u8], &[u8]) = (&[], &[]);
+    let mut reader = Reader::new(message);
+    while let Some(part) = reader.next_field()? {
+        match part.number {
+            1 => name = part.bytes(of)?,
+            2 => value = part.bytes(of)?,
+            _ => {}
+        }
+    }
+    Ok((name, value))
 }
 
 /// Bytes that a varint takes.

@@ -1,4 +1,4 @@
-//! Classify, Regress, MultiInference and SessionRun from outside, with examples as TensorFlow Serving's clients send them.
+//! Classify and Regress from outside, with examples as TensorFlow Serving's clients send them.
 //! Whole examples go to models that parse them themselves, features to the columns of all others.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
@@ -11,124 +11,14 @@ use support::examples::{
     CLASSIFY, MULTI_INFERENCE, REGRESS, SESSION_RUN, classes, example, floats, list, list_with_context, multi, request,
     session, strings, values, wholes,
 };
-use support::grpc::Answer as GrpcAnswer;
-use support::messages::{answered_by, bytes_of, float_tensor, float_values, predict_x, shape_of, tensor, varint_of};
-use support::{Gate, Model, Random, Running, batching, column_of, eventually, settings, spec};
-use tidegate_plane::batch::{Answer, Output, Work};
-use tidegate_plane::change::{Change, Publish};
-use tidegate_plane::column::{Column, Strings};
+use support::inference::*;
+use support::messages::{answered_by, bytes_of, float_tensor, float_values, predict_x, shape_of, tensor};
+use support::{Gate, Model, Random, Running, eventually, spec};
+use tidegate_plane::batch::{Answer, Output};
+use tidegate_plane::change::Change;
+use tidegate_plane::column::Column;
 use tidegate_plane::dtype::{ALL, DType};
-use tidegate_plane::half;
-use tidegate_plane::signature::{Signature, TensorSpec};
-use tidegate_plane::status::Status;
-
-const CLASSIFY_METHOD: &str = "tensorflow/serving/classify";
-const REGRESS_METHOD: &str = "tensorflow/serving/regress";
-const PREDICT_METHOD: &str = "tensorflow/serving/predict";
-
-fn named(name: &str, method: &str, inputs: Vec<TensorSpec>, outputs: Vec<TensorSpec>) -> Signature {
-    Signature::new(name.to_owned(), method.to_owned(), inputs, outputs).unwrap()
-}
-
-fn publish(model: &str, executor: &Arc<Model>, signatures: Vec<Signature>) -> Change {
-    let (model, executor) = (model.to_owned(), executor.clone());
-    Change::Publish(Publish { model, version: 7, signatures, batching: batching(), executor })
-}
-
-fn running(model: &Arc<Model>, signatures: Vec<Signature>) -> Running {
-    let running = Running::start(&settings());
-    running.plane.apply(vec![publish("m", model, signatures)]).unwrap();
-    running
-}
-
-fn inputs() -> Vec<TensorSpec> {
-    vec![spec("inputs", DType::String, &[-1])]
-}
-
-fn classes_and_scores() -> Vec<TensorSpec> {
-    vec![spec("classes", DType::String, &[-1, 2]), spec("scores", DType::Float32, &[-1, 2])]
-}
-
-fn lengths(work: &Work) -> Vec<f32> {
-    match &*work.columns[0] {
-        Column::Strings(strings) => (0..work.rows).map(|row| strings.get(row).len() as f32).collect(),
-        Column::Raw(_) => panic!("not strings"),
-    }
-}
-
-fn string_column(values: &[&[u8]]) -> Column {
-    let mut strings = Strings::default();
-    values.iter().for_each(|value| strings.push(value));
-    Column::Strings(strings)
-}
-
-/// Knows an example by its length: the classes `no` and `yes` get minus and plus it, the regression is it.
-fn parse(work: &Work) -> Result<Answer, Status> {
-    let lengths = lengths(work);
-    let regress = Output { column: column_of(&lengths), shape: vec![work.rows, 1] };
-    let scores: Vec<f32> = lengths.iter().flat_map(|length| [-length, *length]).collect();
-    let scores = Output { column: column_of(&scores), shape: vec![work.rows, 2] };
-    let labels: Vec<&[u8]> = (0..work.rows).flat_map(|_| [&b"no"[..], b"yes"]).collect();
-    let labels = Output { column: string_column(&labels), shape: vec![work.rows, 2] };
-    let outputs = if work.endpoint.signature.outputs.len() == 1 { vec![regress] } else { vec![labels, scores] };
-    Ok(Answer { outputs: outputs.into_iter().map(Some).collect(), errors: Vec::new() })
-}
-
-fn parses_itself() -> Arc<Model> {
-    Model::new(parse)
-}
-
-fn of_tensorflow() -> Vec<Signature> {
-    vec![
-        named("serving_default", CLASSIFY_METHOD, inputs(), classes_and_scores()),
-        named("value", REGRESS_METHOD, inputs(), vec![spec("outputs", DType::Float32, &[-1, 1])]),
-        named("x", PREDICT_METHOD, vec![spec("x", DType::Float32, &[-1])], vec![spec("y", DType::Float32, &[-1])]),
-    ]
-}
-
-/// A row of a column, added up; a string counts its bytes.
-fn sum_of_row(column: &Column, dtype: DType, row: usize, rows: usize) -> f32 {
-    let words = match column {
-        Column::Strings(strings) => return strings.get(row).len() as f32,
-        Column::Raw(words) => words.as_bytes(),
-    };
-    let per_row = words.len() / rows;
-    let elements = words[row * per_row..(row + 1) * per_row].chunks_exact(dtype.size());
-    let number = |element: &[u8]| match dtype {
-        DType::Float16 => half::to_f32(u16::from_le_bytes(element.try_into().unwrap())),
-        DType::Float32 => f32::from_le_bytes(element.try_into().unwrap()),
-        DType::Float64 => f64::from_le_bytes(element.try_into().unwrap()) as f32,
-        _ => f32::from(element[0]) - if element.len() > 1 { f32::from(element[element.len() - 1]) } else { 0.0 },
-    };
-    elements.map(number).sum()
-}
-
-/// Adds up its columns, whatever their types are.
-fn adds_up() -> Arc<Model> {
-    Model::new(|work| {
-        let specs = work.endpoint.signature.inputs.iter();
-        let columns: Vec<(&Column, DType)> =
-            work.columns.iter().map(|lease| &**lease).zip(specs.map(|spec| spec.dtype)).collect();
-        let sum = |row| columns.iter().map(|(column, dtype)| sum_of_row(column, *dtype, row, work.rows)).sum();
-        let sums: Vec<f32> = (0..work.rows).map(sum).collect();
-        let output = Output { column: column_of(&sums), shape: vec![work.rows] };
-        Ok(Answer { outputs: vec![Some(output)], errors: Vec::new() })
-    })
-}
-
-fn with_columns(columns: Vec<TensorSpec>) -> Running {
-    let outputs = vec![spec("y", DType::Float32, &[-1])];
-    running(&adds_up(), vec![named("serving_default", PREDICT_METHOD, columns, outputs)])
-}
-
-fn ok(answer: GrpcAnswer) -> Vec<u8> {
-    assert_eq!((answer.code, answer.message.as_str()), (0, ""));
-    answer.body
-}
-
-fn refused(answer: &GrpcAnswer, text: &str) {
-    assert_eq!((answer.code, answer.message.as_str()), (3, text));
-}
+use tidegate_plane::signature::TensorSpec;
 
 #[test]
 fn a_model_that_parses_examples_gets_them_whole() {
@@ -348,100 +238,6 @@ fn outputs_say_whether_a_signature_classifies_or_regresses() {
 }
 
 #[test]
-fn several_tasks_are_answered_together() {
-    let model = parses_itself();
-    let running = running(&model, of_tensorflow());
-    let one = example(&[("a", floats(&[1.0]))]);
-    let input = list(std::slice::from_ref(&one));
-    let tasks = [("m", "", CLASSIFY_METHOD), ("m", "value", REGRESS_METHOD)];
-    let body = ok(running.grpc().call(MULTI_INFERENCE, &[], &multi(&tasks, &input)));
-    let results = bytes_of(&body, 1);
-    let length = one.len() as f32;
-    assert_eq!(classes(bytes_of(results[0], 2)[0]), [[("no".to_owned(), -length), ("yes".to_owned(), length)]]);
-    assert_eq!(values(bytes_of(results[1], 3)[0]), [length]);
-    let spec = bytes_of(results[1], 1)[0];
-    assert_eq!((bytes_of(spec, 1)[0], bytes_of(spec, 3)[0]), (&b"m"[..], &b"value"[..]));
-    assert_eq!(varint_of(bytes_of(spec, 2)[0], 1), 7);
-    assert_eq!(model.entries.load(std::sync::atomic::Ordering::Relaxed), 2);
-}
-
-#[test]
-fn tasks_that_cannot_be_together_are_refused_before_any_runs() {
-    let model = parses_itself();
-    let running = running(&model, of_tensorflow());
-    let mut grpc = running.grpc();
-    let input = list(&[example(&[("a", floats(&[1.0]))])]);
-    let mut ask = |tasks: &[(&str, &str, &str)]| grpc.call(MULTI_INFERENCE, &[], &multi(tasks, &input));
-    let good = ("m", "", CLASSIFY_METHOD);
-    refused(&ask(&[]), "ModelSpec has no name specified.");
-    refused(&ask(&[good, ("", "value", REGRESS_METHOD)]), "Found ModelSpec with an empty model name.");
-    let same = "All ModelSpecs in a MultiInferenceRequest must access the same model name.";
-    refused(&ask(&[good, ("n", "value", REGRESS_METHOD)]), same);
-    refused(
-        &ask(&[good, ("m", "serving_default", REGRESS_METHOD)]),
-        "Duplicate evaluation of signature: serving_default",
-    );
-    refused(&ask(&[good, ("m", "gone", REGRESS_METHOD)]), "Requested signature not found in model graph: gone");
-    let other = ask(&[good, ("m", "value", PREDICT_METHOD)]);
-    let text = format!("Unsupported signature method_name: {PREDICT_METHOD}");
-    assert_eq!((other.code, other.message), (12, text));
-    let wrong = format!("Expected classification signature method_name to be {CLASSIFY_METHOD}. Was: {REGRESS_METHOD}");
-    refused(&ask(&[good, ("m", "value", CLASSIFY_METHOD)]), &wrong);
-    assert_eq!(ask(&[("n", "", CLASSIFY_METHOD)]).code, 5);
-    assert_eq!(model.entries.load(std::sync::atomic::Ordering::Relaxed), 0);
-}
-
-#[test]
-fn one_task_that_fails_is_the_answer_to_all() {
-    let model = Model::new(|work| {
-        if work.endpoint.signature.outputs.len() == 1 {
-            return Err(Status::internal("no regression today"));
-        }
-        let zeros = |dtype| {
-            let mut column = Column::new(dtype);
-            column.extend_zeros(work.rows * Column::row_extent(dtype, &[2]));
-            Some(Output { column, shape: vec![work.rows, 2] })
-        };
-        Ok(Answer { outputs: vec![zeros(DType::String), zeros(DType::Float32)], errors: Vec::new() })
-    });
-    let running = running(&model, of_tensorflow());
-    let input = list(&[example(&[])]);
-    let tasks = [("m", "", CLASSIFY_METHOD), ("m", "value", REGRESS_METHOD)];
-    let mut grpc = running.grpc();
-    for order in [[tasks[0], tasks[1]], [tasks[1], tasks[0]]] {
-        let answer = grpc.call(MULTI_INFERENCE, &[], &multi(&order, &input));
-        assert_eq!((answer.code, answer.message.as_str()), (13, "no regression today"));
-    }
-    let empty = grpc.call(MULTI_INFERENCE, &[], &multi(&tasks, &[]));
-    refused(&empty, "Input is empty.");
-}
-
-#[test]
-fn tasks_of_a_client_that_went_away_are_not_computed() {
-    let gate = Arc::new(Gate::default());
-    let at_gate = gate.clone();
-    let model = Model::new(move |work| {
-        at_gate.pass();
-        parse(work)
-    });
-    let running = running(&model, of_tensorflow());
-    let mut grpc = running.grpc();
-    let input = list(&[example(&[])]);
-    let first = grpc.start(CLASSIFY, &[], support::grpc::frame(&request("m", "", &input)));
-    gate.wait_for(1);
-    let tasks = [("m", "", CLASSIFY_METHOD), ("m", "value", REGRESS_METHOD)];
-    let both = grpc.start(MULTI_INFERENCE, &[], support::grpc::frame(&multi(&tasks, &input)));
-    eventually("both wait", || running.sample("tidegate_queued_rows{model=\"m\",version=\"7\"}") == 2.0);
-    drop(both);
-    let gone = "tidegate_requests_total{door=\"grpc\",model=\"m\",version=\"7\",status=\"CANCELLED\"}";
-    eventually("both are given up", || running.sample(gone) == 2.0);
-    gate.open();
-    ok(grpc.finish(first));
-    eventually("both are thrown away", || running.sample("tidegate_cancelled_total{model=\"m\",version=\"7\"}") == 2.0);
-    assert_eq!(model.entries.load(std::sync::atomic::Ordering::Relaxed), 1);
-}
-
-#[test]
 fn examples_and_tensors_share_a_batch_and_the_log() {
     let gate = Arc::new(Gate::default());
     let model = Model::gated(&gate);
@@ -539,27 +335,6 @@ fn rest_bodies_of_a_wrong_form_are_refused_in_tensorflow_servings_words() {
     );
     let malformed = rest.get("/v1/models/m:classify");
     assert_eq!(malformed.body, error("Malformed request: GET /v1/models/m:classify"));
-}
-
-#[test]
-fn a_session_runs_where_a_signature_has_its_feeds_and_fetches() {
-    let running = running(&Model::half_plus_two(), of_tensorflow()[2..].to_vec());
-    let mut grpc = running.grpc();
-    let mut ask =
-        |feeds: &[(&str, Vec<u8>)], fetches: &[&str]| grpc.call(SESSION_RUN, &[], &session("m", feeds, fetches));
-    let body = ok(ask(&[("x:0", float_tensor(&[1.0, 2.0]))], &["y:0"]));
-    let named = bytes_of(&body, 1)[0];
-    assert_eq!((bytes_of(named, 1)[0], float_values(bytes_of(named, 2)[0])), (&b"y:0"[..], vec![2.5, 3.0]));
-    let spec = bytes_of(&body, 3)[0];
-    assert_eq!((bytes_of(spec, 1)[0], bytes_of(spec, 3)[0]), (&b"m"[..], &b"x"[..]));
-    refused(&ask(&[("x", float_tensor(&[1.0]))], &[]), "Must specify at least one target to fetch or execute.");
-    for (feed, fetch) in [("x", "z"), ("w", "y")] {
-        let other = ask(&[(feed, float_tensor(&[1.0]))], &[fetch]);
-        let text = format!("none of {{x}} has feeds {{{feed}}} and fetches {{{fetch}}}");
-        assert_eq!((other.code, other.message.ends_with(&text)), (12, true), "{}", other.message);
-    }
-    let target = grpc.call(SESSION_RUN, &[], &[session("m", &[], &[]), vec![0x22, 1, b't']].concat());
-    assert_eq!(target.code, 12);
 }
 
 #[test]

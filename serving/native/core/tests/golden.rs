@@ -13,6 +13,7 @@ use tidegate_plane::json_number::Number;
 use tidegate_plane::json_request::JsonRequest;
 use tidegate_plane::json_scan::Scanner;
 use tidegate_plane::pool::Pool;
+use tidegate_plane::queue::Page;
 use tidegate_plane::{control, grpc_methods, tensor_proto};
 
 const LAYOUT: &[u8] = include_bytes!("../../../../tests/golden/tensor_layout.json");
@@ -97,7 +98,8 @@ fn columns_have_the_golden_layout() {
         let signature = signature(vec![spec("x", dtype, &shape)], vec![spec("y", dtype, &shape)]);
         let mut columns = Pool::new(vec![dtype]).lease();
         let request = JsonRequest::parse(case.request.as_bytes()).unwrap();
-        let intake = request.read_inputs(&signature, &mut columns, &mut Vec::new()).unwrap();
+        let intake =
+            request.read_inputs(&signature, &mut Page { columns: &mut columns, shapes: &mut Vec::new() }).unwrap();
         assert_eq!(intake.rows as u64, case.rows);
         match &*columns[0] {
             Column::Raw(words) => assert_eq!(hex(words.as_bytes()), case.bytes, "{}", case.dtype),

@@ -14,6 +14,7 @@ use tidegate_plane::json_request::{Form, JsonRequest};
 use tidegate_plane::json_response;
 use tidegate_plane::json_scan::Scanner;
 use tidegate_plane::pool::{Lease, Pool};
+use tidegate_plane::queue::Page;
 use tidegate_plane::signature::Signature;
 use tidegate_plane::status::Status;
 use tidegate_plane::tensor_slice::Slice;
@@ -34,7 +35,7 @@ fn table() -> Signature {
 fn read(signature: &Signature, body: &str) -> Result<(usize, Vec<Lease>), Status> {
     let mut columns = Pool::new(signature.inputs.iter().map(|spec| spec.dtype).collect()).lease();
     let request = JsonRequest::parse(body.as_bytes())?;
-    let intake = request.read_inputs(signature, &mut columns, &mut Vec::new())?;
+    let intake = request.read_inputs(signature, &mut Page { columns: &mut columns, shapes: &mut Vec::new() })?;
     Ok((intake.rows, columns))
 }
 
@@ -100,6 +101,8 @@ fn each_type_takes_its_numbers() {
     assert_eq!(bytes(DType::Bool, "true,false"), [1, 0]);
     assert_eq!(bytes(DType::Float16, "1.5"), half::from_f32(1.5).to_le_bytes());
     assert_eq!(bytes(DType::Float64, "0.1"), 0.1f64.to_le_bytes());
+    assert_eq!(bytes(DType::Float32, "16777217"), 16_777_216f32.to_le_bytes());
+    assert_eq!(bytes(DType::Float64, "-9007199254740993"), (-9_007_199_254_740_992f64).to_le_bytes());
     let odd = bytes(DType::Float32, "NaN,Infinity,-Infinity");
     assert!(f32::from_le_bytes(odd[..4].try_into().unwrap()).is_nan());
     assert_eq!(odd[4..], [f32::INFINITY.to_le_bytes(), f32::NEG_INFINITY.to_le_bytes()].concat());
@@ -121,8 +124,8 @@ fn a_number_that_does_not_fit_its_type_is_refused() {
         format!("{place}Cannot convert JSON value: {value} to {dtype} without loss of precision.")
     };
     assert_eq!(of(DType::Int8, "128"), lossy("128", "int8"));
-    assert_eq!(of(DType::UInt64, "-1"), lossy("-1", "uint64"));
-    assert_eq!(of(DType::Float32, "16777217"), lossy("16777217", "float"));
+    assert_eq!(of(DType::UInt64, "-1"), wrong("-1", "Number", "uint64"));
+    assert_eq!(of(DType::Int32, "2147483648"), wrong("2147483648", "Number", "int32"));
     assert_eq!(of(DType::Float32, "1e39"), lossy("1e39", "float"));
 }
 
@@ -168,16 +171,41 @@ fn a_wrong_nesting_says_where() {
     assert!(
         of(r#"{"instances":[[1]]}"#).ends_with("Encountered list at unexpected size: 1 at level: 0 expected size: 2")
     );
-    assert!(of(r#"{"instances":[[1,2,3]]}"#).contains("unexpected size: more than 2"));
+    assert!(of(r#"{"instances":[[1,2,3]]}"#).ends_with("unexpected size: 3 at level: 0 expected size: 2"));
     assert!(
         of(r#"{"instances":[1]}"#)
             .contains("JSON Value: 1 found at incorrect level: 1 in the JSON DOM. Expected at level: 1")
     );
     assert!(of(r#"{"instances":[[[1,2]]]}"#).contains("Encountered list at unexpected level: 1 expected < 1"));
+}
+
+#[test]
+fn rows_that_differ_are_refused_in_tensorflow_servings_words() {
     let ragged = one(DType::Float32, &[-1, -1]);
-    assert!(
-        refused(&ragged, r#"{"instances":[[1,2],[1]]}"#).contains("unexpected size: 1 at level: 0 expected size: 2")
+    let row = "Failed to process element: 1 of 'instances' list. Error: INVALID_ARGUMENT: ";
+    assert_eq!(refused(&ragged, r#"{"instances":[[1,2],[1]]}"#), format!("{row}Expecting tensor size: 2 but got: 1"));
+    let deep = one(DType::Float32, &[-1, -1, -1]);
+    assert_eq!(
+        refused(&deep, r#"{"instances":[[[1,2],[3,4],[5,6]],[[1,2,3],[4,5,6]]]}"#),
+        format!("{row}Expecting shape [3,2] but got: [2,3]")
     );
+    let text = |level: usize| format!("Encountered list at unexpected size: 1 at level: {level} expected size: 2");
+    assert_eq!(refused(&deep, r#"{"instances":[[[1,2]],[[1,2],[3]]]}"#), format!("{row}{}", text(1)));
+    assert_eq!(refused(&ragged, r#"{"inputs":[[1,2],[1]]}"#), text(1));
+    assert_eq!(
+        refused(&ragged, r#"{"inputs":[[1,2],3]}"#),
+        "JSON Value: 3 found at incorrect level: 2 in the JSON DOM. Expected at level: 2"
+    );
+    assert_eq!(
+        refused(&ragged, r#"{"inputs":[[1,2],[3,"a"]]}"#),
+        "JSON Value: \"a\" Type: String is not of expected type: float"
+    );
+}
+
+#[test]
+fn inputs_that_the_signature_does_not_have_are_passed_over_in_columns() {
+    let (rows, columns) = read(&table(), r#"{"inputs":{"more":[[1]],"age":[1],"count":[2],"city":["a"]}}"#).unwrap();
+    assert_eq!((rows, floats(&columns[0])), (1, vec![1.0]));
 }
 
 #[test]
@@ -248,7 +276,9 @@ fn damaged_bodies_are_refused_or_read_but_never_panic() {
         let damaged = random.damage(body.as_bytes());
         let mut columns = Pool::new(table().inputs.iter().map(|spec| spec.dtype).collect()).lease();
         let parsed = JsonRequest::parse(&damaged);
-        let read = parsed.and_then(|request| request.read_inputs(&table(), &mut columns, &mut Vec::new()));
+        let read = parsed.and_then(|request| {
+            request.read_inputs(&table(), &mut Page { columns: &mut columns, shapes: &mut Vec::new() })
+        });
         match read {
             Ok(intake) => assert!(columns.iter().all(|column| column.extent() > 0) && intake.rows > 0),
             Err(status) => {
@@ -267,11 +297,11 @@ fn raw_column(bytes: &[u8]) -> Column {
 }
 
 fn slice<'a>(dtype: DType, column: &'a Column, inner: &'a [usize], rows: usize) -> Slice<'a> {
-    Slice { dtype, column, inner, first: 0, rows }
+    Slice { dtype, column, inner, first: 0, rows, whole: false }
 }
 
 fn printed(outputs: &[(&str, Slice<'_>)], form: Form) -> String {
-    String::from_utf8(json_response::encode(outputs, form)).unwrap()
+    String::from_utf8(json_response::encode(outputs, form).unwrap()).unwrap()
 }
 
 #[test]

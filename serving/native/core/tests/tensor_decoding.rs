@@ -11,6 +11,7 @@ use tidegate_plane::column::Column;
 use tidegate_plane::dtype::{ALL, DType};
 use tidegate_plane::pool::{Lease, Pool};
 use tidegate_plane::predict_request::PredictRequest;
+use tidegate_plane::queue::Page;
 use tidegate_plane::signature::{Signature, TensorSpec};
 use tidegate_plane::status::{Code, Status};
 use tidegate_plane::tensor_proto;
@@ -169,7 +170,7 @@ fn two_inputs() -> Signature {
 fn read_request(signature: &Signature, message: &[u8]) -> Result<(usize, Vec<Lease>), Status> {
     let mut columns = Pool::new(signature.inputs.iter().map(|spec| spec.dtype).collect()).lease();
     let request = PredictRequest::parse(message)?;
-    let intake = request.read_inputs(signature, &mut columns, &mut Vec::new(), LIMIT)?;
+    let intake = request.read_inputs(signature, &mut Page { columns: &mut columns, shapes: &mut Vec::new() }, LIMIT)?;
     Ok((intake.rows, columns))
 }
 

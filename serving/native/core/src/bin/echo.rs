@@ -18,6 +18,7 @@ use tidegate_plane::json_request::JsonRequest;
 use tidegate_plane::limits::Limits;
 use tidegate_plane::pool::{Lease, Pool};
 use tidegate_plane::predict_request::PredictRequest;
+use tidegate_plane::queue::Page;
 use tidegate_plane::rest::{self, RestAnswer, RestCall, RestService};
 use tidegate_plane::settings::Settings;
 use tidegate_plane::signature::{Signature, TensorSpec};
@@ -40,7 +41,7 @@ struct Echo {
 
 impl Echo {
     fn new(limits: Arc<Limits>) -> Result<Echo, String> {
-        let spec = |name: &str| TensorSpec { name: name.to_owned(), dtype: DType::Float32, shape: vec![-1, 4] };
+        let spec = |name: &str| TensorSpec::new(name, DType::Float32, [-1, 4]);
         let name = "serving_default".to_owned();
         let signature =
             Signature::new(name, "tensorflow/serving/predict".to_owned(), vec![spec("x")], vec![spec("y")])?;
@@ -55,12 +56,12 @@ impl Echo {
     /// Decodes, computes and hands the rows to `encode`.
     fn answer<T>(
         &self,
-        read: impl FnOnce(&mut [Lease], &mut Vec<Vec<usize>>) -> Result<Intake, Status>,
-        encode: impl FnOnce(&str, Slice<'_>) -> T,
+        read: impl FnOnce(&mut Page<'_>) -> Result<Intake, Status>,
+        encode: impl FnOnce(&str, Slice<'_>) -> Result<T, Status>,
     ) -> Result<T, Status> {
         let mut columns = self.columns.lock().unwrap_or_else(PoisonError::into_inner);
         columns[0].truncate(0);
-        let Intake { rows, .. } = read(&mut columns, &mut Vec::new())?;
+        let Intake { rows, .. } = read(&mut Page { columns: &mut columns, shapes: &mut Vec::new() })?;
         let mut outputs = Words::default();
         if let Column::Raw(inputs) = &*columns[0] {
             for value in inputs.as_bytes().chunks_exact(4) {
@@ -69,8 +70,8 @@ impl Echo {
             }
         }
         let column = Column::Raw(outputs);
-        let slice = Slice { dtype: DType::Float32, column: &column, inner: &[4], first: 0, rows };
-        Ok(encode("y", slice))
+        let slice = Slice { dtype: DType::Float32, column: &column, inner: &[4], first: 0, rows, whole: false };
+        encode("y", slice)
     }
 }
 
@@ -79,8 +80,8 @@ impl GrpcService for Echo {
         let limit = self.limits.max_message_bytes();
         let answer = PredictRequest::parse(&call.message).and_then(|request| {
             self.answer(
-                |columns, shapes| request.read_inputs(&self.signature, columns, shapes, limit),
-                |name, slice| predict_response::encode(std::iter::once((name, slice)), &self.model_spec),
+                |page| request.read_inputs(&self.signature, page, limit),
+                |name, slice| Ok(predict_response::encode(std::iter::once((name, slice)), &self.model_spec)),
             )
         });
         match answer {
@@ -94,7 +95,7 @@ impl RestService for Echo {
     fn call(&self, call: RestCall) -> RestAnswer {
         let answer = JsonRequest::parse(&call.body).and_then(|request| {
             self.answer(
-                |columns, shapes| request.read_inputs(&self.signature, columns, shapes),
+                |page| request.read_inputs(&self.signature, page),
                 |name, slice| json_response::encode(&[(name, slice)], request.form),
             )
         });

@@ -67,7 +67,7 @@ struct Bench {
 }
 
 fn publish(model: usize, version: i64) -> Result<Change, String> {
-    let spec = |name: &str| TensorSpec { name: name.to_owned(), dtype: DType::Float32, shape: vec![-1] };
+    let spec = |name: &str| TensorSpec::new(name, DType::Float32, [-1]);
     let name = "serving_default".to_owned();
     let method = "tensorflow/serving/predict".to_owned();
     Ok(Change::Publish(Publish {

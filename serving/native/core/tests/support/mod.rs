@@ -6,6 +6,7 @@
 
 pub mod examples;
 pub mod grpc;
+pub mod inference;
 pub mod messages;
 pub mod rest;
 
@@ -129,7 +130,8 @@ pub fn column_of(values: &[f32]) -> Column {
 
 pub fn half_plus_two(work: &Work) -> Output {
     let values: Vec<f32> = floats(&work.columns[0]).iter().map(|value| value * 0.5 + 2.0).collect();
-    let shape = std::iter::once(work.rows).chain(work.shapes[0].iter().copied()).collect();
+    let rows = (!work.whole).then_some(work.rows);
+    let shape = rows.into_iter().chain(work.shapes[0].iter().copied()).collect();
     Output { column: column_of(&values), shape }
 }
 
@@ -195,7 +197,7 @@ pub fn batching() -> Batching {
 }
 
 pub fn spec(name: &str, dtype: DType, shape: &[i64]) -> TensorSpec {
-    TensorSpec { name: name.to_owned(), dtype, shape: shape.to_vec() }
+    TensorSpec::new(name, dtype, shape)
 }
 
 pub fn signature(inputs: Vec<TensorSpec>, outputs: Vec<TensorSpec>) -> Signature {
