@@ -79,12 +79,14 @@ def make(tf: Any, directory: Path) -> None:
                     np.savez(file_of(directory, question), **session.run(fetches, feeds))
 
 
+Takes = Callable[..., Callable[[Callable[..., Any]], None]]
+
+
 def _zoo(tf: Any, directory: Path) -> None:
     words = tf.lookup.KeyValueTensorInitializer(tf.constant(["tide", "gate"]), tf.constant([1, 2], tf.int64))
     model = tf.Module()
     model.table = tf.lookup.StaticHashTable(words, -1)
     model.half = tf.Variable(0.5)
-    f4, f8 = tf.float32, tf.float64
     signatures: dict[str, Any] = {}
 
     def takes(**shapes: tuple[Any, Any]) -> Callable[[Callable[..., Any]], None]:
@@ -95,6 +97,14 @@ def _zoo(tf: Any, directory: Path) -> None:
 
         return keep
 
+    _with_scalars(tf, model, takes)
+    _with_fixed_shapes(tf, takes)
+    _with_rows(tf, model, takes)
+    tf.saved_model.save(model, str(directory), signatures=signatures)
+
+
+def _with_scalars(tf: Any, model: Any, takes: Takes) -> None:
+    f4 = tf.float32
     rows = ([None, 3], f4)
 
     @takes(x=rows, times=([], f4))
@@ -126,6 +136,10 @@ def _zoo(tf: Any, directory: Path) -> None:
     def unranked(x: Any) -> dict[str, Any]:
         return {"y": x * 2.0, "rank": tf.rank(x)}
 
+
+def _with_fixed_shapes(tf: Any, takes: Takes) -> None:
+    f4, f8 = tf.float32, tf.float64
+
     @takes(x=([3], f4))
     def running(x: Any) -> dict[str, Any]:
         return {"y": tf.cumsum(x)}
@@ -141,6 +155,11 @@ def _zoo(tf: Any, directory: Path) -> None:
     @takes(x=([1, 3], f4))
     def one_row(x: Any) -> dict[str, Any]:
         return {"y": x + 1.0}
+
+
+def _with_rows(tf: Any, model: Any, takes: Takes) -> None:
+    f4 = tf.float32
+    rows = ([None, 3], f4)
 
     @takes(x=rows)
     def mean(x: Any) -> dict[str, Any]:
@@ -170,8 +189,6 @@ def _zoo(tf: Any, directory: Path) -> None:
     @takes(x=rows, wave=([None], tf.complex64))
     def waves(x: Any, wave: Any) -> dict[str, Any]:
         return {"y": tf.math.real(wave)}
-
-    tf.saved_model.save(model, str(directory), signatures=signatures)
 
 
 def _session(tf: Any, directory: Path) -> None:

@@ -47,7 +47,7 @@ class FirstAxis(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TensorSpec:
-    """Name, dtype (numpy's name, or `string` for bytes) and shape; -1 is any size. `unknown_rank` goes with shape ()."""
+    """Name, dtype (numpy's, or `string` for bytes) and shape; -1 is any size. An unknown rank goes with shape ()."""
 
     name: str
     dtype: str
@@ -60,7 +60,9 @@ class TensorSpec:
         if any(size < -1 for size in self.shape):
             raise InvalidInput(f"tensor {self.name!r} has shape {list(self.shape)}: use -1 for any size")
         if self.unknown_rank and self.shape:
-            raise InvalidInput(f"tensor {self.name!r} has shape {list(self.shape)} and an unknown rank: give one of both")
+            raise InvalidInput(
+                f"tensor {self.name!r} has shape {list(self.shape)} and an unknown rank: give one of both"
+            )
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON."""
@@ -107,8 +109,8 @@ class Signature:
             return
         if self.first_axis is FirstAxis.BATCH or not (spec.shape or spec.unknown_rank):
             raise InvalidInput(
-                f"tensor {spec.name!r} has shape {list(spec.shape)}: the first axis is the batch, -1; where it is none, "
-                "give the signature the first axis 'free'"
+                f"tensor {spec.name!r} has shape {list(spec.shape)}: the first axis is the batch, -1; where it is "
+                "not, give the signature the first axis 'free'"
             )
 
     @property

@@ -16,7 +16,8 @@ from tidegate_serving.contract.tensors import Array
 
 
 def example_inputs(signature: Signature, example: Mapping[str, Any]) -> dict[str, Array] | None:
-    """One row per input, a whole tensor where no axis is the batch, or None where the example does not name every input of the signature.
+    """One row per input, a whole tensor where no axis is the batch, or None where the example does not name every
+    input of the signature.
 
     Raises InvalidInput for a value that is not of its input's dtype and shape.
     """
@@ -27,7 +28,7 @@ def example_inputs(signature: Signature, example: Mapping[str, Any]) -> dict[str
 
 
 def default_array(signature: Signature, name: str) -> Array:
-    """The value that stands in for an input which a request leaves out. InvalidInput where it does not fit the input."""
+    """What stands in for an input that a request leaves out. InvalidInput where it does not fit the input."""
     spec = next(spec for spec in signature.inputs if spec.name == name)
     array = _array(spec, signature.defaults[name])
     if not spec.unknown_rank and array.ndim != len(spec.shape):

@@ -21,7 +21,10 @@ _NUMPY_TYPES = {name: np.dtype(name) for name in DTYPES if name != "string"}
 
 
 def check_inputs(signature: Signature, inputs: Mapping[str, Array]) -> int | None:
-    """The number of rows, None where the request is one whole without rows. Raises InvalidInput naming the input that is missing, unknown or does not fit."""
+    """The number of rows, None where the request is one whole without rows.
+
+    Raises InvalidInput naming the input that is missing, unknown or does not fit.
+    """
     wanted = set(signature.input_names)
     if missing := sorted(wanted - inputs.keys()):
         raise InvalidInput(f"input {missing[0]!r} is missing: send {', '.join(signature.input_names)}")
@@ -134,7 +137,9 @@ def _text(item: Any) -> bytes:
 def _fits_rows(shape: tuple[int, ...], spec: TensorSpec) -> bool:
     """Whether rows fit, whatever their number; what has an unknown rank takes rows of single elements."""
     wanted = spec.shape or (-1,)
-    return len(shape) == len(wanted) and all(want in (-1, size) for size, want in zip(shape[1:], wanted[1:], strict=True))
+    return len(shape) == len(wanted) and all(
+        want in (-1, size) for size, want in zip(shape[1:], wanted[1:], strict=True)
+    )
 
 
 def _fits(shape: tuple[int, ...], spec: TensorSpec) -> bool:

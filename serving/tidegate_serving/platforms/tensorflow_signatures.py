@@ -97,7 +97,9 @@ def _spec(role: str, name: str, info: Any) -> TensorSpec:
     if info.WhichOneof("encoding") != "name":
         raise Unsupported(f"{role} {name!r} is no dense tensor: export a signature of dense tensors")
     dtype = dtype_of(data_type(info))
-    return TensorSpec(name, dtype, (), unknown_rank=True) if _is_unranked(info) else TensorSpec(name, dtype, _shape(info))
+    return (
+        TensorSpec(name, dtype, (), unknown_rank=True) if _is_unranked(info) else TensorSpec(name, dtype, _shape(info))
+    )
 
 
 def _told(spec: TensorSpec) -> tuple[int, ...] | None:

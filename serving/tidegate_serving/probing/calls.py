@@ -33,8 +33,8 @@ class Called:
     seconds: float
 
 
-def one_call(loaded: Loaded, signature: str, inputs: Mapping[str, Array], rows: int) -> Called:
-    """One batch. Raises the contract's errors, ModelFailed for whatever else the model raised."""
+def one_call(loaded: Loaded, signature: str, inputs: Mapping[str, Array], rows: int | None) -> Called:
+    """One batch, or a whole without rows. Raises the contract's errors, ModelFailed for what else the model raised."""
     waited = seconds_without_processor()
     begun = time.monotonic()
     result = _ask(loaded, signature, inputs)

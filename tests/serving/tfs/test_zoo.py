@@ -1,4 +1,4 @@
-"""SavedModels of every shape, asked by TensorFlow Serving's own stubs and over REST; TensorFlow's answers are the truth."""
+"""SavedModels of every shape, asked by TensorFlow Serving's stubs and over REST; TensorFlow's answers are the truth."""
 
 from __future__ import annotations
 
@@ -45,10 +45,16 @@ class Zoo:
 @pytest.fixture(scope="module")
 def zoo(tmp_path_factory: pytest.TempPathFactory, saved_models: Path) -> Iterator[Zoo]:
     folder = tmp_path_factory.mktemp("zoo")
-    configs = "".join(f"config {{ name: '{name}' base_path: '{saved_models / name}' model_platform: 'tensorflow' }} " for name in ("zoo", "session"))
+    configs = "".join(
+        f"config {{ name: '{name}' base_path: '{saved_models / name}' model_platform: 'tensorflow' }} "
+        for name in ("zoo", "session")
+    )
     (folder / "models.txt").write_text(f"model_config_list {{ {configs} }}")
     flags = (f"--model_config_file={folder / 'models.txt'}", f"--grpc_socket_path={folder / 'grpc.sock'}")
-    with ModelServerProcess(folder / "server", *flags) as server, OfficialDriver(f"unix:{folder / 'grpc.sock'}") as stubs:
+    with (
+        ModelServerProcess(folder / "server", *flags) as server,
+        OfficialDriver(f"unix:{folder / 'grpc.sock'}") as stubs,
+    ):
         yield Zoo(server, stubs)
 
 
