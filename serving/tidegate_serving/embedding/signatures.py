@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from tidegate_serving.contract.errors import InvalidInput, TidegateError, words_of
-from tidegate_serving.contract.signature import DTYPES, Signature, TensorSpec
+from tidegate_serving.contract.signature import DTYPES, FirstAxis, Signature, TensorSpec
 from tidegate_serving.contract.tensors import Array
 from tidegate_serving.embedding.callables import WHOLE_BATCH, Model, how_to_call, outputs_by_name, parameters
 from tidegate_serving.platforms.loader import Answer
@@ -27,13 +27,19 @@ def signature_of(
 ) -> Signature:
     """Inputs as given, else those of `example`, else the annotated parameters; outputs as given, else as a trial gives.
 
-    The trial calls the model once, with `example` or with two rows of zeros and empty strings. Raises InvalidInput,
-    saying what to add, where inputs cannot be known or the trial fails.
+    The trial calls the model once, with `example` or with two rows of zeros and empty strings. Where a shape does not
+    begin with -1, each request runs alone, and there is no trial. Raises InvalidInput, saying what to add, where inputs
+    cannot be known or the trial fails.
     """
     batch = {name: _as_batch(name, value) for name, value in (example or {}).items()}
     takes = _specs(inputs) if inputs is not None else _found_inputs(model, batch)
-    if outputs is not None:
-        return Signature(takes, _specs(outputs))
+    gives = () if outputs is None else _specs(outputs)
+    if whole := [spec.name for spec in (*takes, *gives) if spec.shape[:1] != (-1,)]:
+        if not gives:
+            raise InvalidInput(f"input {whole[0]!r} has no batch on its first axis: say the outputs too")
+        return Signature(takes, gives, first_axis=FirstAxis.FREE)
+    if gives:
+        return Signature(takes, gives)
     return Signature(takes, _tried_outputs(model, takes, batch or {spec.name: _zeros(spec) for spec in takes}))
 
 

@@ -92,7 +92,8 @@ def _free_signature(session: Any, path: Path) -> Signature:
     inputs = tuple(_input(node, path, rows=False) for node in session.get_inputs())
     plain = [node for node in session.get_outputs() if dtype_of(node.type) and node.type.startswith("tensor(")]
     if not plain:
-        raise Unsupported(f"{path} has no output that can be served: use tensors of numpy's types")
+        reasons = "; ".join(f"{node.name!r} is {node.type}" for node in session.get_outputs())
+        raise Unsupported(f"{path} has no output that can be served: {reasons}: use tensors of numpy's types")
     outputs = tuple(_input(node, path, rows=False) for node in plain)
     return Signature(inputs, outputs, first_axis=FirstAxis.FREE)
 

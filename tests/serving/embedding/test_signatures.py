@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tidegate_serving.contract.errors import InvalidInput
-from tidegate_serving.contract.signature import TensorSpec
+from tidegate_serving.contract.signature import FirstAxis, TensorSpec
 from tidegate_serving.embedding.callables import callable_of, how_to_call
 from tidegate_serving.embedding.signatures import signature_of, to_spec
 
@@ -35,10 +35,18 @@ def test_an_input_is_said_in_many_ways(given: Any, dtype: str, shape: tuple[int,
     assert to_spec("x", given) == TensorSpec("x", dtype, shape)
 
 
-@pytest.mark.parametrize("given", ["complex64", "flaot32", object(), ("float32", (4,))])
+@pytest.mark.parametrize("given", ["complex64", "flaot32", object(), ("float32", (-2,))])
 def test_what_is_no_type_is_refused(given: Any) -> None:
     with pytest.raises(InvalidInput, match="'x'"):
         to_spec("x", given)
+
+
+def test_shapes_without_a_batch_run_alone() -> None:
+    inputs = {"m": ("float32", (2, 2)), "k": ("int32", ())}
+    found = signature_of(lambda m, k: {"y": m * k}, inputs=inputs, outputs={"y": ("float32", (2, 2))})
+    assert (found.first_axis, found.inputs[1].shape) == (FirstAxis.FREE, ())
+    with pytest.raises(InvalidInput, match="'m' has no batch on its first axis: say the outputs too"):
+        signature_of(lambda m, k: {"y": m * k}, inputs=inputs)
 
 
 def test_outputs_are_found_by_a_trial() -> None:

@@ -150,7 +150,8 @@ impl Station {
         for entry in &mut entries {
             entry.logged = false;
         }
-        let part = Part { entries: 0..entries.len(), first_row: 0, whole: batch.whole, outputs: Err(why), errors: Vec::new() };
+        let part =
+            Part { entries: 0..entries.len(), first_row: 0, whole: batch.whole, outputs: Err(why), errors: Vec::new() };
         self.mailboxes[batch.lane].put(Finished {
             version: batch.version.clone(),
             endpoint: endpoint.clone(),
