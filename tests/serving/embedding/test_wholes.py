@@ -18,7 +18,8 @@ def test_each_request_keeps_its_shapes_and_is_one_row_of_the_log(tmp_path: Path)
         found = engine.predict("scale", {"m": np.eye(2, dtype="f4"), "k": np.float32(3)})
         assert found["y"].tolist() == [[3, 0], [0, 3]]
         assert (found["sum"].shape, found["sum"].tolist()) == ((), 2.0)
-    rows = eventually(lambda: connect(tmp_path).sql('SELECT "in.m", "in.k", "out.sum" FROM log').fetchall())
+        eventually(lambda: list(tmp_path.glob("model=scale/*/*/*.parquet")))
+    rows = connect(tmp_path).sql('SELECT "in.m", "in.k", "out.sum" FROM log').fetchall()
     assert rows == [([[1.0, 0.0], [0.0, 1.0]], 3.0, 2.0)]
 
 
