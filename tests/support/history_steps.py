@@ -58,6 +58,10 @@ def _config_labels(chance: random.Random) -> Step:
     return ({label: chance.choice(VERSIONS) for label in LABELS if chance.random() < 0.4},)
 
 
+def _reload(chance: random.Random) -> Step:
+    return *_config_labels(chance), *_tell(chance), chance.random() < 0.4
+
+
 def _one(chance: random.Random) -> Step:
     return chance.choice(STEERED), chance.choice(VERSIONS)
 
@@ -93,6 +97,7 @@ _DRAWN: dict[str, tuple[int, Callable[[random.Random], Step]]] = {
     "tell": (10, _tell),
     "single": (8, _single),
     "labels": (4, _config_labels),
+    "reload": (4, _reload),
     "temper": (8, _temper),
     "pin": (3, _one),
     "unpin": (2, _name),
@@ -250,6 +255,16 @@ class History:
     def _labels(self, labels: dict[str, int]) -> None:
         self.world.labels[WATCHED] = labels
         self.world.life.steering.set_labels(WATCHED, labels)
+
+    def _reload(self, labels: dict[str, int], versions: tuple[tuple[int, int, str], ...], moves: bool) -> None:
+        steering = self.world.life.steering
+        steering.hold()
+        self._labels(labels)
+        if moves:
+            self._tell(())
+            self._tick()
+        self._tell(versions)
+        steering.settle()
 
     def _temper(self, name: str, version: int, place: int, values: dict[str, Any]) -> None:
         if name == PUSHED:

@@ -87,14 +87,20 @@ class Sources:
         return replace(plan_sources(config, self.registry.names), extra=self.extra.plan(config.sources))
 
     def retell(self, plan: SourcePlan) -> None:
-        """Lives by a new plan from now on. Who gives names up goes first, who may take them comes last."""
+        """Lives by a new plan from now on. Who gives names up goes first, who may take them comes last; what one that
+        comes may still want, once it has looked, stays until then."""
         self.admission.now = plan.admission
         self.registry.take_over(plan.registry)
         self.roots[:] = plan.roots
         self.extra.give_up(plan.extra)
-        self.static.update(plan.static)
-        self.files.update(plan.files, plan.admission)
+        self.static.give_up(plan.static)
+        self.files.give_up(plan.files, plan.admission)
+        self.static.start()
+        self.files.take_up()
         self.extra.take_up(plan.extra)
+        for name in self.steering.leaving():
+            if self.files.take_over(name) or self.extra.take_over(name):
+                self.steering.stays(name)
 
 
 def plan_sources(config: EngineConfig, added: Collection[str] = ()) -> SourcePlan:

@@ -80,15 +80,18 @@ class Reloader:
 
     def _change(self, before: EngineConfig, after: EngineConfig, plan: SourcePlan) -> None:
         admission = self._sources.admission.now
+        self._sources.steering.hold()
         try:
             self._apply(before, after, plan)
         except Exception:
             _log.exception("the reload failed, the engine goes back to what it had")
             self._apply(after, before, dataclasses.replace(self._plan(after, before), admission=admission))
             raise
+        finally:
+            self._sources.steering.settle()
 
     def _apply(self, before: EngineConfig, after: EngineConfig, plan: SourcePlan) -> None:
-        """Labels first: one that can move moves before its old version is given up, one that cannot holds it."""
+        """Labels are said first and move with the versions of their servable."""
         parts = self._lifecycle
         self._sources.keep_previous.now = after
         pushed = {name for name in before.models.keys() | after.models.keys() if self._is_pushed(name)}

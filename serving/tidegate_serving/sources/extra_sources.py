@@ -91,6 +91,17 @@ class ExtraSources:
                 extra.stop()
                 raise
 
+    def take_over(self, name: str) -> bool:
+        """Another source has let go of a servable. Whether one of these may want it: then what it had stays until that
+        one says something of it, or is certain that it does not want it."""
+        for extra in self._running.values():
+            if extra.may_want(name):
+                extra.share.adopt(name)
+                extra.sweep()
+                if name in extra.share.heirs:
+                    return True
+        return False
+
     def _make(self, name: str, table: Mapping[str, Any]) -> _Extra:
         shared = self._shared
         share = Share(shared.target, shared.owners, shared.problems)
@@ -172,6 +183,15 @@ class _Extra:
         names = self.source.names() if isinstance(self.source, Named) else self.share.wanted
         if names is not None:
             self.share.give_up([name for name in self.share.heirs - names if not self.share.is_troubled(name)])
+
+    def may_want(self, name: str) -> bool:
+        """Whether it wants a servable, or cannot yet say that it does not."""
+        if not self.spoken.is_set() or self.share.is_troubled(name):
+            return True
+        if not isinstance(self.source, Named):
+            return False
+        names = self.source.names()
+        return names is None or name in names
 
     def _complain(self, error: Exception) -> None:
         ours = error if isinstance(error, TidegateError) else Unavailable(f"source {self.name} did not start: {error}")

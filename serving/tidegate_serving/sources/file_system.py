@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
+import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -103,8 +104,8 @@ class FileSystemSource:
         for name in sorted(self._names()):
             self._look(name)
 
-    def update(self, options: FileSystemOptions, admission: Admission) -> None:
-        """Watches other things from now on: what is no longer named is given up, what is new is looked at at once."""
+    def give_up(self, options: FileSystemOptions, admission: Admission) -> None:
+        """Watches other things from now on: what is no longer named is given up. `take_up` begins what is new."""
         with self._lock:
             before, self._options = self._options, options
             self._around = Surroundings(admission, self._around.owners, self._around.problems)
@@ -117,7 +118,21 @@ class FileSystemSource:
         for watched in leaving:
             self._give_up(watched, for_good=watched.name in gone)
         self._arrange({watched.name for watched in leaving if watched.known and watched.name in moved})
+
+    def take_up(self) -> None:
+        """Looks at everything at once."""
         self._first_look()
+
+    def take_over(self, name: str) -> bool:
+        """Another source has let go of a servable. Whether it is watched: then what it had stays until the folder holds
+        something, or is seen to hold nothing."""
+        with self._lock:
+            watched = self._watched.get(name)
+        if watched is None:
+            return False
+        with watched.turn:
+            watched.known = True
+        return True
 
     def configured(self) -> frozenset[str]:
         """Servables that are named one by one."""
@@ -160,7 +175,9 @@ class FileSystemSource:
         if not self._started:
             return
         self._poller.add(names)
-        if not self._poller.wait_idle(names, FIRST_LOOK_SECONDS):
+        until = time.monotonic() + FIRST_LOOK_SECONDS
+        looked = self._poller.wait_idle(names, FIRST_LOOK_SECONDS)
+        if not self._poller.wait_idle(self._names(), max(0.0, until - time.monotonic())) or not looked:
             _log.warning("not every base path could be looked at within %g s, the others go ahead", FIRST_LOOK_SECONDS)
 
     def _look(self, key: str) -> float | None:

@@ -78,7 +78,8 @@ class Blocked:
 @dataclass(frozen=True, slots=True)
 class Orders:
     """Everything decided about one servable. `served`: versions that ordinary clients got before the present one, the
-    latest last; it is what a rollback goes back to."""
+    latest last; it is what a rollback goes back to. `serving`: the version that they get now, where what is to
+    be hangs on it: one that nobody proposes, and that is kept for a rollback or takes a blocked one's place."""
 
     pinned: Pinned | None = None
     frozen: Frozen | None = None
@@ -86,6 +87,7 @@ class Orders:
     split: SplitRule | None = None
     blocked: tuple[Blocked, ...] = ()
     served: tuple[KnownVersion, ...] = ()
+    serving: KnownVersion | None = None
 
     @property
     def previous(self) -> KnownVersion | None:
@@ -131,7 +133,7 @@ class OrdersDocument:
     def orders(self) -> Orders:
         """Raises KeyError, TypeError or ValueError for values that make no orders."""
         data = self.data
-        pinned, frozen, split = data["pinned"], data["frozen"], data["split"]
+        pinned, frozen, split, serving = data["pinned"], data["frozen"], data["split"], data.get("serving")
         return Orders(
             pinned=pinned and Pinned(_known(pinned["version"]), Note(**pinned["note"])),
             frozen=frozen
@@ -145,6 +147,7 @@ class OrdersDocument:
             ),
             blocked=tuple(_blocked(entry) for entry in data["blocked"]),
             served=tuple(map(_known, data["served"])),
+            serving=serving and _known(serving),
         )
 
 

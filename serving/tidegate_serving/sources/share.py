@@ -80,6 +80,11 @@ class Share:
             self._titles = dict(before._titles)
             self._heirs = before._wanted | before._heirs
 
+    def adopt(self, name: str) -> None:
+        """Takes over what another source let go of, as `inherit`."""
+        with self._lock:
+            self._heirs.add(name)
+
     @property
     def heirs(self) -> frozenset[str]:
         """Servables that only the table before wanted something of."""
@@ -112,6 +117,7 @@ class Share:
             for name in sorted(held if names is None else held & set(names)):
                 self._wanted.discard(name)
                 self._heirs.discard(name)
-                self._target.set_aspired_versions(name, [])
+                if self._owners.owner(name) in ("", self._titles.get(name)):
+                    self._target.set_aspired_versions(name, [])
             for name in [name for name in self._titles if name not in self._wanted | self._heirs]:
                 self._owners.release(name, self._titles.pop(name))

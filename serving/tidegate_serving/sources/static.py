@@ -55,13 +55,12 @@ class StaticSource:
             self._owners.claim(name, NAME)
             self._target.set_aspired_versions(name, versions)
 
-    def update(self, wanted: StaticWish) -> None:
-        """Wants something else from now on."""
+    def give_up(self, wanted: StaticWish) -> None:
+        """Wants something else from now on: lets go of what is not among it. `start` says the rest."""
         before, self._wanted = self._wanted, wanted
         for name in before.keys() - wanted.keys():
             self._target.set_aspired_versions(name, [])
             self._owners.release(name, NAME)
-        self.start()
 
     def stop(self) -> None:
         """It has said all it had to say."""

@@ -15,6 +15,7 @@ from typing import Protocol
 from tidegate_serving.contract.errors import TidegateError
 from tidegate_serving.contract.servable import State, StateChange
 from tidegate_serving.sources.course import Course, PathVersion, Proposal, steer
+from tidegate_serving.sources.hold import Hold
 from tidegate_serving.sources.order_store import OrderStore
 from tidegate_serving.sources.orders import NOTHING, KnownVersion, Orders, SplitRule, with_served
 from tidegate_serving.sources.status import Tee
@@ -73,6 +74,7 @@ class Steering:
         self._routes: dict[str, tuple[Mapping[str, int], frozenset[int]]] = {}
         self._serving: dict[str, int] = {}
         self._paths: dict[str, dict[int, VersionPath]] = {}
+        self._hold: Hold | None = None
         self._heard: set[str] = set()
         self._listening = threading.Lock()
 
@@ -80,27 +82,64 @@ class Steering:
         """Decisions of earlier runs count before any source speaks."""
         with self._lock:
             for name in self._store.names():
+                if (kept := self._store.get(name).serving) is not None:
+                    self._serving[name] = kept.version
                 self._apply(name)
 
     # What sources say
 
     def set_aspired_versions(self, name: str, versions: Sequence[PathVersion]) -> None:
-        """The wanted set of one servable, as its source proposes it."""
+        """The wanted set of one servable, as its source proposes it. During a reload labels that wait go with it, and
+        an empty set waits for whoever takes the servable over."""
         with self._lock:
-            self._proposals[name] = replace(self.proposal(name), versions=tuple(versions))
-            self._apply(name)
+            if self._hold is not None and not versions:
+                self._hold.leaving.add(name)
+                return
+            self._adopt(name, versions)
 
     def set_labels(self, name: str, labels: Mapping[str, int]) -> None:
-        """The label set that the config proposes."""
+        """The label set that the config proposes. During a reload it waits for the versions that come with it."""
         with self._lock:
+            if self._hold is not None:
+                self._hold.labels[name] = dict(labels)
+                return
             self._proposals[name] = replace(self.proposal(name), labels=dict(labels))
             self._apply(name)
 
     def propose(self, name: str, versions: Sequence[PathVersion], labels: Mapping[str, int], tee: Tee | None) -> None:
         """All of it at once, so that ordinary clients are never where neither what was nor what is to be has them."""
         with self._lock:
+            if self._hold is not None:
+                self._hold.forget(name)
             self._proposals[name] = Proposal(tuple(versions), dict(labels), tee)
             self._apply(name)
+
+    def hold(self) -> None:
+        """A reload begins: what it changes of one servable becomes one change, and who lets go of one lets go last."""
+        with self._lock:
+            self._hold = Hold()
+
+    def leaving(self) -> frozenset[str]:
+        """Servables that a source has let go of since the reload began and that nobody has taken over."""
+        with self._lock:
+            return frozenset(self._hold.leaving) if self._hold is not None else frozenset()
+
+    def stays(self, name: str) -> None:
+        """A servable that was let go of is taken over by a source that has not spoken of it yet."""
+        with self._lock:
+            if self._hold is not None:
+                self._hold.leaving.discard(name)
+
+    def settle(self) -> None:
+        """The reload is over: labels move that still wait, and what nobody has taken over is given up."""
+        with self._lock:
+            hold, self._hold = self._hold or Hold(), None
+            for name, labels in hold.labels.items():
+                self._proposals[name] = replace(self.proposal(name), labels=labels)
+            for name in sorted(hold.leaving):
+                self._proposals[name] = replace(self.proposal(name), versions=())
+            for name in hold.names:
+                self._apply(name)
 
     def heard(self, change: StateChange) -> None:
         """A version came or went; looked at soon, on another thread."""
@@ -172,6 +211,15 @@ class Steering:
         with self._lock:
             self._apply(name)
 
+    def _adopt(self, name: str, versions: Sequence[PathVersion]) -> None:
+        proposal = replace(self.proposal(name), versions=tuple(versions))
+        if self._hold is not None:
+            labels = self._hold.labels.get(name, proposal.labels)
+            self._hold.forget(name)
+            proposal = replace(proposal, labels=labels)
+        self._proposals[name] = proposal
+        self._apply(name)
+
     def _apply(self, name: str) -> None:
         """Labels first: one that can move moves before its old version is given up, one that cannot holds it."""
         self._learn(name)
@@ -187,12 +235,14 @@ class Steering:
         if course.versions != told.versions:
             self._target.set_aspired_versions(name, course.versions)
         self._told[name] = course
+        if course.versions or told.versions:
+            self._keep_serving(name, course)
         if not course.versions:
             self._forget(name)
 
     def _routed(self, name: str) -> Course:
         """What is to be, with labels and ordinary clients where it has them."""
-        course = self._steered(name)
+        course = self._steered(name, self.known(name, self._serving.get(name)))
         route = (course.labels, course.followed)
         if self._routes.get(name, _NOWHERE) != route:
             self._around.traffic.set_labels(name, *route)
@@ -205,8 +255,7 @@ class Steering:
             for known in (self._proposals, self._told, self._routes, self._serving, self._paths):
                 known.pop(name, None)
 
-    def _steered(self, name: str) -> Course:
-        serving = self.known(name, self._serving.get(name))
+    def _steered(self, name: str, serving: KnownVersion | None) -> Course:
         keep = self._around.keep_previous(name)
         return steer(name, self.proposal(name), self._store.get(name), serving, keep)
 
@@ -218,8 +267,9 @@ class Steering:
         paths = {number: path for number, path in before.items() if number in (serving, *self.course(name).numbers)}
         held = orders.frozen.versions if orders.frozen else ()
         pinned = (orders.pinned.version,) if orders.pinned else ()
+        serves = (orders.serving,) if orders.serving else ()
         instead = (blocked.instead for blocked in orders.blocked if blocked.instead is not None)
-        paths.update({known.version: known.path for known in (*orders.served, *held, *pinned, *instead)})
+        paths.update({known.version: known.path for known in (*orders.served, *serves, *held, *pinned, *instead)})
         paths.update({v.id.version: v.payload for v in self.proposal(name).versions if v.payload is not None})
         self._paths[name] = paths
 
@@ -237,12 +287,20 @@ class Steering:
             self._remember(name, with_served(orders, orders.served[-1], now))
         return True
 
+    def _keep_serving(self, name: str, course: Course) -> None:
+        """Where it matters what serves, such as where nobody proposes it, it has to be known after a restart."""
+        serving = self.known(name, self._serving.get(name))
+        matters = serving is not None and self._steered(name, None) != course
+        orders, counts = self._store.get(name), serving if matters else None
+        if orders.serving != counts:
+            self._remember(name, replace(orders, serving=counts))
+
     def _remember(self, name: str, orders: Orders) -> None:
         try:
             self._store.put(name, orders)
         except TidegateError as error:
             self._store.put_in_memory(name, orders)
-            _log.error("what served before is forgotten at the engine's end: %s", error)
+            _log.error("what serves now and served before is forgotten at the engine's end: %s", error)
 
     def _catch_up(self) -> None:
         with self._listening:

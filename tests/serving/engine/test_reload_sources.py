@@ -5,14 +5,13 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from tests.support.control import push, push_and_wait
 from tests.support.eventually import eventually
 from tests.support.versions import adding, make_validator, publish
 
-from tidegate_serving.config import EngineConfig, ModelConfig
+from tidegate_serving.config import BatchingConfig, EngineConfig, ModelConfig
 from tidegate_serving.contract.errors import FailedPrecondition, InvalidInput, NotAdmitted, PermissionRefused
 from tidegate_serving.contract.servable import State
 from tidegate_serving.control_client import ControlClient
@@ -127,6 +126,76 @@ def test_names_that_another_source_has_are_left_alone(engine: Engine, config: En
     assert eventually(lambda: served(engine, "a") == [1])
 
 
+def test_a_label_that_goes_and_versions_that_go_are_one_change(
+    engine: Engine, config: EngineConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    publish(tmp_path / "first", "a", 2, adding(2))
+    both = ModelConfig(versions="all", labels={"stable": 1})
+    engine.reload(dataclasses.replace(config, models={"a": both}))
+    assert eventually(lambda: served(engine, "a") == [2, 1])
+    real, seen = FileSystemSource.take_up, []
+
+    def looks(source: FileSystemSource) -> None:
+        seen.append(engine.traffic.ordinary("a"))
+        real(source)
+
+    monkeypatch.setattr(FileSystemSource, "take_up", looks)
+    engine.reload(dataclasses.replace(config, models={"a": ModelConfig(versions="specific:1")}))
+    assert [*seen, engine.traffic.ordinary("a")] == [1, 1]
+    assert eventually(lambda: served(engine, "a") == [1])
+    assert engine.traffic.labels("a") == {}
+
+
+def changes_of(engine: Engine, name: str) -> list[str]:
+    with ControlClient(engine.addresses.control) as control:
+        entries = control.journal()
+    return [f"{e.version} {e.action}" for e in entries if e.kind is Kind.STATE and e.servable == name]
+
+
+def sources_of(config: EngineConfig, first: Path, elsewhere: Path) -> dict[str, EngineConfig]:
+    """Configs that have servable `a` from one source each; `first` is the folder of version 1, as `elsewhere`'s."""
+    bare = dataclasses.replace(config, repository=None)
+    return {
+        "repository": config,
+        "path": dataclasses.replace(bare, models={"a": ModelConfig(path=str(elsewhere / "a"))}),
+        "directories": dataclasses.replace(bare, directories=(first,)),
+        "object store": dataclasses.replace(
+            bare,
+            sources={"object_store": {"url": f"file://{elsewhere}", "cache": str(elsewhere.parent / "cache")}},
+        ),
+    }
+
+
+def test_a_servable_moves_from_any_source_to_any_other_in_one_reload_and_never_leaves(
+    config: EngineConfig, tmp_path: Path
+) -> None:
+    publish(tmp_path / "second", "a", 1, adding(1))
+    configs = sources_of(config, tmp_path / "first" / "a" / "1", tmp_path / "second")
+    order = ["repository", "path", "directories", "object store", "repository", "directories", "path", "object store"]
+    order += ["path", "repository", "object store", "directories"]
+    with Engine(config) as engine:
+        for source in order[1:]:
+            engine.reload(configs[source])
+            assert engine.predict("a", {"x": [1.0]})["y"].tolist() == [2.0], source
+        assert changes_of(engine, "a") == ["1 START", "1 LOADING", "1 AVAILABLE"]
+        engine.reload(dataclasses.replace(config, repository=None))
+        assert eventually(lambda: served(engine, "a") == [])
+
+
+def test_a_servable_stays_until_the_folder_that_takes_it_over_is_there(
+    engine: Engine, config: EngineConfig, tmp_path: Path
+) -> None:
+    store = tmp_path / "store" / "a"
+    taken = dataclasses.replace(config, repository=None, models={"a": ModelConfig(path=str(store))})
+    directory = tmp_path / "first" / "a" / "1"
+    engine.reload(dataclasses.replace(config, repository=None, directories=(directory,)))
+    engine.reload(taken)
+    assert served(engine, "a") == [1]
+    publish(store.parent, "a", 2, adding(1))
+    assert eventually(lambda: served(engine, "a") == [2])
+    assert changes_of(engine, "a")[:4] == ["1 START", "1 LOADING", "1 AVAILABLE", "2 START"]
+
+
 def test_nothing_to_read_again_is_said_and_kept(engine: Engine) -> None:
     with pytest.raises(FailedPrecondition, match=r"came from no file: call Engine\.reload with another one"):
         engine.reread(requested_by="SIGHUP")
@@ -140,20 +209,22 @@ def test_nothing_to_read_again_is_said_and_kept(engine: Engine) -> None:
 def test_a_step_that_fails_takes_back_the_ones_before_it(
     engine: Engine, config: EngineConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    other = dataclasses.replace(config, models={"a": ModelConfig(labels={"best": 1})})
-    real, calls = FileSystemSource.update, []
+    batching = BatchingConfig(max_batch_rows=7)
+    other = dataclasses.replace(config, models={"a": ModelConfig(labels={"best": 1}, batching=batching)})
+    real, rates = FileSystemSource.take_up, []
 
-    def fails_once(source: FileSystemSource, *arguments: Any) -> None:
-        calls.append(_labels(engine))
-        if len(calls) == 1:
+    def fails_once(source: FileSystemSource) -> None:
+        rates.append(engine.traffic.batching("a").max_batch_rows)
+        if len(rates) == 1:
             raise RuntimeError("the disk went away")
-        real(source, *arguments)
+        real(source)
 
-    monkeypatch.setattr(FileSystemSource, "update", fails_once)
+    monkeypatch.setattr(FileSystemSource, "take_up", fails_once)
     with pytest.raises(RuntimeError, match="the disk went away"):
         engine.reload(other)
-    assert calls == [("best",), ()], "the label had moved, and moved back"
+    assert rates == [7, 1024], "batches had another size, and went back"
     assert engine.config == config
+    assert _labels(engine) == ()
     engine.reload(other)
     assert _labels(engine) == ("best",)
 

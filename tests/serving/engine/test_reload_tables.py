@@ -242,3 +242,28 @@ def test_a_start_that_takes_its_time_holds_up_no_reload(
     GATES["never"].set()
     eventually(lambda: [problem.error_message for problem in engine.status().problems] == ["it broke"])
     assert served(engine) == {"b": [1]}
+
+
+def test_what_moves_to_a_source_that_takes_its_time_stays_until_that_has_spoken(
+    engine: Engine, config: EngineConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tidegate_serving.sources.extra_sources.START_SECONDS", 0.05)
+    GATES.update(wants=threading.Event(), declines=threading.Event())
+    by_path = dataclasses.replace(config, models={"a": ModelConfig(path=str(tmp_path / "r" / "a"))})
+    engine.reload(by_path)
+    assert eventually(lambda: served(engine) == {"a": [1]})
+    engine.reload(dataclasses.replace(config, sources=spoken(tmp_path, "a", gate="wants")))
+    assert served(engine) == {"a": [1]}
+    GATES["wants"].set()
+    assert eventually(lambda: source_of(engine) == "spoken")
+    engine.reload(by_path)
+    assert (served(engine), source_of(engine)) == ({"a": [1]}, "file system source")
+    engine.reload(dataclasses.replace(config, sources=spoken(tmp_path, "b", gate="declines")))
+    assert served(engine) == {"a": [1]}, "nobody knows yet whether it is wanted"
+    GATES["declines"].set()
+    assert eventually(lambda: served(engine) == {"b": [1]})
+
+
+def source_of(engine: Engine) -> str:
+    servable = engine.status("a").servable("a")
+    return servable.source if servable else ""

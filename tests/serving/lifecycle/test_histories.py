@@ -171,3 +171,52 @@ def test_ordinary_clients_never_land_on_a_version_that_is_only_kept_for_a_rollba
     picture = history.world.life.plane.of("pushed")
     assert (sorted(picture.versions), picture.ordinary) == ([1, 3], 3)
     play_to_the_end(history, [])
+
+
+def test_what_serves_and_is_only_kept_for_a_rollback_serves_after_a_restart_too(history: History) -> None:
+    history.play([("labels", {"stable": 3}), ("tell", ((3, 0, ""),))])
+    history.come_to_rest()
+    history.play([("keep", "watched"), ("tell", ((2, 0, ""),))])
+    history.come_to_rest()
+    history.restart()
+    picture = history.world.life.plane.of("watched")
+    assert (sorted(picture.versions), picture.ordinary) == ([2, 3], 3)
+    history.do(("labels", {}))
+    play_to_the_end(history, [])
+
+
+def test_what_takes_the_place_of_a_blocked_version_takes_it_after_a_restart_too(history: History) -> None:
+    history.do(("tell", ((1, 0, ""), (3, 1, ""))))
+    history.come_to_rest()
+    history.play([("tell", ((2, 0, ""),)), ("block", "watched", 2)])
+    history.come_to_rest()
+    assert history.world.life.plane.of("watched").ordinary == 3
+    play_to_the_end(history, [])
+
+
+def test_what_was_kept_at_the_end_and_served_no_more_is_what_served_before(history: History) -> None:
+    history.play([("keep", "watched"), ("tell", ((1, 0, ""),))])
+    history.come_to_rest()
+    history.play([("temper", "watched", 2, 0, {"fails": 1}), ("tell", ((2, 0, ""),))])
+    history.world.crash()
+    history.come_to_rest()
+    orders = history.world.life.steering.orders("watched")
+    assert ([known.version for known in orders.served], orders.serving) == ([1], None), "the way back is kept"
+    play_to_the_end(history, [])
+
+
+def test_a_label_that_goes_together_with_a_version_leaves_ordinary_clients_where_they_are(history: History) -> None:
+    history.play([("labels", {"stable": 1}), ("tell", ((1, 0, ""), (2, 0, "")))])
+    history.come_to_rest()
+    history.do(("reload", {}, ((1, 0, ""),), False))
+    play_to_the_end(history, [])
+
+
+def test_what_moves_from_one_source_to_another_never_leaves(history: History) -> None:
+    history.do(("tell", ((1, 0, ""),)))
+    history.come_to_rest()
+    changes = len(history.world.life.checks.changes)
+    history.do(("reload", {}, ((1, 0, ""),), True))
+    history.come_to_rest()
+    assert history.world.life.checks.changes[changes:] == []
+    play_to_the_end(history, [])

@@ -66,6 +66,12 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
         made.source.stop()
 
 
+def tell(source: FileSystemSource, options: FileSystemOptions, admission: AdmitUnverified) -> None:
+    """As a reload does."""
+    source.give_up(options, admission)
+    source.take_up()
+
+
 def test_a_missing_base_path_is_its_servables_problem_alone(bench: Bench) -> None:
     publish(bench.folder, "b", 1)
     source = bench.watch("a", "b")
@@ -146,7 +152,7 @@ def test_no_versions_wanted_is_no_problem(bench: Bench) -> None:
     source = bench.watch("a")
     source.poll()
     none = WatchOptions(VersionPolicy(specific=frozenset()))
-    source.update(bench.options("a", a=none), bench.admission)
+    tell(source, bench.options("a", a=none), bench.admission)
     source.poll()
     assert (bench.target.numbers("a"), bench.said("a")) == ([], "")
 
@@ -178,7 +184,7 @@ def test_a_foreign_directory_that_is_not_quiet_is_waited_for(bench: Bench) -> No
     source.start()
     assert source.waiting() == {"a"}
     assert bench.said("a") == ""
-    source.update(bench.options("a", watch=replace(foreign, quiet_seconds=0)), bench.admission)
+    tell(source, bench.options("a", watch=replace(foreign, quiet_seconds=0)), bench.admission)
     assert (source.waiting(), bench.target.numbers("a")) == (frozenset(), [1])
 
 
@@ -226,7 +232,7 @@ def test_other_options_count_at_once(bench: Bench) -> None:
     never = replace(WATCH, poll_seconds=0)
     source = bench.watch("a", "b", watch=never)
     source.start()
-    source.update(bench.options("b", "c", watch=never, b=replace(never, policy=VersionPolicy(2))), bench.admission)
+    tell(source, bench.options("b", "c", watch=never, b=replace(never, policy=VersionPolicy(2))), bench.admission)
     assert {name: bench.target.numbers(name) for name in "abc"} == {"a": [], "b": [3, 2], "c": [3]}
     assert [bench.owners.owner(name) for name in "abc"] == ["", NAME, NAME]
 
@@ -237,11 +243,11 @@ def test_another_path_replaces_the_versions_without_a_gap(bench: Bench) -> None:
     source.poll()
     elsewhere = bench.folder / "elsewhere"
     publish(elsewhere, "a", 2)
-    source.update(FileSystemOptions(None, {"a": elsewhere / "a"}, WATCH), bench.admission)
+    tell(source, FileSystemOptions(None, {"a": elsewhere / "a"}, WATCH), bench.admission)
     source.poll()
     assert bench.target.numbers("a") == [2]
     assert ("a", []) not in bench.target.calls
-    source.update(FileSystemOptions(None, {"a": bench.folder / "nowhere"}, WATCH), bench.admission)
+    tell(source, FileSystemOptions(None, {"a": bench.folder / "nowhere"}, WATCH), bench.admission)
     source.poll()
     assert bench.target.numbers("a") == [2], "a path that is missing keeps what was served"
 
