@@ -121,7 +121,9 @@ class Batching:
 
     `max_batch_rows` closes a batch; `timeout_us` above zero waits that long for more; `max_queued_rows` bounds the
     queue, beyond which a request is refused with RESOURCE_EXHAUSTED; `concurrency` is the number of executor threads at
-    most: they come with requests, and go when there was none for a minute.
+    most: they come with requests, and go when there was none for a minute. `allowed_batch_sizes`, ascending and ending
+    at `max_batch_rows`, are the only numbers of rows in a `Batch`, unless it is empty: fewer rows get copies of the
+    first, more run in pieces, and answers and log have the requests' rows alone. A whole runs as it is.
     """
 
     def __new__(
@@ -131,6 +133,7 @@ class Batching:
         timeout_us: int = 0,
         max_queued_rows: int = 16384,
         concurrency: int = 1,
+        allowed_batch_sizes: Sequence[int] = ...,
     ) -> Batching: ...
 
 @final
@@ -139,7 +142,8 @@ class Batch:
 
     A `whole` is one request, counted as one row: its inputs have exactly its shapes, and so may the outputs. A
     model may keep an input or write into it: the buffer is reused only when its arrays are gone.
-    `request_offsets` has one entry more than there are requests: request i owns rows `[offsets[i], offsets[i + 1])`.
+    `request_offsets` has one entry more than there are requests: request i owns rows `[offsets[i], offsets[i + 1])`,
+    and rows after the last are copies that fill an allowed size.
     """
 
     @property
@@ -349,7 +353,8 @@ class DataPlane:
         a request's last byte to its answer), `tidegate_connections` and `tidegate_refused_connections_total` (these
         two not for embedded). By model and version:
         `tidegate_batches_total` and `tidegate_python_entries_total` (always equal), `tidegate_rows_total`,
-        `tidegate_batch_rows` (histogram), `tidegate_bisections_total` (batches run again in halves),
+        `tidegate_batch_rows` (histogram), `tidegate_padding_rows_total` (copies that fill an allowed size, not among
+        the rows), `tidegate_bisections_total` (batches run again in halves),
         `tidegate_queued_rows`, `tidegate_queue_rejections_total`, `tidegate_deadline_drops_total` and
         `tidegate_cancelled_total` (requests not computed, tees included), `tidegate_tee_copied_total`,
         `tidegate_tee_dropped_total` (queue full), `tidegate_tee_failed_total` (does not fit the signature), the

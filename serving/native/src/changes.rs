@@ -40,7 +40,7 @@ impl Publish {
             return Err(PyTypeError::new_err(format!("executor of model '{model}' is {kind}: it must be callable")));
         }
         let signatures = signatures.iter().map(|signature| signature.0.clone()).collect();
-        Ok(Publish { model, version, signatures, executor: executor.unbind(), batching: batching.0 })
+        Ok(Publish { model, version, signatures, executor: executor.unbind(), batching: batching.0.clone() })
     }
 }
 
@@ -175,7 +175,7 @@ impl SetBatching {
     #[new]
     #[pyo3(signature = (*, model, batching))]
     fn new(model: String, batching: PyRef<'_, Batching>) -> SetBatching {
-        SetBatching { model, batching: batching.0 }
+        SetBatching { model, batching: batching.0.clone() }
     }
 }
 
@@ -188,7 +188,7 @@ pub(crate) fn to_core(change: &Bound<'_, PyAny>, closing: &Arc<Closing>) -> PyRe
             model: publish.model.clone(),
             version: publish.version,
             signatures: publish.signatures.clone(),
-            batching: publish.batching,
+            batching: publish.batching.clone(),
             executor: Arc::new(executor),
         }));
     }
@@ -222,7 +222,7 @@ pub(crate) fn to_core(change: &Bound<'_, PyAny>, closing: &Arc<Closing>) -> PyRe
     }
     if let Ok(set) = change.cast::<SetBatching>() {
         let SetBatching { model, batching } = set.get();
-        return Ok(Change::SetBatching { model: model.clone(), batching: *batching });
+        return Ok(Change::SetBatching { model: model.clone(), batching: batching.clone() });
     }
     let kind = change.get_type();
     Err(PyTypeError::new_err(format!("{kind} is not a change: use Publish, Retire or one of the Set classes")))

@@ -156,9 +156,17 @@ pub(crate) struct Batching(pub(crate) version::Batching);
 #[pymethods]
 impl Batching {
     #[new]
-    #[pyo3(signature = (*, max_batch_rows=1024, timeout_us=0, max_queued_rows=16384, concurrency=1))]
-    fn new(max_batch_rows: usize, timeout_us: u64, max_queued_rows: usize, concurrency: usize) -> PyResult<Batching> {
-        let batching = version::Batching { max_batch_rows, timeout_us, max_queued_rows, concurrency };
+    #[pyo3(signature = (*, max_batch_rows=1024, timeout_us=0, max_queued_rows=16384, concurrency=1, allowed_batch_sizes=Vec::new()))]
+    fn new(
+        max_batch_rows: usize,
+        timeout_us: u64,
+        max_queued_rows: usize,
+        concurrency: usize,
+        allowed_batch_sizes: Vec<usize>,
+    ) -> PyResult<Batching> {
+        let allowed_batch_sizes = allowed_batch_sizes.into();
+        let batching =
+            version::Batching { max_batch_rows, timeout_us, max_queued_rows, concurrency, allowed_batch_sizes };
         batching.check().map_err(PyValueError::new_err)?;
         Ok(Batching(batching))
     }

@@ -47,6 +47,7 @@ BATCHING: Bounds = {
     "timeout_us": (0, 3_600_000_000),
     "max_queued_rows": _ROWS,
     "concurrency": _THREADS,
+    "allowed_batch_sizes": _ROWS,
 }
 MODEL: Bounds = {"poll_seconds": _SECONDS, "log_sampling_rate": (0, 1), "labels": (0, 2**63 - 1)}
 

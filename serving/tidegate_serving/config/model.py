@@ -24,15 +24,31 @@ class BatchingConfig:
     timeout_us: above zero, a batch waits this many microseconds for more rows; 0 closes it when the sockets run dry.
     max_queued_rows: beyond this many waiting rows a request is refused with RESOURCE_EXHAUSTED.
     concurrency: executor threads per version, at most; they come with requests, and go after a minute without.
+    allowed_batch_sizes: the only numbers of rows that a model is asked for, ascending, the last one max_batch_rows:
+        fewer rows are filled up with copies of the first, more run in pieces; empty for any number.
     """
 
     max_batch_rows: int = 1024
     timeout_us: int = 0
     max_queued_rows: int = 16384
     concurrency: int = 1
+    allowed_batch_sizes: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         check_bounds(self, BATCHING)
+        sizes = self.allowed_batch_sizes
+        if sorted(set(sizes)) != list(sizes):
+            raise InvalidInput(f"allowed_batch_sizes are {list(sizes)}: write them in ascending order, each once")
+        if sizes and sizes[-1] != self.max_batch_rows:
+            raise InvalidInput(
+                f"allowed_batch_sizes end at {sizes[-1]}, but max_batch_rows is {self.max_batch_rows}: let the last of "
+                "them be max_batch_rows"
+            )
+
+    def size_for(self, rows: int) -> int:
+        """The number of rows that a model is asked for at once where `rows` of them wait."""
+        sizes = self.allowed_batch_sizes
+        return next((size for size in sizes if size >= rows), sizes[-1]) if sizes else rows
 
 
 @dataclass(frozen=True, slots=True)

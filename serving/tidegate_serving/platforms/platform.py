@@ -5,7 +5,7 @@ The version loader asks a platform after it has verified every file; other packa
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Protocol, runtime_checkable
@@ -24,17 +24,24 @@ class WarmUpOptions:
     enabled: whether the warm-up file is read; the manifest's example is run in any case.
     iterations: how often each request of the file is run.
     batch_sizes: numbers of rows to which each request, and the example, is also stretched.
+    size_for: the number of rows that the model is asked for at once where so many wait; None for just as many.
     """
 
     enabled: bool = True
     iterations: int = 1
     batch_sizes: tuple[int, ...] = ()
+    size_for: Callable[[int], int] | None = None
 
     def __post_init__(self) -> None:
         if self.iterations < 1 or any(size < 1 for size in self.batch_sizes):
             raise InvalidInput(
                 f"warm-up wants {self.iterations} iterations, batches of {self.batch_sizes}: use 1 or more"
             )
+
+    def sizes(self, rows: int) -> list[int]:
+        """Each number of rows for which a request of `rows` runs, once."""
+        asked = (rows, *self.batch_sizes)
+        return list(dict.fromkeys(asked if self.size_for is None else map(self.size_for, asked)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,16 +25,23 @@ class VersionLoader:
     """A `Loader` for one version directory.
 
     `admit(manifest, digest)` raises NotAdmitted where no verdict lets the version in; it is not asked about a foreign
-    path. Signatures that a manifest lacks are discovered by the platform.
+    path. Signatures that a manifest lacks are discovered by the platform. `size_for(rows)` is the number of rows that
+    the engine asks for at once where so many wait, None for just as many: warm-up asks alike.
     """
 
     def __init__(
-        self, id: ServableId, path: VersionPath, registry: PlatformRegistry, admit: Callable[[Manifest, str], None]
+        self,
+        id: ServableId,
+        path: VersionPath,
+        registry: PlatformRegistry,
+        admit: Callable[[Manifest, str], None],
+        size_for: Callable[[int], int] | None = None,
     ) -> None:
         self._id = id
         self._path = path
         self._registry = registry
         self._admit = admit
+        self._size_for = size_for
         self._loaded: Loaded | None = None
 
     def estimate(self) -> int:
@@ -55,7 +62,8 @@ class VersionLoader:
             raise ModelFailed(f"{self._id} cannot be loaded: {words_of(error)}") from error
         self._loaded = Loaded(manifest, servable)
         try:
-            warm_up(self._loaded, self._path.directory, self._registry.warm_up)
+            options = replace(self._registry.warm_up, size_for=self._size_for)
+            warm_up(self._loaded, self._path.directory, options)
         except BaseException:
             self.unload()
             raise

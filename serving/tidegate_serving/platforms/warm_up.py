@@ -71,7 +71,7 @@ def _run_example(loaded: Loaded, options: WarmUpOptions) -> None:
             continue
         try:
             free = manifest.signatures[name].first_axis is FirstAxis.FREE
-            for size in (1,) if free else dict.fromkeys((1, *options.batch_sizes)):
+            for size in (1,) if free else options.sizes(1):
                 _predict(loaded, name, inputs if free else _stretched(inputs, size))
         except TidegateError as error:
             raise type(error)(f"{manifest.id} cannot answer its own example: {error}") from error
@@ -102,7 +102,7 @@ def _runs(loaded: Loaded, record: bytes, options: WarmUpOptions) -> Iterator[Cal
         signature = _signature(loaded.manifest, name)
         inputs = with_second_axis(signature, {**defaults_of(signature), **sent})
         rows = check_inputs(signature, inputs)
-        for size in dict.fromkeys((rows, *(options.batch_sizes if rows is not None else ()))):
+        for size in (None,) if rows is None else options.sizes(rows):
             stretched = inputs if size is None else _stretched(inputs, size)
             yield lambda name=name, stretched=stretched: _predict(loaded, name, stretched)  # type: ignore[misc]
 

@@ -37,6 +37,7 @@ def plane_batching(config: BatchingConfig) -> native.Batching:
         timeout_us=config.timeout_us,
         max_queued_rows=config.max_queued_rows,
         concurrency=config.concurrency,
+        allowed_batch_sizes=config.allowed_batch_sizes,
     )
 
 

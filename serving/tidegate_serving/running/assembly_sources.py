@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from tidegate_serving.config import EngineConfig
+from tidegate_serving.config import BatchingConfig, EngineConfig
 from tidegate_serving.config.files import file_system_options
 from tidegate_serving.contract.errors import InvalidInput
 from tidegate_serving.contract.manifest import Manifest
@@ -125,7 +125,7 @@ def make_sources(config: EngineConfig, lifecycle: Lifecycle) -> Sources:
     plan = plan_sources(config)
     owners, problems, roots = Owners(), lifecycle.problems, list(plan.roots)
     admission, available = LiveAdmission(plan.admission), _available(lifecycle.monitor)
-    router = Router(_adapters(plan.registry, admission), lifecycle.manager)
+    router = Router(_adapters(plan.registry, admission, lifecycle.door.batching), lifecycle.manager)
     orders, wishes = OrderStore(config.state_directory), WishStore(config.state_directory)
     keep = KeepPrevious(config, lambda name: (wish := wishes.get(name)) is not None and wish.keep_previous)
     steering = Steering(router, orders, _around_steering(config, lifecycle, keep))
@@ -210,12 +210,14 @@ def _admission(config: EngineConfig) -> Admission:
     return VerdictAdmission(config.trusted_keys, admitted, config.override_policy)
 
 
-def _adapters(registry: PlatformRegistry, admission: Admission) -> Callable[[str], Adapter[Loader]]:
+def _adapters(
+    registry: PlatformRegistry, admission: Admission, batching: Callable[[str], BatchingConfig]
+) -> Callable[[str], Adapter[Loader]]:
     def adapter(id: ServableId, path: VersionPath) -> Loader:
         def admit(manifest: Manifest, digest: str) -> None:
             admission.check(path.directory, manifest, digest)
 
-        return VersionLoader(id, path, registry, admit)
+        return VersionLoader(id, path, registry, admit, lambda rows: batching(id.name).size_for(rows))
 
     def route(platform: str) -> Adapter[Loader]:
         registry.check(platform)

@@ -35,7 +35,11 @@ def batching_of(parameters: Any, where: str) -> BatchingConfig:
     _check_allowed_sizes(list(parameters.allowed_batch_sizes), largest, where)
     _say_what_differs(parameters, where)
     return BatchingConfig(
-        max_batch_rows=largest, timeout_us=timeout, max_queued_rows=size * queued, concurrency=threads
+        max_batch_rows=largest,
+        timeout_us=timeout,
+        max_queued_rows=size * queued,
+        concurrency=threads,
+        allowed_batch_sizes=tuple(parameters.allowed_batch_sizes),
     )
 
 
@@ -79,8 +83,6 @@ def _check_allowed_sizes(sizes: list[int], largest: int, where: str) -> None:
 
 
 def _say_what_differs(parameters: Any, where: str) -> None:
-    if parameters.allowed_batch_sizes:
-        _log.warning("%s: allowed_batch_sizes has no effect: batches are not padded to a size", where)
     if parameters.pad_variable_length_inputs:
         _log.warning("%s: pad_variable_length_inputs has no effect: equal shapes are batched together", where)
     if parameters.HasField("thread_pool_name"):

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tidegate_serving.config import BatchingConfig, EngineConfig, ModelConfig
+from tidegate_serving.config.view import seen, to_toml
 from tidegate_serving.contract.errors import InvalidInput, NotFound
 from tidegate_serving.engine import Engine
 from tidegate_serving.sources.mlflow.source import MlflowOptions
@@ -54,6 +55,16 @@ def test_a_file_is_read_into_types(tmp_path: Path) -> None:
     assert config.models == {
         "flights": ModelConfig(versions="latest:2", labels={"stable": 1}, batching=BatchingConfig(timeout_us=100))
     }
+
+
+def test_a_model_has_batch_sizes_of_its_own(tmp_path: Path) -> None:
+    config = load(tmp_path, "[models.m.batching]\nallowed_batch_sizes = [1, 4, 16]\nmax_batch_rows = 16")
+    batching = config.models["m"].batching
+    assert batching is not None
+    assert batching == BatchingConfig(max_batch_rows=16, allowed_batch_sizes=(1, 4, 16))
+    assert [batching.size_for(rows) for rows in (1, 2, 4, 5, 16, 17)] == [1, 4, 4, 16, 16, 16]
+    assert [config.batching.size_for(rows) for rows in (1, 2, 2000)] == [1, 2, 2000]
+    assert "models.m.batching.allowed_batch_sizes = [1, 4, 16]" in to_toml(seen(config))
 
 
 def test_variables_beat_the_file_and_overrides_beat_both(tmp_path: Path) -> None:
@@ -112,6 +123,20 @@ def test_an_empty_value_is_none(tmp_path: Path) -> None:
         ("batching = 5", "batching is 5: use a table"),
         ("repository = 5", "repository is 5: use a path"),
         ("[batching]\nmax_batch_rows = 0", "max_batch_rows is 0: use 1 or more"),
+        ("[models.m.batching]\nallowed_batch_sizes = [0, 1024]", "models.m: batching: allowed_batch_sizes is 0: use 1"),
+        (
+            "[batching]\nallowed_batch_sizes = [8, 4, 1024]",
+            "allowed_batch_sizes are [8, 4, 1024]: write them in ascend",
+        ),
+        (
+            "[batching]\nallowed_batch_sizes = [4, 4, 1024]",
+            "allowed_batch_sizes are [4, 4, 1024]: write them in ascend",
+        ),
+        (
+            "[batching]\nallowed_batch_sizes = [4, 8]",
+            "allowed_batch_sizes end at 8, but max_batch_rows is 1024: let the",
+        ),
+        ("[batching]\nallowed_batch_sizes = 8", "allowed_batch_sizes is 8: use a list"),
         ("grpc_address = ", "is not TOML"),
         ("grpc_address = 8500", "grpc_address is 8500: use a text in quotes"),
         ("grpc_address = '127.0.0.1'", "grpc_address is '127.0.0.1': write host:port"),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 from tests.support.versions import Draft, flip, publish
 
+from tidegate_serving.config import BatchingConfig
 from tidegate_serving.contract.errors import InvalidInput, ModelFailed, TidegateError, Unsupported
 from tidegate_serving.contract.manifest import Manifest, describe_files, read_manifest
 from tidegate_serving.contract.messages import message
@@ -87,14 +89,14 @@ def refresh(directory: Path) -> None:
     replace(read_manifest(directory)[0], files=describe_files(directory)).write(directory)
 
 
-def load(directory: Path, options: WarmUpOptions | None = None) -> None:
+def load(directory: Path, options: WarmUpOptions | None = None, size_for: Callable[[int], int] | None = None) -> None:
     def admit(manifest: Manifest, digest: str) -> None:
         """Everybody."""
 
     _, digest = read_manifest(directory)
     path = VersionPath(directory, digest, "python")
     registry = installed_platforms(PlatformOptions(warm_up=options or WarmUpOptions()))
-    VersionLoader(ServableId("m", 1), path, registry, admit).load()
+    VersionLoader(ServableId("m", 1), path, registry, admit, size_for).load()
 
 
 def seen(directory: Path) -> list[str]:
@@ -138,6 +140,13 @@ def test_requests_are_repeated_and_stretched_as_told(tmp_path: Path) -> None:
     assert [run for run in runs if "7.0" in run] == example
     pairs = ['{"x": [1.0, 2.0', '{"x": [1.0', '{"x": [1.0, 2.0, 1.0, 2.0, 1.0']
     assert [run for run in runs if "7.0" not in run] == [run for run in pairs for _ in range(2)]
+
+
+def test_only_sizes_that_the_model_is_asked_for_are_warmed(tmp_path: Path) -> None:
+    directory = version(tmp_path, [predict_log(1, 2, words=["a", "b"])], {"x": 7.0, "word": "w"})
+    load(directory, WarmUpOptions(batch_sizes=(2, 3, 5)), BatchingConfig(4, allowed_batch_sizes=(2, 4)).size_for)
+    rows = [len(json.loads(line)["x"]) for line in seen(directory)]
+    assert rows == [2, 4, 2, 4], "of the example, then of the request"
 
 
 def test_the_file_can_be_left_alone(tmp_path: Path) -> None:

@@ -180,26 +180,29 @@ def test_a_label_needs_a_version_that_is_to_be_served(tmp_path: Path, policy: st
 
 
 @pytest.mark.parametrize(
-    ("text", "rows", "timeout", "queued"),
+    ("text", "rows", "timeout", "queued", "sizes"),
     [
-        ("", 1000, 0, 10_000),
-        ("max_batch_size { value: 128 }", 128, 0, 1280),
-        ("max_batch_size { value: 128 } batch_timeout_micros { value: 500 }", 128, 500, 1280),
-        ("max_batch_size { value: 8 } max_enqueued_batches { value: 1000000 }", 8, 0, 8_000_000),
-        ("allowed_batch_sizes: 2 allowed_batch_sizes: 4 max_batch_size { value: 4 }", 4, 0, 40),
+        ("", 1000, 0, 10_000, ()),
+        ("max_batch_size { value: 128 }", 128, 0, 1280, ()),
+        ("max_batch_size { value: 128 } batch_timeout_micros { value: 500 }", 128, 500, 1280, ()),
+        ("max_batch_size { value: 8 } max_enqueued_batches { value: 1000000 }", 8, 0, 8_000_000, ()),
+        ("allowed_batch_sizes: 2 allowed_batch_sizes: 4 max_batch_size { value: 4 }", 4, 0, 40, (2, 4)),
         (
             "max_batch_size { value: 64 } enable_large_batch_splitting { value: true } "
             "max_execution_batch_size { value: 16 } allowed_batch_sizes: [4, 16]",
             16,
             0,
             640,
+            (4, 16),
         ),
     ],
 )
-def test_batching_parameters(tmp_path: Path, text: str, rows: int, timeout: int, queued: int) -> None:
+def test_batching_parameters(
+    tmp_path: Path, text: str, rows: int, timeout: int, queued: int, sizes: tuple[int, ...]
+) -> None:
     more = "num_batch_threads { value: 3 } thread_pool_name { value: 'pool' }"
     made = config(tmp_path, "batching_parameters_file", f"{text} {more}", "--enable_batching")
-    assert made.batching == BatchingConfig(rows, timeout, queued, 3)
+    assert made.batching == BatchingConfig(rows, timeout, queued, 3, sizes)
 
 
 @pytest.mark.parametrize(
@@ -210,6 +213,7 @@ def test_batching_parameters(tmp_path: Path, text: str, rows: int, timeout: int,
             "Last entry in allowed_batch_sizes must match max_batch_size; last entry was 4; expected 8",
         ),
         ("max_batch_size { value: 8 } allowed_batch_sizes: [4, 2, 8]", "must be positive and in ascending order"),
+        ("max_batch_size { value: 8 } allowed_batch_sizes: [0, 8]", "must be positive and in ascending order"),
         ("max_batch_size { value: 0 }", "max_batch_size is 0: use 1 or more"),
         ("batch_timeout_micros { value: -1 }", "batch_timeout_micros is -1: use 0 or more"),
         ("num_batch_threads: 4", "line 1"),

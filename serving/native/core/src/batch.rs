@@ -101,11 +101,11 @@ pub struct Work {
     pub columns: Vec<Lease>,
     /// Inner dimensions of each input.
     pub shapes: Arc<[Vec<usize>]>,
-    /// Rows in all.
+    /// Rows in all, copies that fill it up to an allowed size among them.
     pub rows: usize,
     /// Whether it is one request whose inputs have exactly the shapes given, without an axis for rows.
     pub whole: bool,
-    /// Request i owns rows `[offsets[i], offsets[i + 1])`.
+    /// Request i owns rows `[offsets[i], offsets[i + 1])`; rows after the last are copies.
     pub offsets: Vec<usize>,
 }
 

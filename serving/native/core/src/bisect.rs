@@ -6,6 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use crate::allowed_sizes;
 use crate::batch::{Answer, Batch, Entry, Output, Part, Work};
 use crate::column::Column;
 use crate::executor::Executor;
@@ -14,111 +15,135 @@ use crate::signature::{FirstAxis, Signature, show_shape};
 use crate::status::Status;
 use crate::version::Endpoint;
 
-/// Runs the batch. `kept` holds a copy of its inputs whenever it has more than one entry.
-pub fn run(executor: &dyn Executor, endpoint: &Arc<Endpoint>, batch: &mut Batch, kept: &[Column]) -> Vec<Part> {
+/// Runs the batch. `kept` holds a copy of its inputs whenever they may be asked for again; `sizes` are the only numbers
+/// of rows that the model is asked for, ascending; empty for any.
+pub fn run(
+    executor: &dyn Executor,
+    endpoint: &Arc<Endpoint>,
+    batch: &mut Batch,
+    kept: &[Column],
+    sizes: &[usize],
+) -> Vec<Part> {
     let columns = std::mem::take(&mut batch.columns);
     let all = 0..batch.entries.len();
-    let ran = execute(executor, endpoint, batch, columns, all);
+    let runner = Runner { executor, endpoint, batch, kept, sizes };
+    let ran = runner.execute(columns, all);
     let mut parts = Vec::new();
-    again(executor, endpoint, batch, kept, ran, &mut parts);
+    runner.again(ran, &mut parts);
     parts
 }
 
-/// Keeps a part that ran well or cannot be made smaller, and runs the entries of any other once more.
-fn again(
-    executor: &dyn Executor,
-    endpoint: &Arc<Endpoint>,
-    batch: &Batch,
-    kept: &[Column],
-    (part, ran): (Part, Ran),
-    parts: &mut Vec<Part>,
-) {
-    let range = part.entries.clone();
-    match ran {
-        Ran::NotByRow if range.len() > 1 => {
-            for entry in range {
-                let columns = copy_rows(endpoint, batch, kept, &batch.entries[entry..=entry]);
-                parts.push(execute(executor, endpoint, batch, columns, entry..entry + 1).0);
-            }
-        }
-        Ran::Raised if range.len() > 1 => halve(executor, endpoint, batch, kept, range, parts),
-        _ => parts.push(part),
-    }
-}
-
-fn halve(
-    executor: &dyn Executor,
-    endpoint: &Arc<Endpoint>,
-    batch: &Batch,
-    kept: &[Column],
-    range: Range<usize>,
-    parts: &mut Vec<Part>,
-) {
-    endpoint.metrics.bisections.fetch_add(1, Ordering::Relaxed);
-    let middle = range.start + range.len() / 2;
-    for half in [range.start..middle, middle..range.end] {
-        let columns = copy_rows(endpoint, batch, kept, &batch.entries[half.clone()]);
-        let ran = execute(executor, endpoint, batch, columns, half);
-        again(executor, endpoint, batch, kept, ran, parts);
-    }
-}
-
-fn copy_rows(endpoint: &Endpoint, batch: &Batch, kept: &[Column], entries: &[Entry]) -> Vec<Lease> {
-    let mut columns = endpoint.queue.lease();
-    let (Some(first), Some(last)) = (entries.first(), entries.last()) else {
-        return columns;
-    };
-    for (index, spec) in endpoint.signature.inputs.iter().enumerate() {
-        let row = Column::row_extent(spec.dtype, &batch.shapes[index]);
-        columns[index].extend(&kept[index], first.first_row * row..(last.first_row + last.rows) * row);
-    }
-    columns
+/// Whether a batch of one request may have to run again, as an answer to it with copied rows among its own may be wrong.
+pub fn may_run_again(signature: &Signature, whole: bool, sizes: &[usize]) -> bool {
+    signature.first_axis == FirstAxis::Assumed && !whole && !sizes.is_empty()
 }
 
 /// How a run went.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Ran {
+pub(crate) enum Ran {
     /// It has answers, or something wrong that each half would have as well.
     Through,
     /// The model raised.
     Raised,
     /// The answers have no row for each row: they are right for one request only.
     NotByRow,
+    /// The same, and they are not even that, as the model was not asked for just the rows of the request.
+    NotByOwnRow,
 }
 
-/// Runs some entries once.
-fn execute(
-    executor: &dyn Executor,
-    endpoint: &Arc<Endpoint>,
-    batch: &Batch,
-    columns: Vec<Lease>,
-    range: Range<usize>,
-) -> (Part, Ran) {
-    let entries = &batch.entries[range.clone()];
-    let first_row = entries.first().map_or(0, |entry| entry.first_row);
-    let rows: usize = entries.iter().map(|entry| entry.rows).sum();
-    let ends = entries.iter().map(|entry| entry.first_row - first_row + entry.rows);
-    let offsets = std::iter::once(0).chain(ends).collect();
-    endpoint.metrics.count_batch(rows);
-    let work =
-        Work { endpoint: endpoint.clone(), columns, shapes: batch.shapes.clone(), rows, whole: batch.whole, offsets };
-    let answer = catch_unwind(AssertUnwindSafe(|| executor.execute(work)))
-        .unwrap_or_else(|_| Err(Status::internal("the executor panicked")));
-    let mut ran = if answer.is_err() { Ran::Raised } else { Ran::Through };
-    if answer.as_ref().is_ok_and(|answer| not_by_row(&endpoint.signature, answer, rows)) && !batch.whole {
-        endpoint.queue.keep_apart();
-        ran = Ran::NotByRow;
-    }
-    let whole = batch.whole || ran == Ran::NotByRow;
-    let checked = answer.and_then(|answer| check(&endpoint.signature, answer, if whole { None } else { Some(rows) }));
-    let part = match checked {
-        Ok((outputs, by_row)) => {
-            let errors = by_entry(entries, range.start, first_row, by_row);
-            Part { entries: range, first_row, whole, outputs: Ok(outputs), errors }
+/// A batch and what runs it.
+struct Runner<'a> {
+    executor: &'a dyn Executor,
+    endpoint: &'a Arc<Endpoint>,
+    batch: &'a Batch,
+    kept: &'a [Column],
+    sizes: &'a [usize],
+}
+
+impl Runner<'_> {
+    /// Keeps a part that ran well or cannot be made smaller, and runs the entries of any other once more.
+    fn again(&self, (part, ran): (Part, Ran), parts: &mut Vec<Part>) {
+        let range = part.entries.clone();
+        let several = range.len() > 1;
+        match ran {
+            Ran::NotByOwnRow => self.each_alone(range, parts),
+            Ran::NotByRow if several => self.each_alone(range, parts),
+            Ran::Raised if several => self.halve(range, parts),
+            _ => parts.push(part),
         }
-        Err(status) => Part { entries: range, first_row, whole, outputs: Err(status), errors: Vec::new() },
-    };
-    (part, ran)
+    }
+
+    fn each_alone(&self, range: Range<usize>, parts: &mut Vec<Part>) {
+        for entry in range {
+            let (part, _) = self.execute(self.copy_rows(entry..entry + 1), entry..entry + 1);
+            parts.push(part);
+        }
+    }
+
+    fn halve(&self, range: Range<usize>, parts: &mut Vec<Part>) {
+        self.endpoint.metrics.bisections.fetch_add(1, Ordering::Relaxed);
+        let middle = range.start + range.len() / 2;
+        for half in [range.start..middle, middle..range.end] {
+            let ran = self.execute(self.copy_rows(half.clone()), half);
+            self.again(ran, parts);
+        }
+    }
+
+    fn copy_rows(&self, range: Range<usize>) -> Vec<Lease> {
+        let mut columns = self.endpoint.queue.lease();
+        let entries = &self.batch.entries[range];
+        let (Some(first), Some(last)) = (entries.first(), entries.last()) else {
+            return columns;
+        };
+        for (index, spec) in self.endpoint.signature.inputs.iter().enumerate() {
+            let row = Column::row_extent(spec.dtype, &self.batch.shapes[index]);
+            columns[index].extend(&self.kept[index], first.first_row * row..(last.first_row + last.rows) * row);
+        }
+        columns
+    }
+
+    /// Runs some entries once.
+    fn execute(&self, columns: Vec<Lease>, range: Range<usize>) -> (Part, Ran) {
+        let Runner { endpoint, batch, .. } = *self;
+        let entries = &batch.entries[range.clone()];
+        let first_row = entries.first().map_or(0, |entry| entry.first_row);
+        let rows: usize = entries.iter().map(|entry| entry.rows).sum();
+        let ends = entries.iter().map(|entry| entry.first_row - first_row + entry.rows);
+        let offsets = std::iter::once(0).chain(ends).collect();
+        let (endpoint, shapes, whole) = (endpoint.clone(), batch.shapes.clone(), batch.whole);
+        let work = Work { endpoint, columns, shapes, rows, whole, offsets };
+        let any_size = self.sizes.is_empty() || whole || self.endpoint.queue.is_kept_apart();
+        let (checked, ran) = match any_size {
+            true => self.once(work),
+            false => allowed_sizes::run(self.sizes, work, |piece| self.once(piece)),
+        };
+        let whole = whole || ran == Ran::NotByRow;
+        let part = match checked {
+            Ok((outputs, by_row)) => {
+                let errors = by_entry(entries, range.start, first_row, by_row);
+                Part { entries: range, first_row, whole, outputs: Ok(outputs), errors }
+            }
+            Err(status) => Part { entries: range, first_row, whole, outputs: Err(status), errors: Vec::new() },
+        };
+        (part, ran)
+    }
+
+    /// Enters the model.
+    fn once(&self, work: Work) -> (Result<Checked, Status>, Ran) {
+        let Runner { executor, endpoint, .. } = *self;
+        let (rows, whole) = (work.rows, work.whole);
+        endpoint.metrics.count_batch(work.offsets.last().copied().unwrap_or(0), rows);
+        let answer = catch_unwind(AssertUnwindSafe(|| executor.execute(work)))
+            .unwrap_or_else(|_| Err(Status::internal("the executor panicked")));
+        let mut ran = if answer.is_err() { Ran::Raised } else { Ran::Through };
+        if answer.as_ref().is_ok_and(|answer| not_by_row(&endpoint.signature, answer, rows)) && !whole {
+            endpoint.queue.keep_apart();
+            ran = Ran::NotByRow;
+        }
+        let by_row = !whole && ran != Ran::NotByRow;
+        let checked = answer.and_then(|answer| check(&endpoint.signature, answer, by_row.then_some(rows)));
+        (checked, ran)
+    }
 }
 
 /// Whether a model whose first axis was taken for the batch answers as if it were not.
@@ -147,7 +172,7 @@ fn by_entry(
 }
 
 /// Outputs in the signature's order, and errors by row.
-type Checked = (Vec<Output>, Vec<(usize, Status)>);
+pub(crate) type Checked = (Vec<Output>, Vec<(usize, Status)>);
 
 /// Every declared output must be there with the right type, rows and shape. Without `rows` the answer is one request's
 /// as it is: a shape that its signature only assumed is the model's affair then.

@@ -182,7 +182,7 @@ impl Publish {
                 model: model.clone(),
                 number: self.version,
                 signature: signature.clone(),
-                queue: Queue::new(signature, self.batching, wiring.mailboxes.len(), metrics.clone()),
+                queue: Queue::new(signature, &self.batching, wiring.mailboxes.len(), metrics.clone()),
                 metrics: metrics.clone(),
                 crew: crew.clone(),
                 model_spec_field: version::encode_model_spec(&model, self.version, &signature.name),
@@ -192,7 +192,7 @@ impl Publish {
         metrics.observe(&self.executor);
         let parts = Parts { endpoints, executor: self.executor.clone(), mailboxes: wiring.mailboxes.clone() };
         let version = Version::new(model.clone(), self.version, parts, wiring.released.clone());
-        version.tune(self.batching);
+        version.tune(&self.batching);
         Ok(version)
     }
 }

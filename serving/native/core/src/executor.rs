@@ -114,16 +114,17 @@ impl Station {
         if batch.entries.is_empty() {
             return;
         }
-        let more_than_one = batch.entries.len() > 1;
+        let sizes = endpoint.queue.limits().allowed_batch_sizes();
+        let again = batch.entries.len() > 1 || bisect::may_run_again(&endpoint.signature, batch.whole, &sizes);
         let logged = batch.entries.iter().any(|entry| entry.logged);
         // The model owns its inputs and may write into them: what is logged or run again is copied before.
-        let kept: Vec<Column> = if more_than_one || logged {
+        let kept: Vec<Column> = if again || logged {
             batch.columns.iter().map(|column| Column::clone(column)).collect()
         } else {
             Vec::new()
         };
         let lane = batch.lane;
-        let parts = bisect::run(&*self.executor, endpoint, &mut batch, &kept);
+        let parts = bisect::run(&*self.executor, endpoint, &mut batch, &kept, &sizes);
         let inputs = if logged { kept } else { Vec::new() };
         self.mailboxes[lane].put(Finished {
             version: batch.version,

@@ -3,6 +3,7 @@
 
 #![forbid(unsafe_code)]
 
+mod allowed_sizes;
 pub mod answer;
 pub mod answers;
 pub mod arrays;

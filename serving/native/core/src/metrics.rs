@@ -58,6 +58,8 @@ pub struct VersionMetrics {
     pub rows: AtomicU64,
     /// Rows per executor call.
     pub batch_rows: Histogram,
+    /// Copies of rows that filled batches up to an allowed size (TensorFlow Serving's `padding_size`).
+    pub padding_rows: AtomicU64,
     /// Batches that raised and were run again in halves.
     pub bisections: AtomicU64,
     /// Rows that wait in its queues.
@@ -85,8 +87,9 @@ impl std::fmt::Debug for VersionMetrics {
 }
 
 impl VersionMetrics {
-    /// Counts one executor call.
-    pub fn count_batch(&self, rows: usize) {
+    /// Counts one executor call for so many rows, asked for `size` rows.
+    pub fn count_batch(&self, rows: usize, size: usize) {
+        self.padding_rows.fetch_add((size - rows) as u64, Ordering::Relaxed);
         self.batches.fetch_add(1, Ordering::Relaxed);
         self.rows.fetch_add(rows as u64, Ordering::Relaxed);
         self.batch_rows.add(rows as u64);
@@ -255,6 +258,7 @@ fn version_samples(list: &mut Vec<(String, f64)>, labels: &str, metrics: &Versio
     let counters = [
         ("tidegate_batches_total", &metrics.batches),
         ("tidegate_rows_total", &metrics.rows),
+        ("tidegate_padding_rows_total", &metrics.padding_rows),
         ("tidegate_bisections_total", &metrics.bisections),
         ("tidegate_queue_rejections_total", &metrics.rejections),
         ("tidegate_deadline_drops_total", &metrics.deadline_drops),
@@ -312,8 +316,8 @@ mod tests {
     #[test]
     fn samples_of_one_model_leave_the_others_out() {
         let metrics = Metrics::default();
-        metrics.version("m", 1).count_batch(3);
-        metrics.version("m2", 1).count_batch(4);
+        metrics.version("m", 1).count_batch(3, 4);
+        metrics.version("m2", 1).count_batch(4, 4);
         let samples = metrics.samples(Some("m"));
         assert!(samples.iter().any(|(name, value)| name.contains("model=\"m\"") && *value == 3.0));
         assert!(!samples.iter().any(|(name, _)| name.contains("model=\"m2\"")));

@@ -153,7 +153,7 @@ impl Plane {
         }
         let next = Arc::new(current.after(steps)?);
         for (model, batching) in tunings {
-            next.versions_of(&model).for_each(|version| version.tune(batching));
+            next.versions_of(&model).for_each(|version| version.tune(&batching));
         }
         self.shared.map.store(next.clone());
         for version in current.gone(&next) {

@@ -55,22 +55,25 @@ pub struct QueueLimits {
     max_batch_rows: AtomicUsize,
     timeout_us: AtomicU64,
     max_queued_rows: AtomicUsize,
+    allowed_batch_sizes: Mutex<Arc<[usize]>>,
 }
 
 impl QueueLimits {
-    fn new(batching: Batching) -> QueueLimits {
+    fn new(batching: &Batching) -> QueueLimits {
         QueueLimits {
             max_batch_rows: AtomicUsize::new(batching.max_batch_rows),
             timeout_us: AtomicU64::new(batching.timeout_us),
             max_queued_rows: AtomicUsize::new(batching.max_queued_rows),
+            allowed_batch_sizes: Mutex::new(batching.allowed_batch_sizes.clone()),
         }
     }
 
     /// Takes over new ones. A batch that is larger already goes as it is.
-    pub fn set(&self, batching: Batching) {
+    pub fn set(&self, batching: &Batching) {
         self.max_batch_rows.store(batching.max_batch_rows, Ordering::Relaxed);
         self.timeout_us.store(batching.timeout_us, Ordering::Relaxed);
         self.max_queued_rows.store(batching.max_queued_rows, Ordering::Relaxed);
+        lock(&self.allowed_batch_sizes).clone_from(&batching.allowed_batch_sizes);
     }
 
     /// Closes a batch.
@@ -86,6 +89,11 @@ impl QueueLimits {
     /// Beyond it a request is refused.
     pub fn max_queued_rows(&self) -> usize {
         self.max_queued_rows.load(Ordering::Relaxed)
+    }
+
+    /// The only numbers of rows that the model is asked for, ascending; empty for any.
+    pub fn allowed_batch_sizes(&self) -> Arc<[usize]> {
+        lock(&self.allowed_batch_sizes).clone()
     }
 }
 
@@ -112,7 +120,7 @@ pub struct Page<'a> {
 
 impl Queue {
     /// An empty queue with one lane per I/O thread.
-    pub fn new(signature: &Signature, batching: Batching, lanes: usize, metrics: Arc<VersionMetrics>) -> Queue {
+    pub fn new(signature: &Signature, batching: &Batching, lanes: usize, metrics: Arc<VersionMetrics>) -> Queue {
         let fixed = signature.inputs.iter().map(crate::signature::TensorSpec::fixed_inner).collect::<Option<Vec<_>>>();
         Queue {
             limits: QueueLimits::new(batching),
@@ -138,6 +146,11 @@ impl Queue {
     /// From now on every request runs alone.
     pub fn keep_apart(&self) {
         self.alone.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether an answer has shown that requests must not share a run, so that rows are no rows.
+    pub fn is_kept_apart(&self) -> bool {
+        self.alone.load(Ordering::Relaxed)
     }
 
     /// Columns for a batch that is put together outside the queue.
@@ -223,7 +236,7 @@ impl Queue {
         let Some(open) = lane.open.as_mut() else {
             return Urgency::Now;
         };
-        let alone = whole || self.alone.load(Ordering::Relaxed);
+        let alone = whole || self.is_kept_apart();
         let fits = open.rows == 0
             || (!alone
                 && open.rows + entry.rows <= self.limits.max_batch_rows()

@@ -19,7 +19,7 @@ use crate::signature::Signature;
 use crate::status::{Code, Status};
 
 /// When a batch closes and how long its queue may grow.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Batching {
     /// Closes a batch.
     pub max_batch_rows: usize,
@@ -29,6 +29,8 @@ pub struct Batching {
     pub max_queued_rows: usize,
     /// Executor threads, at most; they come with the requests.
     pub concurrency: usize,
+    /// The only numbers of rows that the model is asked for, ascending; empty for any.
+    pub allowed_batch_sizes: Arc<[usize]>,
 }
 
 impl Batching {
@@ -41,7 +43,20 @@ impl Batching {
         ];
         match limits.iter().find(|(_, value)| *value == 0) {
             Some((name, _)) => Err(format!("{name} is 0: it must be at least 1")),
-            None => Ok(()),
+            None => self.check_sizes(),
+        }
+    }
+
+    fn check_sizes(&self) -> Result<(), String> {
+        let (sizes, most) = (&*self.allowed_batch_sizes, self.max_batch_rows);
+        if sizes.first() == Some(&0) || !sizes.is_sorted_by(|left, right| left < right) {
+            return Err(format!("allowed_batch_sizes are {sizes:?}: they must be above 0 and ascend"));
+        }
+        match sizes.last() {
+            Some(last) if *last != most => {
+                Err(format!("allowed_batch_sizes end at {last}, max_batch_rows is {most}: they must be equal"))
+            }
+            _ => Ok(()),
         }
     }
 }
@@ -142,7 +157,7 @@ impl Version {
     }
 
     /// Changes its queues' limits and the number of its executor threads; requests that wait stay where they are.
-    pub fn tune(&self, batching: Batching) {
+    pub fn tune(&self, batching: &Batching) {
         let before = self.crew.wanted();
         self.crew.resize(batching.concurrency);
         for endpoint in &*self.endpoints {
@@ -162,6 +177,7 @@ impl Version {
             timeout_us: limits.timeout_us(),
             max_queued_rows: limits.max_queued_rows(),
             concurrency: self.crew.wanted(),
+            allowed_batch_sizes: limits.allowed_batch_sizes(),
         })
     }
 

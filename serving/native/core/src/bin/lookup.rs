@@ -74,7 +74,13 @@ fn publish(model: usize, version: i64) -> Result<Change, String> {
         model: format!("model-{model}"),
         version,
         signatures: vec![Signature::new(name, method, vec![spec("x")], vec![spec("y")])?],
-        batching: Batching { max_batch_rows: 64, timeout_us: 0, max_queued_rows: 64, concurrency: 1 },
+        batching: Batching {
+            max_batch_rows: 64,
+            timeout_us: 0,
+            max_queued_rows: 64,
+            concurrency: 1,
+            allowed_batch_sizes: Arc::new([]),
+        },
         executor: Arc::new(Nothing),
     }))
 }

@@ -193,7 +193,13 @@ pub fn settings() -> Settings {
 }
 
 pub fn batching() -> Batching {
-    Batching { max_batch_rows: 64, timeout_us: 0, max_queued_rows: 1024, concurrency: 1 }
+    Batching {
+        max_batch_rows: 64,
+        timeout_us: 0,
+        max_queued_rows: 1024,
+        concurrency: 1,
+        allowed_batch_sizes: Arc::new([]),
+    }
 }
 
 pub fn spec(name: &str, dtype: DType, shape: &[i64]) -> TensorSpec {
