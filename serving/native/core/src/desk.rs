@@ -195,11 +195,15 @@ impl Desk {
         match urgency {
             Urgency::Never => {}
             Urgency::Now => endpoint.crew.wake(),
-            Urgency::WhenDry if self.embedded => {
+            Urgency::WhenDry | Urgency::NowAndWhenDry if self.embedded => {
                 endpoint.queue.ripen(self.index);
                 endpoint.crew.wake();
             }
             Urgency::WhenDry => self.touched.add(endpoint),
+            Urgency::NowAndWhenDry => {
+                endpoint.crew.wake();
+                self.touched.add(endpoint);
+            }
         }
         Ok(intake)
     }

@@ -36,6 +36,8 @@ pub enum Urgency {
     WhenDry,
     /// Wake the crew now.
     Now,
+    /// Both: a batch closed, and the request is in the next one, which is open.
+    NowAndWhenDry,
     /// Nothing was added: the request has no rows.
     Never,
 }
@@ -270,7 +272,11 @@ impl Queue {
             lane.ripe = true;
             return Urgency::Now;
         }
-        if full || !fits { Urgency::Now } else { Urgency::WhenDry }
+        match (full, fits) {
+            (true, _) => Urgency::Now,
+            (false, false) => Urgency::NowAndWhenDry,
+            (false, true) => Urgency::WhenDry,
+        }
     }
 
     /// The I/O thread of this lane has nothing more to read: its open batch may go.

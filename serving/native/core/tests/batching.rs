@@ -86,6 +86,39 @@ fn a_batch_never_has_more_rows_than_its_limit_unless_one_request_does() {
     assert_eq!(model.seen()[1..], [vec![0, 3], vec![0, 2], vec![0, 6], vec![0, 1]]);
 }
 
+/// Behind a running batch, `first` waits; `last` cannot join it and nothing comes after. Both bodies.
+fn last_behind(running: &Running, gate: &Gate, first: &str, last: &str) -> [String; 2] {
+    let mut clients = [running.rest(), running.rest()];
+    for (client, instances) in clients.iter_mut().zip([first, last]) {
+        let before = running.m1("tidegate_queued_rows");
+        client.send_predict(&format!(r#"{{"instances":{instances}}}"#));
+        eventually("it is queued", || running.m1("tidegate_queued_rows") > before);
+    }
+    gate.open();
+    clients.map(|mut client| client.receive().body)
+}
+
+#[test]
+fn the_last_request_runs_although_it_did_not_fit_into_the_batch_before_it() {
+    let gate = Arc::new(Gate::default());
+    let (running, _first) = held(&Model::gated(&gate), &gate, Batching { max_batch_rows: 4, ..support::batching() });
+    let bodies = last_behind(&running, &gate, "[1,2,3]", "[4,5]");
+    assert_eq!(bodies, [r#"{"predictions":[2.5,3.0,3.5]}"#, r#"{"predictions":[4.0,4.5]}"#]);
+}
+
+#[test]
+fn the_last_request_runs_although_its_inner_shape_is_another() {
+    let gate = Arc::new(Gate::default());
+    let running = Running::start(&settings());
+    let ragged = signature(vec![spec("x", DType::Float32, &[-1, -1])], vec![spec("y", DType::Float32, &[-1, -1])]);
+    running.plane.apply(vec![publish_with("m", 1, &Model::gated(&gate), ragged, support::batching())]).unwrap();
+    let mut held = running.rest();
+    held.send_predict(r#"{"instances":[[0]]}"#);
+    gate.wait_for(1);
+    let bodies = last_behind(&running, &gate, "[[1]]", "[[1,2]]");
+    assert_eq!(bodies, [r#"{"predictions":[[2.5]]}"#, r#"{"predictions":[[2.5,3.0]]}"#]);
+}
+
 #[test]
 fn a_full_queue_refuses_at_once_and_says_its_limit() {
     let gate = Arc::new(Gate::default());
