@@ -210,6 +210,9 @@ class Publish:
 
     An exception's integer attribute `grpc_code`, where it has one, becomes the status; otherwise INTERNAL. A batch
     of several requests that raises is run again in halves, so that one bad request fails alone.
+
+    `described` is what `GetModelMetadata` answers where the model describes its signatures itself: a `SignatureDefMap`
+    as bytes, and its one field as a JSON object; both are sent as they are.
     """
 
     def __new__(
@@ -220,6 +223,7 @@ class Publish:
         signatures: Sequence[Signature],
         executor: Callable[[Batch], Mapping[str, Any] | Result],
         batching: Batching,
+        described: tuple[bytes, bytes] | None = None,
     ) -> Publish: ...
 
 @final

@@ -12,6 +12,7 @@ from typing import Any, Self
 import grpc
 import numpy.typing as npt
 
+from tidegate_serving.contract.errors import Unsupported
 from tidegate_serving.contract.messages import message
 from tidegate_serving.contract.servable import ServableId, State, StateChange
 from tidegate_serving.contract.signature import SERVING_DEFAULT, FirstAxis, Signature, TensorSpec
@@ -81,12 +82,15 @@ class Client:
     def signatures(
         self, model: str, *, version: int | None = None, label: str | None = None, timeout: float = 10.0
     ) -> dict[str, Signature]:
-        """The ways to call a version, by signature name."""
+        """The ways to call a version, by signature name. What no request of this client could call is left out, such as
+        a SavedModel's signatures of sparse tensors.
+        """
         request = message("tensorflow.serving.GetModelMetadataRequest")(metadata_field=["signature_def"])
         _fill_spec(request.model_spec, model, version, label)
         answer = self._call(_PREDICTION + "GetModelMetadata", request, "GetModelMetadataResponse", timeout)
         found = message("tensorflow.serving.SignatureDefMap").FromString(answer.metadata["signature_def"].value)
-        return {name: _signature(definition) for name, definition in found.signature_def.items()}
+        told = {name: _signature(definition) for name, definition in found.signature_def.items()}
+        return {name: signature for name, signature in told.items() if signature is not None}
 
     def close(self) -> None:
         """Closes the connection; calls under way fail."""
@@ -127,8 +131,15 @@ def _as_array(value: npt.ArrayLike) -> Array:
     return np.asarray(value)
 
 
-def _signature(definition: Any) -> Signature:
-    inputs, outputs = _specs(definition.inputs), _specs(definition.outputs)
+def _signature(definition: Any) -> Signature | None:
+    """None where a tensor is not dense, or of a type that is not served."""
+    infos = (*definition.inputs.values(), *definition.outputs.values())
+    if any(info.WhichOneof("encoding") != "name" for info in infos):
+        return None
+    try:
+        inputs, outputs = _specs(definition.inputs), _specs(definition.outputs)
+    except Unsupported:
+        return None
     rows = inputs and all(spec.shape[:1] == (-1,) for spec in (*inputs, *outputs))
     return Signature(inputs, outputs, definition.method_name, FirstAxis.BATCH if rows else FirstAxis.FREE)
 

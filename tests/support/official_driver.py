@@ -9,6 +9,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
@@ -62,7 +63,7 @@ def main(address: str) -> None:
     find_tensorflow()
     import grpc
 
-    with grpc.insecure_channel(address) as channel:
+    with grpc.insecure_channel(address, [("grpc.max_receive_message_length", -1)]) as channel:
         calls = _calls(channel)
         for line in sys.stdin:
             asked = json.loads(line)
@@ -79,6 +80,7 @@ def _calls(channel: Any) -> dict[str, Callable[..., Any]]:
     from tensorflow.core.framework import tensor_pb2, types_pb2
     from tensorflow_serving.apis import (
         classification_pb2,
+        get_model_metadata_pb2,
         get_model_status_pb2,
         inference_pb2,
         model_management_pb2,
@@ -124,10 +126,33 @@ def _calls(channel: Any) -> dict[str, Callable[..., Any]]:
         modules = {"Predict": predict_pb2.PredictRequest, "MultiInference": inference_pb2.MultiInferenceRequest}
         modules["Classify"] = classification_pb2.ClassificationRequest
         modules["Regress"] = regression_pb2.RegressionRequest
+        modules["GetModelMetadata"] = get_model_metadata_pb2.GetModelMetadataRequest
         message = modules[method].FromString(bytes.fromhex(request))
         return {"answer": getattr(prediction, method)(message, timeout=20).SerializeToString().hex()}
 
-    return {"reload": reload, "states": states, "predict": predict, "ask": ask}
+    return {"reload": reload, "states": states, "predict": predict, "ask": ask, "metadata": _metadata(prediction)}
+
+
+def _metadata(prediction: Any) -> Callable[..., Any]:
+    from google.protobuf.json_format import MessageToDict
+    from tensorflow.core.protobuf import saved_model_pb2
+    from tensorflow_serving.apis import get_model_metadata_pb2
+
+    def as_json(definition: Any) -> Any:
+        return MessageToDict(definition, preserving_proto_field_name=True, always_print_fields_with_no_presence=True)
+
+    def metadata(model: str, saved_model: str) -> dict[str, Any]:
+        """SignatureDefs of a model as JSON: those that its answer has, and those of a `saved_model.pb`."""
+        request = get_model_metadata_pb2.GetModelMetadataRequest(metadata_field=["signature_def"])
+        request.model_spec.name = model
+        found = get_model_metadata_pb2.SignatureDefMap()
+        assert prediction.GetModelMetadata(request, timeout=10).metadata["signature_def"].Unpack(found)
+        with Path(saved_model).open("rb") as file:
+            written = saved_model_pb2.SavedModel.FromString(file.read()).meta_graphs[0].signature_def
+        sides = {"answered": found.signature_def, "written": written}
+        return {side: {name: as_json(one) for name, one in signatures.items()} for side, signatures in sides.items()}
+
+    return metadata
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 Array = npt.NDArray[Any]
 ANSWERS = "zoo_answers"
+ERROR = "an error of TensorFlow"
 _X = np.arange(6, dtype="f4").reshape(2, 3)
 _WORDS = np.array([b"tide", b"gate", b""], dtype=object)
 
@@ -66,17 +67,34 @@ def make(tf: Any, directory: Path) -> None:
     """Makes the models and asks TensorFlow every question."""
     _zoo(tf, directory / "zoo" / "1")
     _session(tf, directory / "session" / "1")
-    (directory / ANSWERS).mkdir()
+    answer_all(tf, directory, ASKED)
+
+
+def answer_all(tf: Any, directory: Path, questions: Mapping[str, Asked]) -> None:
+    """Asks TensorFlow itself, whose answers and errors go to one file each."""
+    (directory / ANSWERS).mkdir(exist_ok=True)
     v1 = tf.compat.v1
-    for model in ("zoo", "session"):
+    for model in sorted({asked.model for asked in questions.values()}):
         with v1.Session(graph=tf.Graph()) as session:
             graph = v1.saved_model.loader.load(session, ["serve"], str(directory / model / "1"))
-            for question, asked in ASKED.items():
+            for question, asked in questions.items():
                 if asked.model == model:
-                    definition = graph.signature_def[asked.signature]
-                    feeds = {definition.inputs[name].name: value for name, value in asked.inputs.items()}
-                    fetches = {name: info.name for name, info in definition.outputs.items()}
-                    np.savez(file_of(directory, question), **session.run(fetches, feeds))
+                    answered = _answer(tf, session, graph.signature_def[asked.signature], asked.inputs)
+                    np.savez(file_of(directory, question), **answered)
+
+
+def _answer(tf: Any, session: Any, definition: Any, inputs: Mapping[str, Array]) -> dict[str, Array]:
+    """Outputs by name, or `code` and `message` of what TensorFlow raised."""
+    feeds = {definition.inputs[name].name: tf.make_ndarray(value) for name, value in definition.defaults.items()}
+    feeds.update({definition.inputs[name].name: value for name, value in inputs.items()})
+    names = sorted(definition.outputs)
+    run = session.make_callable([definition.outputs[name].name for name in names], list(feeds))
+    try:
+        return dict(zip(names, run(*feeds.values()), strict=True))
+    except tf.errors.OpError as error:
+        return {ERROR: np.array([error.error_code, error.message], dtype=object)}
+    except UnicodeDecodeError as error:  # TensorFlow's Python side cannot decode a message that quotes such bytes
+        return {ERROR: np.array([3, error.object.decode(errors="replace")], dtype=object)}
 
 
 Takes = Callable[..., Callable[[Callable[..., Any]], None]]

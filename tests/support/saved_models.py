@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from tests.support import saved_model_zoo
+from tests.support import saved_model_kinds, saved_model_zoo
 
 NAMES = {
     "half_plus_two": "y = x / 2 + 2, and regress and classify signatures over serialised tf.Examples",
@@ -59,6 +59,7 @@ def main(directory: Path) -> None:
     for name, make in makers.items():
         make(tf, directory / name / "1")
     saved_model_zoo.make(tf, directory)
+    saved_model_kinds.make(tf, directory)
 
 
 def _save(tf: Any, module: Any, directory: Path, signatures: Mapping[str, Any]) -> None:

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use tidegate_plane::change::{self, Change};
+use tidegate_plane::metadata::Described;
 use tidegate_plane::signature as plane;
 use tidegate_plane::version;
 
@@ -22,25 +23,29 @@ pub(crate) struct Publish {
     signatures: Vec<plane::Signature>,
     executor: Py<PyAny>,
     batching: version::Batching,
+    described: Option<Described>,
 }
 
 #[pymethods]
 impl Publish {
     #[new]
-    #[pyo3(signature = (*, model, version, signatures, executor, batching))]
+    #[pyo3(signature = (*, model, version, signatures, executor, batching, described=None))]
     fn new(
         model: String,
         version: i64,
         signatures: Vec<PyRef<'_, Signature>>,
         executor: Bound<'_, PyAny>,
         batching: PyRef<'_, Batching>,
+        described: Option<(Vec<u8>, Vec<u8>)>,
     ) -> PyResult<Publish> {
         if !executor.is_callable() {
             let kind = executor.get_type();
             return Err(PyTypeError::new_err(format!("executor of model '{model}' is {kind}: it must be callable")));
         }
         let signatures = signatures.iter().map(|signature| signature.0.clone()).collect();
-        Ok(Publish { model, version, signatures, executor: executor.unbind(), batching: batching.0.clone() })
+        let (executor, batching) = (executor.unbind(), batching.0.clone());
+        let described = described.map(|(message, json)| Described { message, json });
+        Ok(Publish { model, version, signatures, executor, batching, described })
     }
 }
 
@@ -190,6 +195,7 @@ pub(crate) fn to_core(change: &Bound<'_, PyAny>, closing: &Arc<Closing>) -> PyRe
             signatures: publish.signatures.clone(),
             batching: publish.batching.clone(),
             executor: Arc::new(executor),
+            described: publish.described.clone(),
         }));
     }
     if let Ok(retire) = change.cast::<Retire>() {

@@ -40,6 +40,14 @@ class RunsSessions(Protocol):
         """Values of `fetches`, tensors such as `y:0`; `targets` are operations that are run as well."""
 
 
+@runtime_checkable
+class DescribesItself(Protocol):
+    """A servable whose model says how it is called, in TensorFlow's words."""
+
+    def signature_defs(self) -> Any:
+        """A `tensorflow.serving.SignatureDefMap`, which clients get as the version's metadata."""
+
+
 @dataclass(frozen=True, slots=True)
 class Loaded:
     """A version that can answer: its manifest and its servable, and, where whoever loaded it knows, the bytes that it

@@ -34,6 +34,7 @@ from tidegate_serving.platforms.tensorflow_session import (
 )
 from tidegate_serving.platforms.tensorflow_signatures import (
     batch_of,
+    definitions_as_served,
     discovered_signatures,
     hides_outputs,
     input_dtypes,
@@ -66,7 +67,7 @@ class TensorflowPlatform:
         calls = {}
         for name, definition in wanted.items():
             calls[name] = _Call.make(session, manifest.signatures[name], definition)
-        return TensorflowServable(session, calls)
+        return TensorflowServable(session, calls, definitions_as_served(definitions, manifest.signatures))
 
     def _tried(
         self, directory: Path, definitions: Mapping[str, Any], found: Discovered, hidden: Sequence[str]
@@ -121,9 +122,10 @@ class _Call:
 class TensorflowServable:
     """Runs the graph once per batch; TensorFlow gives up the GIL meanwhile."""
 
-    def __init__(self, session: Any, calls: Mapping[str, _Call]) -> None:
+    def __init__(self, session: Any, calls: Mapping[str, _Call], definitions: Any) -> None:
         self._session = session
         self._calls = dict(calls)
+        self._definitions = definitions
         self._op_error = import_tensorflow().errors.OpError
 
     def predict(self, signature: str, inputs: Mapping[str, Array]) -> Mapping[str, Any]:
@@ -144,6 +146,10 @@ class TensorflowServable:
         except (KeyError, TypeError, ValueError) as error:
             raise InvalidInput(f"the session cannot run this: {error}") from error
         return results[: len(fetches)]
+
+    def signature_defs(self) -> Any:
+        """The SavedModel's own, as `definitions_as_served` has them."""
+        return self._definitions
 
     def close(self) -> None:
         """Frees variables, tables and threads of the session."""

@@ -5,14 +5,15 @@ The tensorflow platform hands in the signature map of a meta graph.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tidegate_serving.contract.errors import TidegateError, Unsupported
+from tidegate_serving.contract.messages import message
 from tidegate_serving.contract.signature import PREDICT, FirstAxis, Signature, TensorSpec
 from tidegate_serving.platforms.discovery import Discovered
 from tidegate_serving.platforms.fixed_batch import first_axis_of, fixed_batch
-from tidegate_serving.tensor_proto import dtype_of, to_array
+from tidegate_serving.tensor_proto import DATA_TYPES, dtype_of, to_array
 
 INIT_OP = "__saved_model_init_op"
 TRAIN_OP = "__saved_model_train_op"
@@ -32,6 +33,37 @@ def discovered_signatures(signature_defs: Mapping[str, Any]) -> Discovered:
         except TidegateError as error:
             refused[name] = error.message
     return Discovered(found, refused=refused)
+
+
+def definitions_as_served(signature_defs: Mapping[str, Any], served: Mapping[str, Signature]) -> Any:
+    """A `SignatureDefMap` of all of a SavedModel's, with the graph's tensor names, shapes and defaults.
+
+    What a manifest has otherwise is as the manifest has it: inputs, outputs and shapes are those that requests are held
+    against.
+    """
+    described = message("tensorflow.serving.SignatureDefMap")()
+    for name, definition in signature_defs.items():
+        copy = described.signature_def[name]
+        copy.CopyFrom(definition)
+        if name in served:
+            _lay_over(copy.inputs, served[name].inputs)
+            _lay_over(copy.outputs, served[name].outputs)
+    return described
+
+
+def _lay_over(infos: Any, specs: Sequence[TensorSpec]) -> None:
+    for name in set(infos) - {spec.name for spec in specs}:
+        del infos[name]
+    for spec in specs:
+        if spec.name not in infos:
+            infos[spec.name].name = spec.name
+            infos[spec.name].dtype = DATA_TYPES[spec.dtype]
+        elif _is_unranked(infos[spec.name]) or _shape(infos[spec.name]) == spec.shape:
+            continue
+        shape = infos[spec.name].tensor_shape
+        shape.Clear()
+        for size in spec.shape:
+            shape.dim.add(size=size)
 
 
 def signature_of(definition: Any) -> Signature:

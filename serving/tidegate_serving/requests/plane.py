@@ -19,7 +19,7 @@ from tidegate_serving.platforms.loader import Loaded
 from tidegate_serving.requests.executor import make_executor
 from tidegate_serving.requests.limits import Limits
 from tidegate_serving.requests.model_traffic import Change, ModelTraffic
-from tidegate_serving.requests.settings import plane_batching, plane_signature
+from tidegate_serving.requests.settings import plane_batching, plane_description, plane_signature
 from tidegate_serving.requests.traffic import Split
 from tidegate_serving.sources.status import Tee
 
@@ -87,7 +87,7 @@ class Door:
     def publish(self, id: ServableId, loaded: Loaded) -> None:
         """Routes to a version; labels, tee and logging that waited for it move in the same instant."""
         signatures = [plane_signature(name, signature) for name, signature in loaded.manifest.signatures.items()]
-        executor = make_executor(loaded)
+        executor, described = make_executor(loaded), plane_description(loaded)
         if self._writer is not None:
             self._writer.describe(id.name, id.version, loaded.manifest.event_time)
         with self._lock:
@@ -100,6 +100,7 @@ class Door:
                 signatures=signatures,
                 executor=executor,
                 batching=plane_batching(self._batching_of(id.name)),
+                described=described,
             )
             self._apply(before, replace(before, versions=before.versions | {id.version}), [change])
 

@@ -5,11 +5,15 @@ The engine hands in its config; the door hands in signatures and batching when i
 
 from __future__ import annotations
 
+import json
+
 import tidegate_native as native
+from google.protobuf.json_format import MessageToDict
 
 from tidegate_serving.config import BatchingConfig, EngineConfig
 from tidegate_serving.contract.signature import Signature, TensorSpec
 from tidegate_serving.platforms.example import default_array
+from tidegate_serving.platforms.loader import DescribesItself, Loaded
 
 
 def plane_settings(config: EngineConfig) -> native.Settings:
@@ -51,6 +55,18 @@ def plane_signature(name: str, signature: Signature) -> native.Signature:
         first_axis=signature.first_axis.value,
         defaults={name: default_array(signature, name) for name in signature.defaults} or None,
     )
+
+
+def plane_description(loaded: Loaded) -> tuple[bytes, bytes] | None:
+    """How the model itself describes its signatures, as a message and as JSON in TensorFlow Serving's form; None where
+    the plane is to describe those that it was given.
+    """
+    if not isinstance(loaded.servable, DescribesItself):
+        return None
+    described = loaded.servable.signature_defs()
+    as_json = MessageToDict(described, preserving_proto_field_name=True, always_print_fields_with_no_presence=True)
+    text = json.dumps(as_json["signature_def"], ensure_ascii=False, separators=(",", ":"), sort_keys=True)
+    return described.SerializeToString(deterministic=True), text.encode()
 
 
 def _spec(spec: TensorSpec) -> native.TensorSpec:

@@ -192,8 +192,8 @@ def test_outputs_that_no_trial_shows_come_as_they_are(client: Client) -> None:
 
 
 def test_outputs_of_unknown_rank_are_found_by_trial(client: Client) -> None:
-    outputs = {spec.name: spec.shape for spec in client.signatures("shapes")["hidden"].outputs}
-    assert outputs == {"y": (-1, 2, 1), "z": (-1,)}
+    outputs = {spec.name: (spec.shape, spec.unknown_rank) for spec in client.signatures("shapes")["hidden"].outputs}
+    assert outputs == {"y": ((), True), "z": ((-1,), False)}
     block = np.arange(6, dtype="f4").reshape(3, 2)
     answer = ask(client, "shapes", "hidden", x=block)
     assert answer["y"].tolist() == block[:, :, None].tolist()

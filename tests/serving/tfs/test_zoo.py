@@ -3,67 +3,23 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from tests.support import rest
-from tests.support.model_server_process import ModelServerProcess
-from tests.support.official_driver import OfficialDriver
-from tests.support.saved_model_zoo import ASKED, Array, file_of
+from tests.support.saved_model_zoo import ASKED
+from tests.support.zoo_server import Zoo, columns_of, plain
 
 from tidegate_serving.contract.messages import message
-from tidegate_serving.tensor_proto import fill, to_array
-
-
-class Zoo:
-    """A model server with both models, the stubs, and plain HTTP."""
-
-    def __init__(self, server: ModelServerProcess, stubs: OfficialDriver) -> None:
-        self.server, self.stubs = server, stubs
-
-    def ask(self, method: str, request: Any, answer: str) -> Any:
-        found = self.stubs("ask", method=method, request=request.SerializeToString().hex())
-        if "answer" not in found:
-            return found
-        return message(f"tensorflow.serving.{answer}").FromString(bytes.fromhex(found["answer"]))
-
-    def predict(self, model: str, signature: str, **inputs: Array) -> Any:
-        request = message("tensorflow.serving.PredictRequest")()
-        request.model_spec.name, request.model_spec.signature_name = model, signature
-        for name, value in inputs.items():
-            fill(request.inputs[name], value)
-        return self.ask("Predict", request, "PredictResponse")
-
-    def post(self, model: str, signature: str, verb: str = "predict", **body: Any) -> rest.Reply:
-        body["signature_name"] = signature
-        return rest.call(self.server.addresses["rest"], "POST", f"/v1/models/{model}:{verb}", body)
-
-
-@pytest.fixture(scope="module")
-def zoo(tmp_path_factory: pytest.TempPathFactory, saved_models: Path) -> Iterator[Zoo]:
-    folder = tmp_path_factory.mktemp("zoo")
-    configs = "".join(
-        f"config {{ name: '{name}' base_path: '{saved_models / name}' model_platform: 'tensorflow' }} "
-        for name in ("zoo", "session")
-    )
-    (folder / "models.txt").write_text(f"model_config_list {{ {configs} }}")
-    flags = (f"--model_config_file={folder / 'models.txt'}", f"--grpc_socket_path={folder / 'grpc.sock'}")
-    with (
-        ModelServerProcess(folder / "server", *flags) as server,
-        OfficialDriver(f"unix:{folder / 'grpc.sock'}") as stubs,
-    ):
-        yield Zoo(server, stubs)
+from tidegate_serving.tensor_proto import to_array
 
 
 @pytest.mark.parametrize("question", list(ASKED))
-def test_a_signature_answers_as_tensorflow_does(zoo: Zoo, saved_models: Path, question: str) -> None:
+def test_a_signature_answers_as_tensorflow_does(zoo: Zoo, question: str) -> None:
     asked = ASKED[question]
     found = zoo.predict(asked.model, asked.signature, **asked.inputs)
     assert not isinstance(found, dict), found
-    truth = np.load(file_of(saved_models, question), allow_pickle=True)
+    truth = zoo.truth(question)
     assert set(found.outputs) == set(truth)
     for name in truth:
         answer = to_array(found.outputs[name])
@@ -72,26 +28,11 @@ def test_a_signature_answers_as_tensorflow_does(zoo: Zoo, saved_models: Path, qu
 
 
 @pytest.mark.parametrize("question", [name for name in ASKED if name not in ("no input", "unknown rank, empty")])
-def test_the_same_in_columns_over_rest(zoo: Zoo, saved_models: Path, question: str) -> None:
+def test_the_same_in_columns_over_rest(zoo: Zoo, question: str) -> None:
     asked = ASKED[question]
-    columns = {name: _plain(value) for name, value in asked.inputs.items()}
+    columns = {name: plain(value) for name, value in asked.inputs.items()}
     reply = zoo.post(asked.model, asked.signature, inputs=columns)
-    truth = np.load(file_of(saved_models, question), allow_pickle=True)
-    wanted = {name: _plain(truth[name], name.endswith("_bytes")) for name in truth}
-    assert reply.json() == {"outputs": wanted if len(wanted) > 1 else next(iter(wanted.values()))}
-
-
-def _plain(value: Array, base64: bool = True) -> Any:
-    import base64 as codec
-
-    def one(item: Any) -> Any:
-        if isinstance(item, list):
-            return [one(part) for part in item]
-        if isinstance(item, bytes):
-            return {"b64": codec.b64encode(item).decode()} if base64 else item.decode()
-        return item
-
-    return one(value.tolist())
+    assert reply.json() == {"outputs": columns_of(zoo.truth(question))}
 
 
 def test_rows_over_rest_are_stacked(zoo: Zoo) -> None:
@@ -161,9 +102,8 @@ def test_numbers_that_json_does_not_have(zoo: Zoo) -> None:
 
 
 def test_metadata_says_what_has_no_rank(zoo: Zoo) -> None:
-    found = rest.call(zoo.server.addresses["rest"], "GET", "/v1/models/zoo/metadata").json()
+    found = zoo.get("/v1/models/zoo/metadata").json()
     signatures = found["metadata"]["signature_def"]["signature_def"]
     assert signatures["unranked"]["inputs"]["x"]["tensor_shape"] == {"dim": [], "unknown_rank": True}
     assert signatures["scaled"]["inputs"]["times"]["tensor_shape"] == {"dim": [], "unknown_rank": False}
     assert [dim["size"] for dim in signatures["inverse"]["inputs"]["m"]["tensor_shape"]["dim"]] == ["2", "2"]
-    assert "waves" not in signatures

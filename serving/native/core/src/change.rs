@@ -8,6 +8,7 @@ use std::sync::mpsc::Sender;
 use crate::crew::Crew;
 use crate::executor::Executor;
 use crate::mailbox::Mailbox;
+use crate::metadata::Described;
 use crate::metrics::Metrics;
 use crate::queue::Queue;
 use crate::request_id::Share;
@@ -29,6 +30,8 @@ pub struct Publish {
     pub batching: Batching,
     /// What runs its batches.
     pub executor: Arc<dyn Executor>,
+    /// How its model itself describes its signatures, where it does.
+    pub described: Option<Described>,
 }
 
 /// One wish.
@@ -173,8 +176,9 @@ impl Publish {
         batching.check().map_err(|why| format!("model '{model}' version {version}: {why}"))
     }
 
-    fn start(self, wiring: &Wiring) -> Result<Arc<Version>, String> {
+    fn start(mut self, wiring: &Wiring) -> Result<Arc<Version>, String> {
         self.check()?;
+        let described = self.described.take();
         let model: Arc<str> = self.model.as_str().into();
         let metrics = wiring.metrics.version(&self.model, self.version);
         let endpoints = |crew: &Arc<Crew>| -> Vec<Arc<Endpoint>> {
@@ -190,7 +194,8 @@ impl Publish {
             self.signatures.iter().map(|signature| Arc::new(endpoint(signature))).collect()
         };
         metrics.observe(&self.executor);
-        let parts = Parts { endpoints, executor: self.executor.clone(), mailboxes: wiring.mailboxes.clone() };
+        let (executor, mailboxes) = (self.executor.clone(), wiring.mailboxes.clone());
+        let parts = Parts { endpoints, executor, mailboxes, described };
         let version = Version::new(model.clone(), self.version, parts, wiring.released.clone());
         version.tune(&self.batching);
         Ok(version)

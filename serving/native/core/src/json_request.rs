@@ -120,7 +120,8 @@ impl<'a> JsonRequest<'a> {
             Form::Row => {
                 let mut shapes: Vec<RowShape> = signature.inputs.iter().map(RowShape::of_row).collect();
                 let rows = self.read_rows(&mut scanner, signature, page.columns, &mut shapes)?;
-                for (index, shape) in shapes.iter().enumerate() {
+                let came = |index: usize, shape: &RowShape| shape.rows() > 0 || signature.defaults[index].is_none();
+                for (index, shape) in shapes.iter().enumerate().filter(|(index, shape)| came(*index, shape)) {
                     tally.note(index, found(&signature.inputs[index], rows, shape)?, page.shapes)?;
                 }
             }
@@ -225,10 +226,18 @@ fn read_object(
         })?;
         members += 1;
     }
-    if members != signature.inputs.len() {
+    let all = members == signature.inputs.len();
+    if (signature.has_defaults() || !all) && !rest_has_defaults(signature, shapes, row) {
         return Err(wrong_keys(start, signature, row));
     }
     Ok(())
+}
+
+/// Whether what a row leaves out has defaults, and every row before left it out too.
+#[cold]
+fn rest_has_defaults(signature: &Signature, shapes: &[RowShape], row: usize) -> bool {
+    let mut inputs = shapes.iter().zip(&*signature.defaults);
+    inputs.all(|(shape, default)| shape.rows() == row + 1 || (shape.rows() == 0 && default.is_some()))
 }
 
 #[cold]
@@ -290,8 +299,9 @@ fn read_columns(
         let found = read_column(scanner, spec, &mut page.columns[index])?;
         tally.note(index, found, page.shapes)?;
     }
-    match signature.inputs.iter().zip(&seen).find(|(_, seen)| !**seen) {
-        Some((spec, _)) => Err(Status::invalid(format!("Missing named input: {} in 'inputs' object.", spec.name))),
+    let mut missing = signature.inputs.iter().zip(&*signature.defaults).zip(&seen);
+    match missing.find(|((_, default), seen)| !**seen && default.is_none()) {
+        Some(((spec, _), _)) => Err(Status::invalid(format!("Missing named input: {} in 'inputs' object.", spec.name))),
         None => Ok(()),
     }
 }

@@ -1,5 +1,5 @@
 //! `GetModelMetadata`: a version's signatures as TensorFlow Serving gives them, as protobuf and as JSON.
-//! The doors hand in the request; the serving map's signatures are all that is needed to answer.
+//! The doors hand in the request; a version brings its model's own description along, or its signatures are described.
 
 use crate::dtype::tensorflow_constant;
 use crate::json_response::write_text;
@@ -11,6 +11,15 @@ use crate::wire::{self, Reader};
 
 const FIELD: &str = "signature_def";
 const TYPE_URL: &str = "type.googleapis.com/tensorflow.serving.SignatureDefMap";
+
+/// A model's own description of its signatures, such as a SavedModel has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Described {
+    /// A `SignatureDefMap`.
+    pub message: Vec<u8>,
+    /// The same map's one field as a JSON object.
+    pub json: Vec<u8>,
+}
 
 /// The model that a `GetModelMetadataRequest` asks for, once its fields are found right.
 pub fn parse_request(message: &[u8]) -> Result<ModelSpec<'_>, Status> {
@@ -40,19 +49,26 @@ pub fn parse_request(message: &[u8]) -> Result<ModelSpec<'_>, Status> {
 
 /// `GetModelMetadataResponse`.
 pub fn encode_response(version: &Version) -> Vec<u8> {
-    let mut map = Vec::new();
-    for endpoint in &*version.endpoints {
-        put_entry(&mut map, 1, &endpoint.signature.name, &signature_def(&endpoint.signature));
-    }
     let mut any = Vec::new();
     wire::put_bytes(&mut any, 1, TYPE_URL.as_bytes());
-    wire::put_bytes(&mut any, 2, &map);
+    match &version.described {
+        Some(described) => wire::put_bytes(&mut any, 2, &described.message),
+        None => wire::put_bytes(&mut any, 2, &signature_def_map(version)),
+    }
     let mut spec = Vec::new();
     ModelSpec { name: &version.model, choice: Choice::Version(version.number), signature_name: "" }.write(&mut spec);
     let mut message = Vec::new();
     wire::put_bytes(&mut message, 1, &spec);
     put_entry(&mut message, 2, FIELD, &any);
     message
+}
+
+fn signature_def_map(version: &Version) -> Vec<u8> {
+    let mut map = Vec::new();
+    for endpoint in &*version.endpoints {
+        put_entry(&mut map, 1, &endpoint.signature.name, &signature_def(&endpoint.signature));
+    }
+    map
 }
 
 fn put_entry(out: &mut Vec<u8>, number: u32, key: &str, value: &[u8]) {
@@ -97,17 +113,10 @@ pub fn to_json(version: &Version) -> Vec<u8> {
     out.extend_from_slice(b",\"signature_name\":\"\",\"version\":\"");
     out.extend_from_slice(version.number.to_string().as_bytes());
     out.extend_from_slice(b"\"},\"metadata\":{\"signature_def\":{\"signature_def\":");
-    write_object(&mut out, &version.endpoints, |out, endpoint| {
-        let signature = &endpoint.signature;
-        write_text(out, &signature.name);
-        out.extend_from_slice(b":{\"inputs\":");
-        write_object(out, &signature.inputs, write_spec);
-        out.extend_from_slice(b",\"outputs\":");
-        write_object(out, &signature.outputs, write_spec);
-        out.extend_from_slice(b",\"method_name\":");
-        write_text(out, &signature.method_name);
-        out.extend_from_slice(b",\"defaults\":{}}");
-    });
+    match &version.described {
+        Some(described) => out.extend_from_slice(&described.json),
+        None => write_object(&mut out, &version.endpoints, |out, endpoint| write_signature(out, &endpoint.signature)),
+    }
     out.extend_from_slice(b"}}}\n");
     out
 }
@@ -121,6 +130,17 @@ fn write_object<T>(out: &mut Vec<u8>, items: &[T], member: impl Fn(&mut Vec<u8>,
         member(out, item);
     }
     out.push(b'}');
+}
+
+fn write_signature(out: &mut Vec<u8>, signature: &Signature) {
+    write_text(out, &signature.name);
+    out.extend_from_slice(b":{\"inputs\":");
+    write_object(out, &signature.inputs, write_spec);
+    out.extend_from_slice(b",\"outputs\":");
+    write_object(out, &signature.outputs, write_spec);
+    out.extend_from_slice(b",\"method_name\":");
+    write_text(out, &signature.method_name);
+    out.extend_from_slice(b",\"defaults\":{}}");
 }
 
 fn write_spec(out: &mut Vec<u8>, spec: &TensorSpec) {

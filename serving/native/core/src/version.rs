@@ -12,6 +12,7 @@ use http::HeaderValue;
 use crate::crew::{Crew, Employer};
 use crate::executor::{Executor, Station};
 use crate::mailbox::Mailbox;
+use crate::metadata::Described;
 use crate::metrics::VersionMetrics;
 use crate::predict_response;
 use crate::queue::Queue;
@@ -93,6 +94,8 @@ pub struct Version {
     pub header: HeaderValue,
     /// Wakes and stops its executor threads.
     pub crew: Arc<Crew>,
+    /// How its model itself describes its signatures, where it does.
+    pub described: Option<Described>,
     retired: AtomicBool,
     mailboxes: Arc<[Arc<Mailbox>]>,
     remains: Option<Remains>,
@@ -127,6 +130,8 @@ pub struct Parts<E> {
     pub executor: Arc<dyn Executor>,
     /// Where its finished batches go, by I/O thread.
     pub mailboxes: Arc<[Arc<Mailbox>]>,
+    /// How its model itself describes its signatures, where it does.
+    pub described: Option<Described>,
 }
 
 impl Version {
@@ -138,7 +143,7 @@ impl Version {
         parts: Parts<E>,
         released: Sender<Remains>,
     ) -> Arc<Version> {
-        let Parts { endpoints, executor, mailboxes } = parts;
+        let Parts { endpoints, executor, mailboxes, described } = parts;
         let remains = Remains { model: model.clone(), number, threads: Vec::new(), executor, retired: false };
         Arc::new_cyclic(|version: &Weak<Version>| {
             let crew = Arc::new(Crew::new(version.clone()));
@@ -148,6 +153,7 @@ impl Version {
                 number,
                 endpoints: endpoints(&crew).into(),
                 crew,
+                described,
                 retired: AtomicBool::new(false),
                 mailboxes,
                 remains: Some(remains),

@@ -20,6 +20,7 @@ use tidegate_plane::change::Change;
 use tidegate_plane::column::{Column, Words};
 use tidegate_plane::dtype::{ALL, DType};
 use tidegate_plane::grpc_methods::MODEL_STATUS;
+use tidegate_plane::metadata::Described;
 use tidegate_plane::model_status::VersionState;
 use tidegate_plane::settings::Settings;
 use tidegate_plane::status::{Code, Status};
@@ -223,6 +224,26 @@ fn metadata_is_answered_from_the_signatures() {
     assert!(over_rest.body.starts_with(r#"{"model_spec":{"name":"m","signature_name":"","version":"1"},"metadata""#));
     assert!(over_rest.body.contains(r#""x":{"dtype":"DT_FLOAT","tensor_shape":{"dim":[{"size":"-1","name":""}]"#));
     assert_eq!(running.rest().get("/v1/models/n/metadata").status, 404);
+}
+
+#[test]
+fn metadata_of_a_model_that_describes_itself_is_answered_as_it_is() {
+    let running = Running::start(&settings());
+    let mut change = publish("m", 1, &Model::half_plus_two(), scalar_signature());
+    if let Change::Publish(publish) = &mut change {
+        publish.described = Some(Described { message: b"its map".to_vec(), json: br#"{"its":"map"}"#.to_vec() });
+    }
+    running.plane.apply(vec![change]).unwrap();
+    let mut message = Vec::new();
+    wire::put_bytes(&mut message, 1, &Request::new("m").spec);
+    wire::put_bytes(&mut message, 2, b"signature_def");
+    let answer = running.grpc().call("/tensorflow.serving.PredictionService/GetModelMetadata", &[], &message);
+    let any = bytes_of(bytes_of(&answer.body, 2)[0], 2)[0];
+    assert_eq!(bytes_of(any, 2), [b"its map"]);
+    assert_eq!(
+        running.rest().get("/v1/models/m/metadata").body.trim(),
+        r#"{"model_spec":{"name":"m","signature_name":"","version":"1"},"metadata":{"signature_def":{"signature_def":{"its":"map"}}}}"#
+    );
 }
 
 #[test]

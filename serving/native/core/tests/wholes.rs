@@ -198,6 +198,14 @@ fn what_a_request_leaves_out_has_its_default() {
     let extra = request.input("times", floats_of(&[], &[1.0])).input("z", float_tensor(&[1.0]));
     let refused = running.grpc().predict(&extra.encode());
     assert!(refused.message.starts_with("input size does not match signature: 3!=2"), "{}", refused.message);
+    let rest = |body: &str| running.rest().predict(body).body;
+    assert_eq!(rest(r#"{"inputs":{"x":[1,2]}}"#), r#"{"outputs":[3.0,6.0]}"#);
+    assert_eq!(rest(r#"{"instances":[{"x":1},{"x":2}]}"#), r#"{"predictions":[3.0,6.0]}"#);
+    assert_eq!(rest(r#"{"inputs":{"times":2}}"#), r#"{"error":"Missing named input: x in 'inputs' object."}"#);
+    for rows in [r#"{"x":1},{"x":2,"times":3}"#, r#"{"times":1}"#, r#"{"x":1,"times":3},{"x":2}"#] {
+        let refused = rest(&format!(r#"{{"instances":[{rows}]}}"#));
+        assert!(refused.contains("keys must be equal to: times,x"), "{refused}");
+    }
 }
 
 #[test]

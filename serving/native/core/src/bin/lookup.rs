@@ -82,6 +82,7 @@ fn publish(model: usize, version: i64) -> Result<Change, String> {
             allowed_batch_sizes: Arc::new([]),
         },
         executor: Arc::new(Nothing),
+        described: None,
     }))
 }
 

@@ -24,7 +24,7 @@ pub fn named(name: &str, method: &str, inputs: Vec<TensorSpec>, outputs: Vec<Ten
 
 pub fn publish(model: &str, executor: &Arc<Model>, signatures: Vec<Signature>) -> Change {
     let (model, executor) = (model.to_owned(), executor.clone());
-    Change::Publish(Publish { model, version: 7, signatures, batching: batching(), executor })
+    Change::Publish(Publish { model, version: 7, signatures, batching: batching(), executor, described: None })
 }
 
 pub fn running(model: &Arc<Model>, signatures: Vec<Signature>) -> Running {

@@ -232,6 +232,7 @@ pub fn publish_with(
         signatures: vec![signature],
         batching,
         executor: executor.clone(),
+        described: None,
     })
 }
 
