@@ -348,6 +348,13 @@ class DataPlane:
         code and text of each, in this order. No states forget the model; labels are those of the map.
         """
 
+    def set_gauges(
+        self, name: str, help: str, samples: Sequence[tuple[Sequence[tuple[str, str]], float]]
+    ) -> None:
+        """Replaces a family of gauges in the metrics: its help text, and the labels (name and value, in this order) and
+        the value of each sample. No samples forget the family. ValueError for a name that Prometheus cannot take.
+        """
+
     def stats(self, model: str | None = None) -> dict[str, float]:
         """Counters by Prometheus sample name with labels, the same numbers as `/metrics`; with `model` only its own and
         those of no model. Versions that are gone keep theirs until 16 newer ones of their model are gone.
@@ -355,7 +362,8 @@ class DataPlane:
         By door (grpc, rest, embedded), model, version and status: `tidegate_requests_total` (model and version are
         empty where none was found, and for calls that need none). By door: `tidegate_request_seconds` (histogram, from
         a request's last byte to its answer), `tidegate_connections` and `tidegate_refused_connections_total` (these
-        two not for embedded). By model and version:
+        two not for embedded). By model, version and method (Predict, Classify, Regress, MultiInference, SessionRun):
+        `tidegate_method_requests_total`, those that found a version and its signature. By model and version:
         `tidegate_batches_total` and `tidegate_python_entries_total` (always equal), `tidegate_rows_total`,
         `tidegate_batch_rows` (histogram), `tidegate_padding_rows_total` (copies that fill an allowed size, not among
         the rows), `tidegate_bisections_total` (batches run again in halves),
@@ -364,7 +372,8 @@ class DataPlane:
         `tidegate_tee_dropped_total` (queue full), `tidegate_tee_failed_total` (does not fit the signature), the
         three of the version that gets the copies. By role (primary, tee): `tidegate_log_eligible_rows_total`,
         `tidegate_log_written_rows_total`, `tidegate_log_dropped_rows_total`; after a drain eligible is the sum of
-        the other two. `tidegate_log_waiting_bytes` has no label.
+        the other two. `tidegate_log_waiting_bytes` has no label. By model, version and state: `tidegate_version_state`,
+        1 for the state in which a version is, as `set_states` said it. Beside these: whatever `set_gauges` was given.
         """
 
     def drain(self, deadline_ms: int) -> bool:

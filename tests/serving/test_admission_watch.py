@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tidegate_serving.contract.manifest import Manifest
 from tidegate_serving.contract.servable import ServableId, State, StateChange
-from tidegate_serving.running.admission_watch import AdmissionWatch
+from tidegate_serving.running.admission_watch import AdmissionWatch, Overrides
 from tidegate_serving.sources.admission import Standing
 from tidegate_serving.sources.problems import SourceProblem, SourceProblems
 from tidegate_serving.sources.target import VersionPath
@@ -23,11 +23,15 @@ class Scene:
         self.revision = 0
         self.asked = 0
         self.remarks: list[str] = []
+        self.gates: tuple[str, ...] = ()
+        self.overrides: list[Overrides] = []
         self.heard: list[tuple[str, bool]] = []
         self.states = {ONE: State.AVAILABLE, TWO: State.END}
         problems = SourceProblems()
         problems.subscribe(self._hear)
-        self.watch = AdmissionWatch(self, self.origins, self.state, problems, self.remarks.append)
+        self.watch = AdmissionWatch(
+            self, self.origins, self.state, problems, self.remarks.append, self.overrides.append
+        )
 
     def _hear(self, problem: SourceProblem, present: bool) -> None:
         self.heard.append((problem.error.message, present))
@@ -37,7 +41,7 @@ class Scene:
 
     def standing(self, digest: str) -> Standing:
         self.asked += 1
-        return Standing(notes=self.notes if digest == "d1" else ("REVOKED at once",))
+        return Standing(None, self.notes, self.gates) if digest == "d1" else Standing(notes=("REVOKED at once",))
 
     def mark(self) -> object:
         return self.revision
@@ -105,3 +109,16 @@ def test_a_version_that_has_gone_is_no_problem_any_more() -> None:
     scene.watch.heard(StateChange(ONE, State.END))
     scene.watch.look()
     assert [present for _, present in scene.heard] == [True, False]
+
+
+def test_overrides_in_force_are_told_when_they_change() -> None:
+    scene = Scene()
+    scene.watch.look()
+    scene.gates, scene.revision = ("quality", "skew"), 1
+    scene.watch.look()
+    scene.watch.heard(StateChange(TWO, State.END))
+    scene.watch.look()
+    scene.states[ONE] = State.END
+    scene.watch.heard(StateChange(ONE, State.END))
+    scene.watch.look()
+    assert scene.overrides == [{ONE: ("quality", "skew")}, {}]

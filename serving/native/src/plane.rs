@@ -10,6 +10,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyMapping};
 use tidegate_plane::embedded::Question;
+use tidegate_plane::gauges::Gauge;
 use tidegate_plane::model_status::VersionState;
 use tidegate_plane::plane::Plane;
 use tidegate_plane::predict_request::{Choice, ModelSpec};
@@ -117,6 +118,13 @@ impl DataPlane {
         };
         let states = states.into_iter().map(state).collect();
         py.detach(|| self.plane.set_states(model, states));
+    }
+
+    /// Replaces a family of gauges in the metrics: help text, and labels and value of each sample; none forget it.
+    /// ValueError for a name that cannot be.
+    #[pyo3(signature = (name, help, samples))]
+    fn set_gauges(&self, py: Python<'_>, name: &str, help: &str, samples: Vec<Gauge>) -> PyResult<()> {
+        py.detach(|| self.plane.set_gauges(name, help, samples)).map_err(PyValueError::new_err)
     }
 
     /// Counters by Prometheus sample name with labels, the same numbers as `/metrics`; of one model, where it is named.

@@ -84,6 +84,11 @@ class RunningPlane:
         if (plane := self._plane) is not None:
             plane.set_states(model, states)
 
+    def set_gauges(self, name: str, help: str, samples: Sequence[tuple[list[tuple[str, str]], float]]) -> None:
+        """A family of gauges in the metrics: help text, and labels and value of each sample; none forget it."""
+        if (plane := self._plane) is not None:
+            plane.set_gauges(name, help, samples)
+
     def stats(self, model: str = "") -> dict[str, float]:
         """Counters by Prometheus sample name; of all models, only those of one that is named. Once it has drained, the
         last ones of all."""

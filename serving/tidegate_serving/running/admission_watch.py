@@ -1,7 +1,8 @@
 """Looks again and again whether what serves would still be let in, and says so where it would not.
 
-A revocation or the end of an override ends no service, so somebody has to be told: the log, the journal (as a problem)
-and `/v2/health/ready`, which stays ready. Woken by state changes; a look costs in proportion to what has changed.
+A revocation or the end of an override ends no service, so somebody is told: the log, the journal (as a problem)
+and `/v2/health/ready`, which stays ready. Overrides in force are told too, for the metrics. Woken by state changes; a look
+costs in proportion to what has changed.
 """
 
 from __future__ import annotations
@@ -9,21 +10,25 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Collection, Mapping
+from typing import TypeVar
 
 from tidegate_serving.contract.errors import NotAdmitted
 from tidegate_serving.contract.servable import ServableId, State, StateChange
-from tidegate_serving.sources.admission import Admission
+from tidegate_serving.sources.admission import Admission, Standing
 from tidegate_serving.sources.problems import SourceProblems
 from tidegate_serving.sources.target import VersionPath
 
 SECONDS = 10.0
 _SHOWN = 5
+Overrides = Mapping[ServableId, tuple[str, ...]]
+T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
 
 class AdmissionWatch:
     """`origins` gives where each version under management came from, or each of some; `state` the state that one is
-    in; and `remark` takes what readiness shall say, empty for nothing."""
+    in; `remark` takes what readiness shall say, empty for nothing; and `overrides` the gates whose no is overridden, by
+    version that serves."""
 
     def __init__(
         self,
@@ -32,16 +37,19 @@ class AdmissionWatch:
         state: Callable[[ServableId], StateChange | None],
         problems: SourceProblems,
         remark: Callable[[str], None],
+        overrides: Callable[[Overrides], None],
     ) -> None:
         self._admission = admission
         self._origins = origins
         self._state = state
         self._problems = problems
         self._remark = remark
+        self._overrides = overrides
         self._mark: object = None
         self._lock = threading.Lock()
         self._changed: set[ServableId] = set()
         self._told: dict[ServableId, str] = {}
+        self._overridden: Overrides = {}
         self._wake = threading.Event()
         self._stopping = False
         self._thread = threading.Thread(target=self._run, name="tidegate-admission-watch", daemon=True)
@@ -71,12 +79,17 @@ class AdmissionWatch:
         mark = self._admission.mark()
         if mark == self._mark and not changed:
             return
-        if mark == self._mark:
-            kept = {servable: text for servable, text in self._told.items() if servable not in changed}
-            found = {**kept, **self._found(changed)}
-        else:
-            found = self._found(None)
+        same = mark == self._mark
+        standings = self._standings(changed if same else None)
+        found = {servable: "; ".join(standing.overdue) for servable, standing in standings.items() if standing.overdue}
+        gates = {servable: standing.overridden for servable, standing in standings.items() if standing.overridden}
+        if same:
+            found = {**_without(self._told, changed), **found}
+            gates = {**_without(self._overridden, changed), **gates}
         self._mark = mark
+        if gates != self._overridden:
+            self._overrides(gates)
+            self._overridden = gates
         for servable, text in found.items():
             self._problems.report(servable.name, _source(servable), NotAdmitted(f"{servable}: {text}"))
         for servable in self._told.keys() - found.keys():
@@ -86,14 +99,12 @@ class AdmissionWatch:
         more = [f"and {len(words) - _SHOWN} more"] if len(words) > _SHOWN else []
         self._remark("; ".join(words[:_SHOWN] + more))
 
-    def _found(self, among: Collection[ServableId] | None) -> dict[ServableId, str]:
+    def _standings(self, among: Collection[ServableId] | None) -> dict[ServableId, Standing]:
         found = {}
         for servable, origin in self._origins(among).items():
             change = self._state(servable)
             if isinstance(origin, VersionPath) and change is not None and change.state is State.AVAILABLE:
-                overdue = self._admission.standing(origin.manifest_digest).overdue
-                if overdue:
-                    found[servable] = "; ".join(overdue)
+                found[servable] = self._admission.standing(origin.manifest_digest)
         return found
 
     def _run(self) -> None:
@@ -104,6 +115,10 @@ class AdmissionWatch:
                 _log.exception("the admission of what serves could not be looked at, the next look tries again")
             self._wake.wait(SECONDS)
             self._wake.clear()
+
+
+def _without(known: Mapping[ServableId, T], gone: Collection[ServableId]) -> dict[ServableId, T]:
+    return {servable: value for servable, value in known.items() if servable not in gone}
 
 
 def _source(id: ServableId) -> str:

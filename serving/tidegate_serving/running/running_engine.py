@@ -29,6 +29,7 @@ from tidegate_serving.running.assembly_sources import Sources, make_sources
 from tidegate_serving.running.control_room import ControlRoom
 from tidegate_serving.running.engine_status import StatusReport
 from tidegate_serving.running.model_swap import ModelSwap
+from tidegate_serving.running.override_gauge import OverrideGauge
 from tidegate_serving.running.readiness import Readiness
 from tidegate_serving.running.reload import LiveConfig, Reloader
 from tidegate_serving.running.served_names import ServedNames
@@ -93,7 +94,12 @@ class RunningEngine:
         parts.problems.subscribe(lambda problem, present: None if problem.servable else readiness.wake())
         parts.events.subscribe(_log_change)
         self._watch = AdmissionWatch(
-            sources.admission, parts.manager.origins, parts.monitor.state, sources.problems, readiness.remark
+            sources.admission,
+            parts.manager.origins,
+            parts.monitor.state,
+            sources.problems,
+            readiness.remark,
+            OverrideGauge(plane),
         )
         parts.events.subscribe(self._watch.heard)
         self._control = ControlRoom(parts, sources, lambda: self.live.now, self.counters, self._reread)

@@ -39,10 +39,12 @@ _NO_JUDGEMENT = (Outcome.ERROR, Outcome.INCONCLUSIVE)
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """How a version came in, None where nothing is remembered, and what somebody who looks at it has to know."""
+    """How a version came in, None where nothing is remembered, what somebody who looks at it has to know, and the gates
+    whose no is overridden now."""
 
     record: AdmissionRecord | None = None
     notes: tuple[str, ...] = ()
+    overridden: tuple[str, ...] = ()
 
     @property
     def overdue(self) -> tuple[str, ...]:
@@ -108,14 +110,15 @@ class VerdictAdmission:
 
     def standing(self, digest: str) -> Standing:
         """From memory and key ring alone; no file of the version is read."""
-        ring, record = self._ring.value(), self._admitted.record(digest)
-        notes = []
+        ring, record, at = self._ring.value(), self._admitted.record(digest), self._clock()
+        notes, gates = [], []
         if (revoked := ring.revoked_versions.get(digest)) is not None:
             notes.append(f"REVOKED at {revoked.at}: {revoked.reason}; {_STAYS}")
         if record is not None:
             notes += _key_notes(ring, record)
-            notes += [_override_note(override, self._clock()) for override in record.overrides]
-        return Standing(record, tuple(notes))
+            notes += [_override_note(override, at) for override in record.overrides]
+            gates = [override.gate for override in record.overrides if not _is_over(override, at)]
+        return Standing(record, tuple(notes), tuple(gates))
 
     def mark(self) -> object:
         """Changes with the key ring, and when an override expires."""

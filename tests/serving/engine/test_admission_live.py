@@ -60,6 +60,11 @@ def ready(engine: Engine) -> str:
         return str(answer.read().decode())
 
 
+def metrics(engine: Engine) -> list[str]:
+    with urllib.request.urlopen(f"http://{engine.addresses.rest}/metrics", timeout=10) as answer:
+        return str(answer.read().decode()).splitlines()
+
+
 def version(control: ControlClient, number: int) -> VersionStatus:
     servable = control.status("m").servable("m")
     found = servable.version(number) if servable else None
@@ -106,5 +111,11 @@ def test_an_override_lets_in_and_shows_in_every_status(
         shown = Command(monkeypatch, capsys)("status", "--control", engine.addresses.control)
         assert f"WARN m:1 {words}" in shown.stdout
         assert "validator, OVERRIDDEN" in shown.stdout
+        gauge = 'tidegate_override_in_force{model="m",version="1",gate="quality"} 1'
+        assert eventually(lambda: gauge in metrics(engine))
+        assert 'tidegate_version_state{model="m",version="1",state="AVAILABLE"} 1' in metrics(engine)
         override_path(directory, "quality").unlink()
         assert version(control, 1).notes[0].startswith(words), "it serves, so it goes on being said"
+        control.set_aspired("m", [], requested_by="test")
+        assert eventually(lambda: not any("tidegate_override_in_force" in line for line in metrics(engine)))
+        assert 'tidegate_version_state{model="m",version="1",state="END"} 1' in metrics(engine)

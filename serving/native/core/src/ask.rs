@@ -11,6 +11,7 @@ use crate::head::{Head, Method};
 use crate::inflight::{Reply, Wanted};
 use crate::intake::Intake;
 use crate::json_request::JsonRequest;
+use crate::metrics::Call;
 use crate::predict_request::{self, ModelSpec, PredictRequest};
 use crate::queue::Page;
 use crate::request_id::RequestId;
@@ -61,6 +62,16 @@ impl Payload<'_> {
             Payload::Arrays(arrays) => arrays.read_inputs(signature, page),
             Payload::Examples(_, input) => input.read_inputs(signature, page),
             Payload::Session(request) => request.inputs.read_inputs(signature, page, max_bytes),
+        }
+    }
+
+    /// What is asked.
+    pub fn call(&self) -> Call {
+        match self {
+            Payload::Proto(_) | Payload::Json(_) | Payload::Arrays(_) => Call::Predict,
+            Payload::Examples(Method::Classify, _) => Call::Classify,
+            Payload::Examples(Method::Regress, _) => Call::Regress,
+            Payload::Session(_) => Call::SessionRun,
         }
     }
 

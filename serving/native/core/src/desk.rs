@@ -16,6 +16,7 @@ use crate::inflight::{Inflight, Pending, Reply, Wanted};
 use crate::intake::Intake;
 use crate::lock;
 use crate::mailbox::Mailbox;
+use crate::metrics::Call;
 use crate::model_status::VersionState;
 use crate::multi_inference::MultiInferenceRequest;
 use crate::predict_request::ModelSpec;
@@ -100,7 +101,10 @@ impl Desk {
     ) {
         let found = route(map, spec, &Asker { id: &ask.id, key }, payload);
         match found {
-            Ok(route) => self.admit(ask, route, payload),
+            Ok(route) => {
+                route.endpoint.metrics.count_call(payload.call());
+                self.admit(ask, route, payload);
+            }
             Err((status, version)) => self.refuse(ask, version, &status),
         }
     }
@@ -123,6 +127,9 @@ impl Desk {
             Ok(tasks) => tasks,
             Err(status) => return refuse(reply, Some(version), status),
         };
+        if let Some((endpoint, ..)) = tasks.first() {
+            endpoint.metrics.count_call(Call::MultiInference);
+        }
         for (part, (endpoint, method, head)) in Gather::parts(reply, tasks.len()).into_iter().zip(tasks) {
             let ask = Ask { reply: Reply::Part(part), id: id.clone(), received, deadline };
             let route = Route { model, version, endpoint, wanted: Wanted::Head(head) };

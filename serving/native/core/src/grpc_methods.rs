@@ -57,6 +57,7 @@ impl GrpcService for GrpcMethods {
             METADATA => return self.metadata(call),
             MODEL_STATUS => return self.model_status(call),
             grpc_health::CHECK => return self.health(call),
+            grpc_health::WATCH => return self.watch_health(call),
             _ => {}
         }
         match control::METHODS.iter().find(|method| **method == path) {
@@ -132,6 +133,15 @@ impl GrpcMethods {
     fn health(&self, call: GrpcCall) {
         let answer = grpc_health::check(&call.message, self.0.shared.readiness().ready);
         self.reply(call, answer);
+    }
+
+    fn watch_health(&self, call: GrpcCall) {
+        let (id, readiness) = (self.id(&call), self.0.shared.watch_readiness());
+        let metrics = self.0.shared.metrics.clone();
+        tokio::spawn(async move {
+            let code = grpc_health::watch(call, readiness, Tags { version: None, id: Some(&id) }).await;
+            metrics.unrouted.count(Door::Grpc, code);
+        });
     }
 
     /// Answers a call that no version answers.

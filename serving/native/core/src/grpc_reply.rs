@@ -2,6 +2,7 @@
 //! Made by the gRPC door for each call and used up by whoever knows the answer.
 
 use bytes::Bytes;
+use h2::SendStream;
 use h2::server::SendResponse;
 use http::header::{CONTENT_TYPE, HeaderName};
 use http::{HeaderMap, HeaderValue, Response};
@@ -51,6 +52,14 @@ impl GrpcReply {
         self.0.poll_reset(&mut context).is_ready()
     }
 
+    /// Sends headers only, for a stream of messages. None where the client has gone.
+    pub fn begin(mut self, tags: Tags<'_>) -> Option<SendStream<Bytes>> {
+        let mut response = Response::new(());
+        response.headers_mut().insert(CONTENT_TYPE, GRPC);
+        tags.write(response.headers_mut());
+        self.0.send_response(response, false).ok()
+    }
+
     /// Sends a framed message and status OK. A client that has gone is not an error.
     pub fn succeed(mut self, frame: Bytes, tags: Tags<'_>) {
         let mut response = Response::new(());
@@ -70,11 +79,8 @@ impl GrpcReply {
     pub fn fail(mut self, status: &Status, tags: Tags<'_>) {
         let mut response = Response::new(());
         let headers = response.headers_mut();
+        *headers = trailers_of(status);
         headers.insert(CONTENT_TYPE, GRPC);
-        headers.insert(GRPC_STATUS, HeaderValue::from(status.code as u16));
-        if let Ok(message) = HeaderValue::from_str(&percent_encode(&cut(&status.message))) {
-            headers.insert(GRPC_MESSAGE, message);
-        }
         tags.write(headers);
         let _ = self.0.send_response(response, true);
     }
@@ -85,6 +91,16 @@ impl GrpcReply {
         *response.status_mut() = code;
         let _ = self.0.send_response(response, true);
     }
+}
+
+/// A status as it stands in trailers.
+pub fn trailers_of(status: &Status) -> HeaderMap {
+    let mut headers = HeaderMap::with_capacity(4);
+    headers.insert(GRPC_STATUS, HeaderValue::from(status.code as u16));
+    if let Ok(message) = HeaderValue::from_str(&percent_encode(&cut(&status.message))) {
+        headers.insert(GRPC_MESSAGE, message);
+    }
+    headers
 }
 
 fn cut(message: &str) -> std::borrow::Cow<'_, str> {

@@ -24,6 +24,22 @@ pub enum Door {
     Embedded = 2,
 }
 
+/// What a request asks of a version.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Call {
+    /// Any outputs, in any protocol.
+    Predict = 0,
+    /// Classes of examples.
+    Classify = 1,
+    /// A number for each example.
+    Regress = 2,
+    /// Several of these at once.
+    MultiInference = 3,
+    /// Feeds and fetches.
+    SessionRun = 4,
+}
+
+const CALLS: [&str; 5] = ["Predict", "Classify", "Regress", "MultiInference", "SessionRun"];
 const DOORS: [&str; 3] = ["grpc", "rest", "embedded"];
 /// Versions of a model that are gone and whose counters are kept.
 const GONE_KEPT: usize = 16;
@@ -52,6 +68,8 @@ impl Answers {
 pub struct VersionMetrics {
     /// Answers by door and code.
     pub answers: Answers,
+    /// Requests by what they ask.
+    calls: [AtomicU64; CALLS.len()],
     /// Executor calls.
     pub batches: AtomicU64,
     /// Rows in them.
@@ -87,6 +105,11 @@ impl std::fmt::Debug for VersionMetrics {
 }
 
 impl VersionMetrics {
+    /// Counts a request that found this version.
+    pub fn count_call(&self, call: Call) {
+        self.calls[call as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
     /// Counts one executor call for so many rows, asked for `size` rows.
     pub fn count_batch(&self, rows: usize, size: usize) {
         self.padding_rows.fetch_add((size - rows) as u64, Ordering::Relaxed);
@@ -201,28 +224,28 @@ impl Metrics {
         list.push(("tidegate_log_waiting_bytes".to_owned(), waiting as f64));
         list
     }
+}
 
-    /// The same in Prometheus' text format.
-    pub fn render(&self) -> String {
-        let mut samples = self.samples(None);
-        samples.sort_by(|left, right| family(&left.0).cmp(family(&right.0)));
-        let mut text = String::new();
-        let mut current = String::new();
-        for (name, value) in &samples {
-            let family = family(name);
-            if family != current {
-                let kind = match family {
-                    "tidegate_request_seconds" | "tidegate_batch_rows" => "histogram",
-                    counter if counter.ends_with("_total") => "counter",
-                    _ => "gauge",
-                };
-                let _ = writeln!(text, "# TYPE {family} {kind}");
-                family.clone_into(&mut current);
-            }
-            let _ = writeln!(text, "{name} {value}");
+/// Samples in Prometheus' text format; `help` knows what a family says.
+pub fn render(mut samples: Vec<(String, f64)>, help: impl Fn(&str) -> String) -> String {
+    samples.sort_by(|left, right| family(&left.0).cmp(family(&right.0)));
+    let mut text = String::new();
+    let mut current = String::new();
+    for (name, value) in &samples {
+        let family = family(name);
+        if family != current {
+            let kind = match family {
+                "tidegate_request_seconds" | "tidegate_batch_rows" => "histogram",
+                counter if counter.ends_with("_total") => "counter",
+                _ => "gauge",
+            };
+            let words = help(family).replace('\\', "\\\\").replace('\n', "\\n");
+            let _ = writeln!(text, "# HELP {family} {words}\n# TYPE {family} {kind}");
+            family.clone_into(&mut current);
         }
-        text
+        let _ = writeln!(text, "{name} {value}");
     }
+    text
 }
 
 fn every_version(model: &str) -> RangeInclusive<(String, i64)> {
@@ -234,7 +257,8 @@ fn family(sample: &str) -> &str {
     ["_bucket", "_sum", "_count"].iter().find_map(|suffix| name.strip_suffix(suffix)).unwrap_or(name)
 }
 
-fn escape(label: &str) -> String {
+/// A label's value as it stands between quotes.
+pub fn escape(label: &str) -> String {
     label.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
 
@@ -269,6 +293,11 @@ fn version_samples(list: &mut Vec<(String, f64)>, labels: &str, metrics: &Versio
     ];
     for (name, counter) in counters {
         push(list, name, labels, counter);
+    }
+    for (method, counter) in CALLS.iter().zip(&metrics.calls) {
+        if counter.load(Ordering::Relaxed) > 0 {
+            push(list, "tidegate_method_requests_total", &format!("{labels},method=\"{method}\""), counter);
+        }
     }
     push(list, "tidegate_queued_rows", labels, &metrics.queued_rows);
     list.push((format!("tidegate_python_entries_total{{{labels}}}"), metrics.entries() as f64));

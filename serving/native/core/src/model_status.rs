@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use crate::json_response::write_text;
 use crate::lock;
+use crate::metrics::escape;
 use crate::predict_request::{Choice, ModelSpec};
 use crate::serving_map::ServingMap;
 use crate::status::{Code, Status};
@@ -38,6 +39,24 @@ impl ModelStates {
         } else {
             models.insert(model.to_owned(), states.into());
         }
+    }
+
+    /// Samples of `tidegate_version_state`, of all models or of one: the state in which each version is.
+    pub fn samples(&self, only: Option<&str>) -> Vec<(String, f64)> {
+        let known: Vec<_> = {
+            let models = lock(&self.models);
+            let wanted = models.iter().filter(|(model, _)| only.is_none_or(|only| only == *model));
+            wanted.map(|(model, states)| (model.clone(), states.clone())).collect()
+        };
+        let mut list = Vec::new();
+        for (model, states) in &known {
+            let model = escape(model);
+            for VersionState { version, state, .. } in states.iter() {
+                let labels = format!("model=\"{model}\",version=\"{version}\",state=\"{}\"", state_name(*state));
+                list.push((format!("tidegate_version_state{{{labels}}}"), 1.0));
+            }
+        }
+        list
     }
 
     /// The states that a request asks for: of all versions, or of the one that it names by number or label.

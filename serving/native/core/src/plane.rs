@@ -12,6 +12,7 @@ use crate::change::{Change, Effect, Wiring};
 use crate::control;
 use crate::desk::Desk;
 use crate::embedded::Embedded;
+use crate::gauges::Gauge;
 use crate::hooks::Hooks;
 use crate::io_thread::{self, Listeners, Signals};
 use crate::limits::Limits;
@@ -172,9 +173,14 @@ impl Plane {
         self.shared.states.set(model, states);
     }
 
+    /// Replaces a family of gauges that only Python knows; no samples forget it. The error says what cannot be a name.
+    pub fn set_gauges(&self, name: &str, help: &str, gauges: Vec<Gauge>) -> Result<(), String> {
+        self.shared.gauges.set(name, help, gauges)
+    }
+
     /// Every counter with its Prometheus sample name; or, of all models, only those of one.
     pub fn stats(&self, only: Option<&str>) -> Vec<(String, f64)> {
-        self.shared.metrics.samples(only)
+        self.shared.samples(only)
     }
 
     /// The counters themselves.
@@ -185,7 +191,7 @@ impl Plane {
     /// Not ready, no new connections, everything accepted answered, log flushed, I/O, log and control threads ended.
     /// True if all was answered in time. Versions stay published until they are retired or the plane is stopped.
     pub fn drain(&self, within: Duration) -> bool {
-        self.shared.set_readiness(false, "the server is draining");
+        self.shared.begin_drain();
         let until = Instant::now() + within;
         self.signals.until.send_replace(Some(until));
         self.signals.draining.send_replace(true);

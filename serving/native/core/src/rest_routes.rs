@@ -42,7 +42,7 @@ impl RestService for RestRoutes {
             Ok(Route::Status(target)) => RestAnswer::Ready(self.status(&call, &target, &id)),
             Ok(Route::Metadata(target)) => RestAnswer::Ready(self.metadata(&call, &target, &id)),
             Ok(Route::Metrics) => {
-                let text = self.0.shared.metrics.render();
+                let text = self.0.shared.render_metrics();
                 RestAnswer::Ready(rest::text(StatusCode::OK, text, "text/plain; version=0.0.4; charset=utf-8"))
             }
             Ok(Route::Live) => RestAnswer::Ready(rest::text(StatusCode::OK, "live\n".to_owned(), "text/plain")),

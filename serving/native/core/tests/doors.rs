@@ -366,22 +366,6 @@ fn pages_of_any_origin_read_answers_where_that_is_allowed() {
 }
 
 #[test]
-fn grpc_health_is_the_readiness() {
-    let running = Running::with(&Model::half_plus_two());
-    let mut grpc = running.grpc();
-    let mut check = |service: &str| {
-        let mut message = Vec::new();
-        wire::put_bytes(&mut message, 1, service.as_bytes());
-        let answer = grpc.call("/grpc.health.v1.Health/Check", &[], &message);
-        (answer.code, varint_of(&answer.body, 1))
-    };
-    assert_eq!(check(""), (0, 2));
-    running.plane.set_ready(true, "1 model");
-    assert_eq!((check(""), check("tensorflow.serving.PredictionService")), ((0, 1), (0, 1)));
-    assert_eq!(check("some.Service"), (5, 0));
-}
-
-#[test]
 fn metrics_have_one_more_path_where_the_settings_name_one() {
     let running = Running::start(&Settings { metrics_path: Some("/prometheus".to_owned()), ..settings() });
     let mut rest = running.rest();

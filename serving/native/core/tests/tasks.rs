@@ -8,7 +8,7 @@ mod support;
 use std::sync::Arc;
 
 use support::examples::{
-    CLASSIFY, MULTI_INFERENCE, SESSION_RUN, classes, example, floats, list, multi, request, session, values,
+    CLASSIFY, MULTI_INFERENCE, REGRESS, SESSION_RUN, classes, example, floats, list, multi, request, session, values,
 };
 use support::inference::*;
 use support::messages::{bytes_of, float_tensor, float_values, varint_of};
@@ -34,6 +34,30 @@ fn several_tasks_are_answered_together() {
     assert_eq!((bytes_of(spec, 1)[0], bytes_of(spec, 3)[0]), (&b"m"[..], &b"value"[..]));
     assert_eq!(varint_of(bytes_of(spec, 2)[0], 1), 7);
     assert_eq!(model.entries.load(std::sync::atomic::Ordering::Relaxed), 2);
+}
+
+#[test]
+fn requests_are_counted_by_what_they_ask() {
+    let running = running(&parses_itself(), of_tensorflow());
+    let mut grpc = running.grpc();
+    let input = list(&[example(&[("a", floats(&[1.0]))])]);
+    let tasks = [("m", "", CLASSIFY_METHOD), ("m", "value", REGRESS_METHOD)];
+    ok(grpc.call(MULTI_INFERENCE, &[], &multi(&tasks, &input)));
+    ok(grpc.call(CLASSIFY, &[], &request("m", "", &input)));
+    for signature in ["value", "value", "gone"] {
+        grpc.call(REGRESS, &[], &request("m", signature, &input));
+    }
+    for _ in 0..4 {
+        running.rest().predict(r#"{"instances":[1]}"#);
+    }
+    let counted = |method: &str| {
+        let labels = format!("model=\"m\",version=\"7\",method=\"{method}\"");
+        running.sample(&format!("tidegate_method_requests_total{{{labels}}}"))
+    };
+    let methods = ["MultiInference", "Classify", "Regress", "SessionRun", "Predict"];
+    assert_eq!(methods.map(counted), [1.0, 1.0, 2.0, 0.0, 4.0]);
+    grpc.call(SESSION_RUN, &[], &session("m", &[("x", float_tensor(&[1.0]))], &["y"]));
+    assert_eq!(counted("SessionRun"), 1.0);
 }
 
 #[test]

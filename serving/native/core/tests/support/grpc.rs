@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use bytes::Bytes;
+use h2::RecvStream;
 use h2::client::{ResponseFuture, SendRequest};
 use http::{HeaderMap, Request};
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -28,6 +29,12 @@ pub struct Answer {
 /// A call under way; dropping it resets the stream.
 pub struct Call {
     response: ResponseFuture,
+}
+
+/// An answer of many messages; dropping it resets the stream.
+pub struct Stream {
+    body: RecvStream,
+    gathered: Vec<u8>,
 }
 
 pub fn frame(message: &[u8]) -> Vec<u8> {
@@ -103,6 +110,37 @@ impl Client {
     pub fn call(&mut self, path: &str, headers: &[(&str, &str)], message: &[u8]) -> Answer {
         let call = self.start(path, headers, frame(message));
         self.finish(call)
+    }
+
+    /// Begins a call that is answered with a stream of messages.
+    pub fn open(&mut self, path: &str, headers: &[(&str, &str)], message: &[u8]) -> Stream {
+        let call = self.start(path, headers, frame(message));
+        self.runtime.block_on(async {
+            let response = tokio::time::timeout(Duration::from_secs(15), call.response).await.unwrap().unwrap();
+            Stream { body: response.into_body(), gathered: Vec::new() }
+        })
+    }
+
+    /// The next message of a stream, or the status with which it ended.
+    pub fn next(&self, stream: &mut Stream) -> Result<Vec<u8>, i32> {
+        let next = async {
+            loop {
+                if let Some(length) = stream.gathered.get(1..5) {
+                    let end = 5 + u32::from_be_bytes(length.try_into().unwrap()) as usize;
+                    if stream.gathered.len() >= end {
+                        return Ok(stream.gathered.drain(..end).skip(5).collect());
+                    }
+                }
+                let Some(data) = stream.body.data().await else {
+                    let trailers = stream.body.trailers().await.unwrap().unwrap();
+                    return Err(trailers["grpc-status"].to_str().unwrap().parse().unwrap());
+                };
+                let data = data.unwrap();
+                stream.body.flow_control().release_capacity(data.len()).unwrap();
+                stream.gathered.extend_from_slice(&data);
+            }
+        };
+        self.runtime.block_on(async { tokio::time::timeout(Duration::from_secs(15), next).await.unwrap() })
     }
 
     pub fn predict(&mut self, message: &[u8]) -> Answer {
