@@ -1,8 +1,8 @@
 """Looks again and again whether what serves would still be let in, and says so where it would not.
 
 A revocation or the end of an override ends no service, so somebody is told: the log, the journal (as a problem)
-and `/v2/health/ready`, which stays ready. Overrides in force are told too, for the metrics. Woken by state changes; a look
-costs in proportion to what has changed.
+and `/v2/health/ready`, which stays ready. Overrides in force are told too, for the metrics. Woken by state changes;
+a look costs in proportion to what has changed.
 """
 
 from __future__ import annotations

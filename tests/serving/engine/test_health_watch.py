@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import grpc
 import pytest
@@ -39,10 +41,10 @@ def test_a_watch_hears_each_change_and_ends_with_the_drain(tmp_path: Path) -> No
     try:
         engine.wait_until("m", 1, State.AVAILABLE, 30)
         with grpc.insecure_channel(addresses.grpc) as channel:
-            watch = channel.unary_stream(WATCH)
+            watch: Callable[..., Any] = channel.unary_stream(WATCH)
             whole, service = watch(b"", timeout=60), watch(b"\x0a\x03abc", timeout=60)
             assert (status_of(next(whole)), status_of(next(service))) == (SERVING, SERVICE_UNKNOWN)
-            other = watch(b"\x0a\x25tensorflow.serving.PredictionService", timeout=60)
+            other = watch(b"\x0a\x24tensorflow.serving.PredictionService", timeout=60)
             assert status_of(next(other)) == SERVING
             other.cancel()
             assert engine.stop(20.0), "nobody waits for a watch"
