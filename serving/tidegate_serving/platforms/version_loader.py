@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
-from tidegate_serving.calm import verify_calmly
 from tidegate_serving.contract.errors import ModelFailed, Tampered, TidegateError, words_of
-from tidegate_serving.contract.manifest import Manifest, read_manifest
+from tidegate_serving.contract.manifest import Manifest, read_manifest, verify_files
 from tidegate_serving.contract.servable import ServableId
 from tidegate_serving.platforms.discovery import completed
 from tidegate_serving.platforms.foreign import foreign_manifest, has_manifest
@@ -26,7 +26,8 @@ class VersionLoader:
 
     `admit(manifest, digest)` raises NotAdmitted where no verdict lets the version in; it is not asked about a foreign
     path. Signatures that a manifest lacks are discovered by the platform. `size_for(rows)` is the number of rows that
-    the engine asks for at once where so many wait, None for just as many: warm-up asks alike.
+    the engine asks for at once where so many wait, None for just as many: warm-up asks alike. `verify(manifest,
+    directory)` raises Tampered.
     """
 
     def __init__(
@@ -36,12 +37,14 @@ class VersionLoader:
         registry: PlatformRegistry,
         admit: Callable[[Manifest, str], None],
         size_for: Callable[[int], int] | None = None,
+        verify: Callable[[Manifest, Path], None] = verify_files,
     ) -> None:
         self._id = id
         self._path = path
         self._registry = registry
         self._admit = admit
         self._size_for = size_for
+        self._verify = verify
         self._loaded: Loaded | None = None
 
     def estimate(self) -> int:
@@ -84,7 +87,7 @@ class VersionLoader:
     def _verified(self) -> Manifest:
         manifest, digest = read_manifest(self._path.directory)
         if self._path.foreign:
-            verify_calmly(manifest, self._path.directory)
+            self._verify(manifest, self._path.directory)
             return replace(manifest, id=self._id)
         if manifest.id != self._id:
             raise Tampered(f"{self._path.directory} holds {manifest.id}, not {self._id}: publish the version again")
@@ -94,5 +97,5 @@ class VersionLoader:
                 f"(SHA-256 {digest[:12]} instead of {self._path.manifest_digest[:12]}): push the version again"
             )
         self._admit(manifest, digest)
-        verify_calmly(manifest, self._path.directory)
+        self._verify(manifest, self._path.directory)
         return manifest

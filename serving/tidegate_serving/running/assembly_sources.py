@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from tidegate_serving.calm import verify_calmly
 from tidegate_serving.config import BatchingConfig, EngineConfig
 from tidegate_serving.config.files import file_system_options
 from tidegate_serving.contract.errors import InvalidInput
@@ -217,7 +218,7 @@ def _adapters(
         def admit(manifest: Manifest, digest: str) -> None:
             admission.check(path.directory, manifest, digest)
 
-        return VersionLoader(id, path, registry, admit, lambda rows: batching(id.name).size_for(rows))
+        return VersionLoader(id, path, registry, admit, lambda rows: batching(id.name).size_for(rows), verify_calmly)
 
     def route(platform: str) -> Adapter[Loader]:
         registry.check(platform)
