@@ -44,6 +44,9 @@ ASKED = {
     "fixed vector": Asked("zoo", "running", {"x": np.array([1, 2, 4], "f4")}),
     "fixed matrix": Asked("zoo", "inverse", {"m": np.array([[2, 1], [1, 1]], "f8")}),
     "fixed to scalar": Asked("zoo", "determinant", {"m": np.array([[2, 1], [1, 3]], "f8")}),
+    "of a hidden rank": Asked("zoo", "counted", {"n": np.array(3, "i4")}),
+    "to a shape": Asked("zoo", "reshaped", {"x": np.arange(4, dtype="f4"), "to": np.array([2, 1, 2], "i4")}),
+    "to no shape": Asked("zoo", "reshaped", {"x": np.arange(4, dtype="f4"), "to": np.array([-1], "i4")}),
     "fixed row": Asked("zoo", "one_row", {"x": _X[:1]}),
     "rows to scalar": Asked("zoo", "mean", {"x": _X}),
     "rows to other rows": Asked("zoo", "positive", {"x": np.array([3, -1, 0, 2], "f4")}),
@@ -83,7 +86,7 @@ def answer_all(tf: Any, directory: Path, questions: Mapping[str, Asked]) -> None
                     np.savez(file_of(directory, question), **answered)
 
 
-def _answer(tf: Any, session: Any, definition: Any, inputs: Mapping[str, Array]) -> dict[str, Array]:
+def _answer(tf: Any, session: Any, definition: Any, inputs: Mapping[str, Array]) -> dict[str, Any]:
     """Outputs by name, or `code` and `message` of what TensorFlow raised."""
     feeds = {definition.inputs[name].name: tf.make_ndarray(value) for name, value in definition.defaults.items()}
     feeds.update({definition.inputs[name].name: value for name, value in inputs.items()})
@@ -169,6 +172,14 @@ def _with_fixed_shapes(tf: Any, takes: Takes) -> None:
     @takes(m=([2, 2], f8))
     def determinant(m: Any) -> dict[str, Any]:
         return {"y": tf.linalg.det(m)}
+
+    @takes(n=([], tf.int32))
+    def counted(n: Any) -> dict[str, Any]:
+        return {"y": tf.reshape(tf.range(n), tf.boolean_mask([-1], tf.fill([1], n >= 0)))}
+
+    @takes(x=([4], f4), to=([None], tf.int32))
+    def reshaped(x: Any, to: Any) -> dict[str, Any]:
+        return {"y": tf.reshape(x, to)}
 
     @takes(x=([1, 3], f4))
     def one_row(x: Any) -> dict[str, Any]:

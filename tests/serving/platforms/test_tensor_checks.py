@@ -9,7 +9,7 @@ import pytest
 
 from tidegate_serving.contract.errors import InvalidInput, ModelFailed
 from tidegate_serving.contract.servable import ServableId
-from tidegate_serving.contract.signature import Signature, TensorSpec
+from tidegate_serving.contract.signature import FirstAxis, Signature, TensorSpec
 from tidegate_serving.platforms.tensor_checks import check_inputs, check_outputs
 
 SIGNATURE = Signature(
@@ -52,6 +52,13 @@ def test_good_outputs_come_in_their_dtypes() -> None:
     assert set(outputs) == {"y", "t", "v"}
     assert outputs["y"].dtype == np.float32
     assert outputs["t"].tolist() == [b"a", "é".encode(), b"\xff"]
+
+
+def test_outputs_of_an_assumed_batch_are_not_held_against_their_shapes() -> None:
+    outputs = (TensorSpec("y", "float32", (4, 2)), TensorSpec("z", "float32", (), unknown_rank=True))
+    assumed = Signature((TensorSpec("x", "float32", (4,)),), outputs, first_axis=FirstAxis.ASSUMED)
+    found = check_outputs(ID, assumed, 7, {"y": np.zeros((2, 7), "f4").T, "z": np.float32(1)})
+    assert [(array.shape, array.flags.c_contiguous) for array in found.values()] == [((7, 2), True), ((), True)]
 
 
 def test_outputs_are_contiguous() -> None:

@@ -44,7 +44,7 @@ VALUES: list[tuple[str, dict[str, Any], str]] = [
     ("doubled", {"instances": [[True, 1]]}, "not of expected type: float"),
     ("doubled", {"instances": [[None, 1]]}, "not of expected type: float"),
     ("doubled", {"instances": [[1, 2], [1]]}, "Expecting tensor size: 2 but got: 1"),
-    ("doubled", {"instances": [[1, 2], 3]}, ""),
+    ("doubled", {"instances": [[1, 2], 3]}, "Expecting tensor size: 2 but got: 1"),
     ("doubled", {"instances": [[1, [2]]]}, "Encountered list at unexpected level: 1 expected < 1"),
     ("doubled", {"inputs": [[1, 2], [1]]}, "Encountered list at unexpected size: 1 at level: 1 expected size: 2"),
     ("doubled", {"inputs": {"z": [[1, 2]]}}, "Missing named input: x in 'inputs' object."),
@@ -59,7 +59,7 @@ VALUES: list[tuple[str, dict[str, Any], str]] = [
     ("added", {"inputs": {"a": 2**63, "b": 1}}, "not of expected type: int64"),
     ("looked_up", {"instances": [1]}, "not of expected type: string"),
     ("looked_up", {"instances": [{"b64": "***"}]}, "Unable to base64 decode"),
-    ("greeting", {"inputs": {"name": {"b64": "/w==", "more": 1}}}, ""),
+    ("greeting", {"inputs": {"name": {"b64": "/w==", "more": 1}}}, "not formatted correctly for base64 data"),
 ]
 
 
@@ -93,4 +93,3 @@ def test_a_document_of_another_form(zoo: Zoo, body: bytes, text: str) -> None:
 def test_values_that_do_not_fit(zoo: Zoo, signature: str, body: dict[str, Any], text: str) -> None:
     status, said = ask(zoo, "POST", "/v1/models/zoo:predict", {**body, "signature_name": signature})
     assert (status, text in said) == (400, True), said
-    print(said)

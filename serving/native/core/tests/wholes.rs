@@ -8,12 +8,12 @@ mod support;
 use std::sync::Arc;
 
 use support::messages::{Request, content, float_tensor, float_values, outputs, shape_of, tensor};
-use support::{Gate, Model, Running, answer, column_of, eventually, floats, publish, settings, spec};
-use tidegate_plane::batch::{Output, Work};
+use support::{Gate, Model, Running, answer, column_of, eventually, floats, half_plus_two, publish, settings, spec};
+use tidegate_plane::batch::{Answer, Output, Work};
 use tidegate_plane::change::Change;
 use tidegate_plane::dtype::DType;
 use tidegate_plane::signature::{FirstAxis, Signature, TensorSpec};
-use tidegate_plane::status::Code;
+use tidegate_plane::status::{Code, Status};
 
 fn signature(axis: FirstAxis, inputs: Vec<TensorSpec>, outputs: Vec<TensorSpec>) -> Signature {
     let (name, method) = ("serving_default".to_owned(), "tensorflow/serving/predict".to_owned());
@@ -132,6 +132,49 @@ fn requests_are_kept_apart_once_an_answer_has_rows_of_its_own() {
 }
 
 #[test]
+fn requests_that_come_after_such_an_answer_never_share_a_run() {
+    let gate = Arc::new(Gate::default());
+    let at = gate.clone();
+    let model = Model::new(move |work: &Work| {
+        let values = floats(&work.columns[0]);
+        if values.contains(&100.0) {
+            at.pass();
+        }
+        let kept: Vec<f32> = values.into_iter().filter(|value| *value > 0.0).collect();
+        Ok(answer(Output { column: column_of(&kept), shape: vec![kept.len()] }))
+    });
+    let running = serving(&model, one_column(FirstAxis::Assumed));
+    let message = |values: &[f32]| Request::new("m").input("x", float_tensor(values));
+    assert_eq!(answered(&running, &message(&[-1.0, 1.0])), (vec![1], vec![1.0]));
+    let mut grpc = running.grpc();
+    let calls = [&[100.0][..], &[1.0, -1.0], &[2.0]].map(|values| {
+        let call = grpc.start(support::grpc::PREDICT, &[], support::grpc::frame(&message(values).encode()));
+        gate.wait_for(1);
+        call
+    });
+    eventually("two wait", || running.m1("tidegate_queued_rows") == 3.0);
+    gate.open();
+    assert!(calls.map(|call| grpc.finish(call).code).iter().all(|code| *code == 0));
+    assert_eq!(model.seen()[1..], [[0, 1].to_vec(), vec![0, 2], vec![0, 1]]);
+}
+
+#[test]
+fn rows_of_an_answer_must_be_as_many_in_each_output() {
+    let outputs = || vec![spec("a", DType::Float32, &[-1]), spec("b", DType::Float32, &[-1])];
+    let model = Model::new(|work| {
+        let of = |count: usize| Some(Output { column: column_of(&vec![1.0; count]), shape: vec![count] });
+        Ok(Answer { outputs: vec![of(work.rows), of(work.rows + 1)], errors: Vec::new() })
+    });
+    let inputs = vec![spec("x", DType::Float32, &[-1])];
+    let running = serving(&model, signature(FirstAxis::Assumed, inputs, outputs()));
+    assert_eq!(
+        running.rest().predict(r#"{"instances":[1,2]}"#).body,
+        r#"{"error":"Tensor name: b has inconsistent batch size: 3 expecting: 2"}"#
+    );
+    assert_eq!(running.rest().predict(r#"{"inputs":[1,2]}"#).body, r#"{"outputs":{"a":[1.0,1.0],"b":[1.0,1.0,1.0]}}"#);
+}
+
+#[test]
 fn inputs_of_different_lengths_run_alone_where_the_batch_is_only_assumed() {
     let pair = || vec![spec("a", DType::Float32, &[-1]), spec("b", DType::Float32, &[-1])];
     let y = || vec![spec("y", DType::Float32, &[-1])];
@@ -206,6 +249,18 @@ fn what_a_request_leaves_out_has_its_default() {
         let refused = rest(&format!(r#"{{"instances":[{rows}]}}"#));
         assert!(refused.contains("keys must be equal to: times,x"), "{refused}");
     }
+}
+
+#[test]
+fn an_error_of_any_row_is_that_of_the_whole_request() {
+    let model = Model::new(|work| {
+        let (outputs, errors) = (vec![Some(half_plus_two(work))], vec![(3, Status::invalid("row 3 is bad"))]);
+        Ok(Answer { outputs, errors })
+    });
+    let of_four = || vec![spec("x", DType::Float32, &[4])];
+    let running = serving(&model, signature(FirstAxis::Free, of_four(), of_four()));
+    let refused = running.grpc().predict(&Request::new("m").input("x", float_tensor(&[1.0; 4])).encode());
+    assert_eq!((refused.code, refused.message.as_str()), (Code::InvalidArgument as i32, "row 3 is bad"));
 }
 
 #[test]
