@@ -118,6 +118,7 @@ def test_overrides_in_force_are_told_when_they_change() -> None:
     scene.watch.look()
     scene.watch.heard(StateChange(TWO, State.END))
     scene.watch.look()
+    assert scene.overrides == [{ONE: ("quality", "skew")}]
     scene.states[ONE] = State.END
     scene.watch.heard(StateChange(ONE, State.END))
     scene.watch.look()

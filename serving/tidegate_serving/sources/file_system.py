@@ -131,7 +131,7 @@ class FileSystemSource:
         if watched is None:
             return False
         with watched.turn:
-            watched.known = True
+            watched.known, watched.told = True, None
         return True
 
     def configured(self) -> frozenset[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -194,6 +195,21 @@ def test_a_servable_stays_until_the_folder_that_takes_it_over_is_there(
     publish(store.parent, "a", 2, adding(1))
     assert eventually(lambda: served(engine, "a") == [2])
     assert changes_of(engine, "a")[:4] == ["1 START", "1 LOADING", "1 AVAILABLE", "2 START"]
+
+
+def test_a_servable_goes_where_the_folder_that_takes_it_over_is_seen_to_be_empty(
+    engine: Engine, config: EngineConfig, tmp_path: Path
+) -> None:
+    emptied = publish(tmp_path / "store", "a", 3, adding(3))
+    by_path = dataclasses.replace(config, repository=None, models={"a": ModelConfig(path=str(emptied.parent))})
+    engine.reload(by_path)
+    assert eventually(lambda: served(engine, "a") == [3])
+    shutil.rmtree(emptied)
+    assert eventually(lambda: served(engine, "a") == [])
+    engine.reload(dataclasses.replace(by_path, directories=(tmp_path / "first" / "a" / "1",)))
+    assert eventually(lambda: served(engine, "a") == [1])
+    engine.reload(by_path)
+    assert eventually(lambda: served(engine, "a") == [])
 
 
 def test_nothing_to_read_again_is_said_and_kept(engine: Engine) -> None:

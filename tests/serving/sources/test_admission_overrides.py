@@ -55,12 +55,14 @@ def test_a_permitted_override_admits_until_it_expires(
     assert len(caplog.records) == 1
     assert "OVERRIDE: m:1 is admitted although it was refused: INCONCLUSIVE of the quality gate" in caplog.text
     (note,) = gate.standing(directory).notes
+    assert gate.standing(directory).overridden == ("quality",)
     assert note.startswith("OVERRIDE: INCONCLUSIVE of the quality gate was overridden by alice ")
     assert note.endswith(": the old version leaks memory")
     gate.restarted()
     gate.check(directory)
     gate.now += timedelta(hours=5)
     (note,) = gate.standing(directory).notes
+    assert gate.standing(directory).overridden == ()
     assert note.startswith("OVERRIDE EXPIRED: ")
     with pytest.raises(Refused, match=r"the override of the quality gate does not count: .* expired at"):
         gate.check(directory)
