@@ -216,7 +216,7 @@ class Checks:
                 for label, target in picture.labels.items()
                 if target == number and course.labels.get(label, number) not in published
             ]
-            alone = len(left) == 1 and wish and not published & set(wish) and name != "single"
+            alone = len(left) == 1 and wish and not published & course.followed and name != "single"
             if not ((waits and wish) or alone):
                 self._wrong(f"{name}:{number} is there and nobody wants it: {sorted(wish)}, {picture}")
 

@@ -223,7 +223,8 @@ class Steering:
     def _apply(self, name: str) -> None:
         """Labels first: one that can move moves before its old version is given up, one that cannot holds it."""
         self._learn(name)
-        told, course = self._told.get(name, Course()), self._routed(name)
+        told, route = self._told.get(name, Course()), self._routes.get(name, _NOWHERE)
+        course = self._routed(name)
         if self._look(name):
             course = self._routed(name)
         if course.disabled != told.disabled:
@@ -232,7 +233,8 @@ class Steering:
             self._around.traffic.set_tee(name, course.tee)
         if course.split != told.split:
             self._around.valves.set_split(name, course.split)
-        if course.versions != told.versions:
+        freed = course.versions and self._routes.get(name, _NOWHERE) != route  # what a label held may be free to go
+        if course.versions != told.versions or freed:
             self._target.set_aspired_versions(name, course.versions)
         self._told[name] = course
         if course.versions or told.versions:

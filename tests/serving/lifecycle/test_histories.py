@@ -205,6 +205,19 @@ def test_what_was_kept_at_the_end_and_served_no_more_is_what_served_before(histo
     play_to_the_end(history, [])
 
 
+@pytest.mark.parametrize("decision", [("labels", {}), ("pin", "watched", 2)], ids=["label gone", "pin"])
+def test_what_a_waiting_label_held_goes_when_the_label_waits_no_more(history: History, decision: Step) -> None:
+    history.do(("tell", ((1, 0, ""),)))
+    history.come_to_rest()
+    history.play([("labels", {"stable": 3}), ("tell", ((2, 0, ""),))])
+    history.come_to_rest()
+    assert history.world.life.plane.of("watched").ordinary == 1
+    history.do(decision)
+    history.come_to_rest()
+    assert sorted(history.world.life.plane.of("watched").versions) == [2]
+    play_to_the_end(history, [])
+
+
 def test_a_label_that_goes_together_with_a_version_leaves_ordinary_clients_where_they_are(history: History) -> None:
     history.play([("labels", {"stable": 1}), ("tell", ((1, 0, ""), (2, 0, "")))])
     history.come_to_rest()
