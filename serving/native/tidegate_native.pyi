@@ -348,9 +348,7 @@ class DataPlane:
         code and text of each, in this order. No states forget the model; labels are those of the map.
         """
 
-    def set_gauges(
-        self, name: str, help: str, samples: Sequence[tuple[Sequence[tuple[str, str]], float]]
-    ) -> None:
+    def set_gauges(self, name: str, help: str, samples: Sequence[tuple[Sequence[tuple[str, str]], float]]) -> None:
         """Replaces a family of gauges in the metrics: its help text, and the labels (name and value, in this order) and
         the value of each sample. No samples forget the family. ValueError for a name that Prometheus cannot take.
         """
