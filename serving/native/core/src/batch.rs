@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use crate::column::Column;
+use crate::drain::Guest;
 use crate::pool::Lease;
 use crate::request_id::RequestId;
 use crate::signature::TensorSpec;
@@ -44,6 +45,8 @@ pub struct Entry {
     pub logged: bool,
     /// Whether its client went away.
     pub cancelled: bool,
+    /// What a drain waits for; none where it waits for the client's connection.
+    pub guest: Option<Arc<Guest>>,
 }
 
 /// Requests whose rows share columns.

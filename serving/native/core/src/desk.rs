@@ -9,6 +9,7 @@ use http::HeaderMap;
 use crate::answer::{self, Rows};
 use crate::ask::{Ask, Payload};
 use crate::batch::{Entry, Role};
+use crate::drain::Presence;
 use crate::dry::Touched;
 use crate::gather::Gather;
 use crate::grpc_reply::{GrpcReply, Tags};
@@ -39,6 +40,8 @@ pub struct Desk {
     pub(crate) inflight: Mutex<Inflight>,
     pub(crate) sweep_clock: SweepClock,
     pub(crate) touched: Touched,
+    /// Copies of requests that have not been answered and logged.
+    pub(crate) copies: Arc<Presence>,
     /// Whether no I/O thread will find its sockets dry: batches close when an executor is free.
     embedded: bool,
 }
@@ -76,6 +79,7 @@ impl Desk {
             inflight: Mutex::default(),
             sweep_clock: SweepClock::default(),
             touched: Touched::default(),
+            copies: Arc::default(),
             embedded: false,
         }
     }
@@ -152,10 +156,11 @@ impl Desk {
             role: Role::Primary,
             logged: id.sampled(model.logged),
             cancelled: false,
+            guest: None,
         };
         let tee = model.tee.as_ref();
         let tee = tee.filter(|tee| !Arc::ptr_eq(&tee.version, version) && id.sampled(tee.share));
-        let copy = tee.map(|tee| (&tee.version, Entry { role: Role::Tee, ..entry.clone() }));
+        let copy = tee.map(|tee| (&tee.version, self.copy_of(&entry)));
         let pending = Pending { reply, id, received, deadline, endpoint: endpoint.clone(), wanted };
         let slot = lock(&self.inflight).insert(pending);
         match self.append(version, endpoint, Entry { slot: Some(slot), ..entry }, payload) {
@@ -172,6 +177,10 @@ impl Desk {
                 }
             }
         }
+    }
+
+    fn copy_of(&self, entry: &Entry) -> Entry {
+        Entry { role: Role::Tee, guest: Some(Arc::new(self.copies.enter())), ..entry.clone() }
     }
 
     /// Answers a request that has no rows; no model is asked.

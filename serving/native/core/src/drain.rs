@@ -40,14 +40,15 @@ impl DrainWatch {
     }
 }
 
-/// Counts the open connections of one I/O thread.
+/// Counts what is here: the open connections of one I/O thread, or the copies of requests that one desk has queued.
 #[derive(Debug, Default)]
 pub struct Presence {
     open: AtomicUsize,
     left: Notify,
 }
 
-/// One open connection.
+/// One of them, until it is dropped.
+#[derive(Debug)]
 pub struct Guest(Arc<Presence>);
 
 impl Presence {
@@ -57,9 +58,14 @@ impl Presence {
         Guest(self.clone())
     }
 
+    /// Whether all have left.
+    pub fn is_empty(&self) -> bool {
+        self.open.load(Ordering::Relaxed) == 0
+    }
+
     /// Waits until all have left.
     pub async fn empty(&self) {
-        while self.open.load(Ordering::Relaxed) > 0 {
+        while !self.is_empty() {
             self.left.notified().await;
         }
     }

@@ -201,7 +201,7 @@ impl Embedded {
         Waiting { desk: self.desk.clone(), letterbox, deadline }
     }
 
-    /// Lets nobody in any more, and waits for those who are in. True if all were answered by then.
+    /// Lets nobody in any more, and waits for those who are in, and for copies. True if all were answered by then.
     pub fn drain(&self, until: Instant) -> bool {
         const LOOK: Duration = Duration::from_millis(1);
         self.closed.store(true, Ordering::Release);
@@ -211,6 +211,9 @@ impl Embedded {
                 drop(std::mem::take(&mut *lock(&self.desk.inflight)));
                 return false;
             }
+            std::thread::sleep(LOOK);
+        }
+        while !self.desk.copies.is_empty() && Instant::now() < until {
             std::thread::sleep(LOOK);
         }
         true

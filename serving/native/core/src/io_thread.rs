@@ -49,7 +49,8 @@ pub struct Listeners {
     pub rest: Option<TcpListener>,
 }
 
-/// Runs until the drain is over. True if all connections were closed in time.
+/// Runs until the drain is over. True if all connections were closed in time; copies for tees are waited for as long, but
+/// nobody misses those that did not come.
 pub fn run(desk: &Arc<Desk>, listeners: Listeners, signals: &Signals) -> std::io::Result<bool> {
     // Sockets are looked at when the tasks are done, not in between: batches grow, and calls to the poller are few.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().event_interval(1009).build()?;
@@ -67,6 +68,7 @@ async fn serve(desk: Arc<Desk>, listeners: Listeners, signals: Signals) -> bool 
     tokio::spawn(async move { closing.touched.close_when_dry(closing.index).await });
     let sweeping = desk.clone();
     tokio::spawn(async move { sweeping.sweep().await });
+    let copies = desk.copies.clone();
     let (grpc, rest) = (Arc::new(GrpcMethods(desk.clone())), Arc::new(RestRoutes(desk.clone())));
     let host = Host { desk, grpc, rest, presence: presence.clone(), signals: signals.clone() };
     let Listeners { grpc, unix, rest } = listeners;
@@ -82,7 +84,9 @@ async fn serve(desk: Arc<Desk>, listeners: Listeners, signals: Signals) -> bool 
     }
     let _ = signals.draining.subscribe().wait_for(|draining| *draining).await;
     let until = signals.until.borrow().unwrap_or_else(Instant::now);
-    tokio::time::timeout_at(until.into(), presence.empty()).await.is_ok()
+    let complete = tokio::time::timeout_at(until.into(), presence.empty()).await.is_ok();
+    let _ = tokio::time::timeout_at(until.into(), copies.empty()).await;
+    complete
 }
 
 /// A listening socket.

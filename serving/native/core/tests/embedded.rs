@@ -5,6 +5,7 @@
 
 mod support;
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -165,4 +166,28 @@ fn inputs_that_do_not_fit_are_refused_as_through_the_doors() {
     let mut other = x(&[1.0]);
     other.0[0].dtype = DType::Int32;
     assert_eq!(refused(&other), "input 'x' has dtype int32, but the signature expects float32");
+}
+
+#[test]
+fn a_drain_waits_for_copies_of_what_was_answered() {
+    let gate = Arc::new(Gate::default());
+    let running = one_version(&Model::half_plus_two());
+    running.plane.apply(vec![publish("m", 2, &Model::gated(&gate), scalar_signature())]).unwrap();
+    let labels = [("stable".to_owned(), 1)].into();
+    let changes = vec![
+        Change::SetLabels { model: "m".to_owned(), labels, waiting: HashSet::new() },
+        Change::SetTee { model: "m".to_owned(), version: 2, fraction: 1.0 },
+        Change::SetLog { model: "m".to_owned(), rate: 1.0 },
+    ];
+    running.plane.apply(changes).unwrap();
+    assert!(ask(&running.plane, &[1.0]).is_ok());
+    gate.wait_for(1);
+    let plane = running.plane.clone();
+    let draining = thread::spawn(move || plane.drain(Duration::from_secs(10)));
+    eventually("the plane takes no more", || ask(&running.plane, &[1.0]).is_err());
+    assert!(!draining.is_finished(), "a copy is still out");
+    gate.open();
+    assert!(draining.join().unwrap());
+    let copies = running.log_rows("written", "tee");
+    assert!(copies >= 1.0 && copies == running.log_rows("eligible", "tee"), "{copies}");
 }

@@ -6,7 +6,9 @@
 mod support;
 
 use std::collections::HashSet;
+use std::net::TcpStream;
 use std::sync::Arc;
+use std::time::Duration;
 
 use support::{
     Gate, Model, Running, answer, column_of, eventually, floats, publish, publish_with, scalar_signature, settings,
@@ -226,4 +228,43 @@ fn blocks_have_at_most_their_rows_and_the_last_one_comes_with_the_drain() {
     assert_eq!(sizes.iter().sum::<usize>(), 25);
     assert!(sizes.iter().all(|rows| *rows <= 10 || sizes.len() == 1), "{sizes:?}");
     assert_eq!(running.log_rows("written", "primary"), 25.0);
+}
+
+#[test]
+fn a_drain_waits_for_copies_when_all_clients_have_their_answers() {
+    let gate = Arc::new(Gate::default());
+    let running = Running::start(&settings());
+    let slow = Model::gated(&gate);
+    let both =
+        vec![publish("m", 1, &Model::half_plus_two(), scalar_signature()), publish("m", 2, &slow, scalar_signature())];
+    running.plane.apply(both).unwrap();
+    running.plane.apply(vec![stable(1), tee_to(2, 1.0), log_all()]).unwrap();
+    for number in 1..=3 {
+        predict_as(&running, &format!("r{number}"), r#"{"instances":[4]}"#);
+        gate.wait_for(1);
+    }
+    let address = running.plane.rest_address().unwrap();
+    let plane = running.plane.clone();
+    let draining = std::thread::spawn(move || plane.drain(Duration::from_secs(10)));
+    eventually("the door is closed", || TcpStream::connect(address).is_err());
+    assert!(!draining.is_finished(), "three copies are still out");
+    gate.open();
+    assert!(draining.join().unwrap());
+    settled(&running, "tee", 3.0);
+    assert_eq!(running.log_rows("written", "tee"), 3.0);
+}
+
+#[test]
+fn a_copy_that_never_comes_back_ends_no_drain_badly() {
+    let gate = Arc::new(Gate::default());
+    let running = Running::start(&settings());
+    let stuck = Model::gated(&gate);
+    let both =
+        vec![publish("m", 1, &Model::half_plus_two(), scalar_signature()), publish("m", 2, &stuck, scalar_signature())];
+    running.plane.apply(both).unwrap();
+    running.plane.apply(vec![stable(1), tee_to(2, 1.0)]).unwrap();
+    predict_as(&running, "r", r#"{"instances":[4]}"#);
+    gate.wait_for(1);
+    assert!(running.plane.drain(Duration::from_millis(100)), "every client was answered");
+    gate.open();
 }
