@@ -1,6 +1,6 @@
 """The native data plane: what happens per request, behind four calls down and four callbacks up.
 
-Private to `tidegate_serving.requests`, and `file_sha256` to `tidegate_serving.calm`. Everything here is safe to call
+Private to `tidegate_serving.requests`, the two functions to `tidegate_serving.calm`. Everything here is safe to call
 from any thread; the I/O threads never take the GIL. dtype names are those of numpy (`bool`, `int8` to `int64`, `uint8`
 to `uint64`, `float16`, `float32`, `float64`) and `string`, whose elements reach Python as `bytes` in object arrays.
 """
@@ -32,6 +32,7 @@ __all__ = [
     "TensorSpec",
     "__version__",
     "file_sha256",
+    "stand_back",
 ]
 
 __version__: str
@@ -41,6 +42,12 @@ def file_sha256(path: str | PathLike[str]) -> tuple[int, str]:
 
     On a machine that is never idle the thread gives up after 2 s and 1 s more per 100 MB, and one of low priority goes
     on. Raises OSError.
+    """
+
+def stand_back() -> None:
+    """Has the calling thread give its processor up at once to any that wakes, at its full share otherwise.
+
+    Threads that it starts are as any. Linux before 6.12 and other systems do not know this: there nothing changes.
     """
 
 @final

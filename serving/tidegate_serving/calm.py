@@ -1,16 +1,18 @@
-"""Reads the files of large versions against their digests without taking a processor from inference.
+"""Loads without taking processors from inference: large files read against their digests, and threads that stand back.
 
-Loaders and the RPC Source call it. Neither the GIL nor a processor is held against a request: the reading is the native
-module's, in a thread of idle priority.
+Loaders, the RPC Source and the threads that load call it. Reading holds neither the GIL nor a processor against a
+request: it is the native module's, in a thread of idle priority.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from tidegate_native import file_sha256
+from tidegate_native import file_sha256, stand_back
 
 from tidegate_serving.contract.manifest import Manifest, measure, verify_files
+
+__all__ = ["LARGE_BYTES", "stand_back", "verify_calmly"]
 
 LARGE_BYTES = 8 << 20
 

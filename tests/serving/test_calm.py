@@ -7,7 +7,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from tidegate_native import file_sha256
+from tidegate_native import file_sha256, stand_back
 
 from tidegate_serving.calm import LARGE_BYTES, verify_calmly
 from tidegate_serving.contract.errors import Tampered
@@ -53,6 +53,29 @@ def test_the_reading_thread_is_idle_and_the_caller_keeps_its_priority(tmp_path: 
     caller.join()
     assert policies["tg-calm"] == {os.SCHED_IDLE}
     assert policies["python"] == {os.SCHED_OTHER}
+
+
+def test_a_thread_that_stands_back_keeps_its_share_and_hands_nothing_down() -> None:
+    seen: list[int] = []
+    niceness: list[int] = []
+
+    def look() -> None:
+        seen.append(os.sched_getscheduler(0))
+        niceness.append(os.getpriority(os.PRIO_PROCESS, threading.get_native_id()))
+
+    def stand_back_and_look() -> None:
+        look()
+        stand_back()
+        look()
+        child = threading.Thread(target=look)
+        child.start()
+        child.join()
+
+    thread = threading.Thread(target=stand_back_and_look)
+    thread.start()
+    thread.join()
+    assert seen == [os.SCHED_OTHER, os.SCHED_OTHER | os.SCHED_RESET_ON_FORK, os.SCHED_OTHER]
+    assert len(set(niceness)) == 1
 
 
 def _policies() -> dict[str, set[int]]:

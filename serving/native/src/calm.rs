@@ -1,5 +1,5 @@
-//! Work on large files that leaves processors to requests: threads that the scheduler runs when nothing else wants to.
-//! Loaders in Python call it; these threads never take the GIL, which nobody could get from them while they wait.
+//! Work that leaves processors to requests: the reading of large files, and the threads in which models load.
+//! Loaders in Python call it. Idle threads never take the GIL, which nobody could get from them while they wait.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -19,6 +19,13 @@ const BYTES_PER_SECOND: u64 = 100_000_000;
 pub(crate) fn file_sha256(py: Python<'_>, path: PathBuf) -> PyResult<(u64, String)> {
     py.detach(|| digest(&path))
         .map_err(|error| PyOSError::new_err((error.raw_os_error().unwrap_or(0), error.to_string(), path)))
+}
+
+/// Has the calling thread give its processor up at once to any that wakes, at its full share otherwise. Threads that it
+/// starts are not affected. Where the system does not know that, nothing changes.
+#[pyfunction]
+pub(crate) fn stand_back() {
+    priority::patient();
 }
 
 fn digest(path: &Path) -> io::Result<(u64, String)> {
@@ -53,11 +60,15 @@ mod priority {
     pub(super) fn idle() {}
 
     pub(super) fn nice() {}
+
+    pub(super) fn patient() {}
 }
 
 #[cfg(target_os = "linux")]
-#[allow(unsafe_code, reason = "two system calls on the calling thread")]
+#[allow(unsafe_code, reason = "system calls on the calling thread")]
 mod priority {
+    use std::mem::size_of;
+
     /// A tenth of a processor beside one busy thread.
     const NICE: libc::c_int = 10;
 
@@ -72,5 +83,30 @@ mod priority {
     pub(super) fn nice() {
         // SAFETY: no memory is involved; 0 is the calling thread.
         unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, NICE) };
+    }
+
+    /// A turn of that length ends as soon as a thread with turns of the usual length wakes: Linux lets the shorter turn
+    /// go first, from 6.12 on, and takes no notice of the length before.
+    const TURN_NANOSECONDS: u64 = 100_000_000;
+
+    /// Keeps its share, and gives way at once.
+    pub(super) fn patient() {
+        // SAFETY: no memory is involved; 0 is the calling thread.
+        let (policy, nice) = unsafe { (libc::sched_getscheduler(0), libc::getpriority(libc::PRIO_PROCESS, 0)) };
+        if policy != libc::SCHED_OTHER {
+            return;
+        }
+        let wanted = libc::sched_attr {
+            size: size_of::<libc::sched_attr>() as u32,
+            sched_policy: libc::SCHED_OTHER as u32,
+            sched_flags: libc::SCHED_FLAG_RESET_ON_FORK as u64,
+            sched_nice: nice,
+            sched_priority: 0,
+            sched_runtime: TURN_NANOSECONDS,
+            sched_deadline: 0,
+            sched_period: 0,
+        };
+        // SAFETY: wanted has the size that it says and outlives the call, which only reads it.
+        unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const wanted, 0) };
     }
 }

@@ -32,7 +32,7 @@ mod tidegate_native {
     #[pymodule_export]
     use crate::batch::{Batch, Outcome};
     #[pymodule_export]
-    use crate::calm::file_sha256;
+    use crate::calm::{file_sha256, stand_back};
     #[pymodule_export]
     use crate::changes::{Publish, Retire, SetBatching, SetDefault, SetLabels, SetLog, SetOff, SetSplit, SetTee};
     #[pymodule_export]

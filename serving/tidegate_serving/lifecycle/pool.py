@@ -19,10 +19,11 @@ Task = Callable[[], None]
 
 
 class ThreadPool:
-    """Runs tasks on as many threads as it was last told, until stopped."""
+    """Runs tasks on as many threads as it was last told, until stopped; each thread calls `first` before its tasks."""
 
-    def __init__(self, name: str, threads: int) -> None:
+    def __init__(self, name: str, threads: int, first: Task = lambda: None) -> None:
         self._name = name
+        self._first = first
         self._changed = threading.Condition()
         self._tasks: deque[Task] = deque()
         self._threads: set[threading.Thread] = set()
@@ -70,6 +71,7 @@ class ThreadPool:
         thread.start()
 
     def _run(self) -> None:
+        self._first()
         while (task := self._next()) is not None:
             try:
                 task()

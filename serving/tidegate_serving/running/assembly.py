@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 
+from tidegate_serving.calm import stand_back
 from tidegate_serving.config import EngineConfig
 from tidegate_serving.journal.journal import Journal
 from tidegate_serving.lifecycle.events import EventBus
@@ -56,8 +57,8 @@ def make_lifecycle(config: EngineConfig) -> Lifecycle:
     door = Door(config, lambda name, version: manager.released(name, version), _writer(config, problems))
     first_load = config.initial_load_threads or _THREADS_PER_PROCESSOR * (os.cpu_count() or 1)
     pools = (
-        ThreadPool("tidegate-load", max(first_load, config.load_threads)),
-        ThreadPool("tidegate-unload", config.unload_threads),
+        ThreadPool("tidegate-load", max(first_load, config.load_threads), stand_back),
+        ThreadPool("tidegate-unload", config.unload_threads, stand_back),
         ThreadPool("tidegate-steering", 1),
     )
     manager = AspiredVersionsManager(door, events, pools[0], pools[1], manager_options(config))

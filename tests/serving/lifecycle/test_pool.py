@@ -68,3 +68,14 @@ def test_stop_waits_no_longer_than_it_was_told() -> None:
 def test_a_pool_without_threads_is_refused() -> None:
     with pytest.raises(InvalidInput, match="use 1 or more"):
         ThreadPool("test", 0)
+
+
+def test_each_thread_does_first_what_all_are_to_do_first() -> None:
+    first: list[str] = []
+    done: list[str] = []
+    pool = ThreadPool("p", 2, lambda: first.append(threading.current_thread().name))
+    pool.submit(lambda: done.append(threading.current_thread().name))
+    pool.stop(10)
+    assert sorted(first) == ["p-1", "p-2"]
+    assert len(done) == 1
+    assert set(done) <= set(first)

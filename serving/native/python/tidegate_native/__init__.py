@@ -25,6 +25,7 @@ from ._native import (
     TensorSpec,
     __version__,
     file_sha256,
+    stand_back,
 )
 
 __all__ = [
@@ -48,4 +49,5 @@ __all__ = [
     "TensorSpec",
     "__version__",
     "file_sha256",
+    "stand_back",
 ]
