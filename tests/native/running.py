@@ -49,11 +49,16 @@ def signature(inputs: Sequence[Spec] = (FLOATS,), outputs: Sequence[Spec] = (OUT
 
 
 def publish(
-    executor: Executor, version: int = 1, model: str = MODEL, made: Signature | None = None, **limits: int
+    executor: Executor,
+    version: int = 1,
+    model: str = MODEL,
+    made: Signature | None = None,
+    max_batch_rows: int = 1024,
+    timeout_us: int = 0,
 ) -> Publish:
     """A change that publishes a model."""
-    signatures = [made or signature()]
-    return Publish(model=model, version=version, signatures=signatures, executor=executor, batching=Batching(**limits))
+    batching = Batching(max_batch_rows=max_batch_rows, timeout_us=timeout_us)
+    return Publish(model=model, version=version, signatures=[made or signature()], executor=executor, batching=batching)
 
 
 def half_plus_two(batch: Batch) -> dict[str, Any]:
