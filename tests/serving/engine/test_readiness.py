@@ -160,10 +160,10 @@ def test_the_start_goes_on_as_soon_as_the_last_version_is_settled(bench: Bench) 
 def test_while_nobody_knows_what_is_wanted_it_is_not_ready_and_then_that_has_to_come(bench: Bench) -> None:
     bench.wanted, bench.blind = frozenset(), "the store cannot be listed"
     bench.readiness.begin()
-    bench.becomes(False, "the store cannot be listed")
+    assert bench.becomes(False, "the store cannot be listed")
     bench.wanted, bench.blind = frozenset({"a"}), ""
     bench.enter("a", State.LOADING)
     bench.readiness.wake()
-    bench.becomes(False, "a:1 is LOADING")
+    assert bench.becomes(False, "a:1 is LOADING")
     bench.enter("a", State.AVAILABLE)
-    bench.becomes(True, "")
+    assert bench.becomes(True, "")

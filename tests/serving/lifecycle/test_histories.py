@@ -8,8 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 import pytest
+from tests.support.history_checks import NAMES
 from tests.support.history_steps import History, Step, draw
 from tests.support.history_world import World, worlds
+
+from tidegate_serving.contract.servable import State
 
 SEEDS = range(120)
 LENGTH = 60
@@ -28,22 +31,29 @@ def history(make_world: Callable[[], World]) -> Iterator[History]:
     made.world.life.end()
 
 
-def play_to_the_end(history: History, steps: Sequence[Step]) -> None:
-    """Plays, comes to rest, starts anew, comes to rest, and stops."""
+def play_to_the_end(history: History, steps: Sequence[Step]) -> dict[str, set[int]]:
+    """Plays, comes to rest, starts anew, comes to rest, and stops. What was there before that, by servable."""
     history.play(steps)
     history.come_to_rest()
     history.restart()
+    there = {name: set(history.world.life.plane.of(name).versions) for name in NAMES}
     history.world.stop()
+    return there
+
+
+def broken_by(steps: Sequence[Step], world: World) -> str:
+    """The promise that a history breaks, with the step; empty where it keeps all."""
+    try:
+        play_to_the_end(History(world), steps)
+    except AssertionError as fault:
+        return f"{fault}\n" + "\n".join(map(str, steps))
+    return ""
 
 
 def test_random_histories_keep_every_promise(make_world: Callable[[], World]) -> None:
     for seed in SEEDS:
-        steps = draw(seed, LENGTH)
-        try:
-            play_to_the_end(History(make_world()), steps)
-        except AssertionError as fault:
-            told = "\n".join(map(str, steps))
-            raise AssertionError(f"seed {seed}: {fault}\n{told}") from fault
+        fault = broken_by(draw(seed, LENGTH), make_world())
+        assert not fault, f"seed {seed}: {fault}"
 
 
 def loading(history: History, *pushed: int) -> None:
@@ -54,13 +64,14 @@ def loading(history: History, *pushed: int) -> None:
 def test_a_stop_tells_the_end_of_what_never_began(history: History) -> None:
     history.do(("push", (1,), {}, None, "a", False))
     history.world.stop()
+    assert [change.state for change in history.world.life.checks.changes] == [State.START, State.END]
 
 
 @pytest.mark.parametrize("kind", [1, 2], ids=["exit", "panic"])
 def test_a_load_that_panics_fails_like_any_other(history: History, kind: int) -> None:
     history.do(("temper", "pushed", 1, 0, {"fails": 1, "raises": kind}))
     history.do(("push", (1,), {}, None, "a", False))
-    play_to_the_end(history, [])
+    assert play_to_the_end(history, [])["pushed"] == {1}
 
 
 @pytest.mark.parametrize("kind", [0, 1, 2], ids=["error", "exit", "panic"])
@@ -69,14 +80,14 @@ def test_an_unload_that_panics_ends_all_the_same(history: History, kind: int) ->
     history.do(("push", (1,), {}, None, "a", False))
     history.come_to_rest()
     history.do(("push", (), {}, None, "a", False))
-    play_to_the_end(history, [])
+    assert play_to_the_end(history, [])["pushed"] == set()
 
 
 def test_a_cancelled_load_that_cannot_be_taken_back_ends_all_the_same(history: History) -> None:
     history.do(("temper", "pushed", 1, 0, {"stays": True}))
     loading(history, 1)
     history.do(("push", (), {}, None, "a", False))
-    play_to_the_end(history, [])
+    assert play_to_the_end(history, [])["pushed"] == set()
 
 
 def test_a_version_that_is_wanted_again_while_its_load_is_taken_back_begins_anew_at_once(history: History) -> None:
@@ -91,17 +102,18 @@ def test_what_is_no_longer_wanted_when_its_load_ends_is_never_let_in(history: Hi
     history.come_to_rest()
     loading(history, 1, 2)
     history.do(("push", (1,), {}, None, "a", False))
-    play_to_the_end(history, [])
+    assert play_to_the_end(history, [])["pushed"] == {1}
 
 
 def test_a_version_that_was_broken_before_it_began_to_load_does_not_load(history: History) -> None:
-    play_to_the_end(history, [("tell", ((1, 0, ""),)), ("tell", ((1, 0, "half of it"),))])
+    there = play_to_the_end(history, [("tell", ((1, 0, ""),)), ("tell", ((1, 0, "half of it"),))])
+    assert there["watched"] == set()
 
 
 def test_what_is_pushed_while_another_of_its_number_loads_is_what_serves(history: History) -> None:
     loading(history, 1)
     history.do(("push", (1,), {}, None, "b", False))
-    play_to_the_end(history, [])
+    assert play_to_the_end(history, [])["pushed"] == {1}
 
 
 def test_what_is_pushed_while_another_of_its_number_fails_is_what_is_tried_next(history: History) -> None:
@@ -129,7 +141,7 @@ def test_ordinary_clients_stay_on_stable_when_the_label_leaves_together_with_the
     history.do(("push", (1, 2), {"stable": 1, "canary": 2}, None, "a", False))
     history.come_to_rest()
     history.do(("push", (1,), {}, None, "a", False))
-    play_to_the_end(history, [])
+    assert play_to_the_end(history, [])["pushed"] == {1}
 
 
 def test_ordinary_clients_stay_on_stable_until_what_replaces_everything_has_come(history: History) -> None:
@@ -222,7 +234,7 @@ def test_a_label_that_goes_together_with_a_version_leaves_ordinary_clients_where
     history.play([("labels", {"stable": 1}), ("tell", ((1, 0, ""), (2, 0, "")))])
     history.come_to_rest()
     history.do(("reload", {}, ((1, 0, ""),), False))
-    play_to_the_end(history, [])
+    assert play_to_the_end(history, [])["watched"] == {1}
 
 
 def test_what_moves_from_one_source_to_another_never_leaves(history: History) -> None:

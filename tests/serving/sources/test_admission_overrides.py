@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from tests.support.rings import Ring, make_ring
 from tests.support.trust_gate import POLICY, TrustGate
-from tests.support.versions import forge, publish
+from tests.support.versions import forge
 
 from tidegate_operators.steps.key_keeping import revoke_key
 from tidegate_serving.contract.errors import NotAdmitted, Refused
@@ -19,21 +19,6 @@ from tidegate_serving.contract.manifest import read_manifest
 from tidegate_serving.contract.repository import override_path
 from tidegate_serving.contract.verdict import Outcome
 from tidegate_serving.sources.admission import AdmittedDigests, Standing, VerdictAdmission
-
-
-@pytest.fixture
-def ring(tmp_path: Path) -> Ring:
-    return make_ring(tmp_path / "keys")
-
-
-@pytest.fixture
-def gate(tmp_path: Path, ring: Ring) -> TrustGate:
-    return TrustGate(tmp_path, ring)
-
-
-@pytest.fixture
-def directory(tmp_path: Path) -> Path:
-    return publish(tmp_path / "repository", "m", 1)
 
 
 def denied(ring: Ring, directory: Path, outcome: Outcome = Outcome.INCONCLUSIVE) -> Path:

@@ -8,7 +8,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from tests.support.rings import Ring, make_ring
+from tests.support.rings import Ring
 from tests.support.trust_gate import TrustGate
 from tests.support.versions import digest_of, publish
 
@@ -21,21 +21,6 @@ from tidegate_serving.contract.manifest import read_manifest
 from tidegate_serving.contract.repository import verdict_path
 from tidegate_serving.sources import admission
 from tidegate_serving.sources.admission import Standing
-
-
-@pytest.fixture
-def ring(tmp_path: Path) -> Ring:
-    return make_ring(tmp_path / "keys")
-
-
-@pytest.fixture
-def gate(tmp_path: Path, ring: Ring) -> TrustGate:
-    return TrustGate(tmp_path, ring)
-
-
-@pytest.fixture
-def directory(tmp_path: Path) -> Path:
-    return publish(tmp_path / "repository", "m", 1)
 
 
 def test_a_ring_admits_by_its_validators_and_remembers_who(gate: TrustGate, ring: Ring, directory: Path) -> None:

@@ -4,7 +4,7 @@ when it is so already."""
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -23,13 +23,6 @@ from tidegate_serving.contract.errors import (
 from tidegate_serving.journal import Kind
 from tidegate_serving.sources.controls import Asked
 from tidegate_serving.sources.rpc import Push, PushedVersion
-
-
-@pytest.fixture
-def bench(tmp_path: Path) -> Iterator[ControlsBench]:
-    bench = ControlsBench(tmp_path)
-    yield bench
-    bench.stop()
 
 
 def test_a_pin_holds_whatever_the_source_proposes_and_survives_a_restart(bench: ControlsBench) -> None:

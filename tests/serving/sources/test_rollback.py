@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 from tests.support.controls_bench import ANNA, ControlsBench
 
@@ -14,13 +11,6 @@ from tidegate_serving.contract.errors import (
 )
 from tidegate_serving.sources.controls import Asked
 from tidegate_serving.sources.order_words import in_words
-
-
-@pytest.fixture
-def bench(tmp_path: Path) -> Iterator[ControlsBench]:
-    bench = ControlsBench(tmp_path)
-    yield bench
-    bench.stop()
 
 
 def test_a_rollback_takes_a_pushed_servable_back_and_a_second_one_further(bench: ControlsBench) -> None:
