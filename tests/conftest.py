@@ -12,7 +12,7 @@ from tests.support.saved_models import build
 from tests.support.verdict_schema import verdicts_keep_to_their_schema
 
 if TYPE_CHECKING:
-    from tests.support.releases import Doors, World
+    from tests.support.releases import Endpoints, World
 
 
 @pytest.fixture(scope="session")
@@ -37,12 +37,12 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
 
 
 @pytest.fixture(scope="module")
-def doors(world: World) -> Iterator[Doors]:
+def endpoints(world: World) -> Iterator[Endpoints]:
     """A real engine over the world, where it answers."""
     from tests.support.releases import engine
 
-    with engine(world) as doors:
-        yield doors
+    with engine(world) as endpoints:
+        yield endpoints
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -15,24 +15,24 @@ __all__ = [
     "Batch",
     "Batching",
     "DataPlane",
-    "Failed",
     "LogBlock",
+    "PredictError",
     "Publish",
     "Result",
     "Retire",
     "SetBatching",
     "SetDefault",
+    "SetDisabled",
     "SetLabels",
     "SetLog",
-    "SetOff",
+    "SetShadow",
     "SetSplit",
-    "SetTee",
     "Settings",
     "Signature",
     "TensorSpec",
     "__version__",
+    "enter_low_priority",
     "file_sha256",
-    "stand_back",
 ]
 
 __version__: str
@@ -44,7 +44,7 @@ def file_sha256(path: str | PathLike[str]) -> tuple[int, str]:
     on. Raises OSError.
     """
 
-def stand_back() -> None:
+def enter_low_priority() -> None:
     """Has the calling thread give its processor up at once to any that wakes, at its full share otherwise.
 
     Threads that it starts are as any. Linux before 6.12 and other systems do not know this: there nothing changes.
@@ -54,8 +54,8 @@ def stand_back() -> None:
 class Settings:
     """How the plane listens and what it bounds; frozen.
 
-    `grpc_address` and `rest_address` are `host:port` with port 0 for any free one, or None for no such door.
-    `grpc_socket_path` is a Unix socket that leads through the gRPC door too; `metrics_path` is one more path of
+    `grpc_address` and `rest_address` are `host:port` with port 0 for any free one, or None for no such endpoint.
+    `grpc_socket_path` is a Unix socket that leads through the gRPC endpoint too; `metrics_path` is one more path of
     metrics; `rest_cors` lets pages of any origin read REST answers.
     Sizes in bytes, times in milliseconds. `log_buffer_bytes` bounds what waits for `log_block`: beyond it records
     are dropped and counted.
@@ -130,7 +130,7 @@ class Batching:
     queue, beyond which a request is refused with RESOURCE_EXHAUSTED; `concurrency` is the number of executor threads at
     most: they come with requests, and go when there was none for a minute. `allowed_batch_sizes`, ascending and ending
     at `max_batch_rows`, are the only numbers of rows in a `Batch`, unless it is empty: fewer rows get copies of the
-    first, more run in pieces, and answers and log have the requests' rows alone. A whole runs as it is.
+    first, more run in pieces, and answers and log have the requests' rows alone. An unbatched request runs as it is.
     """
 
     def __new__(
@@ -147,7 +147,7 @@ class Batching:
 class Batch:
     """What an executor gets: inputs by name with the batch on axis 0, wrapping the batch buffer without a copy.
 
-    A `whole` is one request, counted as one row: its inputs have exactly its shapes, and so may the outputs. A
+    An `unbatched` one is one request, counted as one row: its inputs have exactly its shapes, and so may the outputs. A
     model may keep an input or write into it: the buffer is reused only when its arrays are gone.
     `request_offsets` has one entry more than there are requests: request i owns rows `[offsets[i], offsets[i + 1])`,
     and rows after the last are copies that fill an allowed size.
@@ -164,7 +164,7 @@ class Batch:
     @property
     def rows(self) -> int: ...
     @property
-    def whole(self) -> bool: ...
+    def unbatched(self) -> bool: ...
     @property
     def request_offsets(self) -> list[int]: ...
 
@@ -182,7 +182,7 @@ class LogBlock:
     """Rows logged for one version, column by column: numpy arrays, one entry per row.
 
     `inputs` and `outputs` by tensor name (strings as object arrays of bytes; outputs of a failed row are zeros or
-    empty); `role` is 0 for primary and 1 for tee; `status` the canonical gRPC code; `received_at_us` Unix time;
+    empty); `role` is 0 for primary and 1 for shadow; `status` the canonical gRPC code; `received_at_us` Unix time;
     `latency_us` from the request's last byte to its answer; `request_id` and the row's number inside its request.
     """
 
@@ -259,10 +259,10 @@ class SetDefault:
     def __new__(cls, *, model: str, version: int | None) -> SetDefault: ...
 
 @final
-class SetTee:
+class SetShadow:
     """Change: copy a share of the model's requests to `version`, chosen by a hash of the request id; 0 stops it."""
 
-    def __new__(cls, *, model: str, version: int, fraction: float) -> SetTee: ...
+    def __new__(cls, *, model: str, version: int, fraction: float) -> SetShadow: ...
 
 @final
 class SetLog:
@@ -282,10 +282,10 @@ class SetSplit:
     def __new__(cls, *, model: str, shares: Mapping[int, float], key: str = "") -> SetSplit: ...
 
 @final
-class SetOff:
+class SetDisabled:
     """Change: refuse every request to a model with UNAVAILABLE and `reason`, until `reason` is set to None."""
 
-    def __new__(cls, *, model: str, reason: str | None) -> SetOff: ...
+    def __new__(cls, *, model: str, reason: str | None) -> SetDisabled: ...
 
 @final
 class SetBatching:
@@ -293,12 +293,12 @@ class SetBatching:
 
     def __new__(cls, *, model: str, batching: Batching) -> SetBatching: ...
 
-class Failed(Exception):
+class PredictError(Exception):
     """A request of `DataPlane.predict` failed; its arguments are the canonical gRPC code and the message."""
 
 @final
 class DataPlane:
-    """A running data plane: doors, a serving map, a queue per version and a log.
+    """A running data plane: endpoints, a serving map, a queue per version and a log.
 
     `released`, `control` and `log_block` are called on threads of the plane's own, one call at a time each.
     `control(method, request)` answers what clients ask rarely, with the full gRPC method path and protobuf bytes in
@@ -320,7 +320,7 @@ class DataPlane:
     def apply(
         self,
         changes: Sequence[
-            Publish | Retire | SetLabels | SetDefault | SetTee | SetLog | SetSplit | SetOff | SetBatching
+            Publish | Retire | SetLabels | SetDefault | SetShadow | SetLog | SetSplit | SetDisabled | SetBatching
         ],
     ) -> None:
         """Swaps the serving map once for all changes; ValueError, and nothing changes, when one of them cannot be."""
@@ -339,9 +339,9 @@ class DataPlane:
     ) -> tuple[dict[str, np.ndarray[Any, Any]], int]:
         """Asks a model without a socket: outputs by name, and the version that gave them.
 
-        Goes the way of every other request: same handles, queues, batches, tee, log and counters (door `embedded`).
+        Goes the way of every other request: same handles, queues, batches, shadow, log and counters (endpoint `embedded`).
         Inputs are anything that numpy makes an array of; they are cast where no kind and no value is lost. `key` is
-        the value by which a split with a key decides. The GIL is free while the request waits. Raises `Failed`.
+        the value by which a split with a key decides. The GIL is free while the request waits. Raises `PredictError`.
         """
 
     def set_limits(self, *, max_message_bytes: int, max_connections: int, request_timeout_ms: int) -> None:
@@ -364,8 +364,8 @@ class DataPlane:
         """Counters by Prometheus sample name with labels, the same numbers as `/metrics`; with `model` only its own and
         those of no model. Versions that are gone keep theirs until 16 newer ones of their model are gone.
 
-        By door (grpc, rest, embedded), model, version and status: `tidegate_requests_total` (model and version are
-        empty where none was found, and for calls that need none). By door: `tidegate_request_seconds` (histogram, from
+        By endpoint (grpc, rest, embedded), model, version and status: `tidegate_requests_total` (model and version are
+        empty where none was found, and for calls that need none). By endpoint: `tidegate_request_seconds` (histogram, from
         a request's last byte to its answer), `tidegate_connections` and `tidegate_refused_connections_total` (these
         two not for embedded). By model, version and method (Predict, Classify, Regress, MultiInference, SessionRun):
         `tidegate_method_requests_total`, those that found a version and its signature. By model and version:
@@ -373,9 +373,9 @@ class DataPlane:
         `tidegate_batch_rows` (histogram), `tidegate_padding_rows_total` (copies that fill an allowed size, not among
         the rows), `tidegate_bisections_total` (batches run again in halves),
         `tidegate_queued_rows`, `tidegate_queue_rejections_total`, `tidegate_deadline_drops_total` and
-        `tidegate_cancelled_total` (requests not computed, tees included), `tidegate_tee_copied_total`,
-        `tidegate_tee_dropped_total` (queue full), `tidegate_tee_failed_total` (does not fit the signature), the
-        three of the version that gets the copies. By role (primary, tee): `tidegate_log_eligible_rows_total`,
+        `tidegate_cancelled_total` (requests not computed, shadows included), `tidegate_shadow_copied_total`,
+        `tidegate_shadow_dropped_total` (queue full), `tidegate_shadow_failed_total` (does not fit the signature), the
+        three of the version that gets the copies. By role (primary, shadow): `tidegate_log_eligible_rows_total`,
         `tidegate_log_written_rows_total`, `tidegate_log_dropped_rows_total`; after a drain eligible is the sum of
         the other two. `tidegate_log_waiting_bytes` has no label. By model, version and state: `tidegate_version_state`,
         1 for the state in which a version is, as `set_states` said it. Beside these: whatever `set_gauges` was given.

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tidegate_native import file_sha256, stand_back
+from tidegate_native import enter_low_priority, file_sha256
 
 from tidegate_serving.contract.manifest import Manifest, measure, verify_files
 
-__all__ = ["LARGE_BYTES", "stand_back", "verify_calmly"]
+__all__ = ["LARGE_BYTES", "enter_low_priority", "verify_calmly"]
 
 LARGE_BYTES = 8 << 20
 

@@ -1,4 +1,4 @@
-"""A client of the engine's gRPC door, with numpy arrays in and out and TensorFlow Serving's protocol underneath.
+"""A client of the engine's gRPC endpoint, with numpy arrays in and out and TensorFlow Serving's protocol underneath.
 
 Programs, the command line and the operators ask models here; any TensorFlow Serving server answers it as well.
 """
@@ -51,7 +51,7 @@ class Client:
         """Runs the model on inputs by name, batch on axis 0; strings may be `str` or `bytes`.
 
         Without version and label the label `stable` answers if there is one, else the newest version. `request_id`
-        goes into the inference log and decides about sampling and teeing; the engine makes one where it is None.
+        goes into the inference log and decides about sampling and shadowing; the engine makes one where it is None.
         """
         request = message("tensorflow.serving.PredictRequest")()
         _fill_spec(request.model_spec, model, version, label)

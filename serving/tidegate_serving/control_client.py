@@ -24,7 +24,7 @@ from tidegate_serving.contract.servable import State, StateChange
 from tidegate_serving.journal.entry import Entry
 from tidegate_serving.sources.journal_messages import from_journal_entry
 from tidegate_serving.sources.rpc_messages import SERVICE, from_event, from_status
-from tidegate_serving.sources.status import EngineStatus, ServableStatus, Tee, VersionStatus
+from tidegate_serving.sources.status import EngineStatus, ServableStatus, Shadow, VersionStatus
 from tidegate_serving.wire_errors import CHANNEL_OPTIONS, from_rpc
 
 __all__ = [
@@ -33,8 +33,8 @@ __all__ = [
     "EngineStatus",
     "Entry",
     "ServableStatus",
+    "Shadow",
     "Steered",
-    "Tee",
     "VersionStatus",
     "who_asks",
 ]
@@ -86,20 +86,20 @@ class ControlClient:
         versions: Sequence[Aspired],
         *,
         labels: Mapping[str, int] | None = None,
-        tee: Tee | None = None,
+        shadow: Shadow | None = None,
         requested_by: str,
         reason: str = "",
         expected_revision: int | None = None,
         keep_previous: bool = False,
     ) -> int:
-        """Says which versions, labels and tee a servable should have, as a whole; a version left out unloads.
+        """Says which versions, labels and shadow a servable should have, as a whole; a version left out unloads.
 
         `expected_revision` is what `status` said, 0 for none yet: Conflict where somebody else made a change meanwhile.
         `keep_previous` keeps the version that served before loaded, so that a rollback takes effect at once.
 
         Returns the revision, which grows with each accepted change; the call returns before anything loads. Nothing
         changes when it raises: Tampered or NotAdmitted name the file, PermissionRefused a path outside the engine's
-        roots, InvalidInput a label or tee on a version that is not in the set.
+        roots, InvalidInput a label or shadow on a version that is not in the set.
         """
         request = message("tidegate.v1.SetAspiredRequest")(
             servable=servable,
@@ -110,9 +110,9 @@ class ControlClient:
             expected_revision=expected_revision,
             keep_previous=keep_previous,
         )
-        if tee is not None:
-            request.tee.version = tee.version
-            request.tee.fraction = tee.fraction
+        if shadow is not None:
+            request.shadow.version = shadow.version
+            request.shadow.fraction = shadow.fraction
         return int(self._call("SetAspired", request, "SetAspiredResponse", _PUSH_TIMEOUT).revision)
 
     def rollback(

@@ -1,6 +1,6 @@
 """A running engine from a config: start, stop, drain. What `tidegate serve` runs and an embedding program imports.
 
-Sources speak to the router, the router to the manager, the manager to the door, the door to the native data plane; what
+Sources speak to the router, the router to the manager, the manager to the endpoint, the endpoint to the native data plane; what
 that logs goes to the writer, and every state change to the monitor.
 """
 
@@ -25,7 +25,7 @@ from tidegate_serving.embedding.view import as_html, as_text
 from tidegate_serving.inference_log.comparison import Comparison
 from tidegate_serving.platforms.platform import Platform
 from tidegate_serving.prediction import Prediction
-from tidegate_serving.requests.plane import Door
+from tidegate_serving.requests.plane import Endpoint
 from tidegate_serving.requests.running_plane import Target
 from tidegate_serving.running.running_engine import EngineAddresses, RunningEngine
 from tidegate_serving.sources.problems import Reports
@@ -197,7 +197,7 @@ class Engine:
         timeout: float | None = None,
         key: str | None = None,
     ) -> Prediction:
-        """Asks a model in this process, by the same queues, batches, tee and log as over a socket, but without one.
+        """Asks a model in this process, by the same queues, batches, shadow and log as over a socket, but without one.
 
         Inputs are whatever numpy makes arrays of, batch on axis 0, cast where nothing is lost. `timeout` in seconds,
         None for the config's; `key` is the value by which a split with a key decides. Raises the contract's errors.
@@ -209,16 +209,16 @@ class Engine:
         self,
         model: str,
         primary: int,
-        tee: int,
+        shadow: int,
         since: datetime | None = None,
         outputs: Sequence[str] | None = None,
     ) -> Comparison:
-        """How the copies that version `tee` answered compare with the answers of version `primary`, from the log.
+        """How the copies that version `shadow` answered compare with the answers of version `primary`, from the log.
 
         Agreement, differences and correlation by output, latencies and errors of both; pairs received since a moment,
         all that are logged for None. What waits for its log block does not count yet. FailedPrecondition without a log.
         """
-        return self._live().compare(model, (primary, tee), since, outputs)
+        return self._live().compare(model, (primary, shadow), since, outputs)
 
     def add_platform(self, name: str, factory: Callable[[], Platform]) -> None:
         """Knows one kind of model more from now on: versions whose manifest or config names it load through it.
@@ -228,9 +228,9 @@ class Engine:
         self._live().add_platform(name, factory)
 
     @property
-    def traffic(self) -> Door:
-        """Labels, tee, split, switch, batching, log rate and limits, to be read and set while requests come."""
-        return self._live().lifecycle.door
+    def traffic(self) -> Endpoint:
+        """Labels, shadow, split, switch, batching, log rate and limits, to be read and set while requests come."""
+        return self._live().lifecycle.endpoint
 
     def __repr__(self) -> str:
         return "Tidegate engine, not running" if self._running is None else as_text(self.status())

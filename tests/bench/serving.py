@@ -1,4 +1,4 @@
-"""Measures Predict through both doors beside the echo server, interleaved, and writes `build/bench.json`.
+"""Measures Predict through both endpoints beside the echo server, interleaved, and writes `build/bench.json`.
 
 Run by `make bench`; the servers share core 0, the load has core 1. Only the ratios mean anything: absolute figures
 differ threefold between machines.
@@ -34,9 +34,9 @@ REST_PATH = f"/v1/models/{MODEL}:predict"
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One line of the table: the engine at one door, mode and number of clients, beside the echo of the same run."""
+    """One line of the table: the engine at one endpoint, mode and number of clients, beside the echo of the same run."""
 
-    door: str
+    endpoint: str
     mode: str
     clients: int
     rps: float
@@ -67,22 +67,22 @@ def check_answers(server: Running) -> None:
         raise RuntimeError(f"{server.rest} answered {predictions}")
 
 
-def measure(server: Running, door: str, clients: int, seconds: float) -> Measured:
+def measure(server: Running, endpoint: str, clients: int, seconds: float) -> Measured:
     """One run against one server."""
     load = Load(clients, seconds, LOAD_CORE, server.pid)
-    if door == "grpc":
+    if endpoint == "grpc":
         return load.grpc(server.grpc, PREDICT, grpc_body())
     return load.rest(server.rest, REST_PATH, REST_BODY)
 
 
-def compare(engine: Running, bare: Running, door: str, mode: str, clients: int) -> Row:
+def compare(engine: Running, bare: Running, endpoint: str, mode: str, clients: int) -> Row:
     """Engine and echo by turns, twice each; the better run of each counts."""
     seconds = float(os.environ.get("BENCH_SECONDS", "4"))
-    runs = [(measure(engine, door, clients, seconds), measure(bare, door, clients, seconds)) for _ in range(2)]
+    runs = [(measure(engine, endpoint, clients, seconds), measure(bare, endpoint, clients, seconds)) for _ in range(2)]
     mine = max((run[0] for run in runs), key=lambda run: run.rps)
     limit = max(run[1].rps for run in runs)
     return Row(
-        door=door,
+        endpoint=endpoint,
         mode=mode,
         clients=clients,
         rps=round(mine.rps),
@@ -101,9 +101,18 @@ def counts(row: Row) -> bool:
 
 def show(rows: list[Row]) -> None:
     """Prints the table."""
-    table = Table("door", "mode", "clients", "req/s", "echo req/s", "ratio", "p50 us", "p99 us", "core busy", "counts")
+    table = Table(
+        "endpoint", "mode", "clients", "req/s", "echo req/s", "ratio", "p50 us", "p99 us", "core busy", "counts"
+    )
     for row in rows:
-        cells = [row.door, row.mode, str(row.clients), f"{row.rps:,.0f}", f"{row.echo_rps:,.0f}", f"{row.ratio:.2f}"]
+        cells = [
+            row.endpoint,
+            row.mode,
+            str(row.clients),
+            f"{row.rps:,.0f}",
+            f"{row.echo_rps:,.0f}",
+            f"{row.ratio:.2f}",
+        ]
         cells += [f"{row.p50_us:,.0f}", f"{row.p99_us:,.0f}", f"{row.server_core_busy:.0%}"]
         table.add_row(*cells, "yes" if counts(row) else "no")
     Console(width=120).print(table)
@@ -119,16 +128,16 @@ def main() -> int:
             for mode, logging, clients in (("logged", True, CLIENTS), ("no log", False, (64,))):
                 with tidegate(folder / mode.replace(" ", "-"), SERVER_CORE, logging=logging) as engine:
                     check_answers(engine)
-                    rows += [compare(engine, bare, door, mode, n) for door in TARGETS for n in clients]
+                    rows += [compare(engine, bare, endpoint, mode, n) for endpoint in TARGETS for n in clients]
     build = ROOT / "build"
     build.mkdir(exist_ok=True)
     (build / "bench.json").write_text(json.dumps([asdict(row) for row in rows], indent=1) + "\n")
     show(rows)
     judged = [row for row in rows if row.clients == 64 and row.mode == "logged"]
-    missed = [row for row in judged if row.ratio < TARGETS[row.door] or not counts(row)]
+    missed = [row for row in judged if row.ratio < TARGETS[row.endpoint] or not counts(row)]
     for row in missed:
         print(
-            f"missed: {row.door} at 64 clients reached {row.ratio:.2f} of the echo, {TARGETS[row.door]:.2f} is wanted"
+            f"missed: {row.endpoint} at 64 clients reached {row.ratio:.2f} of the echo, {TARGETS[row.endpoint]:.2f} is wanted"
         )
     return int(bool(missed))
 

@@ -92,7 +92,7 @@ class Running:
 
     @property
     def grpc(self) -> str:
-        """Where its gRPC door listens."""
+        """Where its gRPC endpoint listens."""
         assert self.plane.grpc_address is not None
         return self.plane.grpc_address
 

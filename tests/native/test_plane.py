@@ -22,7 +22,7 @@ from tidegate_native import (
     DataPlane,
     Retire,
     SetLabels,
-    SetTee,
+    SetShadow,
     Settings,
     Signature,
     TensorSpec,
@@ -55,7 +55,7 @@ def test_an_address_in_use_is_an_os_error_that_names_it() -> None:
             pass
 
 
-def test_without_a_rest_address_there_is_no_rest_door() -> None:
+def test_without_a_rest_address_there_is_no_rest_endpoint() -> None:
     with running(rest_address=None) as plane:
         assert plane.plane.rest_address is None
 
@@ -210,10 +210,10 @@ def test_log_blocks_hold_the_answers_and_a_failing_writer_is_counted(monkeypatch
     assert unraisable == ["no space left"]
 
 
-def test_a_tee_is_logged_with_the_primary_s_id() -> None:
+def test_a_shadow_is_logged_with_the_primary_s_id() -> None:
     both = [publish(half_plus_two), publish(lambda batch: {"y": -batch.inputs["x"]}, 2)]
     with running(*both, SetLabels(model=MODEL, labels={"stable": 1}), log_all()) as plane:
-        plane.plane.apply([SetTee(model=MODEL, version=2, fraction=1.0)])
+        plane.plane.apply([SetShadow(model=MODEL, version=2, fraction=1.0)])
         assert plane.predict([4.0], x_request_id="a").json() == {"predictions": [4.0]}
         blocks = sorted(plane.logged(2), key=lambda block: block.version)
         found = [

@@ -23,14 +23,14 @@ SINCE = ARRIVED - timedelta(minutes=1)
 RULE = CanaryRule()
 
 
-def numbers(root: Path, answers: Any, rule: CanaryRule = RULE, primary: Any = None, **tee: Any) -> CanaryNumbers:
+def numbers(root: Path, answers: Any, rule: CanaryRule = RULE, primary: Any = None, **shadow: Any) -> CanaryNumbers:
     """What is read when `answers` are version 2's, one request a row, beside `primary`, zeros where it is not given."""
     x = np.zeros(len(answers))
     writer = LogWriter(root)
     zeros = answers if answers.dtype == object else np.zeros_like(answers)
-    before = {key.removeprefix("primary_"): tee.pop(key) for key in list(tee) if key.startswith("primary_")}
+    before = {key.removeprefix("primary_"): shadow.pop(key) for key in list(shadow) if key.startswith("primary_")}
     writer.write(FakeBlock({"x": x}, {"y": zeros if primary is None else primary}, **before))
-    writer.write(FakeBlock({"x": x}, {"y": answers}, version=2, role=[1] * len(answers), **tee))
+    writer.write(FakeBlock({"x": x}, {"y": answers}, version=2, role=[1] * len(answers), **shadow))
     return read_numbers(root, ServableId("m", 2), 1, SINCE, rule)
 
 
@@ -42,7 +42,7 @@ def test_requests_that_are_not_finite_are_counted_whatever_the_outputs_shape(
     answers[1, ...] = np.nan
     answers.reshape(3, -1)[2, -1] = np.inf
     found = numbers(tmp_path, answers)
-    assert (found.teed, found.compared, found.not_finite) == (3, 3, 2)
+    assert (found.shadowed, found.compared, found.not_finite) == (3, 3, 2)
     assert found.max_difference == 1.0
 
 
@@ -85,7 +85,7 @@ def test_slow_requests_are_those_beyond_the_rules_factor_and_grace(tmp_path: Pat
     rule = CanaryRule(latency_factor=2.0, latency_grace_us=10.0)
     found = numbers(tmp_path, np.zeros(3, "f4"), rule, latency_us=[209, 210, 211])
     assert found.slow == 1
-    assert (found.primary_latency_us, found.tee_latency_us) == (100.0, 210.0)
+    assert (found.primary_latency_us, found.shadow_latency_us) == (100.0, 210.0)
 
 
 def test_rows_of_one_request_are_one_pair(tmp_path: Path) -> None:
@@ -98,7 +98,7 @@ def test_rows_of_one_request_are_one_pair(tmp_path: Path) -> None:
             RowsBlock({"x": np.zeros(3)}, {"y": values}, version=version, role=[role] * 3, request_id=ids, rows_=rows)
         )
     found = read_numbers(tmp_path, ServableId("m", 2), 1, SINCE, RULE)
-    assert (found.teed, found.compared, found.not_finite) == (2, 2, 1)
+    assert (found.shadowed, found.compared, found.not_finite) == (2, 2, 1)
 
 
 def test_nothing_logged_yet_is_zero_and_copies_without_their_primary_are_not_compared(tmp_path: Path) -> None:
@@ -108,7 +108,7 @@ def test_nothing_logged_yet_is_zero_and_copies_without_their_primary_are_not_com
     writer.write(FakeBlock({"x": x}, {"y": x}, request_id=["r0", "elsewhere"]))
     writer.write(FakeBlock({"x": x}, {"y": x}, version=2, role=[1, 1]))
     found = read_numbers(tmp_path, ServableId("m", 2), 1, SINCE, RULE)
-    assert (found.teed, found.compared) == (2, 1)
+    assert (found.shadowed, found.compared) == (2, 1)
 
 
 @dataclass

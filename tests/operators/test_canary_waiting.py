@@ -25,7 +25,7 @@ class Clock:
 
 
 def look(compared: int, errors: int = 0) -> CanaryResult:
-    return judge("m:2", CanaryNumbers(teed=compared, compared=compared, errors=errors), RULE)
+    return judge("m:2", CanaryNumbers(shadowed=compared, compared=compared, errors=errors), RULE)
 
 
 def test_looking_ends_as_soon_as_the_evidence_suffices() -> None:

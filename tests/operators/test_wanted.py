@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tidegate_operators.steps.wanted import Wanted
-from tidegate_serving.control_client import Aspired, Tee
+from tidegate_serving.control_client import Aspired, Shadow
 
 
 def aspired(version: int) -> Aspired:
@@ -34,21 +34,21 @@ def test_adding_the_same_version_again_changes_nothing_but_its_entry() -> None:
 
 
 def test_a_promotion_moves_the_label_and_lets_the_others_go_in_one_change() -> None:
-    wanted = Wanted("m", (aspired(1), aspired(2)), {"stable": 1, "old": 1, "next": 2}, Tee(2, 0.5))
+    wanted = Wanted("m", (aspired(1), aspired(2)), {"stable": 1, "old": 1, "next": 2}, Shadow(2, 0.5))
     after = wanted.promoting(2)
     assert after.versions == (aspired(2),)
     assert after.labels == {"stable": 2, "next": 2}
-    assert after.tee is None
+    assert after.shadow is None
 
 
-def test_withdrawing_takes_labels_and_tee_along() -> None:
-    wanted = Wanted("m", (aspired(1), aspired(2)), {"stable": 1, "next": 2}, Tee(2, 0.5))
+def test_withdrawing_takes_labels_and_shadow_along() -> None:
+    wanted = Wanted("m", (aspired(1), aspired(2)), {"stable": 1, "next": 2}, Shadow(2, 0.5))
     assert wanted.without(2) == Wanted("m", (aspired(1),), {"stable": 1}, None)
 
 
-def test_withdrawing_leaves_the_tee_to_another_version() -> None:
-    wanted = Wanted("m", (aspired(1), aspired(2), aspired(3)), {"stable": 1}, Tee(3, 0.5))
-    assert wanted.without(2).tee == Tee(3, 0.5)
+def test_withdrawing_leaves_the_shadow_to_another_version() -> None:
+    wanted = Wanted("m", (aspired(1), aspired(2), aspired(3)), {"stable": 1}, Shadow(3, 0.5))
+    assert wanted.without(2).shadow == Shadow(3, 0.5)
 
 
 def test_without_a_label_ordinary_clients_get_the_newest() -> None:

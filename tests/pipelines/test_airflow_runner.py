@@ -16,7 +16,7 @@ from tests.support.releases import (
     CRASHES,
     HONEST,
     SIGNATURE,
-    Doors,
+    Endpoints,
     World,
     available,
     rows,
@@ -82,9 +82,9 @@ def runner(home: Path) -> Iterator[AirflowRunner]:
 class Release:
     """Runs the flights DAG on a version of the tiny model."""
 
-    def __init__(self, runner: AirflowRunner, home: Path, world: World, doors: Doors) -> None:
+    def __init__(self, runner: AirflowRunner, home: Path, world: World, endpoints: Endpoints) -> None:
         self._runner, self._home, self._world = runner, home, world
-        host, _, port = doors.control.rpartition(":")
+        host, _, port = endpoints.control.rpartition(":")
         self.connections = {"tidegate_default": {"conn_type": "tidegate", "host": host, "port": int(port)}}
 
     def __call__(self, directory: Path, **conf: Any) -> DagResult:
@@ -98,8 +98,8 @@ class Release:
 
 
 @pytest.fixture(scope="module")
-def release(runner: AirflowRunner, home: Path, world: World, doors: Doors) -> Release:
-    return Release(runner, home, world, doors)
+def release(runner: AirflowRunner, home: Path, world: World, endpoints: Endpoints) -> Release:
+    return Release(runner, home, world, endpoints)
 
 
 def query(home: Path, text: str) -> list[tuple[Any, ...]]:
@@ -108,20 +108,20 @@ def query(home: Path, text: str) -> list[tuple[Any, ...]]:
 
 
 def test_a_release_walks_through_all_four_tasks_and_xcom_carries_the_verdict_only(
-    release: Release, world: World, doors: Doors, home: Path
+    release: Release, world: World, endpoints: Endpoints, home: Path
 ) -> None:
     first = world.publish(1, name="walk")
     done = release(first)
     assert done.ok, done.reason
-    assert available(doors, "walk") == [1]
+    assert available(endpoints, "walk") == [1]
     second = world.publish(2, BETTER, name="walk")
-    with traffic(doors.grpc, "walk") as versions:
+    with traffic(endpoints.grpc, "walk") as versions:
         done = release(second, policy=str(world.policy("quality")))
         assert done.ok, done.reason
         seen = len(versions)
         eventually(lambda: len(versions) > seen + 2)
     assert versions[-1] == 2
-    assert available(doors, "walk") == [2]
+    assert available(endpoints, "walk") == [2]
     carried = [
         (task, key, json.loads(value)) for task, key, value in query(home, "select task_id, key, value from xcom")
     ]
@@ -139,27 +139,27 @@ def test_a_release_walks_through_all_four_tasks_and_xcom_carries_the_verdict_onl
 
 
 def test_a_version_that_crashes_is_refused_with_one_sentence_and_the_old_one_serves(
-    release: Release, world: World, doors: Doors
+    release: Release, world: World, endpoints: Endpoints
 ) -> None:
-    serve_first(doors, world, "crash")
+    serve_first(endpoints, world, "crash")
     done = release(world.publish(2, CRASHES, name="crash"), policy=str(world.policy("robustness")))
     assert (done.state, done.failed_task) == ("failed", "validate")
     assert done.reason
     assert "\n" not in done.reason
     assert "refused by the robustness gate" in done.reason
     assert "ended with exit status 9" in done.reason
-    assert available(doors, "crash") == [1]
+    assert available(endpoints, "crash") == [1]
 
 
 def test_a_canary_without_traffic_fails_its_task_and_leaves_nothing(
-    release: Release, world: World, doors: Doors
+    release: Release, world: World, endpoints: Endpoints
 ) -> None:
-    serve_first(doors, world, "quiet")
+    serve_first(endpoints, world, "quiet")
     policy = str(world.policy("skew"))
     done = release(world.publish(2, BETTER, name="quiet"), policy=policy, canary={"pairs": 5, "within_seconds": 1})
     assert (done.state, done.failed_task) == ("failed", "canary")
-    assert "0 requests were teed" in str(done.reason)
-    assert available(doors, "quiet") == [1]
+    assert "0 requests were shadowed" in str(done.reason)
+    assert available(endpoints, "quiet") == [1]
 
 
 def test_a_refusal_is_not_retried_though_the_dag_asks_for_retries(
@@ -175,11 +175,11 @@ def test_a_refusal_is_not_retried_though_the_dag_asks_for_retries(
 
 
 def test_the_other_operators_publish_report_and_roll_back(
-    runner: AirflowRunner, release: Release, world: World, doors: Doors, home: Path, tmp_path: Path
+    runner: AirflowRunner, release: Release, world: World, endpoints: Endpoints, home: Path, tmp_path: Path
 ) -> None:
     for version in (1, 2):
-        push(directory=world.admitted(version, name="others"), control=doors.control)
-        promote(control=doors.control, servable="others", version=version)
+        push(directory=world.admitted(version, name="others"), control=endpoints.control)
+        promote(control=endpoints.control, servable="others", version=version)
     (tmp_path / "model.py").write_text(HONEST)
     (tmp_path / "signature.json").write_text(json.dumps(SIGNATURE.to_dict()))
     pq.write_table(rows(500, seed=1), tmp_path / "train.parquet")
@@ -191,13 +191,13 @@ def test_the_other_operators_publish_report_and_roll_back(
         "directory": str(world.repository / "others" / "2"),
         "report": str(tmp_path / "skew"),
     }
-    with traffic(doors.grpc, "others") as versions:
+    with traffic(endpoints.grpc, "others") as versions:
         eventually(lambda: len(versions) > 20)
         done = runner.run(home / "dags" / "others.py", conf, release.connections)
     assert done.ok, (done.failed_task, done.reason)
     assert (world.repository / "others" / "3" / "manifest.json").is_file()
     assert (tmp_path / "skew" / "index.html").is_file()
-    assert available(doors, "others") == [1]
+    assert available(endpoints, "others") == [1]
     again = runner.run(home / "dags" / "others.py", conf, release.connections)
     assert (again.failed_task, "published already" in str(again.reason)) == ("publish", True)
 

@@ -1,4 +1,4 @@
-"""`tidegate compare`: teed answers beside those of clients, from a running engine and from a log alone."""
+"""`tidegate compare`: shadowed answers beside those of clients, from a running engine and from a log alone."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.support.log_blocks import FakeBlock
 from tests.support.versions import adding, publish
 
 from tidegate_serving.client import Client
-from tidegate_serving.control_client import ControlClient, Tee
+from tidegate_serving.control_client import ControlClient, Shadow
 from tidegate_serving.inference_log.writer import LogWriter
 
 
@@ -45,7 +45,7 @@ def test_a_running_engine_says_which_versions_and_how_many_copies(
     control = engine.addresses["control"]
     versions = [publish(tmp_path, "m", 1, adding(1)), publish(tmp_path, "m", 2, adding(1.25))]
     with ControlClient(control) as client, Client(engine.addresses["grpc"]) as asks:
-        push_and_wait(client, *versions, labels={"stable": 1}, tee=Tee(2, 1.0))
+        push_and_wait(client, *versions, labels={"stable": 1}, shadow=Shadow(2, 1.0))
         for number in range(5):
             asks.predict("m", {"x": np.array([number], np.float32)})
 
@@ -54,7 +54,7 @@ def test_a_running_engine_says_which_versions_and_how_many_copies(
 
     eventually(lambda: bool(compared()["compared"] == 5))
     document = compared()
-    assert document["versions"] == {"primary": 1, "tee": 2}
+    assert document["versions"] == {"primary": 1, "shadow": 2}
     assert document["copies"] == {"copied": 5, "dropped": 0, "failed": 0}
     assert document["outputs"]["y"]["max_difference"] == 0.25
     assert document["outputs"]["y"]["top_agreement"] is None

@@ -15,7 +15,7 @@ import skops.io
 from onnx import TensorProto, helper
 from sklearn.linear_model import LogisticRegression
 from tests.support.command import Command
-from tests.support.releases import BETTER, UNLOADABLE, Doors, World, traffic
+from tests.support.releases import BETTER, UNLOADABLE, Endpoints, World, traffic
 
 from tidegate_serving.contract.repository import verdict_path
 
@@ -23,10 +23,10 @@ ROW = '{"x": 0.25, "kind": "a"}'
 
 
 @pytest.fixture
-def tidegate(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], doors: Doors) -> Command:
+def tidegate(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], endpoints: Endpoints) -> Command:
     """The command with the engine's addresses in its environment."""
-    monkeypatch.setenv("TIDEGATE_CONTROL_ADDRESS", doors.control)
-    monkeypatch.setenv("TIDEGATE_GRPC_ADDRESS", doors.grpc)
+    monkeypatch.setenv("TIDEGATE_CONTROL_ADDRESS", endpoints.control)
+    monkeypatch.setenv("TIDEGATE_GRPC_ADDRESS", endpoints.grpc)
     return Command(monkeypatch, capsys)
 
 
@@ -35,12 +35,14 @@ def serve_first(tidegate: Command, world: World, name: str) -> None:
     assert tidegate("promote", name, "1").stdout == f"{name}:1 is stable\n"
 
 
-def test_a_version_is_pushed_tried_promoted_and_rolled_back(tidegate: Command, world: World, doors: Doors) -> None:
+def test_a_version_is_pushed_tried_promoted_and_rolled_back(
+    tidegate: Command, world: World, endpoints: Endpoints
+) -> None:
     serve_first(tidegate, world, "walk")
     second = world.admitted(2, BETTER, name="walk")
     assert tidegate("push", second).stdout == "walk:2 is available beside version 1\n"
     assert json.loads(tidegate("predict", "walk", "--json", ROW).stdout)["version"] == 1
-    with traffic(doors.grpc, "walk"):
+    with traffic(endpoints.grpc, "walk"):
         tried = tidegate("canary", "walk", "2", "--pairs", "20", "--within", "30")
     assert tried.stdout.startswith("PASS The canary walk:2 answered")
     assert tidegate("promote", "walk", "2").stdout == "walk:2 is stable; unloaded 1\n"
@@ -63,7 +65,7 @@ def test_a_canary_without_traffic_is_a_no(tidegate: Command, world: World) -> No
     tidegate("push", world.admitted(2, name="quiet"))
     done = tidegate("canary", "quiet", "2", "--pairs", "5", "--within", "0.5")
     assert done.returncode == 1
-    assert "0 requests were teed" in done.stderr
+    assert "0 requests were shadowed" in done.stderr
 
 
 def test_predict_takes_a_row_rows_and_columns(tidegate: Command, world: World, tmp_path: Path) -> None:
@@ -145,10 +147,10 @@ def test_a_model_whose_signature_is_inferred_serves_as_it_predicts(
     assert answer["outputs"][output] == pytest.approx([expected], abs=1e-6)
 
 
-def test_status_shows_states_labels_and_addresses(tidegate: Command, world: World, doors: Doors) -> None:
+def test_status_shows_states_labels_and_addresses(tidegate: Command, world: World, endpoints: Endpoints) -> None:
     serve_first(tidegate, world, "shown")
     shown = tidegate("status", "shown").stdout
-    assert doors.grpc in shown
+    assert endpoints.grpc in shown
     assert str(world.log) in shown
     row = next(line for line in shown.splitlines() if line.strip().startswith("shown"))
     assert row.split()[1:4] == ["1", "AVAILABLE", "stable"]
@@ -170,11 +172,11 @@ def test_the_status_of_an_unknown_model_is_a_mistake(tidegate: Command) -> None:
     assert "knows no model 'nobody'" in done.stderr
 
 
-def test_a_port_in_use_is_a_mistake_that_names_the_address(world: World, doors: Doors, tmp_path: Path) -> None:
+def test_a_port_in_use_is_a_mistake_that_names_the_address(world: World, endpoints: Endpoints, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "tidegate_pipelines.cli", "serve", "--root", str(tmp_path)]
     command += ["--trusted-key", str(world.public_key)]
-    taken = ["--grpc-address", doors.grpc, "--rest-address", "127.0.0.1:0", "--control-address", "127.0.0.1:0"]
+    taken = ["--grpc-address", endpoints.grpc, "--rest-address", "127.0.0.1:0", "--control-address", "127.0.0.1:0"]
     done = subprocess.run([*command, *taken], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 2
-    assert doors.grpc in done.stderr
+    assert endpoints.grpc in done.stderr
     assert "Traceback" not in done.stderr

@@ -8,7 +8,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 from tests.support.command import Command
-from tests.support.releases import BETTER, CRASHES, Doors, World, serve_first, traffic
+from tests.support.releases import BETTER, CRASHES, Endpoints, World, serve_first, traffic
 
 from tidegate_serving.contract.repository import report_directory, verdict_path
 from tidegate_serving.contract.signing import load_public_key, read_verdict
@@ -81,23 +81,23 @@ def test_a_model_that_nobody_published_is_judged_on_csv_and_nothing_is_signed(
     assert "--report" in done.stderr
 
 
-def test_a_release_and_a_skew_report_in_one_command_each(tidegate: Command, world: World, doors: Doors) -> None:
+def test_a_release_and_a_skew_report_in_one_command_each(tidegate: Command, world: World, endpoints: Endpoints) -> None:
     first, second = world.publish(1, name="whole"), world.publish(2, BETTER, name="whole")
-    control = ("--control", doors.control, "--pairs", "20", "--within", "30", "--policy", world.policy("quality"))
+    control = ("--control", endpoints.control, "--pairs", "20", "--within", "30", "--policy", world.policy("quality"))
     done = tidegate("release", first, *evidence(world), *control)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1] == "whole:1 is stable"
-    with traffic(doors.grpc, "whole"):
+    with traffic(endpoints.grpc, "whole"):
         done = tidegate("release", second, *evidence(world), *control)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1] == "whole:2 is stable"
-    done = tidegate("skew", first, "--control", doors.control, "--report", world.root / "skew")
+    done = tidegate("skew", first, "--control", endpoints.control, "--report", world.root / "skew")
     assert "feature" in done.stdout
     assert (world.root / "skew" / "index.html").is_file()
 
 
-def test_a_window_in_which_nothing_was_logged_is_no_pass(tidegate: Command, world: World, doors: Doors) -> None:
-    first = serve_first(doors, world, "silent")
-    done = tidegate("skew", first, "--control", doors.control, "--since", "2013-06-05", "--until", "2013-06-06")
+def test_a_window_in_which_nothing_was_logged_is_no_pass(tidegate: Command, world: World, endpoints: Endpoints) -> None:
+    first = serve_first(endpoints, world, "silent")
+    done = tidegate("skew", first, "--control", endpoints.control, "--since", "2013-06-05", "--until", "2013-06-06")
     assert done.returncode == 1
     assert "Nothing was logged" in done.stderr

@@ -1,4 +1,4 @@
-"""The traffic client: what is sent when and over which door, and how each answer is held against the expected one."""
+"""The traffic client: what is sent when and over which endpoint, and how each answer is held against the expected one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.support.eventually import eventually
 from tests.support.flights import some_june
 from tests.support.stub_engine import StubEngine, truth
 
-from tidegate_pipelines.flights.doors import Answer, RestDoor
+from tidegate_pipelines.flights.endpoints import Answer, RestEndpoint
 from tidegate_pipelines.flights.features import EVENT_TIME
 from tidegate_pipelines.flights.publishing import write_rows
 from tidegate_pipelines.flights.replay import MOST_ROWS, Replay, Schedule, read_columns, read_expected
@@ -130,7 +130,9 @@ def test_corrupting_breaks_the_first_expected_values_of_every_version(tmp_path: 
     assert read_expected(tmp_path / "expected.npz", 0)[1].tolist() == [0.0, 0.0, 0.0]
 
 
-def test_a_replay_takes_both_doors_and_compares_with_the_version_that_answered(stub: StubEngine, rows: Path) -> None:
+def test_a_replay_takes_both_endpoints_and_compares_with_the_version_that_answered(
+    stub: StubEngine, rows: Path
+) -> None:
     columns = read_columns(rows)
     tally = Tally({1: truth(columns, 1), 2: truth(columns, 2)})
     Replay(plan(grpc=stub.grpc, rest=stub.rest), columns, tally, threading.Event()).run()
@@ -155,13 +157,13 @@ def test_one_broken_expected_value_is_found_over_the_wire(stub: StubEngine, rows
 def test_a_connection_that_the_server_closed_while_it_was_idle_is_opened_again(rows: Path) -> None:
     engine = StubEngine([1], idle_seconds=0.1)
     columns = read_columns(rows)
-    door = RestDoor(engine.rest, "flights")
+    endpoint = RestEndpoint(engine.rest, "flights")
     try:
-        door.predict(columns, "first")
+        endpoint.predict(columns, "first")
         eventually(lambda: bool(engine.closed))
-        assert door.predict(columns, "second").version == 1
+        assert endpoint.predict(columns, "second").version == 1
     finally:
-        door.close()
+        endpoint.close()
         engine.close()
 
 

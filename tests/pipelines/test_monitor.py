@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 import pytest
 from tests.support.eventually import eventually
-from tests.support.releases import Doors, World
+from tests.support.releases import Endpoints, World
 
 from tidegate_operators.steps import promote, push
 from tidegate_pipelines.monitor import Action, Observation, Watch, action_for, monitor, observe
@@ -26,20 +26,20 @@ def logged(world: World, name: str) -> int:
     return int(row[0])
 
 
-def serve(world: World, doors: Doors, name: str, factor: float) -> Watch:
+def serve(world: World, endpoints: Endpoints, name: str, factor: float) -> Watch:
     """A version that gets ordinary traffic with `x` in another unit, all of it in the log."""
-    push(directory=world.admitted(1, name=name), control=doors.control)
-    promote(control=doors.control, servable=name, version=1)
+    push(directory=world.admitted(1, name=name), control=endpoints.control)
+    promote(control=endpoints.control, servable=name, version=1)
     random = np.random.default_rng(3)
-    with Client(doors.grpc) as client:
+    with Client(endpoints.grpc) as client:
         for _ in range(ROWS // 50):
             x = (random.random(50) * factor).astype(np.float32)
             client.predict(name, {"x": x, "kind": random.choice([b"a", b"b"], 50).astype(object)})
     eventually(lambda: logged(world, name) == ROWS)
-    return Watch(doors.control, name, world.root / "skew" / name)
+    return Watch(endpoints.control, name, world.root / "skew" / name)
 
 
-def test_traffic_as_in_training_is_kept_and_a_wrong_unit_alerts(world: World, doors: Doors) -> None:
+def test_traffic_as_in_training_is_kept_and_a_wrong_unit_alerts(world: World, endpoints: Endpoints) -> None:
     seen: list[Observation] = []
     stop = threading.Event()
 
@@ -47,7 +47,7 @@ def test_traffic_as_in_training_is_kept_and_a_wrong_unit_alerts(world: World, do
         seen.append(observation)
         stop.set()
 
-    for watch in (serve(world, doors, "right", 1.0), serve(world, doors, "wrong", 0.1)):
+    for watch in (serve(world, endpoints, "right", 1.0), serve(world, endpoints, "wrong", 0.1)):
         stop.clear()
         monitor(watch, hear, stop)
     assert [observation.action for observation in seen] == [Action.KEEP, Action.ALERT]
@@ -59,8 +59,8 @@ def test_traffic_as_in_training_is_kept_and_a_wrong_unit_alerts(world: World, do
     assert seen[1].skew.page.is_file()
 
 
-def test_a_window_ends_when_it_is_asked_for(world: World, doors: Doors) -> None:
-    watch = serve(world, doors, "windows", 1.0)
+def test_a_window_ends_when_it_is_asked_for(world: World, endpoints: Endpoints) -> None:
+    watch = serve(world, endpoints, "windows", 1.0)
     yesterday = datetime.now(UTC) - timedelta(days=1)
     empty = observe(watch, yesterday)
     assert (empty.since, empty.until) == (yesterday - watch.window, yesterday)
@@ -68,9 +68,9 @@ def test_a_window_ends_when_it_is_asked_for(world: World, doors: Doors) -> None:
     assert empty.action is Action.WARN
 
 
-def test_nothing_served_is_an_error_and_no_report(world: World, doors: Doors) -> None:
+def test_nothing_served_is_an_error_and_no_report(world: World, endpoints: Endpoints) -> None:
     with pytest.raises(FailedPrecondition, match="nothing serves"):
-        observe(Watch(doors.control, "nobody", world.root / "skew"), datetime.now(UTC))
+        observe(Watch(endpoints.control, "nobody", world.root / "skew"), datetime.now(UTC))
 
 
 @pytest.mark.parametrize(

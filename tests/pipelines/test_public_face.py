@@ -49,7 +49,7 @@ def test_operators_are_reached_as_attributes_and_by_import() -> None:
     assert fresh(code.format("ServeModelOperator")).splitlines()[-1] == "True"
 
 
-def test_the_doors_of_packages_offer_what_they_say() -> None:
+def test_the_endpoints_of_packages_offer_what_they_say() -> None:
     for package in ("tidegate_operators.steps", "tidegate_pipelines.cli"):
         module = importlib.import_module(package)
         assert all(hasattr(module, name) for name in module.__all__)

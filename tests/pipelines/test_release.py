@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.releases import BETTER, CRASHES, Doors, World, available, serve_first, traffic
+from tests.support.releases import BETTER, CRASHES, Endpoints, World, available, serve_first, traffic
 
 from tidegate_operators.steps import CanaryRule
 from tidegate_pipelines.release import Release, release
@@ -15,57 +15,59 @@ from tidegate_serving.contract.repository import report_directory, verdict_path
 from tidegate_serving.contract.signing import load_public_key, read_verdict
 
 
-def request(world: World, doors: Doors, directory: Path, **more: Any) -> Release:
-    return Release(directory, world.held_out, world.private_key, doors.control, **{"rule": RULE, **more})
+def request(world: World, endpoints: Endpoints, directory: Path, **more: Any) -> Release:
+    return Release(directory, world.held_out, world.private_key, endpoints.control, **{"rule": RULE, **more})
 
 
 RULE = CanaryRule(pairs=20, within_seconds=30.0)
 
 
-def test_two_releases_follow_each_other_under_traffic(world: World, doors: Doors) -> None:
+def test_two_releases_follow_each_other_under_traffic(world: World, endpoints: Endpoints) -> None:
     heard: list[str] = []
-    first = release(request(world, doors, world.publish(1, name="walk")), heard.append)
+    first = release(request(world, endpoints, world.publish(1, name="walk")), heard.append)
     assert heard == ["validate", "push", "canary", "promote"]
     assert first.validated.verdict.first
     assert first.validated.report.is_file()
     directory = world.publish(2, BETTER, name="walk")
-    with traffic(doors.grpc, "walk"):
-        second = release(request(world, doors, directory, policy=world.policy("quality")))
+    with traffic(endpoints.grpc, "walk"):
+        second = release(request(world, endpoints, directory, policy=world.policy("quality")))
     assert (second.pushed.beside, second.promoted.ended) == (1, (1,))
     verdict = read_verdict(verdict_path(directory), [load_public_key(world.public_key)])
     assert verdict == second.validated.verdict
     assert verdict.baseline == first.pushed.manifest_digest
     assert not verdict.first
-    assert available(doors, "walk") == [2]
+    assert available(endpoints, "walk") == [2]
 
 
-def test_what_the_gates_refuse_is_never_pushed(world: World, doors: Doors) -> None:
-    serve_first(doors, world, "refused")
+def test_what_the_gates_refuse_is_never_pushed(world: World, endpoints: Endpoints) -> None:
+    serve_first(endpoints, world, "refused")
     heard: list[str] = []
     directory = world.publish(2, CRASHES, name="refused")
     with pytest.raises(Refused) as refused:
-        release(request(world, doors, directory, policy=world.policy("quality", "robustness")), heard.append)
+        release(request(world, endpoints, directory, policy=world.policy("quality", "robustness")), heard.append)
     assert heard == ["validate"]
     verdict = read_verdict(verdict_path(directory), [load_public_key(world.public_key)])
     assert not verdict.allowed
     assert refused.value.message == verdict.sentence
     assert [gate.gate for gate in verdict.gates if gate.outcome.value == "FAIL"] == ["robustness"]
     assert (report_directory(directory) / "index.html").is_file()
-    assert available(doors, "refused") == [1]
+    assert available(endpoints, "refused") == [1]
 
 
-def test_a_canary_that_does_not_pass_leaves_the_old_version_alone(world: World, doors: Doors) -> None:
-    serve_first(doors, world, "quiet")
+def test_a_canary_that_does_not_pass_leaves_the_old_version_alone(world: World, endpoints: Endpoints) -> None:
+    serve_first(endpoints, world, "quiet")
     rule = CanaryRule(pairs=5, within_seconds=0.5)
-    with pytest.raises(Refused, match="0 requests were teed"):
-        release(request(world, doors, world.publish(2, BETTER, name="quiet"), rule=rule, policy=world.policy("skew")))
-    assert available(doors, "quiet") == [1]
+    with pytest.raises(Refused, match="0 requests were shadowed"):
+        release(
+            request(world, endpoints, world.publish(2, BETTER, name="quiet"), rule=rule, policy=world.policy("skew"))
+        )
+    assert available(endpoints, "quiet") == [1]
 
 
-def test_missing_evidence_is_named(world: World, doors: Doors, tmp_path: Path) -> None:
+def test_missing_evidence_is_named(world: World, endpoints: Endpoints, tmp_path: Path) -> None:
     directory = world.publish(1, name="evidence")
     with pytest.raises(NotFound, match=r"held-out data .*none\.parquet is missing"):
-        release(Release(directory, tmp_path / "none.parquet", world.private_key, doors.control))
+        release(Release(directory, tmp_path / "none.parquet", world.private_key, endpoints.control))
     with pytest.raises(NotFound, match=r"key file .*none\.key is missing"):
-        release(Release(directory, world.held_out, tmp_path / "none.key", doors.control))
+        release(Release(directory, world.held_out, tmp_path / "none.key", endpoints.control))
     assert not verdict_path(directory).exists()

@@ -7,7 +7,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from tidegate_native import file_sha256, stand_back
+from tidegate_native import enter_low_priority, file_sha256
 
 from tidegate_serving.calm import LARGE_BYTES, verify_calmly
 from tidegate_serving.contract.errors import Tampered
@@ -65,7 +65,7 @@ def test_a_thread_that_stands_back_keeps_its_share_and_hands_nothing_down() -> N
 
     def stand_back_and_look() -> None:
         look()
-        stand_back()
+        enter_low_priority()
         look()
         child = threading.Thread(target=look)
         child.start()

@@ -8,25 +8,25 @@ from pathlib import Path
 from tests.support.versions import digest_of
 
 from tidegate_serving.contract.servable import State
-from tidegate_serving.control_client import Aspired, ControlClient, Tee
+from tidegate_serving.control_client import Aspired, ControlClient, Shadow
 
 
 def push(
     control: ControlClient,
     *directories: Path,
     labels: Mapping[str, int] | None = None,
-    tee: Tee | None = None,
+    shadow: Shadow | None = None,
 ) -> int:
     """Makes exactly these versions of one servable wanted; the revision."""
     versions = [Aspired(int(path.name), path, digest_of(path)) for path in directories]
     name = directories[0].parent.name
-    return control.set_aspired(name, versions, labels=labels or {}, tee=tee, requested_by="test", reason="test")
+    return control.set_aspired(name, versions, labels=labels or {}, shadow=shadow, requested_by="test", reason="test")
 
 
 def push_and_wait(
-    control: ControlClient, *directories: Path, labels: Mapping[str, int] | None = None, tee: Tee | None = None
+    control: ControlClient, *directories: Path, labels: Mapping[str, int] | None = None, shadow: Shadow | None = None
 ) -> None:
     """Pushes, then waits until every version is AVAILABLE."""
-    push(control, *directories, labels=labels, tee=tee)
+    push(control, *directories, labels=labels, shadow=shadow)
     for path in directories:
         control.wait_until(path.parent.name, int(path.name), State.AVAILABLE, 30)

@@ -26,7 +26,7 @@ from tidegate_serving.sources.owners import Owners
 from tidegate_serving.sources.rollback import Rollback
 from tidegate_serving.sources.rpc import Push, PushedVersion, RpcSource, VersionChecks
 from tidegate_serving.sources.rpc_state import WishStore
-from tidegate_serving.sources.status import Tee
+from tidegate_serving.sources.status import Shadow
 from tidegate_serving.sources.steering import Steering, Surroundings
 from tidegate_serving.sources.target import AspiredVersion, VersionPath
 
@@ -40,7 +40,7 @@ class Plane(FakeTarget):
         super().__init__()
         self.slow: set[int] = set()
         self.labels: dict[str, int] = {}
-        self.tee: Tee | None = None
+        self.shadow: Shadow | None = None
         self.off = ""
         self.shares: Mapping[int, float] = {}
 
@@ -50,8 +50,8 @@ class Plane(FakeTarget):
     def set_labels(self, name: str, labels: Mapping[str, int], wanted: Collection[int] | None = None) -> None:
         self.labels = dict(labels)
 
-    def set_tee(self, name: str, tee: Tee | None) -> None:
-        self.tee = tee
+    def set_shadow(self, name: str, shadow: Shadow | None) -> None:
+        self.shadow = shadow
 
     def set_enabled(self, name: str, enabled: bool, reason: str) -> None:
         assert enabled is not bool(reason)

@@ -13,7 +13,7 @@ from tidegate_serving.contract.manifest import Manifest
 from tidegate_serving.contract.servable import ServableId, StateChange
 from tidegate_serving.contract.signature import SERVING_DEFAULT, Signature, TensorSpec
 from tidegate_serving.platforms.loader import Loaded
-from tidegate_serving.sources.status import Tee
+from tidegate_serving.sources.status import Shadow
 from tidegate_serving.sources.target import AspiredVersion, VersionPath
 
 HALF_PLUS_TWO = Signature((TensorSpec("x", "float32"),), (TensorSpec("y", "float32"),))
@@ -144,16 +144,20 @@ class FakeTarget:
         self.wanted: dict[str, list[AspiredVersion[VersionPath]]] = {}
         self.calls: list[tuple[str, list[int]]] = []
         self.label_sets: dict[str, dict[str, int]] = {}
-        self.tees: dict[str, Tee | None] = {}
+        self.shadows: dict[str, Shadow | None] = {}
 
     def set_aspired_versions(self, name: str, versions: Sequence[AspiredVersion[VersionPath]]) -> None:
         self.wanted[name] = list(versions)
         self.calls.append((name, self.numbers(name)))
 
     def propose(
-        self, name: str, versions: Sequence[AspiredVersion[VersionPath]], labels: Mapping[str, int], tee: Tee | None
+        self,
+        name: str,
+        versions: Sequence[AspiredVersion[VersionPath]],
+        labels: Mapping[str, int],
+        shadow: Shadow | None,
     ) -> None:
-        self.label_sets[name], self.tees[name] = dict(labels), tee
+        self.label_sets[name], self.shadows[name] = dict(labels), shadow
         self.set_aspired_versions(name, versions)
 
     def numbers(self, name: str) -> list[int]:

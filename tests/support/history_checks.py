@@ -236,9 +236,9 @@ class Checks:
         shares = {} if course.split is None or not published else dict(course.split.shares)
         if dict(picture.split) != shares:
             self._wrong(f"{name} is split {picture.split}, and is to be {shares}")
-        tee = course.tee.version if course.tee and course.tee.version in published else None
-        if picture.tee != tee:
-            self._wrong(f"{name} is teed to {picture.tee}, and is to be to {tee}")
+        shadow = course.shadow.version if course.shadow and course.shadow.version in published else None
+        if picture.shadow != shadow:
+            self._wrong(f"{name} is shadowed to {picture.shadow}, and is to be to {shadow}")
 
     def _check_loaders(self) -> None:
         for loader in self._life.loaders:

@@ -18,7 +18,7 @@ from tidegate_serving.contract.errors import TidegateError, Unavailable
 from tidegate_serving.contract.servable import State
 from tidegate_serving.sources.controls import Asked
 from tidegate_serving.sources.rpc import Push, PushedVersion
-from tidegate_serving.sources.status import Tee
+from tidegate_serving.sources.status import Shadow
 
 Step = tuple[Any, ...]
 STEERED = (PUSHED, WATCHED)
@@ -41,8 +41,8 @@ def _versions(chance: random.Random) -> tuple[int, ...]:
 def _push(chance: random.Random) -> Step:
     versions = _versions(chance)
     labels = {label: chance.choice(versions) for label in LABELS if versions and chance.random() < 0.5}
-    tee = chance.choice(versions) if versions and chance.random() < 0.3 else None
-    return versions, labels, tee, chance.choice("aaab"), chance.random() < 0.2
+    shadow = chance.choice(versions) if versions and chance.random() < 0.3 else None
+    return versions, labels, shadow, chance.choice("aaab"), chance.random() < 0.2
 
 
 def _tell(chance: random.Random) -> Step:
@@ -235,11 +235,13 @@ class History:
     def _clock(self, seconds: float) -> None:
         self.world.clock.now += seconds
 
-    def _push(self, versions: tuple[int, ...], labels: dict[str, int], tee: int | None, place: str, keep: bool) -> None:
+    def _push(
+        self, versions: tuple[int, ...], labels: dict[str, int], shadow: int | None, place: str, keep: bool
+    ) -> None:
         found = [(version, *pushed_directory(self.world, version, place)) for version in versions]
         pushed = tuple(PushedVersion(version, str(directory), digest) for version, directory, digest in found)
-        teed = None if tee is None else Tee(tee, 0.5)
-        push = Push(PUSHED, pushed, labels, teed, requested_by="ben", keep_previous=keep)
+        shadowed = None if shadow is None else Shadow(shadow, 0.5)
+        push = Push(PUSHED, pushed, labels, shadowed, requested_by="ben", keep_previous=keep)
         self.world.life.rpc.set_aspired(push)
 
     def _tell(self, versions: tuple[tuple[int, int, str], ...]) -> None:

@@ -1,4 +1,4 @@
-"""An engine's lifecycle without sockets, clock or threads of its own, stepped by hand: sources, manager, door.
+"""An engine's lifecycle without sockets, clock or threads of its own, stepped by hand: sources, manager, endpoint.
 
 Histories act on it; what must hold of every step is in `history_checks`. A world outlives its engines: folders,
 what was told by watched folders and how models behave stay when one crashes or stops.
@@ -31,8 +31,8 @@ from tidegate_serving.lifecycle.monitor import StateMonitor
 from tidegate_serving.lifecycle.policy import resource_preserving
 from tidegate_serving.lifecycle.retry import RetryPauses
 from tidegate_serving.platforms.loader import Loaded
-from tidegate_serving.requests.plane import Door
-from tidegate_serving.running.valves import DoorValves
+from tidegate_serving.requests.plane import Endpoint
+from tidegate_serving.running.valves import EndpointValves
 from tidegate_serving.sources.admission import Standing
 from tidegate_serving.sources.controls import Controls
 from tidegate_serving.sources.locate import Locator
@@ -148,10 +148,10 @@ class Life:
         self.events = events = EventBus()
         self.monitor = StateMonitor(events)
         events.subscribe(self.checks.heard)
-        self.door = Door(EngineConfig(), lambda name, version: self.manager.released(name, version))
-        self.door.open(self.plane)
+        self.endpoint = Endpoint(EngineConfig(), lambda name, version: self.manager.released(name, version))
+        self.endpoint.open(self.plane)
         loads, unloads, self.steering_pool = self.baton.pool(2), self.baton.pool(1), self.baton.pool(1)
-        self.manager = AspiredVersionsManager(self.door, events, loads, unloads, world.options())
+        self.manager = AspiredVersionsManager(self.endpoint, events, loads, unloads, world.options())
         self.journal = Journal(None)
         self.journal.start()
         events.subscribe(self.journal.heard)
@@ -167,7 +167,7 @@ class Life:
         self.owners = Owners()
         self.told = Listening(self.manager)
         around = Surroundings(
-            self.door, DoorValves(self.door), self.steering_pool.submit, world.keeps, dict(world.labels)
+            self.endpoint, EndpointValves(self.endpoint), self.steering_pool.submit, world.keeps, dict(world.labels)
         )
         router = Router(lambda platform: self.loader, self.told)
         self.steering = Steering(router, OrderStore(world.state), around)
@@ -197,7 +197,7 @@ class Life:
         """The native plane tells of retired versions whose last request has left."""
         gone = self.plane.released()
         for name, version in gone:
-            self.door.on_released(name, version)
+            self.endpoint.on_released(name, version)
         return len(gone)
 
     def settle(self) -> None:
@@ -282,7 +282,7 @@ class World:
         life = self.life
         life.stopping = True
         life.rpc.stop()
-        life.door.close()
+        life.endpoint.close()
         ended = life.manager.stop(0.0)
         while not ended:
             while life.baton.step(0):

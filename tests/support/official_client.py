@@ -1,4 +1,4 @@
-"""A TensorFlow Serving user's own program: the official stubs, unmodified, against an engine's gRPC door.
+"""A TensorFlow Serving user's own program: the official stubs, unmodified, against an engine's gRPC endpoint.
 
 Run as a process of its own, `python -m tests.support.official_client PROGRAM ADDRESS MODEL`; it prints JSON.
 TensorFlow's message modules are imported from its package without TensorFlow itself, which takes ten seconds to start.

@@ -1,4 +1,4 @@
-"""The native data plane's serving map in a few lines of Python: what the door tells it, whom requests would reach.
+"""The native data plane's serving map in a few lines of Python: what the endpoint tells it, whom requests would reach.
 
 For histories without sockets and threads: handles are taken and given back when the test says so.
 """
@@ -16,7 +16,7 @@ STABLE = "stable"
 
 @dataclass(frozen=True)
 class Said:
-    """A change as the door makes it: the native class of that name and its arguments."""
+    """A change as the endpoint makes it: the native class of that name and its arguments."""
 
     kind: str
     given: Mapping[str, Any]
@@ -24,7 +24,17 @@ class Said:
 
 def recording_changes() -> SimpleNamespace:
     """In place of the native module's classes of changes."""
-    kinds = ("Publish", "Retire", "SetLabels", "SetDefault", "SetTee", "SetLog", "SetSplit", "SetOff", "SetBatching")
+    kinds = (
+        "Publish",
+        "Retire",
+        "SetLabels",
+        "SetDefault",
+        "SetShadow",
+        "SetLog",
+        "SetSplit",
+        "SetDisabled",
+        "SetBatching",
+    )
 
     def maker(kind: str) -> Callable[..., Said]:
         return lambda **given: Said(kind, given)
@@ -42,7 +52,7 @@ class ModelPicture:
     preferred: int | None = None
     split: Mapping[int, float] = field(default_factory=dict)
     off: str | None = None
-    tee: int | None = None
+    shadow: int | None = None
 
     @property
     def ordinary(self) -> int | None:
@@ -85,8 +95,8 @@ class PlaneModel:
         for name, picture in after.items():
             assert set(picture.labels.values()) <= picture.versions, f"{name}: a label points nowhere: {picture}"
             assert picture.preferred is None or picture.preferred in picture.versions, f"{name}: {picture}"
-            if picture.tee is not None and picture.tee not in picture.versions:
-                after[name] = replace(picture, tee=None)
+            if picture.shadow is not None and picture.shadow not in picture.versions:
+                after[name] = replace(picture, shadow=None)
         before, self.models = self.models, after
         for change in changes:
             if change.kind == "Retire":
@@ -114,10 +124,10 @@ def _changed(picture: ModelPicture, change: Said) -> ModelPicture:
         return replace(picture, labels=dict(given["labels"]), stable_waits=STABLE in given["waiting"])
     if change.kind == "SetDefault":
         return replace(picture, preferred=given["version"])
-    if change.kind == "SetTee":
-        return replace(picture, tee=given["version"] if given["fraction"] else None)
+    if change.kind == "SetShadow":
+        return replace(picture, shadow=given["version"] if given["fraction"] else None)
     if change.kind == "SetSplit":
         return replace(picture, split=dict(given["shares"]))
-    if change.kind == "SetOff":
+    if change.kind == "SetDisabled":
         return replace(picture, off=given["reason"])
     return picture

@@ -169,7 +169,7 @@ def make_world(root: Path) -> World:
 
 
 @dataclass(frozen=True)
-class Doors:
+class Endpoints:
     """Where a running engine answers."""
 
     grpc: str
@@ -179,7 +179,7 @@ class Doors:
 
 
 @contextmanager
-def engine(world: World) -> Iterator[Doors]:
+def engine(world: World) -> Iterator[Endpoints]:
     """`tidegate serve` over the world, on free ports; ended by SIGTERM, which must end it with status 0."""
     ready = world.root / "ready.json"
     output = world.root / "engine.txt"
@@ -200,7 +200,7 @@ def engine(world: World) -> Iterator[Doors]:
         eventually(lambda: ready.is_file() or process.poll() is not None, 60.0)
         assert ready.is_file(), output.read_text()
         found = json.loads(ready.read_text())
-        yield Doors(found["grpc"], found["rest"], found["control"], found["pid"])
+        yield Endpoints(found["grpc"], found["rest"], found["control"], found["pid"])
     finally:
         process.terminate()
         try:
@@ -209,17 +209,17 @@ def engine(world: World) -> Iterator[Doors]:
             process.kill()
 
 
-def serve_first(doors: Doors, world: World, name: str) -> Path:
+def serve_first(endpoints: Endpoints, world: World, name: str) -> Path:
     """Version 1 serves with label `stable`, as after a release; no gate was asked."""
     directory = world.admitted(1, name=name)
-    push(directory=directory, control=doors.control)
-    promote(control=doors.control, servable=name, version=1)
+    push(directory=directory, control=endpoints.control)
+    promote(control=endpoints.control, servable=name, version=1)
     return directory
 
 
-def available(doors: Doors, name: str) -> list[int]:
+def available(endpoints: Endpoints, name: str) -> list[int]:
     """Versions that can be asked, in order; none of a servable that the engine does not know."""
-    with ControlClient(doors.control) as client:
+    with ControlClient(endpoints.control) as client:
         found = client.status(name).servable(name)
     return [] if found is None else sorted(v.version for v in found.versions if v.state is State.AVAILABLE)
 

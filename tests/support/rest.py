@@ -1,4 +1,4 @@
-"""Plain HTTP requests to an engine's REST door."""
+"""Plain HTTP requests to an engine's REST endpoint."""
 
 from __future__ import annotations
 

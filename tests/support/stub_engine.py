@@ -1,4 +1,4 @@
-"""An engine without Tidegate: gRPC and REST doors over one plain formula, for tests of clients."""
+"""An engine without Tidegate: gRPC and REST endpoints over one plain formula, for tests of clients."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def truth(rows: Mapping[str, np.ndarray[Any, Any]], version: int) -> np.ndarray[
 
 
 class StubEngine:
-    """Both doors of an engine that answers `truth`, as versions in turn."""
+    """Both endpoints of an engine that answers `truth`, as versions in turn."""
 
     def __init__(self, versions: list[int], idle_seconds: float | None = None) -> None:
         self._idle_seconds = idle_seconds

@@ -16,7 +16,7 @@ from tidegate_validation.canary.numbers import CanaryNumbers
 from tidegate_validation.canary.rule import CanaryRule
 
 RULE = CanaryRule(within_seconds=10.0)
-GOOD = CanaryNumbers(teed=600, compared=600, max_difference=0.4, primary_latency_us=500.0, tee_latency_us=900.0)
+GOOD = CanaryNumbers(shadowed=600, compared=600, max_difference=0.4, primary_latency_us=500.0, shadow_latency_us=900.0)
 
 
 def result(numbers: CanaryNumbers, rule: CanaryRule = RULE) -> CanaryResult:
@@ -27,16 +27,16 @@ def test_enough_good_answers_pass_however_much_they_differ() -> None:
     passed = result(GOOD)
     assert passed.outcome is Outcome.PASS
     assert passed.allowed
-    assert "600 teed requests" in passed.sentence
+    assert "600 shadowed requests" in passed.sentence
     assert "sure to 95%" in passed.sentence
     assert "0.4" in passed.sentence
 
 
 def test_no_traffic_at_all_is_inconclusive_and_says_what_to_do() -> None:
-    empty = result(CanaryNumbers(teed=7))
+    empty = result(CanaryNumbers(shadowed=7))
     assert empty.outcome is Outcome.INCONCLUSIVE
     assert not empty.allowed
-    assert "7 requests were teed" in empty.sentence
+    assert "7 requests were shadowed" in empty.sentence
     assert "send traffic" in empty.sentence
 
 
@@ -57,7 +57,7 @@ def test_what_is_missing_is_said_and_is_enough_when_it_came() -> None:
         (replace(GOOD, compared=12, errors=12), "12 of 12 compared requests with an error"),
         (replace(GOOD, compared=30, not_finite=10), "10 of 30 compared requests with NaN or infinity"),
         (
-            replace(GOOD, compared=40, slow=40, tee_latency_us=80_000.0),
+            replace(GOOD, compared=40, slow=40, shadow_latency_us=80_000.0),
             "80.0 ms in the median where the serving version took 0.5 ms",
         ),
     ],

@@ -149,7 +149,7 @@ def test_only_the_window_the_version_and_the_role_that_are_asked_for_count(profi
     later = world.with_column(wrong, world.TIME, wrong[world.TIME].to_numpy() + 10 * world.DAY)
     world.write_log(tmp_path, Served(right, block="right"))
     world.write_log(tmp_path, Served(later, block="later"))
-    world.write_log(tmp_path, Served(wrong, block="tee", role="tee"))
+    world.write_log(tmp_path, Served(wrong, block="shadow", role="shadow"))
     world.write_log(tmp_path, Served(wrong, block="other", version=2))
     cut = datetime.fromtimestamp((LATER + 5) * world.DAY, UTC)
 
@@ -165,7 +165,7 @@ def test_only_the_window_the_version_and_the_role_that_are_asked_for_count(profi
 
 def test_a_role_that_does_not_exist_is_named(profile: Path, tmp_path: Path) -> None:
     world.write_log(tmp_path, Served(served(18)))
-    with pytest.raises(InvalidInput, match="use one of primary, tee"):
+    with pytest.raises(InvalidInput, match="use one of primary, shadow"):
         report_on_log(profile, tmp_path, model=world.NAME, version=1, role="x' OR '1'='1")
 
 

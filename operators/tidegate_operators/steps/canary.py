@@ -1,7 +1,7 @@
 """Lets a pushed version answer copies of live traffic beside the version that serves, and says whether it did well.
 
-In come the live servable and the rule; the tee goes on through the RPC Source, numbers come back from the inference
-log, and in the end the tee is off and a version that did not pass is gone.
+In come the live servable and the rule; the shadow goes on through the RPC Source, numbers come back from the inference
+log, and in the end the shadow is off and a version that did not pass is gone.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tidegate_serving.contract.errors import FailedPrecondition, Refused
 from tidegate_serving.contract.repository import report_directory
 from tidegate_serving.contract.servable import ServableId
 from tidegate_serving.contract.verdict import Outcome
-from tidegate_serving.control_client import ControlClient, Tee
+from tidegate_serving.control_client import ControlClient, Shadow
 from tidegate_validation.canary.judgement import CanaryResult, judge
 from tidegate_validation.canary.numbers import CanaryNumbers
 from tidegate_validation.canary.rule import CanaryRule
@@ -28,10 +28,10 @@ _POLL_SECONDS = 0.5
 
 
 def canary(*, control: str, servable: str, version: int, rule: CanaryRule | None = None) -> CanaryResult:
-    """Tees traffic to a live version until it is surely good enough or surely not, at most `rule.within_seconds`.
+    """Shadows traffic to a live version until it is surely good enough or surely not, at most `rule.within_seconds`.
 
     It may be looked at all the time: the evidence is such that looking costs no error rate. The result is also written
-    as `canary.json` into the version's report directory. Whatever happens the tee is off afterwards, and unless the
+    as `canary.json` into the version's report directory. Whatever happens the shadow is off afterwards, and unless the
     version passed it is un-aspired. A first version, with nothing beside it, gets WARN: there is no traffic to copy.
     FailedPrecondition where the version is not live or the engine keeps no log.
     """
@@ -62,7 +62,7 @@ def require_passed(result: CanaryResult) -> CanaryResult:
 def _finish(client: ControlClient, identity: ServableId, passed: bool) -> None:
     reason = f"the canary of {identity} ended"
     if passed:
-        change(client, identity.name, lambda wanted: wanted.teeing(None), reason)
+        change(client, identity.name, lambda wanted: wanted.shadowing(None), reason)
     else:
         give_up(client, identity.name, identity.version, reason)
 
@@ -88,8 +88,8 @@ def _observe(
             "the engine keeps no inference log, which a canary is judged by: start it with --log-path"
         )
     since = datetime.now(UTC)
-    tee = Tee(identity.version, rule.fraction)
-    change(client, identity.name, lambda wanted: wanted.teeing(tee), f"canary of {identity}")
+    shadow = Shadow(identity.version, rule.fraction)
+    change(client, identity.name, lambda wanted: wanted.shadowing(shadow), f"canary of {identity}")
     return observe(
         lambda: judge(str(identity), read_numbers(Path(log_path), identity, primary, since, rule), rule),
         rule.within_seconds,

@@ -20,7 +20,7 @@ _ROWS = """
     SELECT request_id, p.status IS NOT NULL AS paired, t.status <> 0 AS t_error, p.status <> 0 AS p_error,
       t.status = 0 AND ({t_bad}) AS t_bad, p.status = 0 AND ({p_bad}) AS p_bad,
       t.latency_us AS t_us, p.latency_us AS p_us, {gap} AS gap, {differs} AS differs
-    FROM (SELECT * FROM {tee} WHERE role = '{tee_role}' AND received_at >= ?) t
+    FROM (SELECT * FROM {shadow} WHERE role = '{shadow_role}' AND received_at >= ?) t
     LEFT JOIN (SELECT * FROM {primary} WHERE role = '{primary_role}' AND received_at >= ?) p USING (request_id, row)
 """
 _REQUESTS = """
@@ -49,15 +49,15 @@ def read_numbers(
     from tidegate_serving.inference_log.reader import connect, scan
 
     try:
-        served, teed_to = (scan(log_root, identity.name, version) for version in (primary, identity.version))
+        served, shadowed_to = (scan(log_root, identity.name, version) for version in (primary, identity.version))
     except NotFound:
         return CanaryNumbers()
     with connect(log_root) as connection:
-        query = _query(_side(connection, served), _side(connection, teed_to), rule)
+        query = _query(_side(connection, served), _side(connection, shadowed_to), rule)
         found = connection.execute(query, [since.astimezone(UTC)] * 2).fetchone()
-    teed, compared, errors, not_finite, primary_faults, disagreements, slow, gap, primary_us, tee_us = found
+    shadowed, compared, errors, not_finite, primary_faults, disagreements, slow, gap, primary_us, shadow_us = found
     return CanaryNumbers(
-        teed=teed,
+        shadowed=shadowed,
         compared=compared,
         errors=errors,
         not_finite=not_finite,
@@ -66,7 +66,7 @@ def read_numbers(
         slow=slow,
         max_difference=float(gap),
         primary_latency_us=float(primary_us or 0.0),
-        tee_latency_us=float(tee_us or 0.0),
+        shadow_latency_us=float(shadow_us or 0.0),
     )
 
 
@@ -82,20 +82,20 @@ def _side(connection: Any, source: str) -> _Side:
     return _Side(source, {name: kind for name, kind in described.fetchall() if name.startswith(OUTPUT_PREFIX)})
 
 
-def _query(primary: _Side, tee: _Side, rule: CanaryRule) -> str:
+def _query(primary: _Side, shadow: _Side, rule: CanaryRule) -> str:
     from tidegate_serving.inference_log.compare import is_real
 
-    outputs, tee_outputs = primary.outputs, tee.outputs
-    both = [name for name in outputs if name in tee_outputs]
-    real = [name for name in both if is_real(outputs[name]) and is_real(tee_outputs[name])]
+    outputs, shadow_outputs = primary.outputs, shadow.outputs
+    both = [name for name in outputs if name in shadow_outputs]
+    real = [name for name in both if is_real(outputs[name]) and is_real(shadow_outputs[name])]
     rows = _ROWS.format(
-        tee=tee.source,
+        shadow=shadow.source,
         primary=primary.source,
-        tee_role=Role.TEE.value,
+        shadow_role=Role.SHADOW.value,
         primary_role=Role.PRIMARY.value,
-        t_bad=_any(_not_finite("t", tee_outputs)),
+        t_bad=_any(_not_finite("t", shadow_outputs)),
         p_bad=_any(_not_finite("p", outputs)),
-        gap=f"greatest({', '.join(['0.0', *(_gap(name, outputs[name], tee_outputs[name]) for name in real)])})",
+        gap=f"greatest({', '.join(['0.0', *(_gap(name, outputs[name], shadow_outputs[name]) for name in real)])})",
         differs=_any([f'p."{name}" IS DISTINCT FROM t."{name}"' for name in both if name not in real]),
     )
     tolerance = "'Infinity'::DOUBLE" if rule.max_difference is None else repr(rule.max_difference)
@@ -122,11 +122,11 @@ def _not_finite(side: str, columns: Mapping[str, str]) -> list[str]:
     ]
 
 
-def _gap(name: str, primary_kind: str, tee_kind: str) -> str:
+def _gap(name: str, primary_kind: str, shadow_kind: str) -> str:
     """The largest difference of any element; infinite where one side has more of them."""
     from tidegate_serving.inference_log.compare import elements
 
-    left, right = elements(_column("p", name), primary_kind), elements(_column("t", name), tee_kind)
+    left, right = elements(_column("p", name), primary_kind), elements(_column("t", name), shadow_kind)
     largest = f"list_max([abs(x[1]::DOUBLE - x[2]::DOUBLE) FOR x IN list_zip({left}, {right})])"
     return f"CASE WHEN len({left}) <> len({right}) THEN 'Infinity'::DOUBLE ELSE coalesce({largest}, 0.0) END"
 

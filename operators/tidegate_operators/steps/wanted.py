@@ -1,4 +1,4 @@
-"""What shall be live of one servable, as a value: versions, labels and tee, and pure ways to change it.
+"""What shall be live of one servable, as a value: versions, labels and shadow, and pure ways to change it.
 
 Steps read it from an engine's status, change it, and hand the whole of it back through the RPC Source, which takes
 nothing less, and only where nobody else changed it meanwhile: two releases at once cannot overwrite each other.
@@ -13,7 +13,7 @@ from pathlib import Path
 
 from tidegate_serving.contract.errors import Conflict, DeadlinePassed
 from tidegate_serving.contract.servable import State
-from tidegate_serving.control_client import Aspired, ControlClient, Tee
+from tidegate_serving.control_client import Aspired, ControlClient, Shadow
 
 STABLE = "stable"
 REQUESTED_BY = "tidegate"
@@ -31,7 +31,7 @@ class Wanted:
     servable: str
     versions: tuple[Aspired, ...] = ()
     labels: Mapping[str, int] = field(default_factory=dict)
-    tee: Tee | None = None
+    shadow: Shadow | None = None
     revision: int = 0
     keep_previous: bool = False
 
@@ -55,27 +55,27 @@ class Wanted:
         return replace(self, versions=(*others, aspired), labels=labels)
 
     def without(self, version: int) -> Wanted:
-        """Without one version, its labels and its tee."""
+        """Without one version, its labels and its shadow."""
         return replace(
             self,
             versions=tuple(aspired for aspired in self.versions if aspired.version != version),
             labels={label: target for label, target in self.labels.items() if target != version},
-            tee=None if self.tee is not None and self.tee.version == version else self.tee,
+            shadow=None if self.shadow is not None and self.shadow.version == version else self.shadow,
         )
 
     def promoting(self, version: int) -> Wanted:
         """Only this version, with label `stable` on it; every other label whose version goes, goes with it."""
         kept = tuple(aspired for aspired in self.versions if aspired.version == version)
         labels = {label: target for label, target in self.labels.items() if target == version}
-        return replace(self, versions=kept, labels={**labels, STABLE: version}, tee=None)
+        return replace(self, versions=kept, labels={**labels, STABLE: version}, shadow=None)
 
     def keeping(self, previous: bool) -> Wanted:
         """With the version that served before kept loaded, or not."""
         return replace(self, keep_previous=previous)
 
-    def teeing(self, tee: Tee | None) -> Wanted:
-        """With this tee, or with none."""
-        return replace(self, tee=tee)
+    def shadowing(self, shadow: Shadow | None) -> Wanted:
+        """With this shadow, or with none."""
+        return replace(self, shadow=shadow)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ def read_wanted(control: ControlClient, servable: str) -> Wanted:
         servable,
         tuple(Aspired(one.version, Path(one.path), one.manifest_digest) for one in status.wanted if one.path),
         status.wanted_labels,
-        status.tee if status.tee is not None and status.tee.version else None,
+        status.shadow if status.shadow is not None and status.shadow.version else None,
         status.revision,
         status.keep_previous,
     )
@@ -128,7 +128,7 @@ def _change_once(
         servable,
         after.versions,
         labels=after.labels,
-        tee=after.tee,
+        shadow=after.shadow,
         requested_by=requested_by,
         reason=reason,
         expected_revision=before.revision,

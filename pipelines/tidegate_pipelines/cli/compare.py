@@ -28,7 +28,10 @@ if TYPE_CHECKING:
 Versions = Annotated[
     list[int] | None,
     typer.Argument(
-        metavar="PRIMARY TEE", min=0, max=MAX_VERSION, help="The version that clients got, and the one that got copies."
+        metavar="PRIMARY SHADOW",
+        min=0,
+        max=MAX_VERSION,
+        help="The version that clients got, and the one that got copies.",
     ),
 ]
 
@@ -39,7 +42,7 @@ class _Asked:
 
     root: Path
     primary: int
-    tee: int
+    shadow: int
     counters: Mapping[str, float]
 
 
@@ -77,9 +80,9 @@ def compare(
 
     asked = _asked(name, versions or [], log, control)
     began = datetime.fromtimestamp(0, UTC) if since is None else datetime.now(UTC) - duration(since, "--since")
-    found = run(asked.root, name, asked.primary, asked.tee, outputs=outputs or None, since=began)
+    found = run(asked.root, name, asked.primary, asked.shadow, outputs=outputs or None, since=began)
     if asked.counters:
-        found = replace(found, copies=copies_of(asked.counters, name, asked.tee))
+        found = replace(found, copies=copies_of(asked.counters, name, asked.shadow))
     if as_json:
         typer.echo(json.dumps(_document(name, asked, found), indent=1))
     else:
@@ -91,10 +94,10 @@ def _asked(name: str, versions: list[int], log: Path | None, control: str) -> _A
     from tidegate_serving.control_client import ControlClient
 
     if len(versions) not in (0, 2):
-        raise typer.BadParameter("name both versions, such as 2 3, or none", param_hint="PRIMARY TEE")
+        raise typer.BadParameter("name both versions, such as 2 3, or none", param_hint="PRIMARY SHADOW")
     if log is not None:
         if not versions:
-            raise typer.BadParameter("with --log alone nobody knows them: name both", param_hint="PRIMARY TEE")
+            raise typer.BadParameter("with --log alone nobody knows them: name both", param_hint="PRIMARY SHADOW")
         if not log.is_dir():
             raise NotFound(f"inference log {log} is no folder: mend the path")
         return _Asked(log, versions[0], versions[1], counters={})
@@ -107,8 +110,8 @@ def _asked(name: str, versions: list[int], log: Path | None, control: str) -> _A
         raise FailedPrecondition(
             f"the engine at {control} keeps no inference log, from which answers are compared: start it with --log-path"
         )
-    primary, tee = versions or _told(servable)
-    return _Asked(Path(status.log_path), primary, tee, status.counters)
+    primary, shadow = versions or _told(servable)
+    return _Asked(Path(status.log_path), primary, shadow, status.counters)
 
 
 def _told(servable: ServableStatus) -> tuple[int, int]:
@@ -117,25 +120,25 @@ def _told(servable: ServableStatus) -> tuple[int, int]:
     from tidegate_serving.contract.servable import State
 
     name = servable.servable
-    if servable.tee is None:
+    if servable.shadow is None:
         raise FailedPrecondition(
             f"no version of {name!r} gets copies now: name both, such as `tidegate compare {name} 2 3`, or send some "
             f"with `tidegate canary`"
         )
     live = [version.version for version in servable.versions if version.state is State.AVAILABLE]
     stable = servable.label("stable")
-    primary = stable if stable is not None else max(live, default=servable.tee.version)
-    if primary == servable.tee.version:
+    primary = stable if stable is not None else max(live, default=servable.shadow.version)
+    if primary == servable.shadow.version:
         raise FailedPrecondition(
             f"version {primary} of {name!r} gets both copies and ordinary traffic: name the versions to compare"
         )
-    return primary, servable.tee.version
+    return primary, servable.shadow.version
 
 
 def _show(name: str, asked: _Asked, found: Comparison) -> None:
     say(
-        f"{name}: copies that version {asked.tee} answered beside what clients got from version {asked.primary}: "
-        f"{found.teed} logged, {found.compared} compared, {found.failed} failed where the client's did not"
+        f"{name}: copies that version {asked.shadow} answered beside what clients got from version {asked.primary}: "
+        f"{found.shadowed} logged, {found.compared} compared, {found.failed} failed where the client's did not"
     )
     if found.copies is not None:
         copies = found.copies
@@ -145,7 +148,7 @@ def _show(name: str, asked: _Asked, found: Comparison) -> None:
         return
     columns = ("output", "elements", "agree", "differ", "max difference", "mean", "correlation", "same largest")
     show_table("", columns, [_output_row(output, one) for output, one in found.outputs.items()])
-    sides = ((f"{asked.primary} (clients)", found.primary), (f"{asked.tee} (copies)", found.tee))
+    sides = ((f"{asked.primary} (clients)", found.primary), (f"{asked.shadow} (copies)", found.shadow))
     rows = [_side_row(text, side) for text, side in sides]
     show_table("", ("version", "p50 ms", "p90 ms", "p99 ms", "errors"), rows)
 
@@ -169,7 +172,7 @@ def _figure(value: float) -> str:
 
 def _document(name: str, asked: _Asked, found: Comparison) -> dict[str, object]:
     """Figures that have no meaning are null, an infinite one is the text `inf`."""
-    versions = {"primary": asked.primary, "tee": asked.tee}
+    versions = {"primary": asked.primary, "shadow": asked.shadow}
     return {"format": "tidegate.comparison/1", "model": name, "versions": versions, **_plain(asdict(found))}
 
 

@@ -31,7 +31,7 @@ def predict(
     text: Annotated[str | None, typer.Option("--json", metavar="JSON", help="The inputs.")] = None,
     file: Annotated[Path | None, typer.Option("--file", metavar="FILE", help="The inputs, as a JSON file.")] = None,
     address: Annotated[
-        str, typer.Option("--address", metavar="HOST:PORT", envvar="TIDEGATE_GRPC_ADDRESS", help="The gRPC door.")
+        str, typer.Option("--address", metavar="HOST:PORT", envvar="TIDEGATE_GRPC_ADDRESS", help="The gRPC endpoint.")
     ] = DEFAULT_GRPC,
     version: Annotated[
         int | None, typer.Option("--version", min=0, max=MAX_VERSION, help="This version; else label stable.")

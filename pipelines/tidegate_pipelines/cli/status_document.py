@@ -41,7 +41,9 @@ def _servable(servable: ServableStatus) -> dict[str, object]:
         "kept": list(servable.kept),
         "orders": [asdict(order) for order in servable.orders],
         "disabled": servable.disabled,
-        "tee": None if servable.tee is None else {"version": servable.tee.version, "fraction": servable.tee.fraction},
+        "shadow": None
+        if servable.shadow is None
+        else {"version": servable.shadow.version, "fraction": servable.shadow.fraction},
         "versions": [
             {
                 "version": version.version,

@@ -115,7 +115,9 @@ class _Demo:
         story.step(4, "Release version 2 against version 1")
         release(2, running.releases, control, story)
         canary = running.releases.canary(2)
-        story.good(f"canary: {canary['compared']} of {canary['teed']} teed answers compared with those of version 1")
+        story.good(
+            f"canary: {canary['compared']} of {canary['shadowed']} shadowed answers compared with those of version 1"
+        )
 
         story.step(5, f"Try {'versions 3, 4 and 5' if options.mistake is None else 'version 3'}")
         refused = try_candidates(options.candidates, prepared.titles, running.releases, control, story)
@@ -184,8 +186,8 @@ def tell(summary: Summary, path: Path, addresses: Addresses, story: Story) -> in
     story.good(f"{log['written']:,} of {log['eligible']:,} rows logged under {log['path']}")
     story.good(f"skew report: {found['report']}")
     if summary.options.keep:
-        doors = f"gRPC {addresses.grpc}, REST {addresses.rest}, control {addresses.control}"
-        story.note(f"the engine stays up: {doors}; end it with `kill {addresses.pid}`")
+        endpoints = f"gRPC {addresses.grpc}, REST {addresses.rest}, control {addresses.control}"
+        story.note(f"the engine stays up: {endpoints}; end it with `kill {addresses.pid}`")
     for problem in summary.problems():
         story.bad(problem)
     (story.good if found["ok"] else story.bad)(f"{'all of it holds' if found['ok'] else 'not all of it holds'}: {path}")

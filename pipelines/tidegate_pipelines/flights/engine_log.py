@@ -68,6 +68,8 @@ def count_primary_rows(log_root: Path) -> int:
 
 
 def _sum(counters: Mapping[str, float], name: str) -> int:
-    """Over all samples of a counter whose labels do not say that they are about teed answers."""
-    tee = f'role="{Role.TEE.value}"'
-    return int(sum(value for sample, value in counters.items() if sample.split("{")[0] == name and tee not in sample))
+    """Over all samples of a counter whose labels do not say that they are about shadowed answers."""
+    shadow = f'role="{Role.SHADOW.value}"'
+    return int(
+        sum(value for sample, value in counters.items() if sample.split("{")[0] == name and shadow not in sample)
+    )

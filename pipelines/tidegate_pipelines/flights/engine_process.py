@@ -1,6 +1,6 @@
 """Runs `tidegate serve` as a process of its own for the demo: starts it, waits until it is ready, ends it by SIGTERM.
 
-The demo gives it a folder, a model repository and the validator's public key; out come the addresses of its doors.
+The demo gives it a folder, a model repository and the validator's public key; out come the addresses of its endpoints.
 """
 
 from __future__ import annotations

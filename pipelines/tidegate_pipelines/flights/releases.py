@@ -84,7 +84,7 @@ class Releases:
         """What the canary counted."""
         path = report_directory(self._folders.version(version)) / CANARY_FILE
         document: dict[str, Any] = json.loads(path.read_text())
-        return {key: document[key] for key in ("teed", "compared", "max_difference")}
+        return {key: document[key] for key in ("shadowed", "compared", "max_difference")}
 
 
 def dag_file() -> Path:

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from tidegate_pipelines.flights.doors import Columns, Door, GrpcDoor, RestDoor
+from tidegate_pipelines.flights.endpoints import Columns, Endpoint, GrpcEndpoint, RestEndpoint
 from tidegate_pipelines.flights.features import CATEGORIES, EVENT_TIME, NUMBERS
 from tidegate_pipelines.flights.replay_plan import ReplayPlan
 from tidegate_pipelines.flights.tally import Expected, Tally
@@ -68,26 +68,26 @@ class Replay:
             thread.join()
 
     def _connection(self, first: int) -> None:
-        doors: dict[str, Door] = {
-            "grpc": GrpcDoor(self._plan.grpc, self._plan.model),
-            "rest": RestDoor(self._plan.rest, self._plan.model),
+        endpoints: dict[str, Endpoint] = {
+            "grpc": GrpcEndpoint(self._plan.grpc, self._plan.model),
+            "rest": RestEndpoint(self._plan.rest, self._plan.model),
         }
-        turns = itertools.islice(itertools.cycle(doors), first, None)
+        turns = itertools.islice(itertools.cycle(endpoints), first, None)
         try:
             while (turn := self._schedule.next()) is not None:
                 number, rows, pause = turn
                 self._stop.wait(max(pause, 0.0))
-                door = next(turns)
-                self._ask(door, doors[door], rows, f"{self._plan.request_prefix}-{number}")
+                endpoint = next(turns)
+                self._ask(endpoint, endpoints[endpoint], rows, f"{self._plan.request_prefix}-{number}")
         finally:
-            for open_door in doors.values():
-                open_door.close()
+            for open_endpoint in endpoints.values():
+                open_endpoint.close()
 
-    def _ask(self, name: str, door: Door, rows: slice, request_id: str) -> None:
+    def _ask(self, name: str, endpoint: Endpoint, rows: slice, request_id: str) -> None:
         part = {column: values[rows] for column, values in self._columns.items()}
         begun = time.monotonic_ns()
         try:
-            answer = door.predict(part, request_id)
+            answer = endpoint.predict(part, request_id)
         except Exception as error:  # whatever went wrong, this request failed and the replay goes on
             self._tally.failed(name, error)
             return

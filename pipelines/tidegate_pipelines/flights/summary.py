@@ -135,7 +135,7 @@ class Summary:
             for kind, text in (("failed", "failed"), ("wrong", "were answered with another value than expected"))
             if requests[kind]
         ]
-        found += [f"no request went over {door}" for door in ("grpc", "rest") if not requests[door]]
+        found += [f"no request went over {endpoint}" for endpoint in ("grpc", "rest") if not requests[endpoint]]
         wanted = {str(version) for version in range(1, self.options.final_version + 1)}
         if set(requests["by_version"]) != wanted:
             found.append(f"versions {sorted(requests['by_version'])} answered and not {sorted(wanted)}")

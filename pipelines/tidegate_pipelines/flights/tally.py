@@ -1,4 +1,4 @@
-"""Counts what came back during a replay: requests by door and version, failures, wrong values and latencies.
+"""Counts what came back during a replay: requests by endpoint and version, failures, wrong values and latencies.
 
 The connections of the traffic client report each answer here; the whole goes out as one JSON document.
 """
@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tidegate_pipelines.flights.doors import Answer
+from tidegate_pipelines.flights.endpoints import Answer
 
 TOLERANCE = 1e-6
 _PROBLEMS_KEPT = 10
@@ -24,30 +24,30 @@ class Tally:
     def __init__(self, expected: Expected) -> None:
         self._expected = expected
         self._lock = threading.Lock()
-        self._doors: Counter[str] = Counter()
+        self._endpoints: Counter[str] = Counter()
         self._versions: Counter[int] = Counter()
         self._failed = self._wrong = self._rows = 0
         self._problems: list[str] = []
         self._latencies: list[int] = []
 
-    def answered(self, door: str, rows: slice, answer: Answer, microseconds: int) -> None:
+    def answered(self, endpoint: str, rows: slice, answer: Answer, microseconds: int) -> None:
         """One request got an answer."""
         problem = self._compare(rows, answer)
         with self._lock:
-            self._doors[door] += 1
+            self._endpoints[endpoint] += 1
             self._versions[answer.version] += 1
             self._rows += rows.stop - rows.start
             self._latencies.append(microseconds)
             if problem is not None:
                 self._wrong += 1
-                self._note(f"{door}: {problem}")
+                self._note(f"{endpoint}: {problem}")
 
-    def failed(self, door: str, error: Exception) -> None:
+    def failed(self, endpoint: str, error: Exception) -> None:
         """One request got none."""
         with self._lock:
-            self._doors[door] += 1
+            self._endpoints[endpoint] += 1
             self._failed += 1
-            self._note(f"{door}: {type(error).__name__}: {error}")
+            self._note(f"{endpoint}: {type(error).__name__}: {error}")
 
     @property
     def latencies(self) -> np.ndarray[Any, Any]:
@@ -59,7 +59,7 @@ class Tally:
         """As JSON."""
         with self._lock:
             return {
-                "requests": {"grpc": self._doors["grpc"], "rest": self._doors["rest"]},
+                "requests": {"grpc": self._endpoints["grpc"], "rest": self._endpoints["rest"]},
                 "rows": self._rows,
                 "failed": self._failed,
                 "wrong": self._wrong,

@@ -6,14 +6,14 @@ use std::sync::Arc;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use tidegate_plane::batch::Work;
-use tidegate_plane::version::Endpoint;
+use tidegate_plane::version::ServedSignature;
 
 use crate::arrays;
 
 /// What an executor gets: inputs by name, wrapping the batch buffer without a copy; the batch is on axis 0 unless it is a whole.
 #[pyclass(frozen, module = "tidegate_native")]
 pub(crate) struct Batch {
-    endpoint: Arc<Endpoint>,
+    served: Arc<ServedSignature>,
     inputs: Py<PyDict>,
     rows: usize,
     whole: bool,
@@ -22,13 +22,13 @@ pub(crate) struct Batch {
 
 impl Batch {
     pub(crate) fn new(py: Python<'_>, work: Work) -> PyResult<Batch> {
-        let Work { endpoint, columns, shapes, rows, whole, offsets } = work;
+        let Work { served, columns, shapes, rows, whole, offsets } = work;
         let inputs = PyDict::new(py);
-        for ((spec, lease), inner) in endpoint.signature.inputs.iter().zip(columns).zip(shapes.iter()) {
+        for ((spec, lease), inner) in served.signature.inputs.iter().zip(columns).zip(shapes.iter()) {
             let shape = (!whole).then_some(rows).into_iter().chain(inner.iter().copied());
             inputs.set_item(&spec.name, arrays::to_array(py, spec.dtype, shape, lease)?)?;
         }
-        Ok(Batch { endpoint, inputs: inputs.unbind(), rows, whole, offsets })
+        Ok(Batch { served, inputs: inputs.unbind(), rows, whole, offsets })
     }
 }
 
@@ -36,17 +36,17 @@ impl Batch {
 impl Batch {
     #[getter]
     fn model(&self) -> &str {
-        &self.endpoint.model
+        &self.served.model
     }
 
     #[getter]
     fn version(&self) -> i64 {
-        self.endpoint.number
+        self.served.number
     }
 
     #[getter]
     fn signature(&self) -> &str {
-        &self.endpoint.signature.name
+        &self.served.signature.name
     }
 
     #[getter]
@@ -60,7 +60,7 @@ impl Batch {
     }
 
     #[getter]
-    fn whole(&self) -> bool {
+    fn unbatched(&self) -> bool {
         self.whole
     }
 

@@ -24,7 +24,7 @@ pub(crate) fn file_sha256(py: Python<'_>, path: PathBuf) -> PyResult<(u64, Strin
 /// Has the calling thread give its processor up at once to any that wakes, at its full share otherwise. Threads that it
 /// starts are not affected. Where the system does not know that, nothing changes.
 #[pyfunction]
-pub(crate) fn stand_back() {
+pub(crate) fn enter_low_priority() {
     priority::patient();
 }
 

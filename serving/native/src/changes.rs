@@ -102,18 +102,18 @@ impl SetDefault {
 
 /// Change: copy a share of the model's requests to a version.
 #[pyclass(frozen, module = "tidegate_native")]
-pub(crate) struct SetTee {
+pub(crate) struct SetShadow {
     model: String,
     version: i64,
     fraction: f64,
 }
 
 #[pymethods]
-impl SetTee {
+impl SetShadow {
     #[new]
     #[pyo3(signature = (*, model, version, fraction))]
-    fn new(model: String, version: i64, fraction: f64) -> SetTee {
-        SetTee { model, version, fraction }
+    fn new(model: String, version: i64, fraction: f64) -> SetShadow {
+        SetShadow { model, version, fraction }
     }
 }
 
@@ -154,17 +154,17 @@ impl SetSplit {
 
 /// Change: refuse every request to a model, or let them in again.
 #[pyclass(frozen, module = "tidegate_native")]
-pub(crate) struct SetOff {
+pub(crate) struct SetDisabled {
     model: String,
     reason: Option<String>,
 }
 
 #[pymethods]
-impl SetOff {
+impl SetDisabled {
     #[new]
     #[pyo3(signature = (*, model, reason))]
-    fn new(model: String, reason: Option<String>) -> SetOff {
-        SetOff { model, reason }
+    fn new(model: String, reason: Option<String>) -> SetDisabled {
+        SetDisabled { model, reason }
     }
 }
 
@@ -210,9 +210,9 @@ pub(crate) fn to_core(change: &Bound<'_, PyAny>, closing: &Arc<Closing>) -> PyRe
         let SetDefault { model, version } = set.get();
         return Ok(Change::SetDefault { model: model.clone(), version: *version });
     }
-    if let Ok(set) = change.cast::<SetTee>() {
-        let SetTee { model, version, fraction } = set.get();
-        return Ok(Change::SetTee { model: model.clone(), version: *version, fraction: *fraction });
+    if let Ok(set) = change.cast::<SetShadow>() {
+        let SetShadow { model, version, fraction } = set.get();
+        return Ok(Change::SetShadow { model: model.clone(), version: *version, fraction: *fraction });
     }
     if let Ok(set) = change.cast::<SetLog>() {
         let SetLog { model, sampling_rate } = set.get();
@@ -222,9 +222,9 @@ pub(crate) fn to_core(change: &Bound<'_, PyAny>, closing: &Arc<Closing>) -> PyRe
         let SetSplit { model, shares, key } = set.get();
         return Ok(Change::SetSplit { model: model.clone(), shares: shares.clone(), key: key.clone() });
     }
-    if let Ok(set) = change.cast::<SetOff>() {
-        let SetOff { model, reason } = set.get();
-        return Ok(Change::SetOff { model: model.clone(), reason: reason.clone() });
+    if let Ok(set) = change.cast::<SetDisabled>() {
+        let SetDisabled { model, reason } = set.get();
+        return Ok(Change::SetDisabled { model: model.clone(), reason: reason.clone() });
     }
     if let Ok(set) = change.cast::<SetBatching>() {
         let SetBatching { model, batching } = set.get();

@@ -26,13 +26,13 @@ impl PythonExecutor {
     }
 
     fn call(&self, py: Python<'_>, work: Work) -> PyResult<Answer> {
-        let endpoint = work.endpoint.clone();
+        let served = work.served.clone();
         let batch = Bound::new(py, Batch::new(py, work)?)?;
         let Some(callable) = &self.callable else {
             return Ok(Answer::default());
         };
         let returned = callable.bind(py).call1((batch,))?;
-        outputs::read(&endpoint.signature, &returned)
+        outputs::read(&served.signature, &returned)
     }
 }
 

@@ -32,15 +32,17 @@ mod tidegate_native {
     #[pymodule_export]
     use crate::batch::{Batch, Outcome};
     #[pymodule_export]
-    use crate::calm::{file_sha256, stand_back};
+    use crate::calm::{enter_low_priority, file_sha256};
     #[pymodule_export]
-    use crate::changes::{Publish, Retire, SetBatching, SetDefault, SetLabels, SetLog, SetOff, SetSplit, SetTee};
+    use crate::changes::{
+        Publish, Retire, SetBatching, SetDefault, SetDisabled, SetLabels, SetLog, SetShadow, SetSplit,
+    };
     #[pymodule_export]
     use crate::log_block::LogBlock;
     #[pymodule_export]
     use crate::plane::DataPlane;
     #[pymodule_export]
-    use crate::predict::Failed;
+    use crate::predict::PredictError;
     #[pymodule_export]
     use crate::settings::{Batching, Settings, Signature, TensorSpec};
 

@@ -10,14 +10,14 @@ use tidegate_plane::dtype::DType;
 use tidegate_plane::log_block as core;
 use tidegate_plane::pool::Lease;
 use tidegate_plane::signature::TensorSpec;
-use tidegate_plane::version::Endpoint;
+use tidegate_plane::version::ServedSignature;
 
 use crate::arrays;
 
 /// Rows logged for one version, column by column.
 #[pyclass(frozen, module = "tidegate_native")]
 pub(crate) struct LogBlock {
-    endpoint: Arc<Endpoint>,
+    served: Arc<ServedSignature>,
     rows: usize,
     inputs: Py<PyDict>,
     outputs: Py<PyDict>,
@@ -36,11 +36,11 @@ impl LogBlock {
             let lease = Lease::unpooled(Column::Raw(words));
             arrays::to_array(py, dtype, std::iter::once(rows), lease).map(Bound::unbind)
         };
-        let signature = block.endpoint.signature.clone();
+        let signature = block.served.signature.clone();
         Ok(LogBlock {
             inputs: tensors(py, &signature.inputs, block.inputs, &block.layout.inputs, rows)?,
             outputs: tensors(py, &signature.outputs, block.outputs, &block.layout.outputs, rows)?,
-            endpoint: block.endpoint,
+            served: block.served,
             rows,
             request_id: block.request_id,
             row: column(DType::UInt32, block.row)?,
@@ -71,17 +71,17 @@ fn tensors(
 impl LogBlock {
     #[getter]
     fn model(&self) -> &str {
-        &self.endpoint.model
+        &self.served.model
     }
 
     #[getter]
     fn version(&self) -> i64 {
-        self.endpoint.number
+        self.served.number
     }
 
     #[getter]
     fn signature(&self) -> &str {
-        &self.endpoint.signature.name
+        &self.served.signature.name
     }
 
     #[getter]

@@ -1,4 +1,4 @@
-//! `DataPlane`, the door of the border: start, apply, set_ready, stats, drain.
+//! `DataPlane`, the endpoint of the border: start, apply, set_ready, stats, drain.
 //! Every call that waits gives up the GIL; at interpreter exit a running plane is stopped before objects go.
 
 use std::collections::HashMap;
@@ -75,7 +75,7 @@ impl DataPlane {
         self.plane.set_ready(ready, reason);
     }
 
-    /// Asks a model without a socket: outputs by name, and the version that gave them. Raises `Failed`.
+    /// Asks a model without a socket: outputs by name, and the version that gave them. Raises `PredictError`.
     #[pyo3(signature = (model, inputs, *, version=None, label=None, signature="", timeout_ms=None, request_id=None,
         key=None))]
     #[expect(clippy::too_many_arguments, reason = "keyword-only in Python, one structure from here on")]

@@ -1,5 +1,5 @@
 //! Predicting in process: arrays in, arrays out, with the GIL given up while the request waits and runs.
-//! `DataPlane.predict` comes here; requests go through the core's embedded door.
+//! `DataPlane.predict` comes here; requests go through the core's embedded endpoint.
 
 use std::time::Duration;
 
@@ -16,34 +16,39 @@ use tidegate_plane::status::{Code, Status};
 use crate::arrays;
 use crate::values::{self, Origin};
 
-pyo3::create_exception!(tidegate_native, Failed, PyException, "A request failed: (canonical gRPC code, message).");
+pyo3::create_exception!(
+    tidegate_native,
+    PredictError,
+    PyException,
+    "A request failed: (canonical gRPC code, message)."
+);
 
 /// How often a waiting caller looks for Ctrl-C.
 const LOOK: Duration = Duration::from_millis(100);
 
 fn failed(status: &Status) -> PyErr {
-    Failed::new_err((status.code as u16, status.message.clone()))
+    PredictError::new_err((status.code as u16, status.message.clone()))
 }
 
 /// Outputs by name, and the version that gave them.
 pub(crate) fn predict<'py>(
     py: Python<'py>,
-    door: &Embedded,
+    endpoint: &Embedded,
     question: &Question<'_>,
     inputs: &Bound<'py, PyMapping>,
     timeout: Option<Duration>,
 ) -> PyResult<(Bound<'py, PyDict>, i64)> {
-    let visit = door.enter(question).map_err(|status| failed(&status))?;
+    let visit = endpoint.enter(question).map_err(|status| failed(&status))?;
     let version = visit.version();
     let arrays = match read_inputs(&visit, inputs)? {
         Ok(arrays) => arrays,
         Err(status) => {
-            door.refuse(visit, &status);
+            endpoint.refuse(visit, &status);
             return Err(failed(&status));
         }
     };
     let signature = visit.signature().cloned();
-    let waiting = py.detach(|| door.ask(visit, &arrays, timeout));
+    let waiting = py.detach(|| endpoint.ask(visit, &arrays, timeout));
     drop(arrays);
     let answer = loop {
         match py.detach(|| waiting.wait(LOOK)) {

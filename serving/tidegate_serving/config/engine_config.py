@@ -31,10 +31,10 @@ Setting = str | int | float | bool
 class EngineConfig:
     """Everything that an engine needs to know. Addresses are `host:port`, port 0 for any free one.
 
-    grpc_address: TensorFlow Serving's gRPC door; empty for none.
-    grpc_socket_path: a Unix socket that leads through the gRPC door too; None for none.
-    rest_address: the REST door, metrics and health; empty for none.
-    metrics_path: one more path at which the REST door answers with metrics; empty for `/metrics` alone.
+    grpc_address: TensorFlow Serving's gRPC endpoint; empty for none.
+    grpc_socket_path: a Unix socket that leads through the gRPC endpoint too; None for none.
+    rest_address: the REST endpoint, metrics and health; empty for none.
+    metrics_path: one more path at which the REST endpoint answers with metrics; empty for `/metrics` alone.
     rest_cors: pages of any origin may read REST answers (TensorFlow Serving's CORS support).
     control_address: the RPC Source's port, without authentication and therefore on loopback; empty for none.
     repository: a model repository (ROOT/NAME/VERSION) that the file system source serves; None for none.

@@ -1,6 +1,6 @@
 """What one servable can be told apart from the others: where it lies, what is wanted of it, how it is batched.
 
-`config` holds one of these per model name; the file system source, the manager and the door read them.
+`config` holds one of these per model name; the file system source, the manager and the endpoint read them.
 """
 
 from __future__ import annotations

@@ -26,10 +26,10 @@ LATENCY_US = "latency_us"
 
 
 class Role(enum.StrEnum):
-    """Who the answer went to: `primary` to the client, `tee` to nobody but the log."""
+    """Who the answer went to: `primary` to the client, `shadow` to nobody but the log."""
 
     PRIMARY = "primary"
-    TEE = "tee"
+    SHADOW = "shadow"
 
 
 def input_column(name: str) -> str:

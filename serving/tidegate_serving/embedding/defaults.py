@@ -11,7 +11,7 @@ from tidegate_serving.config import EngineConfig
 
 
 def embedded_config(grpc: str, rest: str, control: str, log: Path | str | None) -> EngineConfig:
-    """Doors only where an address is named; versions need no verdict, but pickle stays forbidden."""
+    """Endpoints only where an address is named; versions need no verdict, but pickle stays forbidden."""
     return EngineConfig(
         grpc_address=grpc,
         rest_address=rest,

@@ -30,12 +30,12 @@ def as_html(status: EngineStatus) -> str:
 
 
 def _headline(status: EngineStatus) -> str:
-    doors = [
+    endpoints = [
         f"{name} {address}"
         for name, address in (("gRPC", status.grpc_address), ("REST", status.rest_address))
         if address
     ]
-    return "Tidegate engine, " + (", ".join(doors) or "in process only")
+    return "Tidegate engine, " + (", ".join(endpoints) or "in process only")
 
 
 def _rows(status: EngineStatus) -> Iterator[tuple[str, ...]]:

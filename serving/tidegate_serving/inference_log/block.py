@@ -42,7 +42,7 @@ class Block(Protocol):
 
     @property
     def role(self) -> Any:
-        """0 for primary, 1 for tee."""
+        """0 for primary, 1 for shadow."""
 
     @property
     def status(self) -> Any:

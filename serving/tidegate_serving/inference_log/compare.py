@@ -1,4 +1,4 @@
-"""Pairs each teed answer with the primary one of the same request and row, and says how far they are apart.
+"""Pairs each shadowed answer with the primary one of the same request and row, and says how far they are apart.
 
 The canary asks; the pairs come from the inference log by request id and row.
 """
@@ -27,7 +27,7 @@ def compare(
     root: Path,
     model: str,
     primary_version: int,
-    tee_version: int,
+    shadow_version: int,
     *,
     outputs: Sequence[str] | None = None,
     since: datetime,
@@ -40,15 +40,15 @@ def compare(
     """
     duckdb = duckdb_module()
     try:
-        primary, tee = scan(root, model, primary_version), scan(root, model, tee_version)
+        primary, shadow = scan(root, model, primary_version), scan(root, model, shadow_version)
     except NotFound:
         return Comparison()
     connection = duckdb.connect()
     try:
         connection.execute("SET TimeZone = 'UTC'")
-        kinds = _kinds(connection, primary, tee, outputs)
+        kinds = _kinds(connection, primary, shadow, outputs)
         moment = since.astimezone(UTC)
-        connection.execute(_pairs(primary, tee), [moment, moment])
+        connection.execute(_pairs(primary, shadow), [moment, moment])
         return _measured(connection, kinds)
     except (duckdb.IOException, duckdb.InvalidInputException) as error:
         raise InvalidInput(f"the log under {root} cannot be read ({error}): move that file out of the log") from error
@@ -56,9 +56,9 @@ def compare(
         connection.close()
 
 
-def _kinds(connection: Any, primary: str, tee: str, outputs: Sequence[str] | None) -> dict[str, tuple[str, str]]:
+def _kinds(connection: Any, primary: str, shadow: str, outputs: Sequence[str] | None) -> dict[str, tuple[str, str]]:
     """The DuckDB types of each column in the two logs."""
-    left, right = _columns(connection, primary), _columns(connection, tee)
+    left, right = _columns(connection, primary), _columns(connection, shadow)
     if outputs is None:
         wanted = [name for name in left if name in right and name.startswith(log_record.OUTPUT_PREFIX)]
     else:
@@ -85,24 +85,24 @@ def _columns(connection: Any, source: str) -> dict[str, str]:
     return dict(found)
 
 
-def _pairs(primary: str, tee: str) -> str:
+def _pairs(primary: str, shadow: str) -> str:
     key = f"{log_record.REQUEST_ID}, {log_record.ROW}"
     return (
         f"CREATE TEMP TABLE pairs AS SELECT p, t FROM "
-        f"(SELECT * FROM {tee} WHERE role = '{Role.TEE.value}' AND received_at >= ?) t "
+        f"(SELECT * FROM {shadow} WHERE role = '{Role.SHADOW.value}' AND received_at >= ?) t "
         f"LEFT JOIN (SELECT * FROM {primary} WHERE role = '{Role.PRIMARY.value}' AND received_at >= ?) p USING ({key})"
     )
 
 
 def _measured(connection: Any, kinds: Mapping[str, tuple[str, str]]) -> Comparison:
-    teed, compared, failed = connection.execute(
+    shadowed, compared, failed = connection.execute(
         f"SELECT count(*), count(*) FILTER ({_BOTH}), count(*) FILTER (p.status = 0 AND t.status <> 0) FROM pairs"
     ).fetchone()
     outputs = {
         column.removeprefix(log_record.OUTPUT_PREFIX): _output(connection, column, *both)
         for column, both in kinds.items()
     }
-    return Comparison(teed, compared, failed, outputs, _side(connection, "p"), _side(connection, "t"))
+    return Comparison(shadowed, compared, failed, outputs, _side(connection, "p"), _side(connection, "t"))
 
 
 def _side(connection: Any, side: str) -> SideComparison:
@@ -117,19 +117,19 @@ def _side(connection: Any, side: str) -> SideComparison:
     return SideComparison(p50, p90, p99, errors)
 
 
-def _output(connection: Any, column: str, primary_kind: str, tee_kind: str) -> OutputComparison:
-    real = is_real(primary_kind) or is_real(tee_kind)
-    number = real or (_is_whole(primary_kind) and _is_whole(tee_kind))
-    primary, tee = elements(f'p."{column}"', primary_kind), elements(f't."{column}"', tee_kind)
-    pairs = f"(SELECT unnest({primary}) AS l, unnest({tee}) AS r FROM pairs WHERE {_BOTH})"
+def _output(connection: Any, column: str, primary_kind: str, shadow_kind: str) -> OutputComparison:
+    real = is_real(primary_kind) or is_real(shadow_kind)
+    number = real or (_is_whole(primary_kind) and _is_whole(shadow_kind))
+    primary, shadow = elements(f'p."{column}"', primary_kind), elements(f't."{column}"', shadow_kind)
+    pairs = f"(SELECT unnest({primary}) AS l, unnest({shadow}) AS r FROM pairs WHERE {_BOTH})"
     count, unequal = connection.execute(
         f"SELECT count(*), count(*) FILTER (l IS DISTINCT FROM r) FROM {pairs}"
     ).fetchone()
     largest, mean, correlation = math.nan, math.nan, math.nan
     if number and count:
         largest, mean, correlation = _figures(connection.execute(_differences(pairs)).fetchone())
-    several = primary_kind.endswith("[]") and tee_kind.endswith("[]")
-    top = _top_agreement(connection, primary, tee) if real and several and count else math.nan
+    several = primary_kind.endswith("[]") and shadow_kind.endswith("[]")
+    top = _top_agreement(connection, primary, shadow) if real and several and count else math.nan
     agreement = 1 - unequal / count if count else math.nan
     return OutputComparison(real, count, unequal, agreement, largest, mean, correlation, top)
 
@@ -153,10 +153,10 @@ def _differences(pairs: str) -> str:
     return f"SELECT max({gap}), avg({gap}), corr({left}, {right}) FILTER ({finite}) FROM {pairs}"
 
 
-def _top_agreement(connection: Any, primary: str, tee: str) -> float:
+def _top_agreement(connection: Any, primary: str, shadow: str) -> float:
     """The share of rows of more than one element whose largest ones stand at the same place."""
     top = "list_position({0}, list_max({0}))"
-    same = f"{top.format(primary)} IS NOT DISTINCT FROM {top.format(tee)}"
+    same = f"{top.format(primary)} IS NOT DISTINCT FROM {top.format(shadow)}"
     rows, agreed = connection.execute(
         f"SELECT count(*), count(*) FILTER ({same}) FROM pairs WHERE {_BOTH} AND len({primary}) > 1"
     ).fetchone()

@@ -1,4 +1,4 @@
-"""What a comparison of teed answers with primary ones shows: how far they agree, how fast they came, what failed.
+"""What a comparison of shadowed answers with primary ones shows: how far they agree, how fast they came, what failed.
 
 `compare` makes these values from the log; `Engine.compare` adds what the engine itself counted.
 """
@@ -53,17 +53,17 @@ class Copies:
 class Comparison:
     """What the pairs show.
 
-    `teed` counts answered copies, `compared` those whose primary answer is logged too and which succeeded on both
+    `shadowed` counts answered copies, `compared` those whose primary answer is logged too and which succeeded on both
     sides, `failed` the copies that did not succeed where the primary did. `copies` is None where only the log was
     asked.
     """
 
-    teed: int = 0
+    shadowed: int = 0
     compared: int = 0
     failed: int = 0
     outputs: Mapping[str, OutputComparison] = field(default_factory=dict)
     primary: SideComparison = field(default_factory=SideComparison)
-    tee: SideComparison = field(default_factory=SideComparison)
+    shadow: SideComparison = field(default_factory=SideComparison)
     copies: Copies | None = None
 
     @property

@@ -25,7 +25,7 @@ _EPOCH = date(1970, 1, 1)
 _DAY_US = 86_400_000_000
 _EARLIEST_US = int(datetime(1, 1, 2, tzinfo=UTC).timestamp()) * 1_000_000
 _LATEST_US = int(datetime(9999, 12, 30, tzinfo=UTC).timestamp()) * 1_000_000
-_ROLES = [log_record.Role.PRIMARY.value, log_record.Role.TEE.value]
+_ROLES = [log_record.Role.PRIMARY.value, log_record.Role.SHADOW.value]
 
 
 class LogWriter:

@@ -1,4 +1,4 @@
-"""What the manager needs of the map that requests are looked up in; the door to the data plane fulfils it."""
+"""What the manager needs of the map that requests are looked up in; the endpoint to the data plane fulfils it."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The door to the native data plane: what is published, how traffic is divided, who runs a batch."""
+"""The endpoint to the native data plane: what is published, how traffic is divided, who runs a batch."""

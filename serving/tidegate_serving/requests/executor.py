@@ -37,7 +37,7 @@ def make_executor(loaded: Loaded) -> Executor:
             complain(error)
             raise ModelFailed(f"{servable_id} raised {words_of(error)}") from error
         answer = result if isinstance(result, Answer) else Answer(result)
-        return _checked(servable_id, signatures[name], None if batch.whole else batch.rows, answer)
+        return _checked(servable_id, signatures[name], None if batch.unbatched else batch.rows, answer)
 
     return execute
 

@@ -1,6 +1,6 @@
 """Where labels and ordinary clients go now, given what is wanted and which versions are there: pure functions.
 
-The door to the data plane asks whenever a version comes or goes or something else is wanted, and moves them in the same
+The endpoint to the data plane asks whenever a version comes or goes or something else is wanted, and moves them in the same
 instant.
 """
 

@@ -1,6 +1,6 @@
-"""What one servable looks like to the data plane: versions in the map, labels, tee, split, logging, wanted and current.
+"""What one servable looks like to the data plane: versions in the map, labels, shadow, split, logging, wanted and current.
 
-The door keeps one per servable and asks it which changes have to go into the next `apply`.
+The endpoint keeps one per servable and asks it which changes have to go into the next `apply`.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ import tidegate_native as native
 from tidegate_serving.requests.labels import held_versions, settle_labels, settle_ordinary
 from tidegate_serving.requests.traffic import Split
 from tidegate_serving.sources.course import STABLE
-from tidegate_serving.sources.status import Tee
+from tidegate_serving.sources.status import Shadow
 
 Change = (
     native.Publish
     | native.Retire
     | native.SetLabels
     | native.SetDefault
-    | native.SetTee
+    | native.SetShadow
     | native.SetLog
     | native.SetSplit
-    | native.SetOff
+    | native.SetDisabled
     | native.SetBatching
 )
 
@@ -41,8 +41,8 @@ class ModelTraffic:
     ordinary: int | None = None
     wanted_labels: Mapping[str, int] = field(default_factory=dict)
     labels: Mapping[str, int] = field(default_factory=dict)
-    wanted_tee: Tee | None = None
-    tee: Tee | None = None
+    wanted_shadow: Shadow | None = None
+    shadow: Shadow | None = None
     wanted_log: float = 0.0
     log: float = 0.0
     wanted_split: Split | None = None
@@ -69,18 +69,18 @@ class ModelTraffic:
         return None if labelled or self.ordinary == newest else self.ordinary
 
     def settled(self) -> ModelTraffic:
-        """With labels, tee and logging as far as the versions in the map allow."""
+        """With labels, shadow and logging as far as the versions in the map allow."""
         labels = settle_labels(self.labels, self.wanted_labels, self.versions, self.ordinary)
         if STABLE in self.wanted_labels:
             ordinary = labels.get(STABLE)
         else:
             ordinary = settle_ordinary(self.ordinary, self.wanted, self.versions)
-        tee = self.wanted_tee if self.wanted_tee and self.wanted_tee.version in self.versions else None
+        shadow = self.wanted_shadow if self.wanted_shadow and self.wanted_shadow.version in self.versions else None
         return replace(
             self,
             labels=labels,
             ordinary=ordinary,
-            tee=tee,
+            shadow=shadow,
             log=self.wanted_log if self.versions else 0.0,
             split=self.wanted_split if self.versions else None,
         )
@@ -92,8 +92,8 @@ class ModelTraffic:
             changes.append(native.SetLabels(model=self.model, labels=dict(self.labels), waiting=sorted(self.waiting)))
         if self.default != before.default:
             changes.append(native.SetDefault(model=self.model, version=self.default))
-        if self.tee != before.tee:
-            changes.extend(self._tee_changes(before.tee))
+        if self.shadow != before.shadow:
+            changes.extend(self._shadow_changes(before.shadow))
         if self.log != before.log and self.versions:
             changes.append(native.SetLog(model=self.model, sampling_rate=self.log))
         return [*changes, *self._switches(before)]
@@ -104,12 +104,12 @@ class ModelTraffic:
             shares, key = (dict(self.split.shares), self.split.key) if self.split else ({}, "")
             changes.append(native.SetSplit(model=self.model, shares=shares, key=key))
         if self.off != before.off:
-            changes.append(native.SetOff(model=self.model, reason=self.off))
+            changes.append(native.SetDisabled(model=self.model, reason=self.off))
         return changes
 
-    def _tee_changes(self, before: Tee | None) -> list[Change]:
-        if self.tee is not None:
-            return [native.SetTee(model=self.model, version=self.tee.version, fraction=self.tee.fraction)]
+    def _shadow_changes(self, before: Shadow | None) -> list[Change]:
+        if self.shadow is not None:
+            return [native.SetShadow(model=self.model, version=self.shadow.version, fraction=self.shadow.fraction)]
         if before is not None and before.version in self.versions:
-            return [native.SetTee(model=self.model, version=before.version, fraction=0.0)]
+            return [native.SetShadow(model=self.model, version=before.version, fraction=0.0)]
         return []

@@ -1,4 +1,4 @@
-"""The door to the data plane: publishes and retires versions, and moves what belongs to them in the same instant.
+"""The endpoint to the data plane: publishes and retires versions, and moves what belongs to them in the same instant.
 
 The manager and the sources come in; each visit becomes one `apply`, so nobody ever sees half a change.
 """
@@ -21,11 +21,11 @@ from tidegate_serving.requests.limits import Limits
 from tidegate_serving.requests.model_traffic import Change, ModelTraffic
 from tidegate_serving.requests.settings import plane_batching, plane_description, plane_signature
 from tidegate_serving.requests.traffic import Split
-from tidegate_serving.sources.status import Tee
+from tidegate_serving.sources.status import Shadow
 
 
 class Plane(Protocol):
-    """What the door needs of the data plane."""
+    """What the endpoint needs of the data plane."""
 
     def apply(self, changes: Sequence[Change]) -> None:
         """Swaps the serving map once for all changes."""
@@ -44,7 +44,7 @@ class BlockWriter(Protocol):
         """Writes one block, or raises."""
 
 
-class Door:
+class Endpoint:
     """A `ServingMap` for the manager and the `Traffic` of the sources.
 
     `released(name, version)` is called once the last request has left a retired version. Safe from any thread.
@@ -85,7 +85,7 @@ class Door:
     # For the manager
 
     def publish(self, id: ServableId, loaded: Loaded) -> None:
-        """Routes to a version; labels, tee and logging that waited for it move in the same instant."""
+        """Routes to a version; labels, shadow and logging that waited for it move in the same instant."""
         signatures = [plane_signature(name, signature) for name, signature in loaded.manifest.signatures.items()]
         executor, described = make_executor(loaded), plane_description(loaded)
         if self._writer is not None:
@@ -105,7 +105,7 @@ class Door:
             self._apply(before, replace(before, versions=before.versions | {id.version}), [change])
 
     def retire(self, id: ServableId) -> None:
-        """Routes to a version no more; its labels and its tee go with it."""
+        """Routes to a version no more; its labels and its shadow go with it."""
         with self._lock:
             closed = self._plane is None
             if not closed:
@@ -150,11 +150,11 @@ class Door:
             meant = before.wanted if wanted is None else frozenset(wanted)
             self._apply(before, replace(before, wanted_labels=dict(labels), wanted=meant), [])
 
-    def set_tee(self, name: str, tee: Tee | None) -> None:
-        """The wanted tee, which begins once its version is in the map."""
+    def set_shadow(self, name: str, shadow: Shadow | None) -> None:
+        """The wanted shadow, which begins once its version is in the map."""
         with self._lock:
             before = self._traffic(name)
-            self._apply(before, replace(before, wanted_tee=tee if tee and tee.fraction > 0 else None), [])
+            self._apply(before, replace(before, wanted_shadow=shadow if shadow and shadow.fraction > 0 else None), [])
 
     # For operators: each takes effect at once, without a reload, and loses no request
 
@@ -251,10 +251,10 @@ class Door:
         with self._lock:
             return dict(self._traffic(name).labels)
 
-    def tee(self, name: str) -> Tee | None:
-        """The servable's tee as it works now."""
+    def shadow(self, name: str) -> Shadow | None:
+        """The servable's shadow as it works now."""
         with self._lock:
-            return self._traffic(name).tee
+            return self._traffic(name).shadow
 
     def _model(self, name: str) -> ModelConfig:
         return self._config.models.get(name, ModelConfig())

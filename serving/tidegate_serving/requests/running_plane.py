@@ -1,4 +1,4 @@
-"""The data plane while it runs: started on the config's addresses, with its callbacks going to the door.
+"""The data plane while it runs: started on the config's addresses, with its callbacks going to the endpoint.
 
 The engine starts one, reads its addresses and counters, and drains it.
 """
@@ -15,7 +15,7 @@ from tidegate_serving.config import EngineConfig
 from tidegate_serving.contract.errors import Unavailable, error_from
 from tidegate_serving.prediction import Prediction
 from tidegate_serving.requests.model_states import State
-from tidegate_serving.requests.plane import Door
+from tidegate_serving.requests.plane import Endpoint
 from tidegate_serving.requests.settings import plane_settings
 
 
@@ -35,22 +35,22 @@ class Target:
 
 
 class RunningPlane:
-    """Owns the native plane; the door is open to it until it has drained."""
+    """Owns the native plane; the endpoint is open to it until it has drained."""
 
-    def __init__(self, plane: native.DataPlane, door: Door) -> None:
+    def __init__(self, plane: native.DataPlane, endpoint: Endpoint) -> None:
         self._plane: native.DataPlane | None = plane
         self._addresses = plane.grpc_address or "", plane.rest_address or ""
         self._last_stats: dict[str, float] = {}
-        self._door = door
+        self._endpoint = endpoint
 
     @property
     def grpc_address(self) -> str:
-        """Where gRPC listens, empty where that door is closed."""
+        """Where gRPC listens, empty where that endpoint is closed."""
         return self._addresses[0]
 
     @property
     def rest_address(self) -> str:
-        """Where REST listens, empty where that door is closed."""
+        """Where REST listens, empty where that endpoint is closed."""
         return self._addresses[1]
 
     def set_ready(self, ready: bool, reason: str) -> None:
@@ -74,7 +74,7 @@ class RunningPlane:
                 request_id=target.request_id,
                 key=target.key,
             )
-        except native.Failed as error:
+        except native.PredictError as error:
             code, message = error.args
             raise error_from(code, message) from None
         return Prediction(outputs, model, version)
@@ -103,17 +103,17 @@ class RunningPlane:
         """
         plane = self._plane
         drained = plane is None or plane.drain(int(seconds * 1000))
-        self._door.close()
+        self._endpoint.close()
         if drained and plane is not None:
             self._last_stats = plane.stats()
             self._plane = None
         return drained
 
 
-def start_plane(config: EngineConfig, door: Door, control: Callable[[str, bytes], bytes]) -> RunningPlane:
-    """Listens and opens the door. OSError, naming the address, when one cannot be bound."""
+def start_plane(config: EngineConfig, endpoint: Endpoint, control: Callable[[str, bytes], bytes]) -> RunningPlane:
+    """Listens and opens the endpoint. OSError, naming the address, when one cannot be bound."""
     plane = native.DataPlane.start(
-        plane_settings(config), released=door.on_released, control=control, log_block=door.log_block
+        plane_settings(config), released=endpoint.on_released, control=control, log_block=endpoint.log_block
     )
-    door.open(plane)
-    return RunningPlane(plane, door)
+    endpoint.open(plane)
+    return RunningPlane(plane, endpoint)

@@ -1,6 +1,6 @@
-"""What an operator may wish for a model's traffic beyond labels and tee: how it is split over several versions.
+"""What an operator may wish for a model's traffic beyond labels and shadow: how it is split over several versions.
 
-Config, control port and embedding programs make these values; the door takes them and settles them with the versions.
+Config, control port and embedding programs make these values; the endpoint takes them and settles them with the versions.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 
-from tidegate_serving.calm import stand_back
+from tidegate_serving.calm import enter_low_priority
 from tidegate_serving.config import EngineConfig
 from tidegate_serving.journal.journal import Journal
 from tidegate_serving.lifecycle.events import EventBus
@@ -18,7 +18,7 @@ from tidegate_serving.lifecycle.policy import POLICIES
 from tidegate_serving.lifecycle.pool import ThreadPool
 from tidegate_serving.lifecycle.resources import RAM
 from tidegate_serving.lifecycle.retry import RetryPauses
-from tidegate_serving.requests.plane import Door
+from tidegate_serving.requests.plane import Endpoint
 from tidegate_serving.running.log_keeper import LogKeeper
 from tidegate_serving.sources.problems import SourceProblems
 from tidegate_serving.state_file import make_folder
@@ -32,7 +32,7 @@ class Lifecycle:
 
     events: EventBus
     monitor: StateMonitor
-    door: Door
+    endpoint: Endpoint
     manager: AspiredVersionsManager
     journal: Journal
     problems: SourceProblems
@@ -50,19 +50,19 @@ class Lifecycle:
 
 
 def make_lifecycle(config: EngineConfig) -> Lifecycle:
-    """Bus, monitor, door and manager, each knowing the next. Threads of the pools wait for work."""
+    """Bus, monitor, endpoint and manager, each knowing the next. Threads of the pools wait for work."""
     events = EventBus()
     monitor = StateMonitor(events)
     problems = SourceProblems()
-    door = Door(config, lambda name, version: manager.released(name, version), _writer(config, problems))
+    endpoint = Endpoint(config, lambda name, version: manager.released(name, version), _writer(config, problems))
     first_load = config.initial_load_threads or _THREADS_PER_PROCESSOR * (os.cpu_count() or 1)
     pools = (
-        ThreadPool("tidegate-load", max(first_load, config.load_threads), stand_back),
-        ThreadPool("tidegate-unload", config.unload_threads, stand_back),
+        ThreadPool("tidegate-load", max(first_load, config.load_threads), enter_low_priority),
+        ThreadPool("tidegate-unload", config.unload_threads, enter_low_priority),
         ThreadPool("tidegate-steering", 1),
     )
-    manager = AspiredVersionsManager(door, events, pools[0], pools[1], manager_options(config))
-    return Lifecycle(events, monitor, door, manager, Journal(config.state_directory), problems, pools)
+    manager = AspiredVersionsManager(endpoint, events, pools[0], pools[1], manager_options(config))
+    return Lifecycle(events, monitor, endpoint, manager, Journal(config.state_directory), problems, pools)
 
 
 def manager_options(config: EngineConfig) -> ManagerOptions:

@@ -23,7 +23,7 @@ from tidegate_serving.platforms.registry import PlatformRegistry, installed_plat
 from tidegate_serving.platforms.version_loader import VersionLoader
 from tidegate_serving.running.assembly import Lifecycle
 from tidegate_serving.running.keep_previous import KeepPrevious
-from tidegate_serving.running.valves import DoorValves
+from tidegate_serving.running.valves import EndpointValves
 from tidegate_serving.sources.admission import Admission, AdmittedDigests, AdmitUnverified, VerdictAdmission
 from tidegate_serving.sources.controls import Controls
 from tidegate_serving.sources.extra_sources import ExtraPlan, ExtraSources, Shared
@@ -126,7 +126,7 @@ def make_sources(config: EngineConfig, lifecycle: Lifecycle) -> Sources:
     plan = plan_sources(config)
     owners, problems, roots = Owners(), lifecycle.problems, list(plan.roots)
     admission, available = LiveAdmission(plan.admission), _available(lifecycle.monitor)
-    router = Router(_adapters(plan.registry, admission, lifecycle.door.batching), lifecycle.manager)
+    router = Router(_adapters(plan.registry, admission, lifecycle.endpoint.batching), lifecycle.manager)
     orders, wishes = OrderStore(config.state_directory), WishStore(config.state_directory)
     keep = KeepPrevious(config, lambda name: (wish := wishes.get(name)) is not None and wish.keep_previous)
     steering = Steering(router, orders, _around_steering(config, lifecycle, keep))
@@ -154,8 +154,8 @@ def make_sources(config: EngineConfig, lifecycle: Lifecycle) -> Sources:
 
 def _around_steering(config: EngineConfig, lifecycle: Lifecycle, keep: KeepPrevious) -> SteeringSurroundings:
     return SteeringSurroundings(
-        traffic=lifecycle.door,
-        valves=DoorValves(lifecycle.door),
+        traffic=lifecycle.endpoint,
+        valves=EndpointValves(lifecycle.endpoint),
         submit=lifecycle.steering_pool.submit,
         keep_previous=keep,
         labels={name: model.labels for name, model in config.models.items()},

@@ -1,6 +1,6 @@
 """Gathers one picture of the engine from its parts, for the control port and for embedding programs.
 
-The manager knows what is wanted from where, the monitor the states, the door labels, the RPC Source who asked, and
+The manager knows what is wanted from where, the monitor the states, the endpoint labels, the RPC Source who asked, and
 steering what sources propose and people decided.
 """
 
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from tidegate_serving.contract.servable import ServableId, StateChange
 from tidegate_serving.lifecycle.manager import AspiredVersionsManager
 from tidegate_serving.lifecycle.monitor import StateMonitor
-from tidegate_serving.requests.plane import Door
+from tidegate_serving.requests.plane import Endpoint
 from tidegate_serving.sources.admission import Standing
 from tidegate_serving.sources.order_words import in_words
 from tidegate_serving.sources.owners import Owners
@@ -37,7 +37,7 @@ class StatusReport:
 
     manager: AspiredVersionsManager
     monitor: StateMonitor
-    door: Door
+    endpoint: Endpoint
     source: RpcSource
     owners: Owners
     steering: Steering
@@ -71,7 +71,7 @@ class StatusReport:
 
     def _servable(self, name: str, origins: Mapping[ServableId, object]) -> ServableStatus:
         wish = self.source.wish(name)
-        labels = self.door.labels(name)
+        labels = self.endpoint.labels(name)
         proposal, course, orders = self.steering.proposal(name), self.steering.course(name), self.steering.orders(name)
         problem = self.problems.of(name)
         return ServableStatus(
@@ -79,7 +79,7 @@ class StatusReport:
             source=self.owners.owner(name),
             revision=wish.revision if wish else 0,
             versions=tuple(self._version(change, origins, labels) for change in self.monitor.states(name)),
-            tee=wish.tee if wish else None,
+            shadow=wish.shadow if wish else None,
             requested_by=wish.requested_by if wish else "",
             reason=wish.reason if wish else "",
             wanted=tuple(_wanted(version) for version in proposal.versions),

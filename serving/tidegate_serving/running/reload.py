@@ -16,7 +16,7 @@ from tidegate_serving.config import EngineConfig
 from tidegate_serving.config.view import ConfigDiff, diff
 from tidegate_serving.journal import Entry, Kind
 from tidegate_serving.requests.limits import Limits
-from tidegate_serving.requests.plane import Door
+from tidegate_serving.requests.plane import Endpoint
 from tidegate_serving.running.assembly import Lifecycle, manager_options
 from tidegate_serving.running.assembly_sources import SourcePlan, Sources
 from tidegate_serving.sources.rpc import NAME as RPC_SOURCE
@@ -96,7 +96,7 @@ class Reloader:
         self._sources.keep_previous.now = after
         pushed = {name for name in before.models.keys() | after.models.keys() if self._is_pushed(name)}
         tell_labels(self._sources.steering, before, after, pushed)
-        tell_door(parts.door, before, after)
+        tell_endpoint(parts.endpoint, before, after)
         parts.manager.reconfigure(manager_options(after))
         parts.pools[0].resize(after.load_threads)
         parts.pools[1].resize(after.unload_threads)
@@ -130,15 +130,15 @@ def tell_labels(
             steering.refresh(name)
 
 
-def tell_door(door: Door, before: EngineConfig, after: EngineConfig) -> None:
+def tell_endpoint(endpoint: Endpoint, before: EngineConfig, after: EngineConfig) -> None:
     """Traffic by another config: batching, log rates and limits, of what differs and of nothing else."""
-    door.adopt(after)
-    for name in door.names() | after.models.keys():
+    endpoint.adopt(after)
+    for name in endpoint.names() | after.models.keys():
         old, new = before.models.get(name), after.models.get(name)
         if (before.batching, old and old.batching) != (after.batching, new and new.batching):
-            door.set_batching(name, None)
+            endpoint.set_batching(name, None)
         rates = (old and old.log_sampling_rate, new and new.log_sampling_rate)
         if before.log_sampling_rate != after.log_sampling_rate or rates[0] != rates[1]:
-            door.set_log_rate(name, None)
+            endpoint.set_log_rate(name, None)
     if Limits.of(before) != Limits.of(after):
-        door.set_limits(Limits.of(after))
+        endpoint.set_limits(Limits.of(after))

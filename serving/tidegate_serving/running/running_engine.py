@@ -1,6 +1,6 @@
 """The parts of a started engine: started in their order, reloaded, and stopped backwards.
 
-The engine makes one at each start; sources, manager, door, data plane and control room meet here and nowhere else.
+The engine makes one at each start; sources, manager, endpoint, data plane and control room meet here and nowhere else.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class EngineAddresses:
-    """Where an engine listens, as `host:port`; empty for a door that is closed."""
+    """Where an engine listens, as `host:port`; empty for an endpoint that is closed."""
 
     grpc: str
     rest: str
@@ -83,9 +83,11 @@ class RunningEngine:
             with self.refusals("reload", RELOAD_REQUEST, ""):
                 return reload_call(request)
 
-        place = Place(parts.manager, sources.router, parts.monitor, parts.door, sources.owners, config.allow_unverified)
+        place = Place(
+            parts.manager, sources.router, parts.monitor, parts.endpoint, sources.owners, config.allow_unverified
+        )
         self._program = Program(place)
-        self._plane = plane = start_plane(config, parts.door, ControlCalls(reload))
+        self._plane = plane = start_plane(config, parts.endpoint, ControlCalls(reload))
         parts.events.subscribe(ModelStates(parts.monitor, plane.set_states).heard)
         names = ServedNames(parts.manager, sources.files, sources.problems)
         self._readiness = readiness = Readiness(parts.monitor, names, plane.set_ready, names.blind)
@@ -185,7 +187,7 @@ class RunningEngine:
         report = StatusReport(
             parts.manager,
             parts.monitor,
-            parts.door,
+            parts.endpoint,
             sources.rpc,
             sources.owners,
             sources.steering,
@@ -212,7 +214,7 @@ class RunningEngine:
         for source in self._sources.all if self._sources else ():
             source.stop()
         drained = self._plane is None or self._plane.drain(drain_seconds)
-        self.lifecycle.door.close()
+        self.lifecycle.endpoint.close()
         deadline = max(deadline, time.monotonic() + _LEAST_SECONDS)
 
         def left() -> float:

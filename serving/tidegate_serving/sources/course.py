@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from tidegate_serving.contract.servable import ServableId
 from tidegate_serving.sources.orders import KnownVersion, Orders, SplitRule
-from tidegate_serving.sources.status import Tee
+from tidegate_serving.sources.status import Shadow
 from tidegate_serving.sources.target import AspiredVersion, VersionPath
 
 STABLE = "stable"
@@ -19,11 +19,11 @@ PathVersion = AspiredVersion[VersionPath]
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """What a servable's source wants: versions, labels, tee."""
+    """What a servable's source wants: versions, labels, shadow."""
 
     versions: tuple[PathVersion, ...] = ()
     labels: Mapping[str, int] = field(default_factory=dict)
-    tee: Tee | None = None
+    shadow: Shadow | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Course:
 
     versions: tuple[PathVersion, ...] = ()
     labels: Mapping[str, int] = field(default_factory=dict)
-    tee: Tee | None = None
+    shadow: Shadow | None = None
     split: SplitRule | None = None
     disabled: str = ""
     kept: frozenset[int] = frozenset()
@@ -69,11 +69,11 @@ def steer(name: str, proposal: Proposal, orders: Orders, serving: KnownVersion |
     kept = _kept(versions, labels, orders, serving) if keep_previous else []
     for known in kept:
         versions[known.version] = aspired(name, known)
-    tee = proposal.tee if proposal.tee is not None and proposal.tee.version in versions else None
+    shadow = proposal.shadow if proposal.shadow is not None and proposal.shadow.version in versions else None
     return Course(
         versions=tuple(versions.values()),
         labels=labels,
-        tee=tee,
+        shadow=shadow,
         split=orders.split,
         disabled=_disabled(name, orders, [serving] if serving is not None or versions else gone, bool(versions)),
         kept=frozenset(known.version for known in kept),

@@ -1,4 +1,4 @@
-"""The RPC Source: a remote client says which versions, labels and tee a servable should have, and it is made so.
+"""The RPC Source: a remote client says which versions, labels and shadow a servable should have, and it is made so.
 
 `rpc_server` hands in requests. Each is checked as a whole before anything changes, kept on disk, and then told to the
 target and to the traffic rules; after a restart what was told last is told again.
@@ -23,7 +23,7 @@ from tidegate_serving.journal.journal import Journal
 from tidegate_serving.sources.admission import Admission
 from tidegate_serving.sources.owners import Owners
 from tidegate_serving.sources.rpc_state import WantedVersion, Wish, WishStore
-from tidegate_serving.sources.status import Tee
+from tidegate_serving.sources.status import Shadow
 from tidegate_serving.sources.target import AspiredVersion, VersionPath
 
 NAME = "RPC Source"
@@ -34,9 +34,13 @@ class Wishes(Protocol):
     """Where all that is wanted of a servable is told."""
 
     def propose(
-        self, name: str, versions: Sequence[AspiredVersion[VersionPath]], labels: Mapping[str, int], tee: Tee | None
+        self,
+        name: str,
+        versions: Sequence[AspiredVersion[VersionPath]],
+        labels: Mapping[str, int],
+        shadow: Shadow | None,
     ) -> None:
-        """Versions, labels and tee at once; labels and tee wait for their version to become AVAILABLE."""
+        """Versions, labels and shadow at once; labels and shadow wait for their version to become AVAILABLE."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +75,7 @@ class Push:
     servable: str
     versions: tuple[PushedVersion, ...]
     labels: Mapping[str, int] = field(default_factory=dict)
-    tee: Tee | None = None
+    shadow: Shadow | None = None
     requested_by: str = ""
     reason: str = ""
     keep_previous: bool = False
@@ -149,7 +153,7 @@ class RpcSource:
                 revision=present.revision + 1 if present else 1,
                 versions=versions,
                 labels=dict(push.labels),
-                tee=push.tee,
+                shadow=push.shadow,
                 requested_by=push.requested_by,
                 reason=push.reason,
                 keep_previous=push.keep_previous,
@@ -165,7 +169,7 @@ class RpcSource:
 
     def _tell(self, name: str, wish: Wish) -> None:
         versions = [_aspired(name, version, wish) for version in wish.versions]
-        self._target.propose(name, versions, wish.labels, wish.tee)
+        self._target.propose(name, versions, wish.labels, wish.shadow)
 
     def _checked(self, push: Push, present: Wish | None, loaded: WantedVersion | None) -> tuple[WantedVersion, ...]:
         numbers = [version.version for version in push.versions]
@@ -228,8 +232,8 @@ def _check_revision(push: Push, present: Wish | None) -> None:
 def _entry(name: str, wish: Wish, action: str) -> Entry:
     versions = ", ".join(str(version.version) for version in sorted(wish.versions, key=lambda v: v.version))
     labels = "".join(f", {label} on {version}" for label, version in sorted(wish.labels.items()))
-    tee = f", tee of {wish.tee.fraction:g} to {wish.tee.version}" if wish.tee else ""
-    text = f"{name} is to have versions {versions or 'none'}{labels}{tee} (revision {wish.revision})"
+    shadow = f", shadow of {wish.shadow.fraction:g} to {wish.shadow.version}" if wish.shadow else ""
+    text = f"{name} is to have versions {versions or 'none'}{labels}{shadow} (revision {wish.revision})"
     return Entry(Kind.CONTROL, action, text, name, None, wish.requested_by, wish.reason, at_us=wish.at_us)
 
 
@@ -242,10 +246,10 @@ def _check_traffic(push: Push) -> None:
                 f"label {label!r} names version {version} of {push.servable!r}, which is not among {sorted(numbers)}: "
                 "push that version as well"
             )
-    if push.tee is not None and push.tee.version not in numbers:
-        raise InvalidInput(f"the tee names version {push.tee.version}, which is not among {sorted(numbers)}")
-    if push.tee is not None and not 0 <= push.tee.fraction <= 1:
-        raise InvalidInput(f"the tee's fraction is {push.tee.fraction}: use a share from 0 to 1")
+    if push.shadow is not None and push.shadow.version not in numbers:
+        raise InvalidInput(f"the shadow names version {push.shadow.version}, which is not among {sorted(numbers)}")
+    if push.shadow is not None and not 0 <= push.shadow.fraction <= 1:
+        raise InvalidInput(f"the shadow's fraction is {push.shadow.fraction}: use a share from 0 to 1")
 
 
 def _aspired(name: str, version: WantedVersion, wish: Wish) -> AspiredVersion[VersionPath]:

@@ -15,7 +15,7 @@ from tidegate_serving.sources.status import (
     OrderStatus,
     ProblemStatus,
     ServableStatus,
-    Tee,
+    Shadow,
     VersionStatus,
     WantedStatus,
 )
@@ -90,9 +90,9 @@ def _to_servable(status: ServableStatus) -> Any:
         disabled=status.disabled,
         source_problem=status.source_problem,
     )
-    if status.tee is not None:
-        answer.tee.version = status.tee.version
-        answer.tee.fraction = status.tee.fraction
+    if status.shadow is not None:
+        answer.shadow.version = status.shadow.version
+        answer.shadow.fraction = status.shadow.fraction
     return answer
 
 
@@ -102,7 +102,7 @@ def _from_servable(answer: Any) -> ServableStatus:
         source=answer.source,
         revision=answer.revision,
         versions=tuple(_from_version(version) for version in answer.versions),
-        tee=Tee(answer.tee.version, answer.tee.fraction) if answer.HasField("tee") else None,
+        shadow=Shadow(answer.shadow.version, answer.shadow.fraction) if answer.HasField("shadow") else None,
         requested_by=answer.requested_by,
         reason=answer.reason,
         wanted=tuple(WantedStatus(one.version, one.path, one.manifest_digest) for one in answer.wanted),

@@ -21,7 +21,7 @@ from tidegate_serving.sources.control_desk import ControlDesk
 from tidegate_serving.sources.controls import Asked
 from tidegate_serving.sources.rpc import Push, PushedVersion, RpcSource
 from tidegate_serving.sources.rpc_messages import ERROR_CODE_KEY, SERVICE, to_event, to_status
-from tidegate_serving.sources.status import EngineStatus, Tee
+from tidegate_serving.sources.status import EngineStatus, Shadow
 
 MAX_WATCHERS = 64
 THREADS = MAX_WATCHERS + 16
@@ -118,7 +118,7 @@ class RpcServer:
             servable=request.servable,
             versions=tuple(PushedVersion(v.version, v.path, v.manifest_digest) for v in request.versions),
             labels=dict(request.labels),
-            tee=Tee(request.tee.version, request.tee.fraction) if request.tee.version else None,
+            shadow=Shadow(request.shadow.version, request.shadow.fraction) if request.shadow.version else None,
             requested_by=request.requested_by,
             reason=request.reason,
             keep_previous=request.keep_previous,

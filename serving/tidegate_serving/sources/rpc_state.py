@@ -14,7 +14,7 @@ from typing import Any, TextIO
 from tidegate_serving.contract.errors import FailedPrecondition, Tampered, TidegateError
 from tidegate_serving.contract.formats import check_format
 from tidegate_serving.contract.servable import check_name
-from tidegate_serving.sources.status import Tee
+from tidegate_serving.sources.status import Shadow
 from tidegate_serving.state_file import keep, lock, make_folder
 
 VERSION = "1"
@@ -40,7 +40,7 @@ class Wish:
     revision: int
     versions: tuple[WantedVersion, ...]
     labels: Mapping[str, int] = field(default_factory=dict)
-    tee: Tee | None = None
+    shadow: Shadow | None = None
     requested_by: str = ""
     reason: str = ""
     keep_previous: bool = False
@@ -117,7 +117,7 @@ def _wish(data: Mapping[str, Any]) -> Wish:
         revision=int(data["revision"]),
         versions=tuple(WantedVersion(**version) for version in data["versions"]),
         labels={label: int(version) for label, version in data["labels"].items()},
-        tee=None if data["tee"] is None else Tee(**data["tee"]),
+        shadow=None if data["shadow"] is None else Shadow(**data["shadow"]),
         requested_by=data["requested_by"],
         reason=data["reason"],
         keep_previous=data["keep_previous"],

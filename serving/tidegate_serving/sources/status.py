@@ -12,7 +12,7 @@ from tidegate_serving.contract.servable import State
 
 
 @dataclass(frozen=True, slots=True)
-class Tee:
+class Shadow:
     """The version that gets copies of requests, and which share of them, 0 to 1."""
 
     version: int
@@ -83,7 +83,7 @@ class ServableStatus:
     source: str = ""
     revision: int = 0
     versions: tuple[VersionStatus, ...] = ()
-    tee: Tee | None = None
+    shadow: Shadow | None = None
     requested_by: str = ""
     reason: str = ""
     wanted: tuple[WantedStatus, ...] = ()

@@ -1,6 +1,6 @@
 """Between the sources and the engine: what sources propose goes through what people decided, and comes out as told.
 
-Every source has it for a target and for its labels and tee; the router and the data plane's door are behind it. It also
+Every source has it for a target and for its labels and shadow; the router and the data plane's endpoint are behind it. It also
 remembers what ordinary clients got before, so that one call takes them back.
 """
 
@@ -18,7 +18,7 @@ from tidegate_serving.sources.course import Course, PathVersion, Proposal, steer
 from tidegate_serving.sources.hold import Hold
 from tidegate_serving.sources.order_store import OrderStore
 from tidegate_serving.sources.orders import NOTHING, KnownVersion, Orders, SplitRule, with_served
-from tidegate_serving.sources.status import Tee
+from tidegate_serving.sources.status import Shadow
 from tidegate_serving.sources.target import Target, VersionPath
 
 _log = logging.getLogger(__name__)
@@ -27,17 +27,17 @@ _TURNS = (State.AVAILABLE, State.UNLOADING, State.END)
 
 
 class Traffic(Protocol):
-    """Where labels and the tee of a servable are set; both wait for their version to become AVAILABLE."""
+    """Where labels and the shadow of a servable are set; both wait for their version to become AVAILABLE."""
 
     def set_labels(self, name: str, labels: Mapping[str, int], wanted: Collection[int] | None = None) -> None:
         """The whole wanted label set, and which versions ordinary clients may be on while none of them is `stable`."""
 
-    def set_tee(self, name: str, tee: Tee | None) -> None:
-        """The wanted tee, or none."""
+    def set_shadow(self, name: str, shadow: Shadow | None) -> None:
+        """The wanted shadow, or none."""
 
 
 class Valves(Protocol):
-    """What the data plane can do for a servable besides labels and tee."""
+    """What the data plane can do for a servable besides labels and shadow."""
 
     def set_enabled(self, name: str, enabled: bool, reason: str) -> None:
         """The kill switch."""
@@ -106,12 +106,14 @@ class Steering:
             self._proposals[name] = replace(self.proposal(name), labels=dict(labels))
             self._apply(name)
 
-    def propose(self, name: str, versions: Sequence[PathVersion], labels: Mapping[str, int], tee: Tee | None) -> None:
+    def propose(
+        self, name: str, versions: Sequence[PathVersion], labels: Mapping[str, int], shadow: Shadow | None
+    ) -> None:
         """All of it at once, so that ordinary clients are never where neither what was nor what is to be has them."""
         with self._lock:
             if self._hold is not None:
                 self._hold.forget(name)
-            self._proposals[name] = Proposal(tuple(versions), dict(labels), tee)
+            self._proposals[name] = Proposal(tuple(versions), dict(labels), shadow)
             self._apply(name)
 
     def hold(self) -> None:
@@ -229,8 +231,8 @@ class Steering:
             course = self._routed(name)
         if course.disabled != told.disabled:
             self._around.valves.set_enabled(name, not course.disabled, course.disabled)
-        if course.tee != told.tee:
-            self._around.traffic.set_tee(name, course.tee)
+        if course.shadow != told.shadow:
+            self._around.traffic.set_shadow(name, course.shadow)
         if course.split != told.split:
             self._around.valves.set_split(name, course.split)
         freed = course.versions and self._routes.get(name, _NOWHERE) != route  # what a label held may be free to go

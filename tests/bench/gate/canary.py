@@ -1,6 +1,6 @@
 """Simulates canaries and counts wrong decisions, and how many pairs a decision took beside a test of fixed size.
 
-Each scenario is 1,000 sequences of teed pairs, looked at after every 20 of them by the function that the step uses.
+Each scenario is 1,000 sequences of shadowed pairs, looked at after every 20 of them by the function that the step uses.
 The test of fixed size is the paired z-test at the same margin and error rate, with the number of pairs that gives it
 the power which the sequences showed (at most 0.999, beyond which 1,000 sequences cannot tell).
 """
@@ -82,7 +82,7 @@ def _decide(scenario: Scenario, rule: CanaryRule, draws: npt.NDArray[np.float64]
     worse, better = np.cumsum(draws < scenario.worse), np.cumsum(draws > 1.0 - scenario.better)
     for compared in range(LOOK, scenario.pairs + 1, LOOK):
         errors, faults = int(worse[compared - 1]), int(better[compared - 1])
-        numbers = CanaryNumbers(teed=compared, compared=compared, errors=errors, primary_faults=faults)
+        numbers = CanaryNumbers(shadowed=compared, compared=compared, errors=errors, primary_faults=faults)
         outcome, _ = decide(numbers, rule)
         if outcome is not Outcome.INCONCLUSIVE:
             return _Decided(outcome, compared)

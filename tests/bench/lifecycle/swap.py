@@ -1,4 +1,4 @@
-"""A new version each second under steady traffic on both doors: nothing fails, nothing is wrong, and every answer comes
+"""A new version each second under steady traffic on both endpoints: nothing fails, nothing is wrong, and every answer comes
 from a version that the stream of states said was there.
 
 `TIDEGATE_BENCH_SWAP_SECONDS` sets how long, 300 without it. Each version answers with its own number, so that a wrong
@@ -28,7 +28,7 @@ from tidegate_serving.contract.servable import State, StateChange
 from tidegate_serving.control_client import ControlClient
 
 SECONDS = float(os.environ.get("TIDEGATE_BENCH_SWAP_SECONDS", "300"))
-CLIENTS_PER_DOOR = 2
+CLIENTS_PER_ENDPOINT = 2
 PAUSE_SECONDS = 0.002
 # Clocks of one machine: how far the report of a state may lie beside the instant that it tells of.
 SLACK_US = 50_000
@@ -74,7 +74,7 @@ def measure() -> Sequence[Row]:
         directories = [python_version(place, "m", 1, SOURCE.format(1))]
         push_and_wait(control, directories[0], labels={"stable": 1})
         stop = threading.Event()
-        seen = [Seen() for _ in range(2 * CLIENTS_PER_DOOR)]
+        seen = [Seen() for _ in range(2 * CLIENTS_PER_ENDPOINT)]
         clients = [
             threading.Thread(target=_ask, args=(engine, one, number % 2 == 0, stop)) for number, one in enumerate(seen)
         ]
@@ -95,7 +95,9 @@ def measure() -> Sequence[Row]:
     wrong = sum(one.wrong for one in seen)
     return [
         Row("a new version each second: versions", float(versions), "versions", f"one a second, {SECONDS:g} s", None),
-        Row("a new version each second: answers", float(len(answers)), "answers", "steady traffic, both doors", None),
+        Row(
+            "a new version each second: answers", float(len(answers)), "answers", "steady traffic, both endpoints", None
+        ),
         Row("a new version each second: failed", float(len(failed)), "answers", "0", not failed),
         Row("a new version each second: wrong", float(wrong), "answers", "0", wrong == 0),
         Row(

@@ -34,7 +34,7 @@ from tidegate_serving.inference_log.comparison import Copies
 from tidegate_serving.inference_log.reader import connect
 from tidegate_serving.requests.running_plane import RunningPlane, Target
 from tidegate_serving.requests.traffic import Split
-from tidegate_serving.sources.status import Tee
+from tidegate_serving.sources.status import Shadow
 
 
 def publish_python(root: Path, name: str, version: int, body: str, **changes: Any) -> Path:
@@ -143,7 +143,7 @@ def test_many_threads_share_batches_and_each_gets_its_rows(engine: Engine) -> No
     assert (wrong, sum(sizes)) == ([], 2400)
     assert max(sizes) > 2, "requests of several threads went into one batch"
     counters = engine.status().counters
-    assert counters['tidegate_requests_total{door="embedded",model="m",version="1",status="OK"}'] == 1200
+    assert counters['tidegate_requests_total{endpoint="embedded",model="m",version="1",status="OK"}'] == 1200
     entries = counters['tidegate_python_entries_total{model="m",version="1"}']
     assert entries == len(sizes) == counters['tidegate_batches_total{model="m",version="1"}']
 
@@ -299,15 +299,15 @@ def test_a_model_may_ask_another_model(engine: Engine) -> None:
     assert engine.predict("outer", {"x": [1.0, 2.0]})["y"].tolist() == [20.0, 30.0]
 
 
-def test_tee_log_and_split_see_requests_in_process(tmp_path: Path) -> None:
+def test_shadow_log_and_split_see_requests_in_process(tmp_path: Path) -> None:
     with Engine(log=tmp_path) as engine:
         engine.serve("m", lambda x: {"y": x}, inputs={"x": "float64"})
         engine.serve("m", lambda x: {"y": x + 1}, inputs={"x": "float64"}, keep=True)
         engine.traffic.set_labels("m", {"stable": 1})
-        engine.traffic.set_tee("m", Tee(2, 1.0))
+        engine.traffic.set_shadow("m", Shadow(2, 1.0))
         for number in range(20):
             assert engine.predict("m", {"x": [float(number)]}, request_id=f"id-{number}").version == 1
-        engine.traffic.set_tee("m", None)
+        engine.traffic.set_shadow("m", None)
         engine.traffic.set_split("m", Split({1: 0.5, 2: 0.5}, "x-user"))
         users = {user: engine.predict("m", {"x": [0.0]}, key=user).version for user in map(str, range(40))}
         assert set(users.values()) == {1, 2}
@@ -319,7 +319,7 @@ def test_tee_log_and_split_see_requests_in_process(tmp_path: Path) -> None:
         assert (found.copies, found.outputs["y"].mean_difference) == (Copies(20, 0, 0), 1.0)
         assert found.outputs["y"].correlation == pytest.approx(1.0)
     rows = connect(tmp_path).execute("SELECT role, count(*) FROM log GROUP BY role ORDER BY role").fetchall()
-    assert rows == [("primary", 100), ("tee", 20)]
+    assert rows == [("primary", 100), ("shadow", 20)]
 
 
 def test_a_stopped_engine_says_so() -> None:
@@ -335,7 +335,7 @@ def test_a_stopped_engine_says_so() -> None:
 
 
 def ask_until_refused(plane: RunningPlane) -> None:
-    """Raises what the door says once it is closed; before that nobody is found."""
+    """Raises what the endpoint says once it is closed; before that nobody is found."""
     for _ in range(2000):
         with contextlib.suppress(NotFound):
             plane.predict("nobody", {}, Target())

@@ -1,4 +1,4 @@
-"""Versions come and go in a running engine while clients ask: labels, handles, loads, tees, failures."""
+"""Versions come and go in a running engine while clients ask: labels, handles, loads, shadows, failures."""
 
 from __future__ import annotations
 

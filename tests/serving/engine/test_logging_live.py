@@ -1,4 +1,4 @@
-"""A running engine logs what it answers and what it tees, counts it honestly, and can be read meanwhile."""
+"""A running engine logs what it answers and what it shadows, counts it honestly, and can be read meanwhile."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.support.versions import Draft, adding, publish
 
 from tidegate_serving.contract.errors import InvalidInput
 from tidegate_serving.contract.signature import Signature, TensorSpec
-from tidegate_serving.control_client import ControlClient, EngineStatus, Tee
+from tidegate_serving.control_client import ControlClient, EngineStatus, Shadow
 from tidegate_serving.inference_log.compare import compare
 from tidegate_serving.inference_log.reader import connect
 
@@ -68,30 +68,32 @@ def test_every_answer_is_in_the_log_while_the_engine_runs(
     assert (wrong, ids) == ((0,), (20, 3))
 
 
-def test_teed_answers_join_with_the_primary_ones(tmp_path: Path, engine: EngineProcess, control: ControlClient) -> None:
+def test_shadowed_answers_join_with_the_primary_ones(
+    tmp_path: Path, engine: EngineProcess, control: ControlClient
+) -> None:
     versions = [publish(tmp_path / "r", "m", number, adding(added)) for number, added in ((1, 100.0), (2, 100.25))]
-    push_and_wait(control, *versions, labels={"stable": 1}, tee=Tee(2, 1.0))
+    push_and_wait(control, *versions, labels={"stable": 1}, shadow=Shadow(2, 1.0))
     ask(engine, 30)
     eventually(lambda: compare(tmp_path / "log", "m", 1, 2, since=SINCE).compared == 90)
     found = compare(tmp_path / "log", "m", 1, 2, since=SINCE)
-    assert (found.teed, found.failed, found.max_difference) == (90, 0, 0.25)
+    assert (found.shadowed, found.failed, found.max_difference) == (90, 0, 0.25)
     assert found.primary.p50_us > 0
     assert logged(tmp_path / "log", "role = 'primary' AND version = 2") == 0, "no client was answered by the canary"
 
 
-def test_a_share_is_teed_and_the_tee_ends_with_the_wish(
+def test_a_share_is_shadowed_and_the_shadow_ends_with_the_wish(
     tmp_path: Path, engine: EngineProcess, control: ControlClient
 ) -> None:
     versions = [publish(tmp_path / "r", "m", number, adding(number)) for number in (1, 2)]
-    push_and_wait(control, *versions, labels={"stable": 1}, tee=Tee(2, 0.3))
+    push_and_wait(control, *versions, labels={"stable": 1}, shadow=Shadow(2, 0.3))
     ask(engine, 400, rows=1)
-    copied = 'tidegate_tee_copied_total{model="m",version="2"}'
+    copied = 'tidegate_shadow_copied_total{model="m",version="2"}'
     eventually(lambda: logged(tmp_path / "log", "role = 'primary'") == 400)
-    teed = control.status().counters[copied]
-    assert 70 < teed < 170
+    shadowed = control.status().counters[copied]
+    assert 70 < shadowed < 170
     push_and_wait(control, *versions, labels={"stable": 1})
     ask(engine, 100, rows=1)
-    assert control.status().counters[copied] == teed
+    assert control.status().counters[copied] == shadowed
 
 
 def test_a_canary_that_fails_hurts_no_client(tmp_path: Path, engine: EngineProcess, control: ControlClient) -> None:
@@ -101,11 +103,11 @@ def test_a_canary_that_fails_hurts_no_client(tmp_path: Path, engine: EngineProce
         publish(tmp_path / "r", "m", 1, adding(100)),
         publish(tmp_path / "r", "m", 2, Draft(files={"model.py": source})),
     ]
-    push_and_wait(control, *versions, labels={"stable": 1}, tee=Tee(2, 1.0))
+    push_and_wait(control, *versions, labels={"stable": 1}, shadow=Shadow(2, 1.0))
     ask(engine, 10, rows=1)
     assert engine.stop() == 0, "both versions' blocks are on disk then, whichever came first"
     found = compare(tmp_path / "log", "m", 1, 2, since=SINCE)
-    assert (found.teed, found.compared, found.failed) == (10, 1, 9)
+    assert (found.shadowed, found.compared, found.failed) == (10, 1, 9)
 
 
 def test_sampling_takes_the_same_requests_everywhere(tmp_path: Path) -> None:

@@ -54,7 +54,7 @@ def busy(tmp_path: Path) -> Iterator[Busy]:
             first.cancel()
 
 
-def test_a_full_queue_says_so_at_once_on_both_doors(busy: Busy) -> None:
+def test_a_full_queue_says_so_at_once_on_both_endpoints(busy: Busy) -> None:
     queued = [predict_later(busy.channel, number) for number in range(4)]
     wait_until_read(busy.channel)
     with busy.engine.client() as client:

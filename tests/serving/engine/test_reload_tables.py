@@ -78,8 +78,10 @@ def offered(monkeypatch: pytest.MonkeyPatch) -> None:
 def config(tmp_path: Path) -> EngineConfig:
     for name in ("a", "b", "c"):
         publish(tmp_path / "r", name, 1, adding(1))
-    door = "127.0.0.1:0"
-    return EngineConfig(grpc_address="", rest_address=door, control_address="", allow_unverified=True, poll_seconds=0.1)
+    endpoint = "127.0.0.1:0"
+    return EngineConfig(
+        grpc_address="", rest_address=endpoint, control_address="", allow_unverified=True, poll_seconds=0.1
+    )
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from tidegate_serving.config import EngineConfig
 from tidegate_serving.contract.errors import FailedPrecondition, NotAdmitted, Tampered, TidegateError
 from tidegate_serving.contract.repository import verdict_path
 from tidegate_serving.contract.servable import State
-from tidegate_serving.control_client import Aspired, Tee
+from tidegate_serving.control_client import Aspired, Shadow
 from tidegate_serving.engine import Engine
 
 X = np.array([1.0], dtype=np.float32)
@@ -48,13 +48,13 @@ def test_a_restart_replays_what_the_control_port_was_told(tmp_path: Path, valida
     one, two = signed(validator, tmp_path / "r", 1), signed(validator, tmp_path / "r", 2)
     engine = gated(tmp_path, validator)
     with engine, engine.control() as control:
-        push_and_wait(control, one, two, labels={"stable": 1, "canary": 2}, tee=Tee(2, 0.5))
+        push_and_wait(control, one, two, labels={"stable": 1, "canary": 2}, shadow=Shadow(2, 0.5))
         assert engine.stop() == 0
     with engine, engine.client() as client, engine.control() as control:
         assert client.predict("m", {"x": X}).version == 1, "it is ready only once it serves what it served"
         assert client.predict("m", {"x": X}, label="canary").version == 2
         status = control.status("m").servables[0]
-        assert (status.revision, status.tee, status.source) == (1, Tee(2, 0.5), "RPC Source")
+        assert (status.revision, status.shadow, status.source) == (1, Shadow(2, 0.5), "RPC Source")
         assert push(control, two) == 2
         control.wait_until("m", 1, State.END, 30)
 

@@ -1,4 +1,4 @@
-"""Teed answers beside primary ones: pairs by request and row, differences, disagreements, failures."""
+"""Shadowed answers beside primary ones: pairs by request and row, differences, disagreements, failures."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ def logged(root: Path, version: int, y: list[float], **changes: Any) -> None:
 def test_pairs_are_found_and_measured(tmp_path: Path) -> None:
     ids = ["a", "b", "c", "d"]
     logged(tmp_path, 1, [1, 2, 3, 4], request_id=ids, latency_us=[10, 20, 30, 40])
-    tee = [1.5, 2.0, 2.0, 9.0]
-    logged(tmp_path, 2, tee[::-1], request_id=ids[::-1], role=[1] * 4, latency_us=[5] * 4, name=["a", "b", "a", "a"])
+    shadow = [1.5, 2.0, 2.0, 9.0]
+    logged(tmp_path, 2, shadow[::-1], request_id=ids[::-1], role=[1] * 4, latency_us=[5] * 4, name=["a", "b", "a", "a"])
     found = compare(tmp_path, "m", 1, 2, since=SINCE)
-    assert (found.teed, found.compared, found.failed) == (4, 4, 0)
+    assert (found.shadowed, found.compared, found.failed) == (4, 4, 0)
     assert found.max_difference == 5.0
     y, name = found.outputs["y"], found.outputs["name"]
     assert y.mean_difference == pytest.approx(6.5 / 4)
-    assert y.correlation == pytest.approx(np.corrcoef([1, 2, 3, 4], tee)[0, 1])
+    assert y.correlation == pytest.approx(np.corrcoef([1, 2, 3, 4], shadow)[0, 1])
     assert (y.agreement, name.agreement, name.disagreements) == (0.25, 0.75, 1)
     assert math.isnan(name.max_difference)
-    assert (found.primary.p50_us, found.tee.p50_us) == (25.0, 5.0)
+    assert (found.primary.p50_us, found.shadow.p50_us) == (25.0, 5.0)
     assert found.primary.p99_us == pytest.approx(39.7)
 
 
@@ -56,18 +56,23 @@ def test_only_the_named_outputs_count(tmp_path: Path) -> None:
 
 def test_failures_and_lone_copies_are_not_compared(tmp_path: Path) -> None:
     logged(
-        tmp_path, 1, [1, 2, 3], request_id=["ok", "tee-fails", "primary-fails"], status=[0, 0, 13], latency_us=[7, 9, 9]
+        tmp_path,
+        1,
+        [1, 2, 3],
+        request_id=["ok", "shadow-fails", "primary-fails"],
+        status=[0, 0, 13],
+        latency_us=[7, 9, 9],
     )
-    ids = ["ok", "tee-fails", "primary-fails", "alone"]
+    ids = ["ok", "shadow-fails", "primary-fails", "alone"]
     logged(tmp_path, 2, [1, 9, 9, 9], request_id=ids, role=[1] * 4, status=[0, 13, 0, 0])
     found = compare(tmp_path, "m", 1, 2, since=SINCE)
-    assert (found.teed, found.compared, found.failed, found.max_difference) == (4, 1, 1, 0.0)
+    assert (found.shadowed, found.compared, found.failed, found.max_difference) == (4, 1, 1, 0.0)
     assert (found.primary.p50_us, found.primary.p99_us) == (7.0, 7.0)
-    assert (found.primary.errors, found.tee.errors) == ({"model_failed": 1}, {"model_failed": 1})
+    assert (found.primary.errors, found.shadow.errors) == ({"model_failed": 1}, {"model_failed": 1})
 
 
 @pytest.mark.parametrize(
-    ("primary", "tee", "difference"),
+    ("primary", "shadow", "difference"),
     [
         (math.nan, math.nan, 0.0),
         (math.nan, 1.0, math.inf),
@@ -77,22 +82,22 @@ def test_failures_and_lone_copies_are_not_compared(tmp_path: Path) -> None:
         (math.inf, 1.0, math.inf),
     ],
 )
-def test_strange_numbers(tmp_path: Path, primary: float, tee: float, difference: float) -> None:
+def test_strange_numbers(tmp_path: Path, primary: float, shadow: float, difference: float) -> None:
     logged(tmp_path, 1, [primary])
-    logged(tmp_path, 2, [tee], role=[1])
+    logged(tmp_path, 2, [shadow], role=[1])
     assert compare(tmp_path, "m", 1, 2, since=SINCE).max_difference == difference
 
 
 def test_what_came_before_does_not_count(tmp_path: Path) -> None:
     logged(tmp_path, 1, [1.0])
     logged(tmp_path, 2, [2.0], role=[1])
-    assert compare(tmp_path, "m", 1, 2, since=ARRIVED + timedelta(seconds=1)).teed == 0
+    assert compare(tmp_path, "m", 1, 2, since=ARRIVED + timedelta(seconds=1)).shadowed == 0
 
 
 def test_primary_answers_of_the_canary_itself_are_no_copies(tmp_path: Path) -> None:
     logged(tmp_path, 1, [1.0])
     logged(tmp_path, 2, [2.0], role=[0])
-    assert compare(tmp_path, "m", 1, 2, since=SINCE).teed == 0
+    assert compare(tmp_path, "m", 1, 2, since=SINCE).shadowed == 0
 
 
 def test_nothing_logged_is_nothing_compared(tmp_path: Path) -> None:

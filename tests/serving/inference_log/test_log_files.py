@@ -63,7 +63,7 @@ def test_columns_by_name_and_type(tmp_path: Path) -> None:
     )
     assert [row[:6] for row in found] == [
         ("a", "primary", 0, 7, 1.0, 10.0),
-        ("b", "tee", 0, 8, 2.0, 20.0),
+        ("b", "shadow", 0, 8, 2.0, 20.0),
         ("c", "primary", 3, 9, 3.0, None),
     ]
     assert all(row[6:] == (microseconds(ARRIVED), None, "m") for row in found)

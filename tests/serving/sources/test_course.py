@@ -22,7 +22,7 @@ from tidegate_serving.sources.orders import (
     SplitRule,
     with_served,
 )
-from tidegate_serving.sources.status import Tee
+from tidegate_serving.sources.status import Shadow
 from tidegate_serving.sources.target import AspiredVersion, VersionPath
 
 NOTE = Note("anna", "it is late", 7)
@@ -135,10 +135,10 @@ def test_a_version_that_cannot_be_had_does_not_stand_in_for_a_blocked_one() -> N
     assert (sorted(course.numbers), dict(course.labels)) == ([1, 3], {"stable": 1})
 
 
-def test_a_tee_stays_only_with_its_version() -> None:
-    proposal = Proposal((aspired(1), aspired(2)), tee=Tee(2, 0.5))
-    assert steer("m", proposal, Orders(), None, False).tee == Tee(2, 0.5)
-    assert steer("m", proposal, Orders(blocked=(blocked(2),)), None, False).tee is None
+def test_a_shadow_stays_only_with_its_version() -> None:
+    proposal = Proposal((aspired(1), aspired(2)), shadow=Shadow(2, 0.5))
+    assert steer("m", proposal, Orders(), None, False).shadow == Shadow(2, 0.5)
+    assert steer("m", proposal, Orders(blocked=(blocked(2),)), None, False).shadow is None
 
 
 def test_orders_become_plain_values_and_come_back() -> None:

@@ -32,7 +32,7 @@ from tidegate_serving.sources.admission import AdmittedDigests, VerdictAdmission
 from tidegate_serving.sources.owners import Owners
 from tidegate_serving.sources.rpc import NAME, Push, PushedVersion, RpcSource, VersionChecks
 from tidegate_serving.sources.rpc_state import FOLDER, WishStore
-from tidegate_serving.sources.status import Tee
+from tidegate_serving.sources.status import Shadow
 
 
 class Bench:
@@ -66,8 +66,10 @@ class Bench:
         self.validator.sign(directory)
         return PushedVersion(version, str(directory), digest_of(directory))
 
-    def push(self, *versions: PushedVersion, labels: Mapping[str, int] | None = None, tee: Tee | None = None) -> int:
-        return self.source.set_aspired(Push("m", versions, labels or {}, tee, "somebody", "because"))
+    def push(
+        self, *versions: PushedVersion, labels: Mapping[str, int] | None = None, shadow: Shadow | None = None
+    ) -> int:
+        return self.source.set_aspired(Push("m", versions, labels or {}, shadow, "somebody", "because"))
 
     def refusal(self, kind: type[TidegateError], *versions: PushedVersion) -> str:
         """What a push is refused with; it has changed nothing."""
@@ -90,10 +92,10 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
 def test_a_push_reaches_the_target_and_grows_the_revision(bench: Bench) -> None:
     one, two = bench.published(1), bench.published(2)
     assert bench.push(one, labels={"stable": 1}) == 1
-    assert bench.push(one, two, labels={"stable": 1}, tee=Tee(2, 0.5)) == 2
+    assert bench.push(one, two, labels={"stable": 1}, shadow=Shadow(2, 0.5)) == 2
     assert bench.target.numbers("m") == [1, 2]
     assert bench.target.label_sets == {"m": {"stable": 1}}
-    assert bench.target.tees == {"m": Tee(2, 0.5)}
+    assert bench.target.shadows == {"m": Shadow(2, 0.5)}
     assert bench.owners.owner("m") == NAME
 
 
@@ -168,24 +170,26 @@ def test_a_number_of_another_version_is_refused(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize(
-    ("labels", "tee", "match"),
+    ("labels", "shadow", "match"),
     [
         ({"stable": 2}, None, "label 'stable' names version 2"),
         ({"": 1}, None, "cannot be used"),
-        ({}, Tee(3, 0.1), "the tee names version 3"),
-        ({}, Tee(1, 1.5), "fraction is 1.5"),
+        ({}, Shadow(3, 0.1), "the shadow names version 3"),
+        ({}, Shadow(1, 1.5), "fraction is 1.5"),
     ],
 )
-def test_labels_and_tees_must_make_sense(bench: Bench, labels: Mapping[str, int], tee: Tee | None, match: str) -> None:
+def test_labels_and_shadows_must_make_sense(
+    bench: Bench, labels: Mapping[str, int], shadow: Shadow | None, match: str
+) -> None:
     one = bench.published(1)
     with pytest.raises(InvalidInput, match=match):
-        bench.push(one, labels=labels, tee=tee)
+        bench.push(one, labels=labels, shadow=shadow)
     assert bench.target.calls == []
 
 
 def test_a_restart_replays_what_was_told(bench: Bench) -> None:
     one, two = bench.published(1), bench.published(2)
-    bench.push(one, two, labels={"stable": 1}, tee=Tee(2, 0.25))
+    bench.push(one, two, labels={"stable": 1}, shadow=Shadow(2, 0.25))
     bench.restart()
     assert bench.target.numbers("m") == [1, 2]
     payload = bench.target.wanted["m"][0].payload
@@ -196,7 +200,7 @@ def test_a_restart_replays_what_was_told(bench: Bench) -> None:
         "python",
     )
     assert bench.target.label_sets == {"m": {"stable": 1}}
-    assert bench.target.tees == {"m": Tee(2, 0.25)}
+    assert bench.target.shadows == {"m": Shadow(2, 0.25)}
     assert bench.push(one) == 2
 
 

@@ -1,4 +1,4 @@
-"""What TensorFlow Serving's REST door says of requests that are wrong: status and text, of SavedModels."""
+"""What TensorFlow Serving's REST endpoint says of requests that are wrong: status and text, of SavedModels."""
 
 from __future__ import annotations
 

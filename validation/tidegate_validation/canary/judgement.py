@@ -139,7 +139,7 @@ def _bounded_exp(log: float) -> float:
 
 def _praise(numbers: CanaryNumbers, rule: CanaryRule, checks: Sequence[Check]) -> str:
     return (
-        f"answered {numbers.compared} teed requests as well as the serving version, "
+        f"answered {numbers.compared} shadowed requests as well as the serving version, "
         f"which is sure to {1.0 - rule.error_rate:.0%}; its answers differ by at most {numbers.max_difference:.3g}"
     )
 
@@ -149,7 +149,7 @@ def _fault(numbers: CanaryNumbers, rule: CanaryRule, checks: Sequence[Check]) ->
     if check == "slowness":
         return (
             f"took too long for {numbers.slow} of {numbers.compared} compared requests: "
-            f"{numbers.tee_latency_us / 1000:.1f} ms in the median where the serving version "
+            f"{numbers.shadow_latency_us / 1000:.1f} ms in the median where the serving version "
             f"took {numbers.primary_latency_us / 1000:.1f} ms"
         )
     if check == "disagreement":
@@ -167,7 +167,7 @@ def _missing(numbers: CanaryNumbers, rule: CanaryRule, checks: Sequence[Check]) 
     open_checks = [check for check in checks if not check.promotes]
     if not numbers.compared:
         return (
-            f"had no answer to compare within {rule.within_seconds:g} s ({numbers.teed} requests were teed): "
+            f"had no answer to compare within {rule.within_seconds:g} s ({numbers.shadowed} requests were shadowed): "
             "send traffic to the model, or give it more time"
         )
     if not open_checks:

@@ -14,14 +14,14 @@ from typing import Any
 class CanaryNumbers:
     """Counts of requests, each copied to the canary and compared with the primary answer to the same request.
 
-    `teed` were copied, `compared` of these have both answers logged. Among the compared: `errors` and `not_finite`
+    `shadowed` were copied, `compared` of these have both answers logged. Among the compared: `errors` and `not_finite`
     that only the canary answered with an error, or with a NaN or an infinity; `primary_faults` where only the serving
     version did either; `disagreements` whose answers differ by more than the rule tolerates; `slow` that took longer
     than it allows. `max_difference` is the largest difference of a real output where both answered; latencies are
     medians in microseconds.
     """
 
-    teed: int = 0
+    shadowed: int = 0
     compared: int = 0
     errors: int = 0
     not_finite: int = 0
@@ -30,7 +30,7 @@ class CanaryNumbers:
     slow: int = 0
     max_difference: float = 0.0
     primary_latency_us: float = 0.0
-    tee_latency_us: float = 0.0
+    shadow_latency_us: float = 0.0
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON; a difference that is not finite is null."""

@@ -46,12 +46,12 @@ fn pieces(rows: usize, sizes: &[usize]) -> impl Iterator<Item = (Range<usize>, u
 }
 
 fn row_extents(work: &Work) -> impl Iterator<Item = usize> {
-    let specs = work.endpoint.signature.inputs.iter();
+    let specs = work.served.signature.inputs.iter();
     specs.zip(work.shapes.iter()).map(|(spec, inner)| Column::row_extent(spec.dtype, inner))
 }
 
 fn cut(work: &Work, range: &Range<usize>) -> Vec<Lease> {
-    let mut columns = work.endpoint.queue.lease();
+    let mut columns = work.served.queue.lease();
     for ((column, whole), row) in columns.iter_mut().zip(&work.columns).zip(row_extents(work)) {
         column.extend(whole, range.start * row..range.end * row);
     }
@@ -63,7 +63,7 @@ fn pad(work: &Work, columns: &mut [Lease], rows: usize, size: usize) {
     if rows == size {
         return;
     }
-    for ((column, row), spec) in columns.iter_mut().zip(row_extents(work)).zip(&*work.endpoint.signature.inputs) {
+    for ((column, row), spec) in columns.iter_mut().zip(row_extents(work)).zip(&*work.served.signature.inputs) {
         let mut first = Column::new(spec.dtype);
         first.extend(column, 0..row);
         (rows..size).for_each(|_| column.extend(&first, 0..row));
@@ -74,8 +74,8 @@ fn piece(work: &Work, columns: Vec<Lease>, range: &Range<usize>, size: usize) ->
     let mut offsets: Vec<usize> =
         work.offsets.iter().map(|row| (*row).clamp(range.start, range.end) - range.start).collect();
     offsets.dedup();
-    let (endpoint, shapes) = (work.endpoint.clone(), work.shapes.clone());
-    Work { endpoint, columns, shapes, rows: size, whole: false, offsets }
+    let (served, shapes) = (work.served.clone(), work.shapes.clone());
+    Work { served, columns, shapes, rows: size, whole: false, offsets }
 }
 
 /// Adds what a piece answered to its own rows.

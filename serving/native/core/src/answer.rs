@@ -14,13 +14,13 @@ use crate::rest;
 use crate::session_run;
 use crate::status::{Code, Status};
 use crate::tensor_slice::Slice;
-use crate::version::Endpoint;
+use crate::version::ServedSignature;
 use crate::wire;
 
 /// One request's rows.
 pub struct Rows<'a> {
     /// Whose outputs.
-    pub endpoint: &'a Endpoint,
+    pub served: &'a ServedSignature,
     /// All declared outputs, in order.
     pub outputs: &'a [Output],
     /// The request's first row in them.
@@ -36,8 +36,8 @@ pub struct Rows<'a> {
 }
 
 /// What a request without rows gets: outputs without rows. Dimensions that only the model knows are 0.
-pub fn no_rows(endpoint: &Endpoint) -> Vec<Output> {
-    let outputs = endpoint.signature.outputs.iter();
+pub fn no_rows(served: &ServedSignature) -> Vec<Output> {
+    let outputs = served.signature.outputs.iter();
     let inner = |dim: &i64| usize::try_from(*dim).unwrap_or(0);
     outputs
         .map(|spec| Output {
@@ -49,11 +49,11 @@ pub fn no_rows(endpoint: &Endpoint) -> Vec<Output> {
 
 impl<'a> Rows<'a> {
     fn named(&self, index: usize) -> (&'a str, Slice<'a>) {
-        (self.endpoint.signature.outputs[index].name.as_str(), self.slice(index))
+        (self.served.signature.outputs[index].name.as_str(), self.slice(index))
     }
 
     fn slice(&self, index: usize) -> Slice<'a> {
-        let (spec, output) = (&self.endpoint.signature.outputs[index], &self.outputs[index]);
+        let (spec, output) = (&self.served.signature.outputs[index], &self.outputs[index]);
         let (dtype, column, inner, whole) = (spec.dtype, &output.column, output.inner(self.whole), self.whole);
         match inner {
             [.., 1] if self.flat && inner.len() == 1 + usize::from(whole) => {
@@ -74,7 +74,7 @@ impl<'a> Rows<'a> {
 
     /// The `ModelSpec` that answers, encoded.
     fn model_spec(&self) -> Vec<u8> {
-        let Endpoint { model, number, signature, .. } = self.endpoint;
+        let ServedSignature { model, number, signature, .. } = self.served;
         let mut spec = Vec::new();
         ModelSpec { name: model, choice: Choice::Version(*number), signature_name: &signature.name }.write(&mut spec);
         spec
@@ -123,7 +123,7 @@ impl<'a> Rows<'a> {
 
     /// The framed message that a gRPC call gets.
     fn message(&self, wanted: &Wanted, inference: Option<&Inference<'_>>) -> bytes::Bytes {
-        let field = &self.endpoint.model_spec_field;
+        let field = &self.served.model_spec_field;
         if let Some(inference) = inference {
             let mut out = start_frame(96);
             inference.write_result(&mut out);

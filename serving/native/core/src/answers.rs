@@ -50,7 +50,7 @@ impl Desk {
 
     /// Whether an answer has the rows that its model's log is of; one that has not is counted as dropped.
     fn may_log(&self, finished: &Finished, part: &Part, entry: &Entry) -> bool {
-        let fits = !part.whole || finished.endpoint.signature.first_axis == FirstAxis::Free;
+        let fits = !part.whole || finished.served.signature.first_axis == FirstAxis::Free;
         if !fits {
             self.shared.log.leave_out(entry);
         }
@@ -74,8 +74,8 @@ impl Desk {
         let Some(pending) = inflight.take(slot) else {
             return if entry.deadline <= now { Code::DeadlineExceeded } else { Code::Cancelled };
         };
-        let Pending { reply, id, endpoint, wanted, received, .. } = pending;
-        let door = reply.door();
+        let Pending { reply, id, served, wanted, received, .. } = pending;
+        let endpoint = reply.endpoint();
         let tags = Tags { version: Some(&finished.version.header), id: Some(&id) };
         let code = match (error, &part.outputs) {
             (Some(status), _) | (None, Err(status)) => {
@@ -86,12 +86,12 @@ impl Desk {
                 let first = entry.first_row - part.first_row;
                 let (whole, flat) = (part.whole, entry.flat);
                 let rows = if whole { 1 } else { entry.rows };
-                let rows = Rows { endpoint: &endpoint, outputs, first, rows, examples: entry.rows, flat, whole };
+                let rows = Rows { served: &served, outputs, first, rows, examples: entry.rows, flat, whole };
                 rows.send(reply, &wanted, tags)
             }
         };
-        endpoint.metrics.answers.count(door, code);
-        self.shared.metrics.count_latency(door, now.saturating_duration_since(received));
+        served.metrics.answers.count(endpoint, code);
+        self.shared.metrics.count_latency(endpoint, now.saturating_duration_since(received));
         code
     }
 }

@@ -1,5 +1,5 @@
 //! A predict request as every protocol brings it: who asks and until when, and the inputs still in their own form.
-//! The doors make it; the desk resolves it and lets it write its inputs into a batch.
+//! The endpoints make it; the desk resolves it and lets it write its inputs into a batch.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -18,7 +18,7 @@ use crate::request_id::RequestId;
 use crate::session_run::SessionRunRequest;
 use crate::signature::Signature;
 use crate::status::{Code, Status};
-use crate::version::{Endpoint, Version};
+use crate::version::{ServedSignature, Version};
 
 /// Who asks, and until when.
 pub struct Ask<R = Reply> {
@@ -76,10 +76,10 @@ impl Payload<'_> {
     }
 
     /// The signature that the request means.
-    pub fn endpoint<'v>(&self, spec: &ModelSpec<'_>, version: &'v Version) -> Result<&'v Arc<Endpoint>, Status> {
+    pub fn served<'v>(&self, spec: &ModelSpec<'_>, version: &'v Version) -> Result<&'v Arc<ServedSignature>, Status> {
         match self {
-            Payload::Session(request) => request.endpoint(version),
-            _ => version.endpoint(spec.signature()).ok_or_else(|| self.no_signature(spec.signature())),
+            Payload::Session(request) => request.served(version),
+            _ => version.served(spec.signature()).ok_or_else(|| self.no_signature(spec.signature())),
         }
     }
 
@@ -96,7 +96,7 @@ impl Payload<'_> {
         }
     }
 
-    /// What TensorFlow Serving's doors say when the signature is not there.
+    /// What TensorFlow Serving's endpoints say when the signature is not there.
     fn no_signature(&self, name: &str) -> Status {
         match self {
             Payload::Examples(..) => Status::invalid(format!("No signature was found with the name: {name}")),

@@ -10,7 +10,7 @@ use crate::pool::Lease;
 use crate::request_id::RequestId;
 use crate::signature::TensorSpec;
 use crate::status::Status;
-use crate::version::{Endpoint, Version};
+use crate::version::{ServedSignature, Version};
 
 /// Why a request is in a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,7 +19,7 @@ pub enum Role {
     /// A client waits for it.
     Primary = 0,
     /// A copy for another version; nobody waits.
-    Tee = 1,
+    Shadow = 1,
 }
 
 /// One request's place in a batch.
@@ -31,7 +31,7 @@ pub struct Entry {
     pub rows: usize,
     /// Whether its inputs came flat, and its outputs go so.
     pub flat: bool,
-    /// Where its answer goes; none for a tee.
+    /// Where its answer goes; none for a shadow.
     pub slot: Option<u64>,
     /// Its identity.
     pub id: RequestId,
@@ -39,7 +39,7 @@ pub struct Entry {
     pub received: Instant,
     /// When its answer is worth nothing any more.
     pub deadline: Instant,
-    /// Primary or tee.
+    /// Primary or shadow.
     pub role: Role,
     /// Whether its answer is logged.
     pub logged: bool,
@@ -99,7 +99,7 @@ impl Batch {
 #[derive(Debug)]
 pub struct Work {
     /// The signature's queue, with names, specs and the version's identity.
-    pub endpoint: Arc<Endpoint>,
+    pub served: Arc<ServedSignature>,
     /// One column per input, in the signature's order; goes back to its pool when dropped.
     pub columns: Vec<Lease>,
     /// Inner dimensions of each input.
@@ -168,7 +168,7 @@ pub struct Finished {
     /// Keeps the version alive until the answers are written.
     pub version: Arc<Version>,
     /// The queue it came from.
-    pub endpoint: Arc<Endpoint>,
+    pub served: Arc<ServedSignature>,
     /// Who is in it.
     pub entries: Vec<Entry>,
     /// The inputs as they came, where something is logged.

@@ -13,20 +13,20 @@ use crate::executor::Executor;
 use crate::pool::Lease;
 use crate::signature::{FirstAxis, Signature, show_shape};
 use crate::status::Status;
-use crate::version::Endpoint;
+use crate::version::ServedSignature;
 
 /// Runs the batch. `kept` holds a copy of its inputs whenever they may be asked for again; `sizes` are the only numbers
 /// of rows that the model is asked for, ascending; empty for any.
 pub fn run(
     executor: &dyn Executor,
-    endpoint: &Arc<Endpoint>,
+    served: &Arc<ServedSignature>,
     batch: &mut Batch,
     kept: &[Column],
     sizes: &[usize],
 ) -> Vec<Part> {
     let columns = std::mem::take(&mut batch.columns);
     let all = 0..batch.entries.len();
-    let runner = Runner { executor, endpoint, batch, kept, sizes };
+    let runner = Runner { executor, served, batch, kept, sizes };
     let ran = runner.execute(columns, all);
     let mut parts = Vec::new();
     runner.again(ran, &mut parts);
@@ -54,7 +54,7 @@ pub(crate) enum Ran {
 /// A batch and what runs it.
 struct Runner<'a> {
     executor: &'a dyn Executor,
-    endpoint: &'a Arc<Endpoint>,
+    served: &'a Arc<ServedSignature>,
     batch: &'a Batch,
     kept: &'a [Column],
     sizes: &'a [usize],
@@ -81,7 +81,7 @@ impl Runner<'_> {
     }
 
     fn halve(&self, range: Range<usize>, parts: &mut Vec<Part>) {
-        self.endpoint.metrics.bisections.fetch_add(1, Ordering::Relaxed);
+        self.served.metrics.bisections.fetch_add(1, Ordering::Relaxed);
         let middle = range.start + range.len() / 2;
         for half in [range.start..middle, middle..range.end] {
             let ran = self.execute(self.copy_rows(half.clone()), half);
@@ -90,12 +90,12 @@ impl Runner<'_> {
     }
 
     fn copy_rows(&self, range: Range<usize>) -> Vec<Lease> {
-        let mut columns = self.endpoint.queue.lease();
+        let mut columns = self.served.queue.lease();
         let entries = &self.batch.entries[range];
         let (Some(first), Some(last)) = (entries.first(), entries.last()) else {
             return columns;
         };
-        for (index, spec) in self.endpoint.signature.inputs.iter().enumerate() {
+        for (index, spec) in self.served.signature.inputs.iter().enumerate() {
             let row = Column::row_extent(spec.dtype, &self.batch.shapes[index]);
             columns[index].extend(&self.kept[index], first.first_row * row..(last.first_row + last.rows) * row);
         }
@@ -104,15 +104,15 @@ impl Runner<'_> {
 
     /// Runs some entries once.
     fn execute(&self, columns: Vec<Lease>, range: Range<usize>) -> (Part, Ran) {
-        let Runner { endpoint, batch, .. } = *self;
+        let Runner { served, batch, .. } = *self;
         let entries = &batch.entries[range.clone()];
         let first_row = entries.first().map_or(0, |entry| entry.first_row);
         let rows: usize = entries.iter().map(|entry| entry.rows).sum();
         let ends = entries.iter().map(|entry| entry.first_row - first_row + entry.rows);
         let offsets = std::iter::once(0).chain(ends).collect();
-        let (endpoint, shapes, whole) = (endpoint.clone(), batch.shapes.clone(), batch.whole);
-        let work = Work { endpoint, columns, shapes, rows, whole, offsets };
-        let any_size = self.sizes.is_empty() || whole || self.endpoint.queue.is_kept_apart();
+        let (served, shapes, whole) = (served.clone(), batch.shapes.clone(), batch.whole);
+        let work = Work { served, columns, shapes, rows, whole, offsets };
+        let any_size = self.sizes.is_empty() || whole || self.served.queue.is_kept_apart();
         let (checked, ran) = match any_size {
             true => self.once(work),
             false => allowed_sizes::run(self.sizes, work, |piece| self.once(piece)),
@@ -130,18 +130,18 @@ impl Runner<'_> {
 
     /// Enters the model.
     fn once(&self, work: Work) -> (Result<Checked, Status>, Ran) {
-        let Runner { executor, endpoint, .. } = *self;
+        let Runner { executor, served, .. } = *self;
         let (rows, whole) = (work.rows, work.whole);
-        endpoint.metrics.count_batch(work.offsets.last().copied().unwrap_or(0), rows);
+        served.metrics.count_batch(work.offsets.last().copied().unwrap_or(0), rows);
         let answer = catch_unwind(AssertUnwindSafe(|| executor.execute(work)))
             .unwrap_or_else(|_| Err(Status::internal("the executor panicked")));
         let mut ran = if answer.is_err() { Ran::Raised } else { Ran::Through };
-        if answer.as_ref().is_ok_and(|answer| not_by_row(&endpoint.signature, answer, rows)) && !whole {
-            endpoint.queue.keep_apart();
+        if answer.as_ref().is_ok_and(|answer| not_by_row(&served.signature, answer, rows)) && !whole {
+            served.queue.keep_apart();
             ran = Ran::NotByRow;
         }
         let by_row = !whole && ran != Ran::NotByRow;
-        let checked = answer.and_then(|answer| check(&endpoint.signature, answer, by_row.then_some(rows)));
+        let checked = answer.and_then(|answer| check(&served.signature, answer, by_row.then_some(rows)));
         (checked, ran)
     }
 }

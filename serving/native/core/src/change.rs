@@ -15,7 +15,7 @@ use crate::request_id::Share;
 use crate::serving_map::Step;
 use crate::signature::Signature;
 use crate::split::Split;
-use crate::version::{self, Batching, Endpoint, Parts, Remains, Version};
+use crate::version::{self, Batching, Parts, Remains, ServedSignature, Version};
 
 /// Makes a version available.
 #[derive(Clone)]
@@ -63,7 +63,7 @@ pub enum Change {
         version: Option<i64>,
     },
     /// Copies a share of the model's requests to a version; 0 stops it.
-    SetTee {
+    SetShadow {
         /// The model's name.
         model: String,
         /// Who gets the copies.
@@ -88,7 +88,7 @@ pub enum Change {
         key: String,
     },
     /// Refuses every request to the model, or lets them in again.
-    SetOff {
+    SetDisabled {
         /// The model's name.
         model: String,
         /// Why; none lets them in.
@@ -129,9 +129,9 @@ impl Change {
             Change::Retire { model, version } => Step::Retire(model, version),
             Change::SetLabels { model, labels, waiting } => Step::Labels(model, labels, waiting),
             Change::SetDefault { model, version } => Step::Default(model, version),
-            Change::SetTee { model, version, fraction } => {
-                let share = share(&format!("the tee's fraction for model '{model}'"), fraction)?;
-                Step::Tee(model, version, share)
+            Change::SetShadow { model, version, fraction } => {
+                let share = share(&format!("the shadow's fraction for model '{model}'"), fraction)?;
+                Step::Shadow(model, version, share)
             }
             Change::SetLog { model, rate } => {
                 let share = share(&format!("the log's sampling rate for model '{model}'"), rate)?;
@@ -142,7 +142,7 @@ impl Change {
                 let split = Split::new(&model, shares, &key)?;
                 Step::Split(model, Some(split))
             }
-            Change::SetOff { model, reason } => Step::Off(model, reason),
+            Change::SetDisabled { model, reason } => Step::Off(model, reason),
             Change::SetBatching { model, batching } => {
                 batching.check().map_err(|why| format!("batching of model '{model}': {why}"))?;
                 return Ok(Effect::Tune(model, batching));
@@ -181,8 +181,8 @@ impl Publish {
         let described = self.described.take();
         let model: Arc<str> = self.model.as_str().into();
         let metrics = wiring.metrics.version(&self.model, self.version);
-        let endpoints = |crew: &Arc<Crew>| -> Vec<Arc<Endpoint>> {
-            let endpoint = |signature: &Signature| Endpoint {
+        let served_signatures = |crew: &Arc<Crew>| -> Vec<Arc<ServedSignature>> {
+            let served = |signature: &Signature| ServedSignature {
                 model: model.clone(),
                 number: self.version,
                 signature: signature.clone(),
@@ -191,11 +191,11 @@ impl Publish {
                 crew: crew.clone(),
                 model_spec_field: version::encode_model_spec(&model, self.version, &signature.name),
             };
-            self.signatures.iter().map(|signature| Arc::new(endpoint(signature))).collect()
+            self.signatures.iter().map(|signature| Arc::new(served(signature))).collect()
         };
         metrics.observe(&self.executor);
         let (executor, mailboxes) = (self.executor.clone(), wiring.mailboxes.clone());
-        let parts = Parts { endpoints, executor, mailboxes, described };
+        let parts = Parts { served_signatures, executor, mailboxes, described };
         let version = Version::new(model.clone(), self.version, parts, wiring.released.clone());
         version.tune(&self.batching);
         Ok(version)

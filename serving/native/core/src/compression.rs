@@ -1,5 +1,5 @@
 //! Compressed messages and bodies, made plain again under the same size limit as all others.
-//! Both doors hand in what came with the name of its encoding; what is plain already never comes here.
+//! Both endpoints hand in what came with the name of its encoding; what is plain already never comes here.
 
 use std::io::Read;
 

@@ -1,5 +1,5 @@
 //! Rare calls that clients make on the data ports, answered by Python one at a time.
-//! The doors send a method path and bytes; a thread of the plane asks the hook and sends the answer back.
+//! The endpoints send a method path and bytes; a thread of the plane asks the hook and sends the answer back.
 
 use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};

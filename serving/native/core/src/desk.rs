@@ -1,5 +1,5 @@
 //! The predict path of one I/O thread: every protocol's requests become entries of batches here.
-//! The doors hand in parsed requests; `answers` and `sweep` take them from the desk again.
+//! The endpoints hand in parsed requests; `answers` and `sweep` take them from the desk again.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
@@ -27,7 +27,7 @@ use crate::shared::Shared;
 use crate::split::{Asker, KeyValue};
 use crate::status::{Code, Status};
 use crate::sweep::SweepClock;
-use crate::version::{Endpoint, Version};
+use crate::version::{ServedSignature, Version};
 
 /// What one I/O thread works on, or all threads that predict in process.
 pub struct Desk {
@@ -50,7 +50,7 @@ pub struct Desk {
 struct Route<'a> {
     model: &'a Model,
     version: &'a Arc<Version>,
-    endpoint: &'a Arc<Endpoint>,
+    served: &'a Arc<ServedSignature>,
     wanted: Wanted,
 }
 
@@ -64,9 +64,9 @@ fn route<'a>(
     payload: &Payload<'_>,
 ) -> Result<Route<'a>, Lost<'a>> {
     let (model, version) = map.resolve(spec.name, spec.choice, Some(asker)).map_err(|status| (status, None))?;
-    let endpoint = payload.endpoint(spec, version).map_err(|status| (status, Some(version)))?;
-    let wanted = payload.wanted(&endpoint.signature).map_err(|status| (status, Some(version)))?;
-    Ok(Route { model, version, endpoint, wanted })
+    let served = payload.served(spec, version).map_err(|status| (status, Some(version)))?;
+    let wanted = payload.wanted(&served.signature).map_err(|status| (status, Some(version)))?;
+    Ok(Route { model, version, served, wanted })
 }
 
 impl Desk {
@@ -106,7 +106,7 @@ impl Desk {
         let found = route(map, spec, &Asker { id: &ask.id, key }, payload);
         match found {
             Ok(route) => {
-                route.endpoint.metrics.count_call(payload.call());
+                route.served.metrics.count_call(payload.call());
                 self.admit(ask, route, payload);
             }
             Err((status, version)) => self.refuse(ask, version, &status),
@@ -131,19 +131,19 @@ impl Desk {
             Ok(tasks) => tasks,
             Err(status) => return refuse(reply, Some(version), status),
         };
-        if let Some((endpoint, ..)) = tasks.first() {
-            endpoint.metrics.count_call(Call::MultiInference);
+        if let Some((served, ..)) = tasks.first() {
+            served.metrics.count_call(Call::MultiInference);
         }
-        for (part, (endpoint, method, head)) in Gather::parts(reply, tasks.len()).into_iter().zip(tasks) {
+        for (part, (served, method, head)) in Gather::parts(reply, tasks.len()).into_iter().zip(tasks) {
             let ask = Ask { reply: Reply::Part(part), id: id.clone(), received, deadline };
-            let route = Route { model, version, endpoint, wanted: Wanted::Head(head) };
+            let route = Route { model, version, served, wanted: Wanted::Head(head) };
             self.admit(ask, route, &Payload::Examples(method, &request.input));
         }
     }
 
     /// Enters a request into a batch, and its copy into another.
     fn admit(&self, ask: Ask, route: Route<'_>, payload: &Payload<'_>) {
-        let Route { model, version, endpoint, wanted } = route;
+        let Route { model, version, served, wanted } = route;
         let Ask { reply, id, received, deadline } = ask;
         let entry = Entry {
             first_row: 0,
@@ -158,17 +158,17 @@ impl Desk {
             cancelled: false,
             guest: None,
         };
-        let tee = model.tee.as_ref();
-        let tee = tee.filter(|tee| !Arc::ptr_eq(&tee.version, version) && id.sampled(tee.share));
-        let copy = tee.map(|tee| (&tee.version, self.copy_of(&entry)));
-        let pending = Pending { reply, id, received, deadline, endpoint: endpoint.clone(), wanted };
+        let shadow = model.shadow.as_ref();
+        let shadow = shadow.filter(|shadow| !Arc::ptr_eq(&shadow.version, version) && id.sampled(shadow.share));
+        let copy = shadow.map(|shadow| (&shadow.version, self.copy_of(&entry)));
+        let pending = Pending { reply, id, received, deadline, served: served.clone(), wanted };
         let slot = lock(&self.inflight).insert(pending);
-        match self.append(version, endpoint, Entry { slot: Some(slot), ..entry }, payload) {
+        match self.append(version, served, Entry { slot: Some(slot), ..entry }, payload) {
             Ok(Intake { rows: 0, flat, .. }) => self.answer_no_rows(slot, version, flat),
             Ok(_) => {
                 self.sweep_clock.mind(deadline);
                 if let Some((target, entry)) = copy {
-                    self.tee(target, &endpoint.signature.name, entry, payload);
+                    self.shadow(target, &served.signature.name, entry, payload);
                 }
             }
             Err(status) => {
@@ -180,63 +180,63 @@ impl Desk {
     }
 
     fn copy_of(&self, entry: &Entry) -> Entry {
-        Entry { role: Role::Tee, guest: Some(Arc::new(self.copies.enter())), ..entry.clone() }
+        Entry { role: Role::Shadow, guest: Some(Arc::new(self.copies.enter())), ..entry.clone() }
     }
 
     /// Answers a request that has no rows; no model is asked.
     fn answer_no_rows(&self, slot: u64, version: &Version, flat: bool) {
-        let Some(Pending { reply, id, endpoint, wanted, received, .. }) = lock(&self.inflight).take(slot) else {
+        let Some(Pending { reply, id, served, wanted, received, .. }) = lock(&self.inflight).take(slot) else {
             return;
         };
-        let door = reply.door();
-        let outputs = answer::no_rows(&endpoint);
-        let rows = Rows { endpoint: &endpoint, outputs: &outputs, first: 0, rows: 0, examples: 0, flat, whole: false };
+        let endpoint = reply.endpoint();
+        let outputs = answer::no_rows(&served);
+        let rows = Rows { served: &served, outputs: &outputs, first: 0, rows: 0, examples: 0, flat, whole: false };
         let code = rows.send(reply, &wanted, Tags { version: Some(&version.header), id: Some(&id) });
-        endpoint.metrics.answers.count(door, code);
-        self.shared.metrics.count_latency(door, received.elapsed());
+        served.metrics.answers.count(endpoint, code);
+        self.shared.metrics.count_latency(endpoint, received.elapsed());
     }
 
     /// Decodes a request into the open batch.
     fn append(
         &self,
         version: &Arc<Version>,
-        endpoint: &Arc<Endpoint>,
+        served: &Arc<ServedSignature>,
         entry: Entry,
         payload: &Payload<'_>,
     ) -> Result<Intake, Status> {
         let limit = self.shared.limits.max_message_bytes();
-        let signature = &endpoint.signature;
+        let signature = &served.signature;
         let decode = |page: &mut Page<'_>| payload.read_inputs(signature, page, limit);
-        let (intake, urgency) = endpoint.queue.append(signature, version, self.index, entry, decode)?;
+        let (intake, urgency) = served.queue.append(signature, version, self.index, entry, decode)?;
         match urgency {
             Urgency::Never => {}
-            Urgency::Now => endpoint.crew.wake(),
+            Urgency::Now => served.crew.wake(),
             Urgency::WhenDry | Urgency::NowAndWhenDry if self.embedded => {
-                endpoint.queue.ripen(self.index);
-                endpoint.crew.wake();
+                served.queue.ripen(self.index);
+                served.crew.wake();
             }
-            Urgency::WhenDry => self.touched.add(endpoint),
+            Urgency::WhenDry => self.touched.add(served),
             Urgency::NowAndWhenDry => {
-                endpoint.crew.wake();
-                self.touched.add(endpoint);
+                served.crew.wake();
+                self.touched.add(served);
             }
         }
         Ok(intake)
     }
 
     /// Copies a request that is already queued; nothing that happens to the copy reaches the client.
-    fn tee(&self, target: &Arc<Version>, signature: &str, entry: Entry, payload: &Payload<'_>) {
-        let Some(endpoint) = target.endpoint(signature) else {
-            if let Some(any) = target.endpoints.first() {
-                any.metrics.tee_failed.fetch_add(1, Ordering::Relaxed);
+    fn shadow(&self, target: &Arc<Version>, signature: &str, entry: Entry, payload: &Payload<'_>) {
+        let Some(served) = target.served(signature) else {
+            if let Some(any) = target.served_signatures.first() {
+                any.metrics.shadow_failed.fetch_add(1, Ordering::Relaxed);
             }
             return;
         };
-        let metrics = &endpoint.metrics;
-        let counter = match self.append(target, endpoint, entry, payload) {
-            Ok(_) => &metrics.tee_copied,
-            Err(status) if status.code == Code::ResourceExhausted => &metrics.tee_dropped,
-            Err(_) => &metrics.tee_failed,
+        let metrics = &served.metrics;
+        let counter = match self.append(target, served, entry, payload) {
+            Ok(_) => &metrics.shadow_copied,
+            Err(status) if status.code == Code::ResourceExhausted => &metrics.shadow_dropped,
+            Err(_) => &metrics.shadow_failed,
         };
         counter.fetch_add(1, Ordering::Relaxed);
     }
@@ -244,12 +244,12 @@ impl Desk {
     /// Answers a request that joined no batch.
     pub fn refuse(&self, ask: Ask, version: Option<&Arc<Version>>, status: &Status) {
         let metrics = &self.shared.metrics;
-        let door = ask.reply.door();
-        match version.and_then(|version| version.endpoints.first()) {
-            Some(endpoint) => endpoint.metrics.answers.count(door, status.code),
-            None => metrics.unrouted.count(door, status.code),
+        let endpoint = ask.reply.endpoint();
+        match version.and_then(|version| version.served_signatures.first()) {
+            Some(served) => served.metrics.answers.count(endpoint, status.code),
+            None => metrics.unrouted.count(endpoint, status.code),
         }
-        metrics.count_latency(door, ask.received.elapsed());
+        metrics.count_latency(endpoint, ask.received.elapsed());
         ask.reply.fail(status, Tags { version: version.map(|version| &version.header), id: Some(&ask.id) });
     }
 

@@ -7,26 +7,26 @@ use std::sync::{Arc, Mutex};
 use tokio::sync::Notify;
 
 use crate::lock;
-use crate::version::Endpoint;
+use crate::version::ServedSignature;
 
 /// The queues of one lane that have an open batch.
 #[derive(Debug, Default)]
 pub(crate) struct Touched {
-    endpoints: Mutex<Vec<Arc<Endpoint>>>,
+    served_signatures: Mutex<Vec<Arc<ServedSignature>>>,
     requests: AtomicUsize,
     first: Notify,
 }
 
 impl Touched {
     /// A request joined a batch of this queue.
-    pub(crate) fn add(&self, endpoint: &Arc<Endpoint>) {
+    pub(crate) fn add(&self, served: &Arc<ServedSignature>) {
         self.requests.fetch_add(1, Ordering::Relaxed);
-        let mut endpoints = lock(&self.endpoints);
-        if endpoints.is_empty() {
+        let mut served_signatures = lock(&self.served_signatures);
+        if served_signatures.is_empty() {
             self.first.notify_one();
         }
-        if !endpoints.iter().any(|other| Arc::ptr_eq(other, endpoint)) {
-            endpoints.push(endpoint.clone());
+        if !served_signatures.iter().any(|other| Arc::ptr_eq(other, served)) {
+            served_signatures.push(served.clone());
         }
     }
 
@@ -49,9 +49,9 @@ impl Touched {
 
     /// Closes the open batches now.
     pub(crate) fn close(&self, lane: usize) {
-        for endpoint in lock(&self.endpoints).drain(..) {
-            endpoint.queue.ripen(lane);
-            endpoint.crew.wake();
+        for served in lock(&self.served_signatures).drain(..) {
+            served.queue.ripen(lane);
+            served.crew.wake();
         }
     }
 }

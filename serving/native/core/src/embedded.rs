@@ -1,4 +1,4 @@
-//! The door for programs that the plane lives in: predict without a socket, by the same handles, queues and log.
+//! The endpoint for programs that the plane lives in: predict without a socket, by the same handles, queues and log.
 //! Calling threads come in and wait here; executor threads leave the answers, so that no third thread is between them.
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -98,7 +98,7 @@ impl Visit {
 
     /// What it takes and gives; none where it has no such signature, which the desk will say.
     pub fn signature(&self) -> Option<&Signature> {
-        self.version.endpoint(&self.signature_name).map(|endpoint| &endpoint.signature)
+        self.version.served(&self.signature_name).map(|served| &served.signature)
     }
 }
 
@@ -145,14 +145,14 @@ fn unheard(id: RequestId, received: Instant) -> Ask {
     Ask { reply: Reply::Embedded(EmbeddedReply(Arc::default())), id, received, deadline: received }
 }
 
-/// The door.
+/// The endpoint.
 pub struct Embedded {
     desk: Arc<Desk>,
     closed: AtomicBool,
 }
 
 impl Embedded {
-    /// A door with a desk of its own, whose finished batches executor threads hand out themselves.
+    /// An endpoint with a desk of its own, whose finished batches executor threads hand out themselves.
     pub fn new(desk: Arc<Desk>) -> Embedded {
         desk.mailbox.hand_out_at_once(&desk);
         Embedded { desk, closed: AtomicBool::new(false) }

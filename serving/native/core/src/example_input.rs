@@ -1,5 +1,5 @@
 //! The examples of a request, still serialized: TensorFlow Serving's `Input`, and the requests that carry one.
-//! The doors make it from protobuf or JSON; it fills a batch with whole examples or with their parsed features.
+//! The endpoints make it from protobuf or JSON; it fills a batch with whole examples or with their parsed features.
 
 use std::borrow::Cow;
 

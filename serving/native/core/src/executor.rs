@@ -13,7 +13,7 @@ use crate::crew::{Crew, Word};
 use crate::mailbox::Mailbox;
 use crate::queue::Taken;
 use crate::status::{Code, Status};
-use crate::version::Endpoint;
+use crate::version::ServedSignature;
 
 /// Runs batches; Python stands behind it.
 pub trait Executor: Send + Sync {
@@ -35,7 +35,7 @@ pub struct Station {
     /// Where it sleeps.
     pub crew: Arc<Crew>,
     /// The version's queues.
-    pub endpoints: Arc<[Arc<Endpoint>]>,
+    pub served_signatures: Arc<[Arc<ServedSignature>]>,
     /// The model.
     pub executor: Arc<dyn Executor>,
     /// One per I/O thread.
@@ -53,10 +53,10 @@ impl Station {
 
     /// Answers what waits, where there is no thread to run it.
     pub fn turn_away(&self, status: &Status) {
-        for endpoint in &*self.endpoints {
-            while let Taken::Batch(mut batch) = endpoint.queue.take_early() {
+        for served in &*self.served_signatures {
+            while let Taken::Batch(mut batch) = served.queue.take_early() {
                 let entries = std::mem::take(&mut batch.entries);
-                self.answer_unrun(endpoint, &batch, entries, status.clone());
+                self.answer_unrun(served, &batch, entries, status.clone());
             }
         }
     }
@@ -69,11 +69,11 @@ impl Station {
             let mut later: Option<Instant> = None;
             let mut ran = false;
             let now = Instant::now();
-            for step in 0..self.endpoints.len() {
-                let endpoint = &self.endpoints[(turn + step) % self.endpoints.len()];
-                match endpoint.queue.take(now) {
+            for step in 0..self.served_signatures.len() {
+                let served = &self.served_signatures[(turn + step) % self.served_signatures.len()];
+                match served.queue.take(now) {
                     Taken::Batch(batch) => {
-                        self.serve(endpoint, *batch);
+                        self.serve(served, *batch);
                         turn += step + 1;
                         ran = true;
                         break;
@@ -101,21 +101,21 @@ impl Station {
     }
 
     fn nothing_waits(&self) -> bool {
-        self.endpoints.iter().all(|endpoint| endpoint.queue.queued_rows() == 0)
+        self.served_signatures.iter().all(|served| served.queue.queued_rows() == 0)
     }
 
-    fn serve(&self, endpoint: &Arc<Endpoint>, mut batch: Batch) {
+    fn serve(&self, served: &Arc<ServedSignature>, mut batch: Batch) {
         let now = Instant::now();
-        let specs = &endpoint.signature.inputs;
+        let specs = &served.signature.inputs;
         let dead = batch.drop_dead(specs, |entry| entry.cancelled || entry.deadline <= now);
         if !dead.is_empty() {
-            self.answer_dead(endpoint, &batch, dead);
+            self.answer_dead(served, &batch, dead);
         }
         if batch.entries.is_empty() {
             return;
         }
-        let sizes = endpoint.queue.limits().allowed_batch_sizes();
-        let again = batch.entries.len() > 1 || bisect::may_run_again(&endpoint.signature, batch.whole, &sizes);
+        let sizes = served.queue.limits().allowed_batch_sizes();
+        let again = batch.entries.len() > 1 || bisect::may_run_again(&served.signature, batch.whole, &sizes);
         let logged = batch.entries.iter().any(|entry| entry.logged);
         // The model owns its inputs and may write into them: what is logged or run again is copied before.
         let kept: Vec<Column> = if again || logged {
@@ -124,11 +124,11 @@ impl Station {
             Vec::new()
         };
         let lane = batch.lane;
-        let parts = bisect::run(&*self.executor, endpoint, &mut batch, &kept, &sizes);
+        let parts = bisect::run(&*self.executor, served, &mut batch, &kept, &sizes);
         let inputs = if logged { kept } else { Vec::new() };
         self.mailboxes[lane].put(Finished {
             version: batch.version,
-            endpoint: endpoint.clone(),
+            served: served.clone(),
             entries: batch.entries,
             inputs,
             shapes: batch.shapes,
@@ -137,17 +137,17 @@ impl Station {
     }
 
     /// Requests that nobody waits for any more are not computed; the late ones are answered so.
-    fn answer_dead(&self, endpoint: &Arc<Endpoint>, batch: &Batch, dead: Vec<Entry>) {
+    fn answer_dead(&self, served: &Arc<ServedSignature>, batch: &Batch, dead: Vec<Entry>) {
         for entry in &dead {
-            let counter = if entry.cancelled { &endpoint.metrics.cancelled } else { &endpoint.metrics.deadline_drops };
+            let counter = if entry.cancelled { &served.metrics.cancelled } else { &served.metrics.deadline_drops };
             counter.fetch_add(1, Ordering::Relaxed);
         }
         let late =
             Status::new(Code::DeadlineExceeded, "the deadline passed while the request waited in the batch queue");
-        self.answer_unrun(endpoint, batch, dead, late);
+        self.answer_unrun(served, batch, dead, late);
     }
 
-    fn answer_unrun(&self, endpoint: &Arc<Endpoint>, batch: &Batch, mut entries: Vec<Entry>, why: Status) {
+    fn answer_unrun(&self, served: &Arc<ServedSignature>, batch: &Batch, mut entries: Vec<Entry>, why: Status) {
         for entry in &mut entries {
             entry.logged = false;
         }
@@ -155,7 +155,7 @@ impl Station {
             Part { entries: 0..entries.len(), first_row: 0, whole: batch.whole, outputs: Err(why), errors: Vec::new() };
         self.mailboxes[batch.lane].put(Finished {
             version: batch.version.clone(),
-            endpoint: endpoint.clone(),
+            served: served.clone(),
             entries,
             inputs: Vec::new(),
             shapes: batch.shapes.clone(),

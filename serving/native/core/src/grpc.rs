@@ -1,4 +1,4 @@
-//! The gRPC door: HTTP/2 connections, calls gathered from their frames, one message each.
+//! The gRPC endpoint: HTTP/2 connections, calls gathered from their frames, one message each.
 //! Comes from clients' sockets; a complete call goes to the service, which answers through the call's reply.
 
 use std::future::Future;

@@ -1,5 +1,5 @@
 //! `grpc.health.v1.Health`, the standard question of load balancers and Kubernetes: asked once, or watched.
-//! The gRPC door hands in calls; the readiness that Python sets is the answer.
+//! The gRPC endpoint hands in calls; the readiness that Python sets is the answer.
 
 use std::future::poll_fn;
 

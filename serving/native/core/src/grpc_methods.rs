@@ -1,5 +1,5 @@
 //! The methods of TensorFlow Serving's gRPC services: which are answered here and which Python answers.
-//! The gRPC door hands in complete calls; predict goes to the desk, metadata comes from the map, the rest is asked.
+//! The gRPC endpoint hands in complete calls; predict goes to the desk, metadata comes from the map, the rest is asked.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::grpc_health;
 use crate::grpc_reply::{GrpcReply, ID_HEADER, Tags};
 use crate::head::Method;
 use crate::metadata;
-use crate::metrics::Door;
+use crate::metrics::Endpoint;
 use crate::model_status;
 use crate::multi_inference::MultiInferenceRequest;
 use crate::predict_request::PredictRequest;
@@ -77,8 +77,8 @@ impl GrpcMethods {
     }
 
     fn count(&self, code: Code, call: &GrpcCall) {
-        self.0.shared.metrics.unrouted.count(Door::Grpc, code);
-        self.0.shared.metrics.count_latency(Door::Grpc, call.received.elapsed());
+        self.0.shared.metrics.unrouted.count(Endpoint::Grpc, code);
+        self.0.shared.metrics.count_latency(Endpoint::Grpc, call.received.elapsed());
     }
 
     /// The metadata, the message, and who sent them.
@@ -140,7 +140,7 @@ impl GrpcMethods {
         let metrics = self.0.shared.metrics.clone();
         tokio::spawn(async move {
             let code = grpc_health::watch(call, readiness, Tags { version: None, id: Some(&id) }).await;
-            metrics.unrouted.count(Door::Grpc, code);
+            metrics.unrouted.count(Endpoint::Grpc, code);
         });
     }
 
@@ -183,7 +183,7 @@ impl GrpcMethods {
         tokio::spawn(async move {
             let answer = control::wait(asked).await;
             let code = answer.as_ref().err().map_or(Code::Ok, |status| status.code);
-            metrics.unrouted.count(Door::Grpc, code);
+            metrics.unrouted.count(Endpoint::Grpc, code);
             let tags = Tags { version: None, id: Some(&id) };
             match answer {
                 Ok(message) => call.reply.succeed(predict_response::frame(&message), tags),

@@ -1,5 +1,5 @@
 //! Answers to Classify, Regress and MultiInference: the rows of a head's outputs as protobuf messages and as JSON.
-//! Comes from a finished batch's outputs and a request's rows; goes to the doors, alone or gathered with other tasks'.
+//! Comes from a finished batch's outputs and a request's rows; goes to the endpoints, alone or gathered with other tasks'.
 
 use crate::column::Column;
 use crate::dtype::DType;

@@ -12,11 +12,11 @@ use crate::gather::GatherPart;
 use crate::grpc_reply::{GrpcReply, Tags};
 use crate::head::Head;
 use crate::json_request::Form;
-use crate::metrics::Door;
+use crate::metrics::Endpoint;
 use crate::request_id::RequestId;
 use crate::rest::{self, RestResponse};
 use crate::status::Status;
-use crate::version::Endpoint;
+use crate::version::ServedSignature;
 
 /// The outputs that a client wants, and so the kind of its answer.
 #[derive(Debug)]
@@ -45,12 +45,12 @@ pub enum Reply {
 }
 
 impl Reply {
-    /// Which door it leads through.
-    pub fn door(&self) -> Door {
+    /// Which endpoint it leads through.
+    pub fn endpoint(&self) -> Endpoint {
         match self {
-            Reply::Grpc(_) | Reply::Part(_) => Door::Grpc,
-            Reply::Rest(..) => Door::Rest,
-            Reply::Embedded(_) => Door::Embedded,
+            Reply::Grpc(_) | Reply::Part(_) => Endpoint::Grpc,
+            Reply::Rest(..) => Endpoint::Rest,
+            Reply::Embedded(_) => Endpoint::Embedded,
         }
     }
 
@@ -87,7 +87,7 @@ pub struct Pending {
     /// When it is answered as too late.
     pub deadline: Instant,
     /// Where it waits or runs.
-    pub endpoint: Arc<Endpoint>,
+    pub served: Arc<ServedSignature>,
     /// The outputs that the client wants.
     pub wanted: Wanted,
 }
@@ -95,7 +95,7 @@ pub struct Pending {
 impl Pending {
     /// The version's number as a header.
     pub fn version_header(&self) -> HeaderValue {
-        HeaderValue::from(self.endpoint.number)
+        HeaderValue::from(self.served.number)
     }
 }
 

@@ -1,4 +1,4 @@
-//! One I/O thread: a current-thread runtime that accepts connections for both doors and answers on them.
+//! One I/O thread: a current-thread runtime that accepts connections for both endpoints and answers on them.
 //! The plane starts it with listeners and a desk; it ends when the drain is over or its time is up.
 
 use std::future::Future;
@@ -16,7 +16,7 @@ use crate::desk::Desk;
 use crate::drain::{DrainWatch, Guest, Presence};
 use crate::grpc;
 use crate::grpc_methods::GrpcMethods;
-use crate::metrics::{Door, Metrics};
+use crate::metrics::{Endpoint, Metrics};
 use crate::rest;
 use crate::rest_routes::RestRoutes;
 use crate::unix_authority::UnixAuthority;
@@ -39,17 +39,17 @@ impl Default for Signals {
     }
 }
 
-/// The doors' listeners of one I/O thread.
+/// The endpoints' listeners of one I/O thread.
 pub struct Listeners {
-    /// For gRPC, if that door is there.
+    /// For gRPC, if that endpoint is there.
     pub grpc: Option<TcpListener>,
     /// For gRPC over a Unix socket, if it is there.
     pub unix: Option<UnixListener>,
-    /// For REST, if that door is there.
+    /// For REST, if that endpoint is there.
     pub rest: Option<TcpListener>,
 }
 
-/// Runs until the drain is over. True if all connections were closed in time; copies for tees are waited for as long, but
+/// Runs until the drain is over. True if all connections were closed in time; copies for shadows are waited for as long, but
 /// nobody misses those that did not come.
 pub fn run(desk: &Arc<Desk>, listeners: Listeners, signals: &Signals) -> std::io::Result<bool> {
     // Sockets are looked at when the tasks are done, not in between: batches grow, and calls to the poller are few.
@@ -73,14 +73,14 @@ async fn serve(desk: Arc<Desk>, listeners: Listeners, signals: Signals) -> bool 
     let host = Host { desk, grpc, rest, presence: presence.clone(), signals: signals.clone() };
     let Listeners { grpc, unix, rest } = listeners;
     let ears = [
-        (Door::Grpc, grpc.and_then(|listener| tokio::net::TcpListener::from_std(listener).ok()).map(Ear::Tcp)),
-        (Door::Grpc, unix.and_then(|listener| tokio::net::UnixListener::from_std(listener).ok()).map(Ear::Unix)),
-        (Door::Rest, rest.and_then(|listener| tokio::net::TcpListener::from_std(listener).ok()).map(Ear::Tcp)),
+        (Endpoint::Grpc, grpc.and_then(|listener| tokio::net::TcpListener::from_std(listener).ok()).map(Ear::Tcp)),
+        (Endpoint::Grpc, unix.and_then(|listener| tokio::net::UnixListener::from_std(listener).ok()).map(Ear::Unix)),
+        (Endpoint::Rest, rest.and_then(|listener| tokio::net::TcpListener::from_std(listener).ok()).map(Ear::Tcp)),
     ];
-    let open = ears.into_iter().filter_map(|(door, ear)| Some((door, ear?)));
-    let doors: Vec<_> = open.map(|(door, ear)| tokio::spawn(host.clone().accept(door, ear))).collect();
-    for door in doors {
-        let _ = door.await;
+    let open = ears.into_iter().filter_map(|(endpoint, ear)| Some((endpoint, ear?)));
+    let endpoints: Vec<_> = open.map(|(endpoint, ear)| tokio::spawn(host.clone().accept(endpoint, ear))).collect();
+    for endpoint in endpoints {
+        let _ = endpoint.await;
     }
     let _ = signals.draining.subscribe().wait_for(|draining| *draining).await;
     let until = signals.until.borrow().unwrap_or_else(Instant::now);
@@ -120,8 +120,8 @@ struct Host {
 }
 
 impl Host {
-    /// Accepts connections of one door until the drain begins, and those that were made before it.
-    async fn accept(self, door: Door, ear: Ear) {
+    /// Accepts connections of one endpoint until the drain begins, and those that were made before it.
+    async fn accept(self, endpoint: Endpoint, ear: Ear) {
         let mut draining = self.signals.draining.subscribe();
         loop {
             let accepted = tokio::select! {
@@ -132,22 +132,24 @@ impl Host {
             match accepted {
                 Ok(Call::Tcp(socket)) => {
                     let _ = socket.set_nodelay(true);
-                    self.receive(door, socket);
+                    self.receive(endpoint, socket);
                 }
-                Ok(Call::Unix(socket)) => self.receive(door, UnixAuthority::new(socket)),
+                Ok(Call::Unix(socket)) => self.receive(endpoint, UnixAuthority::new(socket)),
                 // Out of file descriptors, as a rule; some will come free.
                 Err(_) => tokio::time::sleep(Duration::from_millis(10)).await,
             }
         }
     }
 
-    fn receive<T: AsyncRead + AsyncWrite + Unpin + Send + 'static>(&self, door: Door, socket: T) {
-        let Some(guest) = self.admit(door) else { return };
+    fn receive<T: AsyncRead + AsyncWrite + Unpin + Send + 'static>(&self, endpoint: Endpoint, socket: T) {
+        let Some(guest) = self.admit(endpoint) else { return };
         let drain = DrainWatch::new(self.signals.draining.subscribe());
         let limits = self.desk.shared.limits.clone();
-        match door {
-            Door::Rest => self.spawn(guest, rest::serve(socket, self.rest.clone(), limits, drain)),
-            Door::Grpc | Door::Embedded => self.spawn(guest, grpc::serve(socket, self.grpc.clone(), limits, drain)),
+        match endpoint {
+            Endpoint::Rest => self.spawn(guest, rest::serve(socket, self.rest.clone(), limits, drain)),
+            Endpoint::Grpc | Endpoint::Embedded => {
+                self.spawn(guest, grpc::serve(socket, self.grpc.clone(), limits, drain))
+            }
         }
     }
 
@@ -159,17 +161,17 @@ impl Host {
     }
 
     /// Counts a connection in, or refuses it when there are too many.
-    fn admit(&self, door: Door) -> Option<Visit> {
+    fn admit(&self, endpoint: Endpoint) -> Option<Visit> {
         let metrics = self.desk.shared.metrics.clone();
         let limit = self.desk.shared.limits.max_connections();
         if self.signals.connections.fetch_add(1, Ordering::Relaxed) >= limit {
             self.signals.connections.fetch_sub(1, Ordering::Relaxed);
-            metrics.refused_connections[door as usize].fetch_add(1, Ordering::Relaxed);
+            metrics.refused_connections[endpoint as usize].fetch_add(1, Ordering::Relaxed);
             return None;
         }
-        metrics.connections[door as usize].fetch_add(1, Ordering::Relaxed);
+        metrics.connections[endpoint as usize].fetch_add(1, Ordering::Relaxed);
         let total = self.signals.connections.clone();
-        Some(Visit { _guest: self.presence.enter(), metrics, door, total })
+        Some(Visit { _guest: self.presence.enter(), metrics, endpoint, total })
     }
 }
 
@@ -177,13 +179,13 @@ impl Host {
 struct Visit {
     _guest: Guest,
     metrics: Arc<Metrics>,
-    door: Door,
+    endpoint: Endpoint,
     total: Arc<AtomicUsize>,
 }
 
 impl Drop for Visit {
     fn drop(&mut self) {
         self.total.fetch_sub(1, Ordering::Relaxed);
-        self.metrics.connections[self.door as usize].fetch_sub(1, Ordering::Relaxed);
+        self.metrics.connections[self.endpoint as usize].fetch_sub(1, Ordering::Relaxed);
     }
 }

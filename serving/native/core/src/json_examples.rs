@@ -1,5 +1,5 @@
 //! The body of a REST classify or regress request: JSON objects of features, made into serialized examples.
-//! The REST door hands in the body; what comes out is the same input of examples that gRPC clients send.
+//! The REST endpoint hands in the body; what comes out is the same input of examples that gRPC clients send.
 
 use crate::example_input::ExampleInput;
 use crate::json_number::Number;

@@ -1,5 +1,5 @@
 //! The body of a REST predict request, row form or columnar, parsed straight into columns.
-//! The REST door hands in the body; a first look finds the keys, a second pass over the values fills the batch.
+//! The REST endpoint hands in the body; a first look finds the keys, a second pass over the values fills the batch.
 
 use crate::column::Column;
 use crate::intake::{Found, Intake, Tally};

@@ -1,5 +1,5 @@
 //! The body of a REST predict answer: the same form as the request, whole floats with `.0`, `NaN` and infinities bare.
-//! Comes from a finished batch's outputs and a request's rows; goes to the REST door.
+//! Comes from a finished batch's outputs and a request's rows; goes to the REST endpoint.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;

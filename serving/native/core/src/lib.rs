@@ -1,4 +1,4 @@
-//! Tidegate's data plane in pure Rust: two doors, a serving map, batch queues, tee and inference log.
+//! Tidegate's data plane in pure Rust: two endpoints, a serving map, batch queues, shadow and inference log.
 //! Python stands behind three traits, `Executor`, `Hooks` and nothing else; the border crate connects them.
 
 #![forbid(unsafe_code)]

@@ -52,7 +52,7 @@ impl Limits {
         self.max_message_bytes.load(Ordering::Relaxed)
     }
 
-    /// Most open connections over all doors.
+    /// Most open connections over all endpoints.
     pub fn max_connections(&self) -> usize {
         self.max_connections.load(Ordering::Relaxed)
     }

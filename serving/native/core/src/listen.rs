@@ -1,4 +1,4 @@
-//! Binds the doors' addresses, once per I/O thread where several share a port or a Unix socket.
+//! Binds the endpoints' addresses, once per I/O thread where several share a port or a Unix socket.
 //! The plane calls it before any thread starts, so that an address in use is an error of `start`.
 
 use std::fs;
@@ -55,7 +55,7 @@ pub fn listeners(address: &str, count: usize) -> io::Result<(Vec<TcpListener>, S
     listen().map_err(|why: io::Error| with_address(address, &why))
 }
 
-/// Listeners by I/O thread, or none for each where the door is closed.
+/// Listeners by I/O thread, or none for each where the endpoint is closed.
 pub type Maybe<T> = Vec<Option<T>>;
 
 /// As `listeners`, where there is an address.

@@ -164,7 +164,7 @@ impl Log {
                 let layout = layout(record, outputs, part.whole);
                 let found = blocks.iter().position(|block| same_block(block, record, &layout));
                 let index = found.unwrap_or_else(|| {
-                    blocks.push(LogBlock::new(record.endpoint.clone(), layout));
+                    blocks.push(LogBlock::new(record.served.clone(), layout));
                     blocks.len() - 1
                 });
                 // An empty block has bytes of its own (first offsets of strings), which `hand_over` takes off again.
@@ -196,12 +196,12 @@ impl Log {
 }
 
 fn same_block(block: &LogBlock, record: &Record, layout: &Layout) -> bool {
-    Arc::ptr_eq(&block.endpoint, &record.endpoint) && block.layout == *layout
+    Arc::ptr_eq(&block.served, &record.served) && block.layout == *layout
 }
 
 /// Inner dimensions of a record's rows; without outputs, those that the signature fixes and 0 for the others.
 fn layout(record: &Record, outputs: Option<&Vec<Output>>, whole: bool) -> Layout {
-    let signature = &record.endpoint.signature;
+    let signature = &record.served.signature;
     let of_unknown = |spec: &TensorSpec| -> Vec<usize> {
         spec.inner().iter().map(|dim| usize::try_from(*dim).unwrap_or(0)).collect()
     };

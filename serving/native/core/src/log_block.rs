@@ -7,7 +7,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use crate::batch::{Entry, Finished, Part};
 use crate::column::{Column, Strings, Words};
 use crate::status::Code;
-use crate::version::Endpoint;
+use crate::version::ServedSignature;
 
 /// What became of one entry of a finished batch.
 #[derive(Clone, Copy, Debug)]
@@ -24,7 +24,7 @@ pub struct Fate {
 #[derive(Debug)]
 pub struct Record {
     /// Its queue, for names and types. The version itself is not held: a log must not delay an unload.
-    pub endpoint: Arc<Endpoint>,
+    pub served: Arc<ServedSignature>,
     /// Who was in it.
     pub entries: Vec<Entry>,
     /// One per entry.
@@ -40,8 +40,8 @@ pub struct Record {
 impl Record {
     /// Keeps of a finished batch what the log needs.
     pub fn new(finished: Finished, fates: Vec<Fate>) -> Record {
-        let Finished { version: _, endpoint, entries, inputs, shapes, parts } = finished;
-        Record { endpoint, entries, fates, inputs, shapes, parts }
+        let Finished { version: _, served, entries, inputs, shapes, parts } = finished;
+        Record { served, entries, fates, inputs, shapes, parts }
     }
 
     /// Rows to be logged, by role.
@@ -75,7 +75,7 @@ pub struct Layout {
 #[derive(Debug)]
 pub struct LogBlock {
     /// Names, types, model and version.
-    pub endpoint: Arc<Endpoint>,
+    pub served: Arc<ServedSignature>,
     /// Inner dimensions of all its rows.
     pub layout: Layout,
     /// Rows so far.
@@ -88,7 +88,7 @@ pub struct LogBlock {
     pub request_id: Strings,
     /// uint32: the row's number inside its request.
     pub row: Words,
-    /// uint8: 0 primary, 1 tee.
+    /// uint8: 0 primary, 1 shadow.
     pub role: Words,
     /// uint8: canonical gRPC code.
     pub status: Words,
@@ -123,12 +123,12 @@ impl ClockPair {
 
 impl LogBlock {
     /// An empty block.
-    pub fn new(endpoint: Arc<Endpoint>, layout: Layout) -> LogBlock {
-        let signature = &endpoint.signature;
+    pub fn new(served: Arc<ServedSignature>, layout: Layout) -> LogBlock {
+        let signature = &served.signature;
         LogBlock {
             inputs: signature.inputs.iter().map(|spec| Column::new(spec.dtype)).collect(),
             outputs: signature.outputs.iter().map(|spec| Column::new(spec.dtype)).collect(),
-            endpoint,
+            served,
             layout,
             rows: 0,
             request_id: Strings::default(),
@@ -155,7 +155,7 @@ impl LogBlock {
             return;
         };
         let (start, end) = (first.first_row, last.first_row + last.rows);
-        let signature = &self.endpoint.signature;
+        let signature = &self.served.signature;
         for (index, spec) in signature.inputs.iter().enumerate() {
             let row = Column::row_extent(spec.dtype, &self.layout.inputs[index]);
             self.inputs[index].extend(&record.inputs[index], start * row..end * row);

@@ -1,5 +1,5 @@
 //! `GetModelMetadata`: a version's signatures as TensorFlow Serving gives them, as protobuf and as JSON.
-//! The doors hand in the request; a version brings its model's own description along, or its signatures are described.
+//! The endpoints hand in the request; a version brings its model's own description along, or its signatures are described.
 
 use crate::dtype::tensorflow_constant;
 use crate::json_response::write_text;
@@ -65,8 +65,8 @@ pub fn encode_response(version: &Version) -> Vec<u8> {
 
 fn signature_def_map(version: &Version) -> Vec<u8> {
     let mut map = Vec::new();
-    for endpoint in &*version.endpoints {
-        put_entry(&mut map, 1, &endpoint.signature.name, &signature_def(&endpoint.signature));
+    for served in &*version.served_signatures {
+        put_entry(&mut map, 1, &served.signature.name, &signature_def(&served.signature));
     }
     map
 }
@@ -115,7 +115,9 @@ pub fn to_json(version: &Version) -> Vec<u8> {
     out.extend_from_slice(b"\"},\"metadata\":{\"signature_def\":{\"signature_def\":");
     match &version.described {
         Some(described) => out.extend_from_slice(&described.json),
-        None => write_object(&mut out, &version.endpoints, |out, endpoint| write_signature(out, &endpoint.signature)),
+        None => {
+            write_object(&mut out, &version.served_signatures, |out, served| write_signature(out, &served.signature))
+        }
     }
     out.extend_from_slice(b"}}}\n");
     out

@@ -7,7 +7,7 @@ pub fn help_of(family: &str) -> &'static str {
 }
 
 const HELP: [(&str, &str); 23] = [
-    ("tidegate_requests_total", "Answers by door, model, version and canonical status."),
+    ("tidegate_requests_total", "Answers by endpoint, model, version and canonical status."),
     ("tidegate_method_requests_total", "Requests that found a version and its signature, by method, in any protocol."),
     ("tidegate_request_seconds", "From a request's last byte to its answer."),
     ("tidegate_connections", "Open connections."),
@@ -22,9 +22,9 @@ const HELP: [(&str, &str); 23] = [
     ("tidegate_queue_rejections_total", "Requests refused because the queue was full."),
     ("tidegate_deadline_drops_total", "Requests whose deadline passed in the queue."),
     ("tidegate_cancelled_total", "Requests whose client went away while they waited."),
-    ("tidegate_tee_copied_total", "Requests copied to this version."),
-    ("tidegate_tee_dropped_total", "Copies that a full queue refused."),
-    ("tidegate_tee_failed_total", "Copies that do not fit the signature."),
+    ("tidegate_shadow_copied_total", "Requests copied to this version."),
+    ("tidegate_shadow_dropped_total", "Copies that a full queue refused."),
+    ("tidegate_shadow_failed_total", "Copies that do not fit the signature."),
     ("tidegate_log_eligible_rows_total", "Rows sampled for the inference log."),
     ("tidegate_log_written_rows_total", "Rows handed over to the inference log."),
     ("tidegate_log_dropped_rows_total", "Rows that the inference log lost."),

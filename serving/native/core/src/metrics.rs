@@ -15,7 +15,7 @@ use crate::status::{CODES, Code};
 
 /// Where a request came in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Door {
+pub enum Endpoint {
     /// gRPC.
     Grpc = 0,
     /// REST.
@@ -40,15 +40,15 @@ pub enum Call {
 }
 
 const CALLS: [&str; 5] = ["Predict", "Classify", "Regress", "MultiInference", "SessionRun"];
-const DOORS: [&str; 3] = ["grpc", "rest", "embedded"];
+const ENDPOINTS: [&str; 3] = ["grpc", "rest", "embedded"];
 /// Versions of a model that are gone and whose counters are kept.
 const GONE_KEPT: usize = 16;
-/// Doors with connections.
+/// Endpoints with connections.
 const SOCKETS: usize = 2;
 
-/// Answers by door and code.
+/// Answers by endpoint and code.
 #[derive(Debug)]
-pub struct Answers([[AtomicU64; CODES]; DOORS.len()]);
+pub struct Answers([[AtomicU64; CODES]; ENDPOINTS.len()]);
 
 impl Default for Answers {
     fn default() -> Answers {
@@ -58,15 +58,15 @@ impl Default for Answers {
 
 impl Answers {
     /// One more.
-    pub fn count(&self, door: Door, code: Code) {
-        self.0[door as usize][code as usize].fetch_add(1, Ordering::Relaxed);
+    pub fn count(&self, endpoint: Endpoint, code: Code) {
+        self.0[endpoint as usize][code as usize].fetch_add(1, Ordering::Relaxed);
     }
 }
 
 /// Counters of one version.
 #[derive(Default)]
 pub struct VersionMetrics {
-    /// Answers by door and code.
+    /// Answers by endpoint and code.
     pub answers: Answers,
     /// Requests by what they ask.
     calls: [AtomicU64; CALLS.len()],
@@ -89,11 +89,11 @@ pub struct VersionMetrics {
     /// Requests whose client went away while they waited.
     pub cancelled: AtomicU64,
     /// Requests copied to this version.
-    pub tee_copied: AtomicU64,
+    pub shadow_copied: AtomicU64,
     /// Copies that its full queue refused.
-    pub tee_dropped: AtomicU64,
+    pub shadow_dropped: AtomicU64,
     /// Copies that do not fit its signature.
-    pub tee_failed: AtomicU64,
+    pub shadow_failed: AtomicU64,
     executor: Mutex<Option<Weak<dyn Executor>>>,
     settled_entries: AtomicU64,
 }
@@ -159,9 +159,9 @@ pub struct Metrics {
     versions: Mutex<BTreeMap<(String, i64), Arc<VersionMetrics>>>,
     /// Answers to requests that named no version that we have.
     pub unrouted: Answers,
-    /// From a request's last byte to its answer, by door.
-    pub latency: [Histogram; DOORS.len()],
-    /// Open connections by door.
+    /// From a request's last byte to its answer, by endpoint.
+    pub latency: [Histogram; ENDPOINTS.len()],
+    /// Open connections by endpoint.
     pub connections: [AtomicU64; SOCKETS],
     /// Connections closed because there were too many.
     pub refused_connections: [AtomicU64; SOCKETS],
@@ -188,8 +188,8 @@ impl Metrics {
     }
 
     /// Counts an answer's latency.
-    pub fn count_latency(&self, door: Door, latency: Duration) {
-        self.latency[door as usize].add(u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX));
+    pub fn count_latency(&self, endpoint: Endpoint, latency: Duration) {
+        self.latency[endpoint as usize].add(u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX));
     }
 
     /// Every sample: name with labels, and value; or, of all models, only those of one.
@@ -206,15 +206,15 @@ impl Metrics {
             answers(&mut list, &model, &number.to_string(), &metrics.answers);
             version_samples(&mut list, &format!("model=\"{model}\",version=\"{number}\""), metrics);
         }
-        for (door, name) in DOORS.iter().enumerate() {
-            let label = format!("door=\"{name}\"");
-            self.latency[door].samples(&mut list, "tidegate_request_seconds", &label, 1e-9);
-            if door < SOCKETS {
-                push(&mut list, "tidegate_connections", &label, &self.connections[door]);
-                push(&mut list, "tidegate_refused_connections_total", &label, &self.refused_connections[door]);
+        for (endpoint, name) in ENDPOINTS.iter().enumerate() {
+            let label = format!("endpoint=\"{name}\"");
+            self.latency[endpoint].samples(&mut list, "tidegate_request_seconds", &label, 1e-9);
+            if endpoint < SOCKETS {
+                push(&mut list, "tidegate_connections", &label, &self.connections[endpoint]);
+                push(&mut list, "tidegate_refused_connections_total", &label, &self.refused_connections[endpoint]);
             }
         }
-        for (role, name) in ["primary", "tee"].iter().enumerate() {
+        for (role, name) in ["primary", "shadow"].iter().enumerate() {
             let label = format!("role=\"{name}\"");
             push(&mut list, "tidegate_log_eligible_rows_total", &label, &self.log.eligible[role]);
             push(&mut list, "tidegate_log_written_rows_total", &label, &self.log.written[role]);
@@ -267,11 +267,12 @@ fn push(list: &mut Vec<(String, f64)>, name: &str, labels: &str, counter: &Atomi
 }
 
 fn answers(list: &mut Vec<(String, f64)>, model: &str, version: &str, answers: &Answers) {
-    for (door, by_code) in DOORS.iter().zip(&answers.0) {
+    for (endpoint, by_code) in ENDPOINTS.iter().zip(&answers.0) {
         for (code, count) in by_code.iter().enumerate() {
             if count.load(Ordering::Relaxed) > 0 {
                 let status = Code::from_number(code as i64).name();
-                let labels = format!("door=\"{door}\",model=\"{model}\",version=\"{version}\",status=\"{status}\"");
+                let labels =
+                    format!("endpoint=\"{endpoint}\",model=\"{model}\",version=\"{version}\",status=\"{status}\"");
                 push(list, "tidegate_requests_total", &labels, count);
             }
         }
@@ -287,9 +288,9 @@ fn version_samples(list: &mut Vec<(String, f64)>, labels: &str, metrics: &Versio
         ("tidegate_queue_rejections_total", &metrics.rejections),
         ("tidegate_deadline_drops_total", &metrics.deadline_drops),
         ("tidegate_cancelled_total", &metrics.cancelled),
-        ("tidegate_tee_copied_total", &metrics.tee_copied),
-        ("tidegate_tee_dropped_total", &metrics.tee_dropped),
-        ("tidegate_tee_failed_total", &metrics.tee_failed),
+        ("tidegate_shadow_copied_total", &metrics.shadow_copied),
+        ("tidegate_shadow_dropped_total", &metrics.shadow_dropped),
+        ("tidegate_shadow_failed_total", &metrics.shadow_failed),
     ];
     for (name, counter) in counters {
         push(list, name, labels, counter);

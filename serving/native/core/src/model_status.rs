@@ -1,5 +1,5 @@
 //! `GetModelStatus`: the state of each version, as the lifecycle told the plane, in protobuf and TensorFlow Serving's JSON.
-//! Python sets a model's states whenever one changes; both doors read them here, and labels in the serving map.
+//! Python sets a model's states whenever one changes; both endpoints read them here, and labels in the serving map.
 
 use std::collections::HashMap;
 use std::fmt::Write;

@@ -1,5 +1,5 @@
 //! `MultiInference`: several classifications and regressions of the same examples by one version.
-//! The gRPC door hands in the message; each task joins the batch of its signature, the answers are gathered.
+//! The gRPC endpoint hands in the message; each task joins the batch of its signature, the answers are gathered.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use crate::example_input::ExampleInput;
 use crate::head::{Head, Method};
 use crate::predict_request::ModelSpec;
 use crate::status::{Code, Status};
-use crate::version::{Endpoint, Version};
+use crate::version::{ServedSignature, Version};
 use crate::wire::Reader;
 
 /// One question.
@@ -18,7 +18,7 @@ struct Task<'a> {
 }
 
 /// Where a task goes, what it asks and which outputs answer it.
-pub type Aim<'v> = (&'v Arc<Endpoint>, Method, Head);
+pub type Aim<'v> = (&'v Arc<ServedSignature>, Method, Head);
 
 /// `MultiInferenceRequest`.
 #[derive(Debug, Default)]
@@ -64,17 +64,17 @@ impl<'a> MultiInferenceRequest<'a> {
                 ));
             }
             let name = spec.signature();
-            if chosen.iter().any(|(endpoint, ..)| endpoint.signature.name == name) {
+            if chosen.iter().any(|(served, ..)| served.signature.name == name) {
                 return Err(Status::invalid(format!("Duplicate evaluation of signature: {name}")));
             }
-            let endpoint = version
-                .endpoint(name)
+            let served = version
+                .served(name)
                 .ok_or_else(|| Status::invalid(format!("Requested signature not found in model graph: {name}")))?;
             let method = Method::from_name(task.method_name).ok_or_else(|| {
                 let text = format!("Unsupported signature method_name: {}", task.method_name);
                 Status::new(Code::Unimplemented, text)
             })?;
-            chosen.push((endpoint, method, Head::of(method, &endpoint.signature)?));
+            chosen.push((served, method, Head::of(method, &served.signature)?));
         }
         Ok(chosen)
     }

@@ -103,12 +103,12 @@ impl Plane {
         &self.embedded
     }
 
-    /// Where the gRPC door listens, beside its Unix socket.
+    /// Where the gRPC endpoint listens, beside its Unix socket.
     pub fn grpc_address(&self) -> Option<SocketAddr> {
         self.grpc_address
     }
 
-    /// Where the REST door listens.
+    /// Where the REST endpoint listens.
     pub fn rest_address(&self) -> Option<SocketAddr> {
         self.rest_address
     }

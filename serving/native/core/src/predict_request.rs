@@ -1,5 +1,5 @@
 //! TensorFlow Serving's `PredictRequest` and `ModelSpec`, read without copying.
-//! The gRPC door hands in a message; the predict path resolves the spec and appends the inputs to a batch.
+//! The gRPC endpoint hands in a message; the predict path resolves the spec and appends the inputs to a batch.
 
 use crate::intake::{Intake, Tally};
 use crate::queue::Page;

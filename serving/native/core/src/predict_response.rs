@@ -1,5 +1,5 @@
 //! TensorFlow Serving's `PredictResponse`, written as one gRPC frame.
-//! Comes from a finished batch's outputs and a request's rows; goes to the gRPC door.
+//! Comes from a finished batch's outputs and a request's rows; goes to the gRPC endpoint.
 
 use bytes::Bytes;
 

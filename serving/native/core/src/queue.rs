@@ -1,5 +1,5 @@
 //! The bounded batch queue of one signature: each I/O thread writes into an open batch of its own, executors take.
-//! Doors append decoded requests; a batch closes when the sockets run dry, is full, or has waited long enough.
+//! Endpoints append decoded requests; a batch closes when the sockets run dry, is full, or has waited long enough.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};

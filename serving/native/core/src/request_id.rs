@@ -1,5 +1,5 @@
 //! A request's identity: the client's `x-request-id` or one that we make up, and the hash that decides on sampling.
-//! The doors make one per request; tee, log and answer headers use it, so that logged pairs join.
+//! The endpoints make one per request; shadow, log and answer headers use it, so that logged pairs join.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,4 +1,4 @@
-//! The REST door: HTTP/1.1 connections and their requests with whole bodies.
+//! The REST endpoint: HTTP/1.1 connections and their requests with whole bodies.
 //! Comes from clients' sockets; a complete request goes to the service, whose answer may come later.
 
 use std::convert::Infallible;

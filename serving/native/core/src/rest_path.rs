@@ -1,5 +1,5 @@
 //! What a REST path asks for, as TensorFlow Serving reads it: any case, percent-decoded, versions in digits.
-//! The REST door hands in method and path; out comes a route or the status that says what is wrong.
+//! The REST endpoint hands in method and path; out comes a route or the status that says what is wrong.
 
 use crate::head::Method;
 use crate::predict_request::{Choice, ModelSpec};

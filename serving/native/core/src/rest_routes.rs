@@ -1,5 +1,5 @@
-//! The routes of the REST door: predict, model status, metadata, metrics and health.
-//! The REST door hands in whole requests; predict goes to the desk, the rest is known here.
+//! The routes of the REST endpoint: predict, model status, metadata, metrics and health.
+//! The REST endpoint hands in whole requests; predict goes to the desk, the rest is known here.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::inflight::Reply;
 use crate::json_examples;
 use crate::json_request::{Form, JsonRequest};
 use crate::metadata;
-use crate::metrics::Door;
+use crate::metrics::Endpoint;
 use crate::model_status;
 use crate::request_id::RequestId;
 use crate::rest::{self, RestAnswer, RestCall, RestResponse, RestService};
@@ -74,8 +74,8 @@ impl RestRoutes {
     }
 
     fn count(&self, code: Code, call: &RestCall) {
-        self.0.shared.metrics.unrouted.count(Door::Rest, code);
-        self.0.shared.metrics.count_latency(Door::Rest, call.received.elapsed());
+        self.0.shared.metrics.unrouted.count(Endpoint::Rest, code);
+        self.0.shared.metrics.count_latency(Endpoint::Rest, call.received.elapsed());
     }
 
     fn fail(&self, call: &RestCall, status: &Status, id: &RequestId) -> RestResponse {

@@ -1,4 +1,4 @@
-//! Which versions serve, under which labels, with which tee and log share: one table that is swapped whole.
+//! Which versions serve, under which labels, with which shadow and log share: one table that is swapped whole.
 //! `apply` builds the next table from changes, all or nothing; requests read the current one without waiting.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -16,7 +16,7 @@ pub const STABLE: &str = "stable";
 
 /// A share of a model's requests that another version gets a copy of.
 #[derive(Clone, Debug)]
-pub struct Tee {
+pub struct Shadow {
     /// Who gets the copies.
     pub version: Arc<Version>,
     /// Which requests.
@@ -38,7 +38,7 @@ pub struct Model {
     /// Why every request is refused, where it is.
     off: Option<Arc<str>>,
     /// Copies for another version.
-    pub tee: Option<Tee>,
+    pub shadow: Option<Shadow>,
     /// Share of answers that are logged.
     pub logged: Share,
 }
@@ -154,8 +154,8 @@ pub enum Step {
     Labels(String, HashMap<String, i64>, HashSet<String>),
     /// Prefers a version to the newest for requests that name none, or none any more.
     Default(String, Option<i64>),
-    /// Sets or, with an empty share, stops the tee.
-    Tee(String, i64, Share),
+    /// Sets or, with an empty share, stops the shadow.
+    Shadow(String, i64, Share),
     /// Sets the share that is logged.
     Log(String, Share),
     /// Sets or ends the split.
@@ -171,7 +171,7 @@ impl Step {
             Step::Retire(name, _)
             | Step::Labels(name, _, _)
             | Step::Default(name, _)
-            | Step::Tee(name, _, _)
+            | Step::Shadow(name, _, _)
             | Step::Log(name, _)
             | Step::Split(name, _)
             | Step::Off(name, _) => name,
@@ -184,7 +184,7 @@ impl Step {
 struct Draft {
     model: Model,
     labels: Option<HashMap<String, i64>>,
-    tee: Option<(i64, Share)>,
+    shadow: Option<(i64, Share)>,
 }
 
 impl ServingMap {
@@ -226,7 +226,7 @@ impl Draft {
                 self.labels = Some(labels);
             }
             Step::Default(_, number) => self.model.preferred = number,
-            Step::Tee(_, number, share) => self.tee = Some((number, share)),
+            Step::Shadow(_, number, share) => self.shadow = Some((number, share)),
             Step::Log(_, share) => self.model.logged = share,
             Step::Split(_, split) => self.model.split = split,
             Step::Off(_, reason) => self.model.off = reason.map(Into::into),
@@ -250,21 +250,21 @@ impl Draft {
             };
             resolved.insert(label, version.clone());
         }
-        let wanted = match (self.tee, &self.model.tee) {
+        let wanted = match (self.shadow, &self.model.shadow) {
             (Some((_, share)), _) if share.is_none() => None,
             (Some((number, _)), _) if !self.model.versions.contains_key(&number) => {
                 return Err(format!(
-                    "the tee of model '{name}' names version {number}, which would not be published: the published \
+                    "the shadow of model '{name}' names version {number}, which would not be published: the published \
                      ones would be {}",
                     numbers()
                 ));
             }
             (Some(wanted), _) => Some(wanted),
-            (None, current) => current.as_ref().map(|tee| (tee.version.number, tee.share)),
+            (None, current) => current.as_ref().map(|shadow| (shadow.version.number, shadow.share)),
         };
-        // A tee that nobody set anew ends with its version.
-        self.model.tee = wanted.and_then(|(number, share)| {
-            self.model.versions.get(&number).map(|version| Tee { version: version.clone(), share })
+        // A shadow that nobody set anew ends with its version.
+        self.model.shadow = wanted.and_then(|(number, share)| {
+            self.model.versions.get(&number).map(|version| Shadow { version: version.clone(), share })
         });
         self.model.split = self.model.split.map(|split| split.settled(&self.model.versions));
         // A preferred version that has left is preferred no more, also when it comes back.

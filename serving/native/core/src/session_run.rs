@@ -1,5 +1,5 @@
 //! `SessionService.SessionRun` where it maps onto a signature: its feeds are the inputs, its fetches are outputs.
-//! The gRPC door hands in the message; what remains is a predict request whose answer has the fetches' names and order.
+//! The gRPC endpoint hands in the message; what remains is a predict request whose answer has the fetches' names and order.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use crate::predict_response::{finish_frame, start_frame};
 use crate::signature::Signature;
 use crate::status::{Code, Status};
 use crate::tensor_slice::{self, Slice};
-use crate::version::{Endpoint, Version};
+use crate::version::{ServedSignature, Version};
 use crate::wire::{self, Reader};
 
 /// `SessionRunRequest`.
@@ -54,13 +54,14 @@ impl<'a> SessionRunRequest<'a> {
     }
 
     /// The signature whose inputs are the feeds and whose outputs have the fetches: the one asked for, or any.
-    pub fn endpoint<'v>(&self, version: &'v Version) -> Result<&'v Arc<Endpoint>, Status> {
+    pub fn served<'v>(&self, version: &'v Version) -> Result<&'v Arc<ServedSignature>, Status> {
         let asked = self.inputs.spec.signature_name;
-        let mut able = version.endpoints.iter().filter(|endpoint| {
-            (asked.is_empty() || endpoint.signature.name == asked) && self.maps_onto(&endpoint.signature)
-        });
-        let default = version.endpoint(self.inputs.spec.signature());
-        let default = default.filter(|endpoint| self.maps_onto(&endpoint.signature));
+        let mut able = version
+            .served_signatures
+            .iter()
+            .filter(|served| (asked.is_empty() || served.signature.name == asked) && self.maps_onto(&served.signature));
+        let default = version.served(self.inputs.spec.signature());
+        let default = default.filter(|served| self.maps_onto(&served.signature));
         default.or_else(|| able.next()).ok_or_else(|| self.no_signature(version))
     }
 
@@ -73,7 +74,7 @@ impl<'a> SessionRunRequest<'a> {
 
     fn no_signature(&self, version: &Version) -> Status {
         let (feeds, fetches) = (self.feeds.join(","), self.fetches.join(","));
-        let names: Vec<&str> = version.endpoints.iter().map(|endpoint| endpoint.signature.name.as_str()).collect();
+        let names: Vec<&str> = version.served_signatures.iter().map(|served| served.signature.name.as_str()).collect();
         Status::new(
             Code::Unimplemented,
             format!(

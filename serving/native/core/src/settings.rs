@@ -7,21 +7,21 @@ use std::time::Duration;
 /// Frozen settings of a plane.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// `host:port` of the gRPC door, port 0 for any, if there is one.
+    /// `host:port` of the gRPC endpoint, port 0 for any, if there is one.
     pub grpc_address: Option<String>,
-    /// A Unix socket that leads through the gRPC door too, if there is one.
+    /// A Unix socket that leads through the gRPC endpoint too, if there is one.
     pub grpc_socket_path: Option<PathBuf>,
-    /// `host:port` of the REST door, if there is one.
+    /// `host:port` of the REST endpoint, if there is one.
     pub rest_address: Option<String>,
-    /// One more path at which the REST door answers with metrics, if there is one.
+    /// One more path at which the REST endpoint answers with metrics, if there is one.
     pub metrics_path: Option<String>,
-    /// Whether the REST door lets pages of any origin read its answers.
+    /// Whether the REST endpoint lets pages of any origin read its answers.
     pub rest_cors: bool,
     /// I/O threads.
     pub io_threads: usize,
     /// Largest request body or message, in bytes.
     pub max_message_bytes: usize,
-    /// Most open connections over both doors.
+    /// Most open connections over both endpoints.
     pub max_connections: usize,
     /// A request's head must be complete within this time.
     pub header_timeout: Duration,

@@ -1,5 +1,5 @@
 //! The outcome of a request that did not succeed: a canonical gRPC code and one sentence.
-//! Every part of the plane returns it; the doors turn it into gRPC trailers or an HTTP status with a JSON body.
+//! Every part of the plane returns it; the endpoints turn it into gRPC trailers or an HTTP status with a JSON body.
 
 use std::fmt;
 
@@ -77,7 +77,7 @@ impl Code {
         TABLE[self as usize].1
     }
 
-    /// The HTTP status that TensorFlow Serving's REST door uses for this code.
+    /// The HTTP status that TensorFlow Serving's REST endpoint uses for this code.
     pub fn http(self) -> u16 {
         TABLE[self as usize].2
     }

@@ -63,18 +63,18 @@ impl Desk {
     pub(crate) fn sweep_once(&self, now: Instant) {
         let swept = lock(&self.inflight).sweep(now);
         for (slot, pending) in swept.late {
-            let waiting = pending.endpoint.queue.waits(self.index, slot);
+            let waiting = pending.served.queue.waits(self.index, slot);
             let place = if waiting { "waited in the batch queue" } else { "ran" };
             let late = Status::new(Code::DeadlineExceeded, format!("the deadline passed while the request {place}"));
-            let door = pending.reply.door();
-            pending.endpoint.metrics.answers.count(door, late.code);
-            self.shared.metrics.count_latency(door, now.saturating_duration_since(pending.received));
+            let endpoint = pending.reply.endpoint();
+            pending.served.metrics.answers.count(endpoint, late.code);
+            self.shared.metrics.count_latency(endpoint, now.saturating_duration_since(pending.received));
             let version = pending.version_header();
             pending.reply.fail(&late, Tags { version: Some(&version), id: Some(&pending.id) });
         }
         for (slot, pending) in swept.gone {
-            pending.endpoint.queue.cancel(self.index, slot);
-            pending.endpoint.metrics.answers.count(pending.reply.door(), Code::Cancelled);
+            pending.served.queue.cancel(self.index, slot);
+            pending.served.metrics.answers.count(pending.reply.endpoint(), Code::Cancelled);
         }
     }
 }

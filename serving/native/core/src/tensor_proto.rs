@@ -1,5 +1,5 @@
 //! TensorFlow's `TensorProto`: read into a column, and written from a row range of one.
-//! The gRPC door hands in message bytes and a spec; what fits goes straight into the batch buffer.
+//! The gRPC endpoint hands in message bytes and a spec; what fits goes straight into the batch buffer.
 
 use crate::column::{Column, Strings, Words};
 use crate::dtype::{self, DType};

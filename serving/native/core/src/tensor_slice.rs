@@ -1,5 +1,5 @@
 //! One request's rows of one output, and how they are written as a `TensorProto` for its answer.
-//! Made from a finished batch; both doors' encoders read it.
+//! Made from a finished batch; both endpoints' encoders read it.
 
 use crate::column::Column;
 use crate::dtype::DType;

@@ -64,7 +64,7 @@ impl Batching {
 
 /// One signature of a version, with its queue.
 #[derive(Debug)]
-pub struct Endpoint {
+pub struct ServedSignature {
     /// The model's name.
     pub model: Arc<str>,
     /// The version's number.
@@ -89,7 +89,7 @@ pub struct Version {
     /// Its number.
     pub number: i64,
     /// One per signature.
-    pub endpoints: Arc<[Arc<Endpoint>]>,
+    pub served_signatures: Arc<[Arc<ServedSignature>]>,
     /// `x-tidegate-version` of its answers.
     pub header: HeaderValue,
     /// Wakes and stops its executor threads.
@@ -125,7 +125,7 @@ impl std::fmt::Debug for Remains {
 /// What `Version::new` needs beside its identity.
 pub struct Parts<E> {
     /// Makes one per signature, all of one crew.
-    pub endpoints: E,
+    pub served_signatures: E,
     /// What its threads run.
     pub executor: Arc<dyn Executor>,
     /// Where its finished batches go, by I/O thread.
@@ -137,13 +137,13 @@ pub struct Parts<E> {
 impl Version {
     /// A version that hires executor threads when requests come, once `tune` allows it some; `released` gets its
     /// remains when the last handle is gone.
-    pub fn new<E: FnOnce(&Arc<Crew>) -> Vec<Arc<Endpoint>>>(
+    pub fn new<E: FnOnce(&Arc<Crew>) -> Vec<Arc<ServedSignature>>>(
         model: Arc<str>,
         number: i64,
         parts: Parts<E>,
         released: Sender<Remains>,
     ) -> Arc<Version> {
-        let Parts { endpoints, executor, mailboxes, described } = parts;
+        let Parts { served_signatures, executor, mailboxes, described } = parts;
         let remains = Remains { model: model.clone(), number, threads: Vec::new(), executor, retired: false };
         Arc::new_cyclic(|version: &Weak<Version>| {
             let crew = Arc::new(Crew::new(version.clone()));
@@ -151,7 +151,7 @@ impl Version {
                 header: HeaderValue::from(number),
                 model,
                 number,
-                endpoints: endpoints(&crew).into(),
+                served_signatures: served_signatures(&crew).into(),
                 crew,
                 described,
                 retired: AtomicBool::new(false),
@@ -166,18 +166,18 @@ impl Version {
     pub fn tune(&self, batching: &Batching) {
         let before = self.crew.wanted();
         self.crew.resize(batching.concurrency);
-        for endpoint in &*self.endpoints {
-            endpoint.queue.limits().set(batching);
+        for served in &*self.served_signatures {
+            served.queue.limits().set(batching);
         }
         // A batch that was to wait longer may be due now, and there may be more threads for those that wait.
-        if self.endpoints.iter().any(|endpoint| endpoint.queue.queued_rows() > 0) {
+        if self.served_signatures.iter().any(|served| served.queue.queued_rows() > 0) {
             (before..batching.concurrency.max(before + 1)).for_each(|_| self.crew.wake());
         }
     }
 
     /// How it was tuned last.
     pub fn batching(&self) -> Option<Batching> {
-        let limits = self.endpoints.first()?.queue.limits();
+        let limits = self.served_signatures.first()?.queue.limits();
         Some(Batching {
             max_batch_rows: limits.max_batch_rows(),
             timeout_us: limits.timeout_us(),
@@ -193,8 +193,8 @@ impl Version {
     }
 
     /// The queue of a signature.
-    pub fn endpoint(&self, signature: &str) -> Option<&Arc<Endpoint>> {
-        self.endpoints.iter().find(|endpoint| endpoint.signature.name == signature)
+    pub fn served(&self, signature: &str) -> Option<&Arc<ServedSignature>> {
+        self.served_signatures.iter().find(|served| served.signature.name == signature)
     }
 }
 
@@ -203,7 +203,8 @@ impl Employer for Version {
     fn hire(&self) {
         let Some(Remains { executor, .. }) = &self.remains else { return };
         let (executor, mailboxes) = (executor.clone(), self.mailboxes.clone());
-        let station = Station { crew: self.crew.clone(), endpoints: self.endpoints.clone(), executor, mailboxes };
+        let station =
+            Station { crew: self.crew.clone(), served_signatures: self.served_signatures.clone(), executor, mailboxes };
         let hired = station.clone();
         if let Err(why) = self.crew.start(move || hired.run()) {
             let why = format!("model '{}': cannot start an executor thread: {why}", self.model);

@@ -210,13 +210,13 @@ fn sizes_change_while_requests_wait_and_copies_for_another_version_have_them() {
     let running = serving(&model, scalar_signature(), sizes(&[]));
     let (other, other_asked) = recording(None, |work| Ok(answer(half_plus_two(work))));
     let second = publish_with("m", 2, &other, scalar_signature(), sizes(&[4]));
-    let tee = Change::SetTee { model: "m".to_owned(), version: 2, fraction: 1.0 };
+    let shadow = Change::SetShadow { model: "m".to_owned(), version: 2, fraction: 1.0 };
     let stable = Change::SetLabels {
         model: "m".to_owned(),
         labels: [("stable".to_owned(), 1)].into(),
         waiting: std::collections::HashSet::new(),
     };
-    running.plane.apply(vec![second, stable, tee]).unwrap();
+    running.plane.apply(vec![second, stable, shadow]).unwrap();
     let mut first = running.rest();
     first.send_predict(r#"{"instances":[2]}"#);
     gate.wait_for(1);
@@ -228,7 +228,7 @@ fn sizes_change_while_requests_wait_and_copies_for_another_version_have_them() {
     assert_eq!(first.receive().body, r#"{"predictions":[3.0]}"#);
     assert_eq!(waiting.receive().body, r#"{"predictions":[4.0,5.0,6.0]}"#);
     assert_eq!(*asked.lock().unwrap(), [vec![2.0], vec![4.0, 6.0], vec![8.0, 8.0]]);
-    eventually("copies ran", || running.log_rows("written", "tee") == 4.0);
+    eventually("copies ran", || running.log_rows("written", "shadow") == 4.0);
     assert!(other_asked.lock().unwrap().iter().all(|rows| rows.len() == 4 || rows.len() == 2));
     assert!(!other_asked.lock().unwrap().is_empty());
 }

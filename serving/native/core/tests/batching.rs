@@ -315,9 +315,9 @@ fn a_client_that_went_away_is_not_computed_for() {
     drop(gone_rest);
     drop(gone_grpc);
     drop(leaving);
-    let cancelled = |door| {
+    let cancelled = |endpoint| {
         running.sample(&format!(
-            "tidegate_requests_total{{door=\"{door}\",model=\"m\",version=\"1\",status=\"CANCELLED\"}}"
+            "tidegate_requests_total{{endpoint=\"{endpoint}\",model=\"m\",version=\"1\",status=\"CANCELLED\"}}"
         ))
     };
     eventually("all are seen to be gone", || cancelled("rest") + cancelled("grpc") == 3.0);

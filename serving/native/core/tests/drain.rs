@@ -30,7 +30,7 @@ fn a_drain_answers_what_was_accepted_and_refuses_what_comes_later() {
     let plane = running.plane.clone();
     let draining = std::thread::spawn(move || plane.drain(Duration::from_secs(10)));
     let address = running.plane.rest_address().unwrap();
-    eventually("the door is closed", || TcpStream::connect(address).is_err());
+    eventually("the endpoint is closed", || TcpStream::connect(address).is_err());
     assert!(!draining.is_finished(), "two requests are still out");
     gate.open();
     let answer = rest.receive();
@@ -39,7 +39,7 @@ fn a_drain_answers_what_was_accepted_and_refuses_what_comes_later() {
     assert!(draining.join().unwrap(), "all was answered");
     assert!(rest.is_closed());
     assert_eq!(running.log_rows("written", "primary"), 2.0, "the log is flushed");
-    assert_eq!(running.sample("tidegate_connections{door=\"grpc\"}"), 0.0);
+    assert_eq!(running.sample("tidegate_connections{endpoint=\"grpc\"}"), 0.0);
     assert!(running.plane.drain(Duration::ZERO), "a second drain has nothing to do");
 }
 

@@ -1,5 +1,5 @@
-//! Predicting without a socket: the same handles, queues and answers as through the doors, and callers that give up.
-//! Calls the door on threads of its own, as an embedding program does.
+//! Predicting without a socket: the same handles, queues and answers as through the endpoints, and callers that give up.
+//! Calls the endpoint on threads of its own, as an embedding program does.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -21,7 +21,7 @@ use tidegate_plane::predict_request::{Choice, ModelSpec};
 use tidegate_plane::settings::Settings;
 use tidegate_plane::status::{Code, Status};
 
-fn doorless() -> Settings {
+fn without_endpoints() -> Settings {
     Settings { grpc_address: None, rest_address: None, ..settings() }
 }
 
@@ -45,7 +45,7 @@ fn ask(plane: &Plane, values: &[f32]) -> Answered {
 }
 
 fn one_version(executor: &Arc<Model>) -> Running {
-    let running = Running::start(&doorless());
+    let running = Running::start(&without_endpoints());
     running.plane.apply(vec![publish("m", 1, executor, scalar_signature())]).unwrap();
     running
 }
@@ -70,7 +70,7 @@ fn callers_get_their_own_rows_of_shared_batches() {
         }
     });
     assert_eq!(model.seen().len(), 2, "one batch while the first ran: {:?}", model.seen());
-    let answered = "tidegate_requests_total{door=\"embedded\",model=\"m\",version=\"1\",status=\"OK\"}";
+    let answered = "tidegate_requests_total{endpoint=\"embedded\",model=\"m\",version=\"1\",status=\"OK\"}";
     assert_eq!(running.sample(answered), 8.0);
 }
 
@@ -132,7 +132,10 @@ fn a_drain_answers_those_who_are_in_and_a_stop_tells_those_who_cannot_be() {
         let waiting = scope.spawn(|| ask(plane, &[1.0]));
         gate.wait_for(1);
         let draining = scope.spawn(|| plane.drain(Duration::from_secs(10)));
-        eventually("the door is closed", || matches!(ask(plane, &[]), Err(why) if why.message.contains("draining")));
+        eventually(
+            "the endpoint is closed",
+            || matches!(ask(plane, &[]), Err(why) if why.message.contains("draining")),
+        );
         gate.open();
         assert!(draining.join().unwrap(), "all was answered");
         assert_eq!(floats(&waiting.join().unwrap().unwrap()[0].column), [2.5]);
@@ -149,7 +152,7 @@ fn a_drain_answers_those_who_are_in_and_a_stop_tells_those_who_cannot_be() {
 }
 
 #[test]
-fn inputs_that_do_not_fit_are_refused_as_through_the_doors() {
+fn inputs_that_do_not_fit_are_refused_as_through_the_endpoints() {
     let running = one_version(&Model::half_plus_two());
     let refused = |inputs: &Arrays| {
         let question = Question { spec: spec(Choice::Any), ..Question::default() };
@@ -176,7 +179,7 @@ fn a_drain_waits_for_copies_of_what_was_answered() {
     let labels = [("stable".to_owned(), 1)].into();
     let changes = vec![
         Change::SetLabels { model: "m".to_owned(), labels, waiting: HashSet::new() },
-        Change::SetTee { model: "m".to_owned(), version: 2, fraction: 1.0 },
+        Change::SetShadow { model: "m".to_owned(), version: 2, fraction: 1.0 },
         Change::SetLog { model: "m".to_owned(), rate: 1.0 },
     ];
     running.plane.apply(changes).unwrap();
@@ -188,6 +191,6 @@ fn a_drain_waits_for_copies_of_what_was_answered() {
     assert!(!draining.is_finished(), "a copy is still out");
     gate.open();
     assert!(draining.join().unwrap());
-    let copies = running.log_rows("written", "tee");
-    assert!(copies >= 1.0 && copies == running.log_rows("eligible", "tee"), "{copies}");
+    let copies = running.log_rows("written", "shadow");
+    assert!(copies >= 1.0 && copies == running.log_rows("eligible", "shadow"), "{copies}");
 }

@@ -1,5 +1,5 @@
 //! Requests that leave out the axis of one element, as TensorFlow Serving's clients do: read as rows, answered flat.
-//! Sends both ranks through every door, alone and in one batch; whatever else has another rank stays refused.
+//! Sends both ranks through every endpoint, alone and in one batch; whatever else has another rank stays refused.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -62,9 +62,9 @@ fn ask(running: &Running, inputs: &[(&str, &[f32], &[usize])]) -> Result<(Vec<us
         NamedArray { name: (*name).to_owned(), dtype: DType::Float32, array }
     };
     let spec = ModelSpec { name: "m", choice: Choice::Any, signature_name: "" };
-    let door = running.plane.embedded();
-    let visit = door.enter(&Question { spec, ..Question::default() }).unwrap();
-    let waiting = door.ask(visit, &Arrays(inputs.iter().map(named).collect()), None);
+    let endpoint = running.plane.embedded();
+    let visit = endpoint.enter(&Question { spec, ..Question::default() }).unwrap();
+    let waiting = endpoint.ask(visit, &Arrays(inputs.iter().map(named).collect()), None);
     let answer = waiting.wait(Duration::from_secs(10)).unwrap();
     answer.map(|outputs| (outputs[0].shape.clone(), floats(&outputs[0].column)))
 }
@@ -166,7 +166,7 @@ fn only_outputs_of_one_element_per_row_are_flat_and_only_if_every_input_of_that_
 }
 
 #[test]
-fn a_model_gets_the_shape_of_its_signature_through_every_door() {
+fn a_model_gets_the_shape_of_its_signature_through_every_endpoint() {
     let model = Model::new(|work: &Work| {
         assert_eq!(&*work.shapes, [vec![1], vec![2]]);
         Ok(support::answer(support::half_plus_two(work)))

@@ -50,7 +50,7 @@ fn a_watch_of_health_ends_with_its_own_deadline_or_its_client_and_with_no_other(
     drop(gone);
     assert!(grpc.next(&mut endless).is_ok() && grpc.next(&mut short).is_ok());
     assert_eq!(grpc.next(&mut short), Err(4));
-    let name = "tidegate_requests_total{door=\"grpc\",model=\"\",version=\"\",status=\"CANCELLED\"}";
+    let name = "tidegate_requests_total{endpoint=\"grpc\",model=\"\",version=\"\",status=\"CANCELLED\"}";
     eventually("the watch that was left is over", || running.sample(name) == 1.0);
     running.plane.set_ready(true, "1 model");
     assert_eq!(grpc.next(&mut endless).map(|message| varint_of(&message, 1)), Ok(1));

@@ -1,5 +1,5 @@
 //! REST bodies into columns and columns into REST bodies: forms, types, base64, odd numbers, and every refusal's text.
-//! Speaks to parser and printer directly; the REST door's tests send the same over sockets.
+//! Speaks to parser and printer directly; the REST endpoint's tests send the same over sockets.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 

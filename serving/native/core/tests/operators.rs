@@ -23,7 +23,7 @@ fn split(shares: &[(i64, f64)], key: &str) -> Change {
 }
 
 fn off(reason: Option<&str>) -> Change {
-    Change::SetOff { model: "m".to_owned(), reason: reason.map(str::to_owned) }
+    Change::SetDisabled { model: "m".to_owned(), reason: reason.map(str::to_owned) }
 }
 
 fn request() -> Request {
@@ -63,7 +63,7 @@ fn a_split_gives_each_version_about_its_share_and_the_same_id_the_same_version()
 }
 
 #[test]
-fn a_split_by_key_keeps_a_user_on_one_version_over_both_doors_and_when_shares_grow() {
+fn a_split_by_key_keeps_a_user_on_one_version_over_both_endpoints_and_when_shares_grow() {
     let running = with_versions(&[1, 2]);
     running.plane.apply(vec![split(&[(1, 0.9), (2, 0.1)], "X-User")]).unwrap();
     let (mut grpc, mut rest) = (running.grpc(), running.rest());
@@ -103,7 +103,7 @@ fn the_part_of_a_version_that_is_not_there_goes_to_the_default_until_it_comes() 
 }
 
 #[test]
-fn the_draw_of_a_split_is_apart_from_the_samples_of_tee_and_log() {
+fn the_draw_of_a_split_is_apart_from_the_samples_of_shadow_and_log() {
     let running = with_versions(&[1, 2]);
     let log = Change::SetLog { model: "m".to_owned(), rate: 0.2 };
     running.plane.apply(vec![split(&[(1, 0.5), (2, 0.5)], ""), log]).unwrap();
@@ -116,7 +116,7 @@ fn the_draw_of_a_split_is_apart_from_the_samples_of_tee_and_log() {
             && running.log_rows("written", "primary") > 40.0
     });
     let blocks = running.hooks.blocks.lock().unwrap();
-    let of = |number| -> usize { blocks.iter().filter(|b| b.endpoint.number == number).map(|b| b.rows).sum() };
+    let of = |number| -> usize { blocks.iter().filter(|b| b.served.number == number).map(|b| b.rows).sum() };
     assert!(of(1) > 10 && of(2) > 10, "both versions are in the log: {} and {}", of(1), of(2));
 }
 
@@ -252,7 +252,7 @@ fn threads_become_more_and_fewer_under_load() {
 }
 
 #[test]
-fn limits_change_while_the_doors_are_open() {
+fn limits_change_while_the_endpoints_are_open() {
     let gate = Arc::new(Gate::default());
     let model = Model::gated(&gate);
     let running = Running::with(&model);

@@ -100,8 +100,8 @@ fn apply_is_all_or_nothing() {
     refused(vec![third(), labels(&[("stable", 4)])], "label 'stable' of model 'm' names version 4");
     refused(vec![third(), retire(9)], "version 9 is not published");
     refused(vec![third(), publish("m", 2, &model, scalar_signature())], "version 2 is published already");
-    let tee = Change::SetTee { model: "m".to_owned(), version: 9, fraction: 0.5 };
-    refused(vec![third(), tee], "tee of model 'm' names version 9");
+    let shadow = Change::SetShadow { model: "m".to_owned(), version: 9, fraction: 0.5 };
+    refused(vec![third(), shadow], "shadow of model 'm' names version 9");
     refused(vec![third(), Change::SetLog { model: "m".to_owned(), rate: 1.5 }], "must be between 0 and 1");
     running.plane.apply(vec![labels(&[("stable", 2)])]).unwrap();
     refused(vec![retire(2)], "label 'stable' of model 'm' names version 2");

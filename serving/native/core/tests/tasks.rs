@@ -89,7 +89,7 @@ fn tasks_that_cannot_be_together_are_refused_before_any_runs() {
 #[test]
 fn one_task_that_fails_is_the_answer_to_all() {
     let model = Model::new(|work| {
-        if work.endpoint.signature.outputs.len() == 1 {
+        if work.served.signature.outputs.len() == 1 {
             return Err(Status::internal("no regression today"));
         }
         let zeros = |dtype| {
@@ -128,7 +128,7 @@ fn tasks_of_a_client_that_went_away_are_not_computed() {
     let both = grpc.start(MULTI_INFERENCE, &[], support::grpc::frame(&multi(&tasks, &input)));
     eventually("both wait", || running.sample("tidegate_queued_rows{model=\"m\",version=\"7\"}") == 2.0);
     drop(both);
-    let gone = "tidegate_requests_total{door=\"grpc\",model=\"m\",version=\"7\",status=\"CANCELLED\"}";
+    let gone = "tidegate_requests_total{endpoint=\"grpc\",model=\"m\",version=\"7\",status=\"CANCELLED\"}";
     eventually("both are given up", || running.sample(gone) == 2.0);
     gate.open();
     ok(grpc.finish(first));

@@ -1,5 +1,5 @@
 //! `TensorProto` into columns: every dtype, typed fields, fill with the last value, and all that is refused.
-//! Speaks to the decoder directly; the doors' tests send the same over sockets.
+//! Speaks to the decoder directly; the endpoints' tests send the same over sockets.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 

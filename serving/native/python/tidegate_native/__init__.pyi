@@ -1,1 +1,385 @@
-../../tidegate_native.pyi
+"""The native data plane: what happens per request, behind four calls down and four callbacks up.
+
+Private to `tidegate_serving.requests`, the two functions to `tidegate_serving.calm`. Everything here is safe to call
+from any thread; the I/O threads never take the GIL. dtype names are those of numpy (`bool`, `int8` to `int64`, `uint8`
+to `uint64`, `float16`, `float32`, `float64`) and `string`, whose elements reach Python as `bytes` in object arrays.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from os import PathLike
+from typing import Any, final
+
+import numpy as np
+
+__all__ = [
+    "Batch",
+    "Batching",
+    "DataPlane",
+    "Failed",
+    "LogBlock",
+    "Publish",
+    "Result",
+    "Retire",
+    "SetBatching",
+    "SetDefault",
+    "SetDisabled",
+    "SetLabels",
+    "SetLog",
+    "SetShadow",
+    "SetSplit",
+    "Settings",
+    "Signature",
+    "TensorSpec",
+    "__version__",
+    "enter_low_priority",
+    "file_sha256",
+]
+
+__version__: str
+
+def file_sha256(path: str | PathLike[str]) -> tuple[int, str]:
+    """Size in bytes and SHA-256 (lower-case hexadecimal) of a file, read without the GIL by a thread of idle priority.
+
+    On a machine that is never idle the thread gives up after 2 s and 1 s more per 100 MB, and one of low priority goes
+    on. Raises OSError.
+    """
+
+def enter_low_priority() -> None:
+    """Has the calling thread give its processor up at once to any that wakes, at its full share otherwise.
+
+    Threads that it starts are as any. Linux before 6.12 and other systems do not know this: there nothing changes.
+    """
+
+@final
+class Settings:
+    """How the plane listens and what it bounds; frozen.
+
+    `grpc_address` and `rest_address` are `host:port` with port 0 for any free one, or None for no such endpoint.
+    `grpc_socket_path` is a Unix socket that leads through the gRPC endpoint too; `metrics_path` is one more path of
+    metrics; `rest_cors` lets pages of any origin read REST answers.
+    Sizes in bytes, times in milliseconds. `log_buffer_bytes` bounds what waits for `log_block`: beyond it records
+    are dropped and counted.
+    """
+
+    def __new__(
+        cls,
+        *,
+        grpc_address: str | None,
+        rest_address: str | None,
+        grpc_socket_path: str | PathLike[str] | None = None,
+        metrics_path: str | None = None,
+        rest_cors: bool = False,
+        io_threads: int = 1,
+        max_message_bytes: int = 67108864,
+        max_connections: int = 4096,
+        header_timeout_ms: int = 60000,
+        request_timeout_ms: int = 30000,
+        log_block_rows: int = 16384,
+        log_block_interval_ms: int = 1000,
+        log_buffer_bytes: int = 134217728,
+    ) -> Settings: ...
+    @property
+    def grpc_address(self) -> str | None: ...
+    @property
+    def rest_address(self) -> str | None: ...
+
+@final
+class TensorSpec:
+    """Name, dtype and shape of one input or output; -1 is a dimension of any size.
+
+    One of unknown rank has no shape.
+    """
+
+    def __new__(cls, *, name: str, dtype: str, shape: Sequence[int], unknown_rank: bool = False) -> TensorSpec: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def dtype(self) -> str: ...
+    @property
+    def shape(self) -> list[int]: ...
+    @property
+    def unknown_rank(self) -> bool: ...
+
+@final
+class Signature:
+    """One way to call a version. `method_name` is TensorFlow Serving's, such as `tensorflow/serving/predict`.
+
+    `first_axis` is `batch` (of any size in every tensor), `assumed` (the batch until an answer shows that it is not:
+    then, and for inputs of different sizes, each request runs alone) or `free` (each request runs alone, and counts as
+    one row whose dimensions are all of its tensor's). `defaults` are values for inputs that a request may leave out.
+    """
+
+    def __new__(
+        cls,
+        *,
+        name: str,
+        method_name: str,
+        inputs: Sequence[TensorSpec],
+        outputs: Sequence[TensorSpec],
+        first_axis: str = "batch",
+        defaults: Mapping[str, Any] | None = None,
+    ) -> Signature: ...
+    @property
+    def name(self) -> str: ...
+
+@final
+class Batching:
+    """When a batch closes and how long its queue may grow.
+
+    `max_batch_rows` closes a batch; `timeout_us` above zero waits that long for more; `max_queued_rows` bounds the
+    queue, beyond which a request is refused with RESOURCE_EXHAUSTED; `concurrency` is the number of executor threads at
+    most: they come with requests, and go when there was none for a minute. `allowed_batch_sizes`, ascending and ending
+    at `max_batch_rows`, are the only numbers of rows in a `Batch`, unless it is empty: fewer rows get copies of the
+    first, more run in pieces, and answers and log have the requests' rows alone. A whole runs as it is.
+    """
+
+    def __new__(
+        cls,
+        *,
+        max_batch_rows: int = 1024,
+        timeout_us: int = 0,
+        max_queued_rows: int = 16384,
+        concurrency: int = 1,
+        allowed_batch_sizes: Sequence[int] = ...,
+    ) -> Batching: ...
+
+@final
+class Batch:
+    """What an executor gets: inputs by name with the batch on axis 0, wrapping the batch buffer without a copy.
+
+    A `whole` is one request, counted as one row: its inputs have exactly its shapes, and so may the outputs. A
+    model may keep an input or write into it: the buffer is reused only when its arrays are gone.
+    `request_offsets` has one entry more than there are requests: request i owns rows `[offsets[i], offsets[i + 1])`,
+    and rows after the last are copies that fill an allowed size.
+    """
+
+    @property
+    def model(self) -> str: ...
+    @property
+    def version(self) -> int: ...
+    @property
+    def signature(self) -> str: ...
+    @property
+    def inputs(self) -> dict[str, np.ndarray[Any, Any]]: ...
+    @property
+    def rows(self) -> int: ...
+    @property
+    def whole(self) -> bool: ...
+    @property
+    def request_offsets(self) -> list[int]: ...
+
+@final
+class Result:
+    """Outputs by name, batch on axis 0, and by row the (canonical gRPC code, message) of what went wrong.
+
+    A request with an error in any of its rows is answered with that error; the others get their rows.
+    """
+
+    def __new__(cls, outputs: Mapping[str, Any], errors: Mapping[int, tuple[int, str]] | None = None) -> Result: ...
+
+@final
+class LogBlock:
+    """Rows logged for one version, column by column: numpy arrays, one entry per row.
+
+    `inputs` and `outputs` by tensor name (strings as object arrays of bytes; outputs of a failed row are zeros or
+    empty); `role` is 0 for primary and 1 for shadow; `status` the canonical gRPC code; `received_at_us` Unix time;
+    `latency_us` from the request's last byte to its answer; `request_id` and the row's number inside its request.
+    """
+
+    @property
+    def model(self) -> str: ...
+    @property
+    def version(self) -> int: ...
+    @property
+    def signature(self) -> str: ...
+    @property
+    def rows(self) -> int: ...
+    @property
+    def inputs(self) -> dict[str, np.ndarray[Any, Any]]: ...
+    @property
+    def outputs(self) -> dict[str, np.ndarray[Any, Any]]: ...
+    @property
+    def request_id(self) -> list[str]: ...
+    @property
+    def row(self) -> np.ndarray[Any, Any]: ...
+    @property
+    def role(self) -> np.ndarray[Any, Any]: ...
+    @property
+    def status(self) -> np.ndarray[Any, Any]: ...
+    @property
+    def received_at_us(self) -> np.ndarray[Any, Any]: ...
+    @property
+    def latency_us(self) -> np.ndarray[Any, Any]: ...
+
+@final
+class Publish:
+    """Change: make a version available. `executor(batch)` returns a mapping of outputs or a `Result`, or raises.
+
+    An exception's integer attribute `grpc_code`, where it has one, becomes the status; otherwise INTERNAL. A batch
+    of several requests that raises is run again in halves, so that one bad request fails alone.
+
+    `described` is what `GetModelMetadata` answers where the model describes its signatures itself: a `SignatureDefMap`
+    as bytes, and its one field as a JSON object; both are sent as they are.
+    """
+
+    def __new__(
+        cls,
+        *,
+        model: str,
+        version: int,
+        signatures: Sequence[Signature],
+        executor: Callable[[Batch], Mapping[str, Any] | Result],
+        batching: Batching,
+        described: tuple[bytes, bytes] | None = None,
+    ) -> Publish: ...
+
+@final
+class Retire:
+    """Change: take a version out of the map. `released(model, version)` is called when its last handle is gone."""
+
+    def __new__(cls, *, model: str, version: int) -> Retire: ...
+
+@final
+class SetLabels:
+    """Change: the whole label set of a model. A label may only name a version in the map after this `apply`.
+
+    `waiting` names labels that are wanted but whose version is not in the map yet: while `stable` is among them, a
+    request without version or label is answered with UNAVAILABLE instead of landing on another version.
+    """
+
+    def __new__(cls, *, model: str, labels: Mapping[str, int], waiting: Sequence[str] = ...) -> SetLabels: ...
+
+@final
+class SetDefault:
+    """Change: requests without version and label go to `version` while there is no label `stable`; None for the newest.
+
+    A version that is not in the map after this `apply`, or leaves it later, is forgotten: the newest takes its place.
+    """
+
+    def __new__(cls, *, model: str, version: int | None) -> SetDefault: ...
+
+@final
+class SetShadow:
+    """Change: copy a share of the model's requests to `version`, chosen by a hash of the request id; 0 stops it."""
+
+    def __new__(cls, *, model: str, version: int, fraction: float) -> SetShadow: ...
+
+@final
+class SetLog:
+    """Change: log a share of the model's answers, chosen by the same hash of the request id; 0 stops it."""
+
+    def __new__(cls, *, model: str, sampling_rate: float) -> SetLog: ...
+
+@final
+class SetSplit:
+    """Change: spread requests that name neither version nor label over several versions.
+
+    `shares` sum to 1; empty ends the split. `key` is the header or metadata key whose value's hash decides, so that
+    one value always gets one version; without it, and for requests that lack it, the request id decides. The share of
+    a version that is not in the map is answered as if there were no split.
+    """
+
+    def __new__(cls, *, model: str, shares: Mapping[int, float], key: str = "") -> SetSplit: ...
+
+@final
+class SetDisabled:
+    """Change: refuse every request to a model with UNAVAILABLE and `reason`, until `reason` is set to None."""
+
+    def __new__(cls, *, model: str, reason: str | None) -> SetDisabled: ...
+
+@final
+class SetBatching:
+    """Change: other queue limits and another number of executor threads for all versions of a model in the map."""
+
+    def __new__(cls, *, model: str, batching: Batching) -> SetBatching: ...
+
+class Failed(Exception):
+    """A request of `DataPlane.predict` failed; its arguments are the canonical gRPC code and the message."""
+
+@final
+class DataPlane:
+    """A running data plane: endpoints, a serving map, a queue per version and a log.
+
+    `released`, `control` and `log_block` are called on threads of the plane's own, one call at a time each.
+    `control(method, request)` answers what clients ask rarely, with the full gRPC method path and protobuf bytes in
+    and out; an exception's `grpc_code` and text become the status. Raises OSError when an address cannot be bound.
+    """
+
+    @staticmethod
+    def start(
+        settings: Settings,
+        *,
+        released: Callable[[str, int], None],
+        control: Callable[[str, bytes], bytes],
+        log_block: Callable[[LogBlock], None],
+    ) -> DataPlane: ...
+    @property
+    def grpc_address(self) -> str | None: ...
+    @property
+    def rest_address(self) -> str | None: ...
+    def apply(
+        self,
+        changes: Sequence[
+            Publish | Retire | SetLabels | SetDefault | SetShadow | SetLog | SetSplit | SetDisabled | SetBatching
+        ],
+    ) -> None:
+        """Swaps the serving map once for all changes; ValueError, and nothing changes, when one of them cannot be."""
+
+    def predict(
+        self,
+        model: str,
+        inputs: Mapping[str, Any],
+        *,
+        version: int | None = None,
+        label: str | None = None,
+        signature: str = "",
+        timeout_ms: int | None = None,
+        request_id: str | None = None,
+        key: str | None = None,
+    ) -> tuple[dict[str, np.ndarray[Any, Any]], int]:
+        """Asks a model without a socket: outputs by name, and the version that gave them.
+
+        Goes the way of every other request: same handles, queues, batches, shadow, log and counters (endpoint `embedded`).
+        Inputs are anything that numpy makes an array of; they are cast where no kind and no value is lost. `key` is
+        the value by which a split with a key decides. The GIL is free while the request waits. Raises `Failed`.
+        """
+
+    def set_limits(self, *, max_message_bytes: int, max_connections: int, request_timeout_ms: int) -> None:
+        """Limits from now on; what was let in before stays. ValueError, and nothing changes, for one that is 0."""
+
+    def set_ready(self, ready: bool, reason: str) -> None:
+        """What `/v2/health/ready` answers; not ready until first called."""
+
+    def set_states(self, model: str, states: Sequence[tuple[int, int, int, str]]) -> None:
+        """What `GetModelStatus` answers about a model from now on: version, `ModelVersionStatus.State`, canonical gRPC
+        code and text of each, in this order. No states forget the model; labels are those of the map.
+        """
+
+    def set_gauges(self, name: str, help: str, samples: Sequence[tuple[Sequence[tuple[str, str]], float]]) -> None:
+        """Replaces a family of gauges in the metrics: its help text, and the labels (name and value, in this order) and
+        the value of each sample. No samples forget the family. ValueError for a name that Prometheus cannot take.
+        """
+
+    def stats(self, model: str | None = None) -> dict[str, float]:
+        """Counters by Prometheus sample name with labels, the same numbers as `/metrics`; with `model` only its own and
+        those of no model. Versions that are gone keep theirs until 16 newer ones of their model are gone.
+
+        By endpoint (grpc, rest, embedded), model, version and status: `tidegate_requests_total` (model and version are
+        empty where none was found, and for calls that need none). By endpoint: `tidegate_request_seconds` (histogram, from
+        a request's last byte to its answer), `tidegate_connections` and `tidegate_refused_connections_total` (these
+        two not for embedded). By model, version and method (Predict, Classify, Regress, MultiInference, SessionRun):
+        `tidegate_method_requests_total`, those that found a version and its signature. By model and version:
+        `tidegate_batches_total` and `tidegate_python_entries_total` (always equal), `tidegate_rows_total`,
+        `tidegate_batch_rows` (histogram), `tidegate_padding_rows_total` (copies that fill an allowed size, not among
+        the rows), `tidegate_bisections_total` (batches run again in halves),
+        `tidegate_queued_rows`, `tidegate_queue_rejections_total`, `tidegate_deadline_drops_total` and
+        `tidegate_cancelled_total` (requests not computed, shadows included), `tidegate_shadow_copied_total`,
+        `tidegate_shadow_dropped_total` (queue full), `tidegate_shadow_failed_total` (does not fit the signature), the
+        three of the version that gets the copies. By role (primary, shadow): `tidegate_log_eligible_rows_total`,
+        `tidegate_log_written_rows_total`, `tidegate_log_dropped_rows_total`; after a drain eligible is the sum of
+        the other two. `tidegate_log_waiting_bytes` has no label. By model, version and state: `tidegate_version_state`,
+        1 for the state in which a version is, as `set_states` said it. Beside these: whatever `set_gauges` was given.
+        """
+
+    def drain(self, deadline_ms: int) -> bool:
+        """Not ready, no new connections, answer what was accepted, flush the log, stop. True if all was answered."""

@@ -1,4 +1,4 @@
-//! The limit that the data plane is measured against: the same doors, decoders and encoders, and nothing between.
+//! The limit that the data plane is measured against: the same endpoints, decoders and encoders, and nothing between.
 //! Answers predict requests for any model with y = 0.5 x + 2 on rows of 4 floats; no queue, no Python, no log.
 
 use std::future::Future;

@@ -1,5 +1,5 @@
 //! A small gRPC client on h2: unary calls that block, and calls that are started, awaited or given up on.
-//! Tests of the gRPC door connect it; answers come back with status, headers and message.
+//! Tests of the gRPC endpoint connect it; answers come back with status, headers and message.
 
 use std::net::SocketAddr;
 use std::time::Duration;

@@ -62,7 +62,7 @@ pub fn parse(work: &Work) -> Result<Answer, Status> {
     let scores = Output { column: column_of(&scores), shape: vec![work.rows, 2] };
     let labels: Vec<&[u8]> = (0..work.rows).flat_map(|_| [&b"no"[..], b"yes"]).collect();
     let labels = Output { column: string_column(&labels), shape: vec![work.rows, 2] };
-    let outputs = if work.endpoint.signature.outputs.len() == 1 { vec![regress] } else { vec![labels, scores] };
+    let outputs = if work.served.signature.outputs.len() == 1 { vec![regress] } else { vec![labels, scores] };
     Ok(Answer { outputs: outputs.into_iter().map(Some).collect(), errors: Vec::new() })
 }
 
@@ -98,7 +98,7 @@ pub fn sum_of_row(column: &Column, dtype: DType, row: usize, rows: usize) -> f32
 /// Adds up its columns, whatever their types are.
 pub fn adds_up() -> Arc<Model> {
     Model::new(|work| {
-        let specs = work.endpoint.signature.inputs.iter();
+        let specs = work.served.signature.inputs.iter();
         let columns: Vec<(&Column, DType)> =
             work.columns.iter().map(|lease| &**lease).zip(specs.map(|spec| spec.dtype)).collect();
         let sum = |row| columns.iter().map(|(column, dtype)| sum_of_row(column, *dtype, row, work.rows)).sum();

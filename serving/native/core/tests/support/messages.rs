@@ -1,5 +1,5 @@
 //! Makes and reads the protobuf messages that tests send and get, field by field.
-//! Independent of the door's own writers wherever it reads.
+//! Independent of the endpoint's own writers wherever it reads.
 
 use tidegate_plane::dtype::DType;
 use tidegate_plane::wire::{self, Field, Reader, Value};

@@ -36,7 +36,7 @@ pub fn eventually(what: &str, holds: impl Fn() -> bool) {
     }
 }
 
-/// A door that batches stand before until it is opened.
+/// An endpoint that batches stand before until it is opened.
 #[derive(Default)]
 pub struct Gate {
     state: Mutex<(bool, usize)>,

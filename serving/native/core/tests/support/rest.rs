@@ -1,5 +1,5 @@
 //! A small blocking HTTP/1.1 client: sends and receives apart, so that a test can keep many requests in flight.
-//! Tests of the REST door connect it; answers come back with status, headers and body.
+//! Tests of the REST endpoint connect it; answers come back with status, headers and body.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};

@@ -24,8 +24,8 @@ fn log_all() -> Change {
     Change::SetLog { model: "m".to_owned(), rate: 1.0 }
 }
 
-fn tee_to(version: i64, fraction: f64) -> Change {
-    Change::SetTee { model: "m".to_owned(), version, fraction }
+fn shadow_to(version: i64, fraction: f64) -> Change {
+    Change::SetShadow { model: "m".to_owned(), version, fraction }
 }
 
 fn stable(version: i64) -> Change {
@@ -54,7 +54,7 @@ fn rows(running: &Running) -> Vec<Row> {
         for at in 0..block.rows {
             assert!(i64::from_le_bytes(received[at]) > 1_700_000_000_000_000);
             let id = String::from_utf8(block.request_id.get(at).to_vec()).unwrap();
-            let version = block.endpoint.number;
+            let version = block.served.number;
             all.push((version, id, u32::from_le_bytes(row[at]), role[at][0], status[at][0], x[at], y[at]));
         }
     }
@@ -141,23 +141,23 @@ fn a_copy_reaches_the_other_version_and_joins_the_primary_by_its_id() {
     );
     let both = vec![publish("m", 1, &old, scalar_signature()), publish("m", 2, &new, scalar_signature())];
     running.plane.apply(both).unwrap();
-    running.plane.apply(vec![stable(1), tee_to(2, 1.0), log_all()]).unwrap();
+    running.plane.apply(vec![stable(1), shadow_to(2, 1.0), log_all()]).unwrap();
     assert_eq!(predict_as(&running, "a", r#"{"instances":[4]}"#).body, r#"{"predictions":[4.0]}"#);
     let mut direct = running.rest();
     direct.send("POST", "/v1/models/m/versions/2:predict", "x-request-id: b\r\n", br#"{"instances":[5]}"#);
     assert_eq!(direct.receive().body, r#"{"predictions":[-5.0]}"#, "no copy of what the version answers itself");
     settled(&running, "primary", 2.0);
-    settled(&running, "tee", 1.0);
+    settled(&running, "shadow", 1.0);
     let mut logged = rows(&running);
     logged.sort_by(|left, right| (&left.1, left.0).cmp(&(&right.1, right.0)));
     let expected =
         [(1, "a".into(), 0, 0, 0, 4.0, 4.0), (2, "a".into(), 0, 1, 0, 4.0, -4.0), (2, "b".into(), 0, 0, 0, 5.0, -5.0)];
     assert_eq!(logged, expected);
-    assert_eq!(running.sample("tidegate_tee_copied_total{model=\"m\",version=\"2\"}"), 1.0);
-    running.plane.apply(vec![tee_to(2, 0.0)]).unwrap();
+    assert_eq!(running.sample("tidegate_shadow_copied_total{model=\"m\",version=\"2\"}"), 1.0);
+    running.plane.apply(vec![shadow_to(2, 0.0)]).unwrap();
     predict_as(&running, "c", r#"{"instances":[4]}"#);
     settled(&running, "primary", 3.0);
-    assert_eq!(running.sample("tidegate_tee_copied_total{model=\"m\",version=\"2\"}"), 1.0, "0 stops it");
+    assert_eq!(running.sample("tidegate_shadow_copied_total{model=\"m\",version=\"2\"}"), 1.0, "0 stops it");
 }
 
 #[test]
@@ -171,22 +171,22 @@ fn a_full_or_failing_copy_never_delays_or_fails_the_primary() {
         publish_with("m", 2, &stuck, scalar_signature(), narrow),
     ];
     running.plane.apply(both).unwrap();
-    running.plane.apply(vec![stable(1), tee_to(2, 1.0)]).unwrap();
+    running.plane.apply(vec![stable(1), shadow_to(2, 1.0)]).unwrap();
     let mut rest = running.rest();
     for _ in 0..20 {
         assert_eq!(rest.predict(r#"{"instances":[2]}"#).body, r#"{"predictions":[3.0]}"#);
     }
-    let tee = |name: &str| running.sample(&format!("tidegate_tee_{name}_total{{model=\"m\",version=\"2\"}}"));
-    assert_eq!(tee("copied") + tee("dropped"), 20.0);
-    assert!(tee("dropped") >= 15.0, "{}", tee("dropped"));
+    let shadow = |name: &str| running.sample(&format!("tidegate_shadow_{name}_total{{model=\"m\",version=\"2\"}}"));
+    assert_eq!(shadow("copied") + shadow("dropped"), 20.0);
+    assert!(shadow("dropped") >= 15.0, "{}", shadow("dropped"));
     gate.open();
     let other = support::signature(
         vec![support::spec("z", tidegate_plane::dtype::DType::Float32, &[-1])],
         vec![support::spec("y", tidegate_plane::dtype::DType::Float32, &[-1])],
     );
-    running.plane.apply(vec![publish("m", 3, &Model::half_plus_two(), other), tee_to(3, 1.0)]).unwrap();
+    running.plane.apply(vec![publish("m", 3, &Model::half_plus_two(), other), shadow_to(3, 1.0)]).unwrap();
     assert_eq!(rest.predict(r#"{"instances":[{"x":2}]}"#).status, 200);
-    assert_eq!(running.sample("tidegate_tee_failed_total{model=\"m\",version=\"3\"}"), 1.0);
+    assert_eq!(running.sample("tidegate_shadow_failed_total{model=\"m\",version=\"3\"}"), 1.0);
 }
 
 #[test]
@@ -238,7 +238,7 @@ fn a_drain_waits_for_copies_when_all_clients_have_their_answers() {
     let both =
         vec![publish("m", 1, &Model::half_plus_two(), scalar_signature()), publish("m", 2, &slow, scalar_signature())];
     running.plane.apply(both).unwrap();
-    running.plane.apply(vec![stable(1), tee_to(2, 1.0), log_all()]).unwrap();
+    running.plane.apply(vec![stable(1), shadow_to(2, 1.0), log_all()]).unwrap();
     for number in 1..=3 {
         predict_as(&running, &format!("r{number}"), r#"{"instances":[4]}"#);
         gate.wait_for(1);
@@ -246,12 +246,12 @@ fn a_drain_waits_for_copies_when_all_clients_have_their_answers() {
     let address = running.plane.rest_address().unwrap();
     let plane = running.plane.clone();
     let draining = std::thread::spawn(move || plane.drain(Duration::from_secs(10)));
-    eventually("the door is closed", || TcpStream::connect(address).is_err());
+    eventually("the endpoint is closed", || TcpStream::connect(address).is_err());
     assert!(!draining.is_finished(), "three copies are still out");
     gate.open();
     assert!(draining.join().unwrap());
-    settled(&running, "tee", 3.0);
-    assert_eq!(running.log_rows("written", "tee"), 3.0);
+    settled(&running, "shadow", 3.0);
+    assert_eq!(running.log_rows("written", "shadow"), 3.0);
 }
 
 #[test]
@@ -262,7 +262,7 @@ fn a_copy_that_never_comes_back_ends_no_drain_badly() {
     let both =
         vec![publish("m", 1, &Model::half_plus_two(), scalar_signature()), publish("m", 2, &stuck, scalar_signature())];
     running.plane.apply(both).unwrap();
-    running.plane.apply(vec![stable(1), tee_to(2, 1.0)]).unwrap();
+    running.plane.apply(vec![stable(1), shadow_to(2, 1.0)]).unwrap();
     predict_as(&running, "r", r#"{"instances":[4]}"#);
     gate.wait_for(1);
     assert!(running.plane.drain(Duration::from_millis(100)), "every client was answered");

@@ -32,7 +32,7 @@ class Answer:
     probabilities: np.ndarray[Any, Any]
 
 
-class Door(Protocol):
+class Endpoint(Protocol):
     """One connection to the engine."""
 
     def predict(self, rows: Columns, request_id: str) -> Answer:
@@ -42,7 +42,7 @@ class Door(Protocol):
         """Ends the connection."""
 
 
-class GrpcDoor:
+class GrpcEndpoint:
     """TensorFlow Serving's PredictionService."""
 
     def __init__(self, address: str, model: str) -> None:
@@ -58,7 +58,7 @@ class GrpcDoor:
         self._client.close()
 
 
-class RestDoor:
+class RestEndpoint:
     """TensorFlow Serving's REST API in row form, over a kept-alive connection."""
 
     def __init__(self, address: str, model: str) -> None:

@@ -1,4 +1,4 @@
-"""Both doors of a running engine: answers, routing, and a clear no for everything that cannot be answered."""
+"""Both endpoints of a running engine: answers, routing, and a clear no for everything that cannot be answered."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ X = np.array([1, 2, 5], dtype=np.float32)
 
 @pytest.fixture(scope="module")
 def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineProcess]:
-    folder = tmp_path_factory.mktemp("doors")
+    folder = tmp_path_factory.mktemp("endpoints")
     versions = [publish(folder / "r", "adder", number, adding(number * 100)) for number in (1, 2, 3)]
     table = publish(folder / "r", "table", 7, Draft(files={"model.py": TABLE_MODEL}, signature=TABLE, example=EXAMPLE))
     column = publish(folder / "r", "column", 1, Draft(signature=COLUMN, example={"x": [1.0]}))

@@ -1,4 +1,4 @@
-//! Both doors from outside: metadata, status, health, metrics, limits, and everything that is not a proper request.
+//! Both endpoints from outside: metadata, status, health, metrics, limits, and everything that is not a proper request.
 //! After each kind of abuse the plane must still answer a proper request.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
@@ -54,7 +54,7 @@ fn unknown_and_foreign_calls_are_refused() {
 }
 
 #[test]
-fn compressed_requests_are_answered_through_both_doors() {
+fn compressed_requests_are_answered_through_both_endpoints() {
     let running = Running::with(&Model::half_plus_two());
     let gzip = |data: &[u8]| {
         let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
@@ -322,12 +322,12 @@ fn health_and_metrics() {
     let text = rest.get("/metrics").body;
     for line in [
         "# TYPE tidegate_requests_total counter",
-        "tidegate_requests_total{door=\"rest\",model=\"m\",version=\"1\",status=\"OK\"} 1",
-        "tidegate_requests_total{door=\"rest\",model=\"m\",version=\"1\",status=\"INVALID_ARGUMENT\"} 1",
-        "tidegate_requests_total{door=\"rest\",model=\"\",version=\"\",status=\"NOT_FOUND\"} 1",
+        "tidegate_requests_total{endpoint=\"rest\",model=\"m\",version=\"1\",status=\"OK\"} 1",
+        "tidegate_requests_total{endpoint=\"rest\",model=\"m\",version=\"1\",status=\"INVALID_ARGUMENT\"} 1",
+        "tidegate_requests_total{endpoint=\"rest\",model=\"\",version=\"\",status=\"NOT_FOUND\"} 1",
         "# TYPE tidegate_request_seconds histogram",
         "tidegate_batch_rows_count{model=\"m\",version=\"1\"} 1",
-        "tidegate_connections{door=\"rest\"} 1",
+        "tidegate_connections{endpoint=\"rest\"} 1",
     ] {
         assert!(text.lines().any(|found| found == line), "{line} in {text}");
     }
@@ -370,7 +370,7 @@ fn metrics_have_one_more_path_where_the_settings_name_one() {
     let running = Running::start(&Settings { metrics_path: Some("/prometheus".to_owned()), ..settings() });
     let mut rest = running.rest();
     for path in ["/prometheus", "/metrics"] {
-        assert!(rest.get(path).body.contains("tidegate_connections{door=\"rest\"} 1"), "{path}");
+        assert!(rest.get(path).body.contains("tidegate_connections{endpoint=\"rest\"} 1"), "{path}");
     }
     assert_eq!(rest.post("/prometheus", "{}").status, 404);
     assert_eq!(running.rest().get("/prometheus/").status, 404);
@@ -383,9 +383,9 @@ fn too_many_connections_are_closed_at_once() {
     let (mut one, mut two) = (running.rest(), running.rest());
     assert_eq!((one.get("/v2/health/live").status, two.get("/v2/health/live").status), (200, 200));
     assert!(running.rest().is_closed());
-    assert_eq!(running.sample("tidegate_refused_connections_total{door=\"rest\"}"), 1.0);
+    assert_eq!(running.sample("tidegate_refused_connections_total{endpoint=\"rest\"}"), 1.0);
     drop(one);
-    eventually("its place is free", || running.sample("tidegate_connections{door=\"rest\"}") == 1.0);
+    eventually("its place is free", || running.sample("tidegate_connections{endpoint=\"rest\"}") == 1.0);
     assert_eq!(running.rest().get("/v2/health/live").status, 200);
 }
 
@@ -411,7 +411,7 @@ fn slow_heads_and_slow_bodies_are_given_up() {
     let late = body.receive();
     assert_eq!((late.status, late.body.contains("whole body")), (504, true), "{}", late.body);
     assert!(head.is_closed());
-    eventually("the half preface is given up", || running.sample("tidegate_connections{door=\"grpc\"}") == 0.0);
+    eventually("the half preface is given up", || running.sample("tidegate_connections{endpoint=\"grpc\"}") == 0.0);
     assert!(started.elapsed() < Duration::from_secs(5));
     still_serves(&running);
 }
@@ -462,5 +462,5 @@ fn garbage_on_the_ports_harms_nobody() {
         assert_ne!(answer.code, Code::Internal as i32, "{}", answer.message);
     }
     still_serves(&running);
-    eventually("all connections are gone", || running.sample("tidegate_connections{door=\"rest\"}") == 0.0);
+    eventually("all connections are gone", || running.sample("tidegate_connections{endpoint=\"rest\"}") == 0.0);
 }
