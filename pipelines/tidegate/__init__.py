@@ -36,12 +36,12 @@ if TYPE_CHECKING:
     )
     from tidegate_pipelines.monitor import Observation, Watch, monitor
     from tidegate_pipelines.release import Release, release
+    from tidegate_serving.admission.signing import make_keys
     from tidegate_serving.client import Client
     from tidegate_serving.config import EngineConfig
     from tidegate_serving.contract.errors import Refused, TidegateError
     from tidegate_serving.contract.servable import ServableId, State
     from tidegate_serving.contract.signature import Signature, TensorSpec
-    from tidegate_serving.contract.signing import make_keys
     from tidegate_serving.control_client import ControlClient
     from tidegate_serving.engine import Engine
     from tidegate_serving.prediction import Prediction
@@ -105,7 +105,7 @@ _HOMES = {
     "canary": _STEPS,
     "find_baseline": _STEPS,
     "judge": _STEPS,
-    "make_keys": "tidegate_serving.contract.signing",
+    "make_keys": "tidegate_serving.admission.signing",
     "monitor": "tidegate_pipelines.monitor",
     "promote": _STEPS,
     "publish": _STEPS,

@@ -14,8 +14,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from tidegate_operators.steps import Skew, require_log, serving_directory, skew
+from tidegate_serving.admission.verdict import Outcome
 from tidegate_serving.contract.errors import InvalidInput
-from tidegate_serving.contract.verdict import Outcome
 
 
 class Action(enum.StrEnum):

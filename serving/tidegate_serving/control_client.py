@@ -16,15 +16,15 @@ from typing import Any, Self
 
 import grpc
 
-from tidegate_serving.config.desk import from_config, from_reload
 from tidegate_serving.config.view import ConfigDiff, ConfigValue
 from tidegate_serving.contract.errors import DeadlinePassed, InvalidInput, error_of
 from tidegate_serving.contract.messages import message
 from tidegate_serving.contract.servable import State, StateChange
+from tidegate_serving.control.config_service import from_config, from_reload
+from tidegate_serving.control.journal_messages import from_journal_entry
+from tidegate_serving.control.messages import SERVICE, from_event, from_status
+from tidegate_serving.control.status import EngineStatus, ServableStatus, Shadow, VersionStatus
 from tidegate_serving.journal.entry import Entry
-from tidegate_serving.sources.journal_messages import from_journal_entry
-from tidegate_serving.sources.rpc_messages import SERVICE, from_event, from_status
-from tidegate_serving.sources.status import EngineStatus, ServableStatus, Shadow, VersionStatus
 from tidegate_serving.wire_errors import CHANNEL_OPTIONS, from_rpc
 
 __all__ = [

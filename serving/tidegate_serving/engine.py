@@ -18,18 +18,18 @@ from tidegate_serving.config.view import ConfigDiff
 from tidegate_serving.contract.errors import FailedPrecondition, InvalidInput
 from tidegate_serving.contract.servable import ServableId, State, StateChange
 from tidegate_serving.contract.signature import SERVING_DEFAULT
-from tidegate_serving.embedding.callables import Predicts, callable_of
-from tidegate_serving.embedding.defaults import embedded_config
-from tidegate_serving.embedding.signatures import signature_of
-from tidegate_serving.embedding.view import as_html, as_text
+from tidegate_serving.control.status import EngineStatus
+from tidegate_serving.embedded.callables import Predicts, callable_of
+from tidegate_serving.embedded.defaults import embedded_config
+from tidegate_serving.embedded.signatures import signature_of
+from tidegate_serving.embedded.view import as_html, as_text
 from tidegate_serving.inference_log.comparison import Comparison
 from tidegate_serving.platforms.platform import Platform
 from tidegate_serving.prediction import Prediction
 from tidegate_serving.requests.plane import Endpoint
 from tidegate_serving.requests.running_plane import Target
-from tidegate_serving.running.running_engine import EngineAddresses, RunningEngine
+from tidegate_serving.runtime.running_engine import EngineAddresses, RunningEngine
 from tidegate_serving.sources.problems import Reports
-from tidegate_serving.sources.status import EngineStatus
 
 _log = logging.getLogger(__name__)
 

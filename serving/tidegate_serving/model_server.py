@@ -17,7 +17,7 @@ from tidegate_serving.config import EngineConfig
 from tidegate_serving.contract.errors import TidegateError
 from tidegate_serving.engine import Engine
 from tidegate_serving.server import USER_MISTAKE, run
-from tidegate_serving.tfs.command_line import CommandLine, parse_command_line
+from tidegate_serving.tensorflow_serving.command_line import CommandLine, parse_command_line
 
 MODEL_FILE = "model_config_file"
 _log = logging.getLogger(__name__)

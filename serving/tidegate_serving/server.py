@@ -14,13 +14,13 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
-from tidegate_serving.atomic_file import write_atomically
 from tidegate_serving.config import EngineConfig
 from tidegate_serving.contract.errors import TidegateError
 from tidegate_serving.engine import Engine
+from tidegate_serving.files.atomic import write_atomically
 from tidegate_serving.lifecycle.memory import share_heaps
-from tidegate_serving.running.log_keeper import QuietDrops
-from tidegate_serving.running.running_engine import EngineAddresses
+from tidegate_serving.runtime.log_keeper import QuietDrops
+from tidegate_serving.runtime.running_engine import EngineAddresses
 from tidegate_serving.stop_signal import StoppedEarlyError, StopSignal
 
 USER_MISTAKE = 2

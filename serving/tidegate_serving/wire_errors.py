@@ -10,7 +10,7 @@ from typing import Any
 import grpc
 
 from tidegate_serving.contract.errors import TidegateError, Unavailable, error_from, error_of
-from tidegate_serving.sources.rpc_messages import ERROR_CODE_KEY
+from tidegate_serving.control.messages import ERROR_CODE_KEY
 
 CHANNEL_OPTIONS = (
     ("grpc.max_receive_message_length", -1),

@@ -12,8 +12,8 @@ import skops.io
 from sklearn.linear_model import LogisticRegression
 
 from tidegate_operators.steps import Evidence, judge
+from tidegate_serving.admission.verdict import Outcome
 from tidegate_serving.contract.errors import InvalidInput, NotFound
-from tidegate_serving.contract.verdict import Outcome
 from tidegate_validation.policy import Policy
 
 QUALITY = Policy(run=("quality",), required=("quality",))

@@ -23,12 +23,12 @@ from tidegate_operators.steps.mlflow_registry import (
     record_verdict,
     write_signature,
 )
+from tidegate_serving.admission.signing import load_public_key, read_verdict
+from tidegate_serving.admission.verdict import Finding, GateResult, Outcome, Verdict
 from tidegate_serving.contract.errors import InvalidInput, NotFound, Unavailable
 from tidegate_serving.contract.manifest import read_manifest
 from tidegate_serving.contract.repository import report_directory, verdict_path
 from tidegate_serving.contract.signature import SERVING_DEFAULT, Signature, TensorSpec
-from tidegate_serving.contract.signing import load_public_key, read_verdict
-from tidegate_serving.contract.verdict import Finding, GateResult, Outcome, Verdict
 
 pytestmark = pytest.mark.filterwarnings("default")  # MLflow warns of its own typing as it is imported
 SIGNATURE = Signature((TensorSpec("a", "float64"), TensorSpec("b", "float64")), (TensorSpec("label", "int64"),))

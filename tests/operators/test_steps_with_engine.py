@@ -37,6 +37,7 @@ from tidegate_operators.steps import (
     serving_directory,
     withdraw,
 )
+from tidegate_serving.admission.verdict import Outcome
 from tidegate_serving.client import Client
 from tidegate_serving.contract.errors import (
     DeadlinePassed,
@@ -53,7 +54,6 @@ from tidegate_serving.contract.errors import (
 from tidegate_serving.contract.manifest import read_manifest
 from tidegate_serving.contract.repository import verdict_path
 from tidegate_serving.contract.servable import State
-from tidegate_serving.contract.verdict import Outcome
 from tidegate_serving.control_client import Aspired, ControlClient, ServableStatus
 
 RULE = CanaryRule(pairs=30, within_seconds=30.0)

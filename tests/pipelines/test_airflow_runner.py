@@ -24,8 +24,8 @@ from tests.support.releases import (
     traffic,
 )
 
+from tidegate_flights.airflow_runner import AirflowRunner, DagResult
 from tidegate_operators.steps import promote, push
-from tidegate_pipelines.airflow_runner import AirflowRunner, DagResult
 from tidegate_serving.contract.errors import NotFound, Unavailable
 from tidegate_serving.contract.repository import report_directory, verdict_path
 

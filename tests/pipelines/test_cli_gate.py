@@ -10,8 +10,8 @@ import pytest
 from tests.support.command import Command
 from tests.support.releases import BETTER, CRASHES, Endpoints, World, serve_first, traffic
 
+from tidegate_serving.admission.signing import load_public_key, read_verdict
 from tidegate_serving.contract.repository import report_directory, verdict_path
-from tidegate_serving.contract.signing import load_public_key, read_verdict
 
 
 @pytest.fixture

@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tidegate_pipelines.flights.mistakes import Mistake
-from tidegate_pipelines.flights.options import DemoOptions
-from tidegate_pipelines.flights.releases import Refusal, refusal_of
-from tidegate_pipelines.flights.summary import DayReport, LogCounts, Summary
-from tidegate_pipelines.flights.traffic import ReplayResult
+from tidegate_flights.mistakes import Mistake
+from tidegate_flights.options import DemoOptions
+from tidegate_flights.releases import Refusal, refusal_of
+from tidegate_flights.summary import DayReport, LogCounts, Summary
+from tidegate_flights.traffic import ReplayResult
+from tidegate_serving.admission.verdict import Finding, GateResult, Outcome, Verdict
 from tidegate_serving.contract.errors import InvalidInput
 from tidegate_serving.contract.servable import ServableId
-from tidegate_serving.contract.verdict import Finding, GateResult, Outcome, Verdict
 
 REFUSED = [
     Refusal(3, "skew", "In training distance is 1.609 times what the feed sends.", "distance", 1.6092),

@@ -13,11 +13,11 @@ from rich.console import Console
 from tests.support.direct_runner import DirectRunner
 from tests.support.flights import all_flights
 
-from tidegate_pipelines.flights.data import Flights
-from tidegate_pipelines.flights.demo import run_demo
-from tidegate_pipelines.flights.features import EVENT_TIME
-from tidegate_pipelines.flights.options import DemoOptions
-from tidegate_pipelines.flights.stages.prepare import REPLAYED_DAY
+from tidegate_flights.data import Flights
+from tidegate_flights.demo import run_demo
+from tidegate_flights.features import EVENT_TIME
+from tidegate_flights.options import DemoOptions
+from tidegate_flights.stages.prepare import REPLAYED_DAY
 from tidegate_serving.contract.errors import InvalidInput
 
 DAY = 86400

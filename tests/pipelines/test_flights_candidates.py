@@ -11,12 +11,12 @@ import pandas as pd
 import pytest
 from tests.support.flights import some_june, some_training
 
-from tidegate_pipelines.flights import expected
-from tidegate_pipelines.flights.candidates import ONNX_FILE, train_boosting, train_logistic
-from tidegate_pipelines.flights.features import CATEGORIES, FEATURES, LABEL, NUMBERS, PROBABILITY
-from tidegate_pipelines.flights.mistakes import KILOMETRES_PER_MILE, Mistake, train_mistaken
-from tidegate_pipelines.flights.models import gradient_boosting, logistic_regression
-from tidegate_pipelines.flights.publishing import example_row, publish_candidate, write_rows
+from tidegate_flights import expected
+from tidegate_flights.candidates import ONNX_FILE, train_boosting, train_logistic
+from tidegate_flights.features import CATEGORIES, FEATURES, LABEL, NUMBERS, PROBABILITY
+from tidegate_flights.mistakes import KILOMETRES_PER_MILE, Mistake, train_mistaken
+from tidegate_flights.models import gradient_boosting, logistic_regression
+from tidegate_flights.publishing import example_row, publish_candidate, write_rows
 from tidegate_serving.contract.manifest import read_manifest, verify_files
 from tidegate_serving.contract.repository import profile_directory
 

@@ -10,8 +10,8 @@ import pandas as pd
 import pytest
 from tests.support.flights import all_flights
 
-from tidegate_pipelines.flights.data import join, package_data, read_flights, to_table
-from tidegate_pipelines.flights.features import EVENT_TIME, FEATURES, LABEL, NUMBERS
+from tidegate_flights.data import join, package_data, read_flights, to_table
+from tidegate_flights.features import EVENT_TIME, FEATURES, LABEL, NUMBERS
 
 
 def months(frame: pd.DataFrame) -> set[int]:

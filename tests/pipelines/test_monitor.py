@@ -12,9 +12,9 @@ from tests.support.releases import Endpoints, World
 
 from tidegate_operators.steps import promote, push
 from tidegate_pipelines.monitor import Action, Observation, Watch, action_for, monitor, observe
+from tidegate_serving.admission.verdict import Outcome
 from tidegate_serving.client import Client
 from tidegate_serving.contract.errors import FailedPrecondition, InvalidInput
-from tidegate_serving.contract.verdict import Outcome
 from tidegate_serving.inference_log.reader import connect
 
 ROWS = 2000

@@ -10,9 +10,9 @@ from tests.support.releases import BETTER, CRASHES, Endpoints, World, available,
 
 from tidegate_operators.steps import CanaryRule
 from tidegate_pipelines.release import Release, release
+from tidegate_serving.admission.signing import load_public_key, read_verdict
 from tidegate_serving.contract.errors import NotFound, Refused
 from tidegate_serving.contract.repository import report_directory, verdict_path
-from tidegate_serving.contract.signing import load_public_key, read_verdict
 
 
 def request(world: World, endpoints: Endpoints, directory: Path, **more: Any) -> Release:

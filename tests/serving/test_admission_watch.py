@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection
 from pathlib import Path
 
+from tidegate_serving.admission.admission import Standing
 from tidegate_serving.contract.manifest import Manifest
 from tidegate_serving.contract.servable import ServableId, State, StateChange
-from tidegate_serving.running.admission_watch import AdmissionWatch, Overrides
-from tidegate_serving.sources.admission import Standing
+from tidegate_serving.runtime.admission_watch import AdmissionWatch, Overrides
 from tidegate_serving.sources.problems import SourceProblem, SourceProblems
 from tidegate_serving.sources.target import VersionPath
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from tidegate_native import enter_low_priority, file_sha256
 
-from tidegate_serving.calm import LARGE_BYTES, verify_calmly
 from tidegate_serving.contract.errors import Tampered
 from tidegate_serving.contract.manifest import Manifest, describe_files, measure
 from tidegate_serving.contract.servable import ServableId
+from tidegate_serving.low_priority import LARGE_BYTES, verify_calmly
 
 PIECE_BYTES = 256 << 10
 

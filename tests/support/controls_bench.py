@@ -11,23 +11,23 @@ from pathlib import Path
 from tests.support.fakes import FakeTarget
 from tests.support.versions import digest_of, publish
 
+from tidegate_serving.admission.admission import Standing
 from tidegate_serving.contract.errors import (
     NotAdmitted,
 )
 from tidegate_serving.contract.manifest import Manifest
 from tidegate_serving.contract.servable import ServableId, State, StateChange
+from tidegate_serving.control.locate import Locator
+from tidegate_serving.control.operations import Asked, Controls
+from tidegate_serving.control.override_store import OrderStore
+from tidegate_serving.control.overrides import SplitRule
+from tidegate_serving.control.reconciler import Steering, Surroundings
+from tidegate_serving.control.rollback import Rollback
+from tidegate_serving.control.status import Shadow
 from tidegate_serving.journal import Journal, Kind
-from tidegate_serving.sources.admission import Standing
-from tidegate_serving.sources.controls import Asked, Controls
-from tidegate_serving.sources.locate import Locator
-from tidegate_serving.sources.order_store import OrderStore
-from tidegate_serving.sources.orders import SplitRule
 from tidegate_serving.sources.owners import Owners
-from tidegate_serving.sources.rollback import Rollback
 from tidegate_serving.sources.rpc import Push, PushedVersion, RpcSource, VersionChecks
 from tidegate_serving.sources.rpc_state import WishStore
-from tidegate_serving.sources.status import Shadow
-from tidegate_serving.sources.steering import Steering, Surroundings
 from tidegate_serving.sources.target import AspiredVersion, VersionPath
 
 ANNA = Asked("m", "anna", "it is late")

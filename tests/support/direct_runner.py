@@ -7,8 +7,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from tidegate_flights.airflow_runner import DagResult
 from tidegate_operators.steps import CanaryRule
-from tidegate_pipelines.airflow_runner import DagResult
 from tidegate_pipelines.release import Release, release
 from tidegate_serving.contract.errors import TidegateError
 

@@ -12,8 +12,8 @@ from tidegate_serving.contract.errors import TidegateError, Unavailable
 from tidegate_serving.contract.manifest import Manifest
 from tidegate_serving.contract.servable import ServableId, StateChange
 from tidegate_serving.contract.signature import SERVING_DEFAULT, Signature, TensorSpec
+from tidegate_serving.control.status import Shadow
 from tidegate_serving.platforms.loader import Loaded
-from tidegate_serving.sources.status import Shadow
 from tidegate_serving.sources.target import AspiredVersion, VersionPath
 
 HALF_PLUS_TWO = Signature((TensorSpec("x", "float32"),), (TensorSpec("y", "float32"),))

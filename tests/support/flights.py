@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING
 
-from tidegate_pipelines.flights.data import Flights, read_flights
+from tidegate_flights.data import Flights, read_flights
 
 if TYPE_CHECKING:
     import pandas as pd

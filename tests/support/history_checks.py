@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from tests.support.plane_model import STABLE, ModelPicture
 
 from tidegate_serving.contract.servable import ServableId, State, StateChange
+from tidegate_serving.control.overrides import KnownVersion
+from tidegate_serving.control.routing import Course
 from tidegate_serving.journal.entry import Kind
-from tidegate_serving.sources.course import Course
-from tidegate_serving.sources.orders import KnownVersion
 
 if TYPE_CHECKING:
     from tests.support.history_world import Life, Temper, WorldLoader

@@ -16,9 +16,9 @@ from tests.support.plane_model import STABLE, ModelPicture
 
 from tidegate_serving.contract.errors import TidegateError, Unavailable
 from tidegate_serving.contract.servable import State
-from tidegate_serving.sources.controls import Asked
+from tidegate_serving.control.operations import Asked
+from tidegate_serving.control.status import Shadow
 from tidegate_serving.sources.rpc import Push, PushedVersion
-from tidegate_serving.sources.status import Shadow
 
 Step = tuple[Any, ...]
 STEERED = (PUSHED, WATCHED)

@@ -20,10 +20,16 @@ from tests.support.history_checks import NAMES, Checks
 from tests.support.plane_model import PlaneModel, recording_changes
 from tests.support.versions import digest_of, publish
 
+from tidegate_serving.admission.admission import Standing
 from tidegate_serving.config import EngineConfig
 from tidegate_serving.contract.errors import TidegateError, Unavailable
 from tidegate_serving.contract.manifest import Manifest
 from tidegate_serving.contract.servable import ServableId, State, StateChange
+from tidegate_serving.control.locate import Locator
+from tidegate_serving.control.operations import Controls
+from tidegate_serving.control.override_store import OrderStore
+from tidegate_serving.control.reconciler import Steering, Surroundings
+from tidegate_serving.control.rollback import Rollback
 from tidegate_serving.journal import Journal
 from tidegate_serving.lifecycle.events import EventBus
 from tidegate_serving.lifecycle.manager import AspiredVersionsManager, ManagerOptions
@@ -32,17 +38,11 @@ from tidegate_serving.lifecycle.policy import resource_preserving
 from tidegate_serving.lifecycle.retry import RetryPauses
 from tidegate_serving.platforms.loader import Loaded
 from tidegate_serving.requests.plane import Endpoint
-from tidegate_serving.running.valves import EndpointValves
-from tidegate_serving.sources.admission import Standing
-from tidegate_serving.sources.controls import Controls
-from tidegate_serving.sources.locate import Locator
-from tidegate_serving.sources.order_store import OrderStore
+from tidegate_serving.runtime.valves import EndpointValves
 from tidegate_serving.sources.owners import Owners
-from tidegate_serving.sources.rollback import Rollback
 from tidegate_serving.sources.router import Router
 from tidegate_serving.sources.rpc import RpcSource, VersionChecks
 from tidegate_serving.sources.rpc_state import WishStore
-from tidegate_serving.sources.steering import Steering, Surroundings
 from tidegate_serving.sources.target import AspiredVersion, Target, VersionPath
 
 PUSHED, WATCHED, SINGLE = NAMES
@@ -318,7 +318,7 @@ def worlds(folder: Path) -> Iterator[Callable[[], World]]:
 
     native = recording_changes()
     with (
-        mock.patch("tidegate_serving.state_file.write_atomically", write),
+        mock.patch("tidegate_serving.files.state.write_atomically", write),
         mock.patch("tidegate_serving.requests.plane.native", native),
         mock.patch("tidegate_serving.requests.model_traffic.native", native),
     ):

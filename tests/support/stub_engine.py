@@ -12,7 +12,7 @@ from typing import Any
 import grpc
 import numpy as np
 
-from tidegate_pipelines.flights.features import PROBABILITY
+from tidegate_flights.features import PROBABILITY
 from tidegate_serving.contract.messages import message
 from tidegate_serving.tensor_proto import fill, to_array
 

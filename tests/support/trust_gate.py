@@ -11,8 +11,8 @@ from pathlib import Path
 from tests.support.rings import Ring
 from tests.support.versions import digest_of
 
+from tidegate_serving.admission.admission import AdmittedDigests, Standing, VerdictAdmission
 from tidegate_serving.contract.manifest import read_manifest
-from tidegate_serving.sources.admission import AdmittedDigests, Standing, VerdictAdmission
 
 POLICY = """
 [[override]]

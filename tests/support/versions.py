@@ -10,12 +10,12 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from tidegate_serving.admission.signing import load_private_key, make_keys, write_verdict
+from tidegate_serving.admission.verdict import GateResult, Outcome, Verdict
 from tidegate_serving.contract.manifest import Manifest, describe_files, read_manifest
 from tidegate_serving.contract.repository import verdict_path, version_directory
 from tidegate_serving.contract.servable import ServableId
 from tidegate_serving.contract.signature import SERVING_DEFAULT, Signature, TensorSpec
-from tidegate_serving.contract.signing import load_private_key, make_keys, write_verdict
-from tidegate_serving.contract.verdict import GateResult, Outcome, Verdict
 
 SCALAR = Signature((TensorSpec("x", "float32"),), (TensorSpec("y", "float32"),))
 HALF_PLUS_TWO = """

@@ -14,8 +14,8 @@ from tests.validation import world
 from tests.validation.fault_cases import MAX_BATCH, Case
 from tests.validation.world import Draft
 
+from tidegate_serving.admission.verdict import Finding, Outcome
 from tidegate_serving.contract.manifest import read_manifest
-from tidegate_serving.contract.verdict import Finding, Outcome
 from tidegate_validation.outcomes import worst
 from tidegate_validation.robustness.gate import RobustnessSubject, examine
 from tidegate_validation.robustness.limits import RobustnessLimits

@@ -11,7 +11,7 @@ from random import Random
 from tests.validation.fault_cases import KNOWN, MAX_BATCH, Case, Draw, accident, crash, death, edge, fault, refusal
 from tests.validation.world import HONEST
 
-from tidegate_serving.contract.verdict import Outcome
+from tidegate_serving.admission.verdict import Outcome
 
 
 def nan_on_edge(random: Random) -> Case:

@@ -12,8 +12,8 @@ import pyarrow as pa
 from tests.validation import world
 from tests.validation.world import Draft
 
+from tidegate_serving.admission.verdict import Finding, Outcome
 from tidegate_serving.contract.manifest import read_manifest
-from tidegate_serving.contract.verdict import Finding, Outcome
 from tidegate_validation.outcomes import worst
 from tidegate_validation.quality.gate import Model, QualitySubject, judge_quality
 from tidegate_validation.quality.rule import QualityRule

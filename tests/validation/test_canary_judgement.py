@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from tidegate_serving.admission.verdict import Outcome
 from tidegate_serving.contract.errors import InvalidInput
-from tidegate_serving.contract.verdict import Outcome
 from tidegate_validation.canary.evidence import Tally, against_good, against_worse, pairs_until
 from tidegate_validation.canary.judgement import CanaryResult, judge
 from tidegate_validation.canary.numbers import CanaryNumbers

@@ -8,15 +8,15 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from tidegate_serving.admission.verdict import Outcome
 from tidegate_serving.contract.errors import InvalidInput, Unavailable
-from tidegate_serving.contract.verdict import Outcome
 from tidegate_validation.robustness import child
 from tidegate_validation.robustness.check_process import CheckAnswer, CheckKind, run_check
 from tidegate_validation.robustness.limits import RobustnessLimits
 
 CHECKS = """
 import os, sys
-from tidegate_serving.contract.verdict import Finding, Outcome
+from tidegate_serving.admission.verdict import Finding, Outcome
 
 def looks(request):
     print("looking")

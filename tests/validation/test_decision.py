@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from tidegate_serving.admission.override_rule import OverrideRule
+from tidegate_serving.admission.verdict import Finding, GateResult, Outcome, Verdict
 from tidegate_serving.contract.errors import InvalidInput, NotFound
-from tidegate_serving.contract.override_rule import OverrideRule
 from tidegate_serving.contract.servable import ServableId
-from tidegate_serving.contract.verdict import Finding, GateResult, Outcome, Verdict
 from tidegate_validation.decision import Subject, decide
 from tidegate_validation.outcomes import gate_result, worst
 from tidegate_validation.policy import GATES, Policy

@@ -14,9 +14,9 @@ import pytest
 from tests.validation import world
 from tests.validation.world import HONEST, Draft, Served, before_return
 
+from tidegate_serving.admission.signing import load_private_key, load_public_key, make_keys, read_verdict, write_verdict
+from tidegate_serving.admission.verdict import GateResult, Outcome, Verdict
 from tidegate_serving.contract.errors import InvalidInput, Tampered
-from tidegate_serving.contract.signing import load_private_key, load_public_key, make_keys, read_verdict, write_verdict
-from tidegate_serving.contract.verdict import GateResult, Outcome, Verdict
 from tidegate_validation import gate_runs
 from tidegate_validation.gates import Policy, ValidationRequest, validate
 from tidegate_validation.report import write_report

@@ -11,9 +11,9 @@ from tests.validation import world
 from tests.validation.judged import judged, outcome
 from tests.validation.world import HONEST, Draft, before_return
 
+from tidegate_serving.admission.verdict import Outcome
 from tidegate_serving.contract.errors import InvalidInput
 from tidegate_serving.contract.signature import Signature, TensorSpec
-from tidegate_serving.contract.verdict import Outcome
 from tidegate_validation.quality.rule import QualityRule
 
 WITH_HINT = Signature((*world.INPUTS, TensorSpec("hint", "float32")), world.OUTPUT)

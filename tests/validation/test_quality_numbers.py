@@ -8,11 +8,11 @@ import pytest
 from sklearn.metrics import roc_auc_score
 from tests.validation import world
 
+from tidegate_serving.admission.verdict import Outcome
 from tidegate_serving.contract.errors import InvalidInput
 from tidegate_serving.contract.manifest import Manifest
 from tidegate_serving.contract.servable import ServableId
 from tidegate_serving.contract.signature import Signature, TensorSpec
-from tidegate_serving.contract.verdict import Outcome
 from tidegate_validation.quality.compared import compare_models, power
 from tidegate_validation.quality.evaluation import Evaluation
 from tidegate_validation.quality.groups import groups_of

@@ -11,11 +11,11 @@ import pyarrow as pa
 import pytest
 from tests.validation.judged import failing, named
 
+from tidegate_serving.admission.signing import load_private_key, make_keys, write_verdict
+from tidegate_serving.admission.verdict import Finding, GateResult, Outcome, Verdict
 from tidegate_serving.contract.errors import InvalidInput
 from tidegate_serving.contract.repository import verdict_path
 from tidegate_serving.contract.servable import ServableId
-from tidegate_serving.contract.signing import load_private_key, make_keys, write_verdict
-from tidegate_serving.contract.verdict import Finding, GateResult, Outcome, Verdict
 from tidegate_validation.policy import Policy
 from tidegate_validation.quality.bounds import judge_thresholds
 from tidegate_validation.quality.compared import Gain

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 from tests.validation.judged import failing, named
 
+from tidegate_serving.admission.verdict import Finding, Outcome
 from tidegate_serving.contract.errors import InvalidInput
-from tidegate_serving.contract.verdict import Finding, Outcome
 from tidegate_validation.quality.catalogue import METRICS
 from tidegate_validation.quality.compared import gain_of
 from tidegate_validation.quality.evaluation import Evaluation

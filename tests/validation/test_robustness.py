@@ -14,9 +14,9 @@ from tests.validation import fault_run, world
 from tests.validation.fault_cases import Case
 from tests.validation.world import HONEST, Draft, before_return
 
+from tidegate_serving.admission.verdict import Finding, Outcome
 from tidegate_serving.contract.manifest import read_manifest
 from tidegate_serving.contract.signature import Signature, TensorSpec
-from tidegate_serving.contract.verdict import Finding, Outcome
 from tidegate_validation.outcomes import worst
 from tidegate_validation.robustness.gate import RobustnessSubject, examine
 from tidegate_validation.robustness.limits import RobustnessLimits

@@ -15,9 +15,9 @@ from tests.validation.world import HONEST, Draft
 from typer.testing import CliRunner
 
 from tidegate_pipelines.cli.app import app
+from tidegate_serving.admission.verdict import Outcome
 from tidegate_serving.contract.errors import InvalidInput, NotFound, Tampered
 from tidegate_serving.contract.signature import Signature, TensorSpec
-from tidegate_serving.contract.verdict import Outcome
 from tidegate_validation.robustness.answer import Answer, AnswerKind
 from tidegate_validation.robustness.examples import Examples, examples_of
 from tidegate_validation.robustness.failing_input import (

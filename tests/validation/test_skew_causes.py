@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from tests.validation import flights, world
 
-from tidegate_serving.contract.verdict import Finding, Outcome
+from tidegate_serving.admission.verdict import Finding, Outcome
 from tidegate_validation.skew.compare import compare
 from tidegate_validation.skew.rule import SkewRule
 from tidegate_validation.skew.window import table_window

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from tests.validation import flights
 
-from tidegate_serving.contract.verdict import Outcome
+from tidegate_serving.admission.verdict import Outcome
 from tidegate_validation.skew.correction import benjamini_hochberg
 from tidegate_validation.skew.distance import block_distance
 from tidegate_validation.skew.numbers import measure_feature

@@ -12,8 +12,8 @@ import pytest
 from tests.validation import world
 from tests.validation.world import Served
 
+from tidegate_serving.admission.verdict import Outcome
 from tidegate_serving.contract.errors import InvalidInput, NotFound
-from tidegate_serving.contract.verdict import Outcome
 from tidegate_validation.skew import SkewReport, report_on_log
 from tidegate_validation.statistics import build_profile
 

@@ -11,8 +11,8 @@ import pytest
 from tests.validation import world
 from tests.validation.world import HONEST, Draft
 
+from tidegate_serving.admission.verdict import GateResult, Outcome, Verdict
 from tidegate_serving.contract.errors import InvalidInput
-from tidegate_serving.contract.verdict import GateResult, Outcome, Verdict
 from tidegate_validation.gates import Policy, ValidationRequest, validate
 from tidegate_validation.robustness.limits import RobustnessLimits
 

@@ -12,10 +12,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from tidegate_serving.admission.verdict import Finding, GateResult, Outcome
 from tidegate_serving.contract.errors import NotFound
 from tidegate_serving.contract.manifest import Manifest
 from tidegate_serving.contract.repository import expectations_directory, profile_directory
-from tidegate_serving.contract.verdict import Finding, GateResult, Outcome
 from tidegate_validation.checks.gate import CheckSubject, run_user_check
 from tidegate_validation.checks.installed import installed_checks
 from tidegate_validation.checks.rule import CheckRule

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tidegate_serving.admission.verdict import GateResult, Outcome, Verdict
 from tidegate_serving.contract.errors import InvalidInput
 from tidegate_serving.contract.manifest import Manifest, read_manifest, verify_files
-from tidegate_serving.contract.verdict import GateResult, Outcome, Verdict
 from tidegate_validation import gate_runs
 from tidegate_validation.decision import Subject, decide
 from tidegate_validation.policy import Policy

@@ -13,9 +13,9 @@ from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from pathlib import Path
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
+from tidegate_serving.admission.override_rule import OverrideRule, override_rules
+from tidegate_serving.admission.verdict import Outcome
 from tidegate_serving.contract.errors import InvalidInput, NotFound
-from tidegate_serving.contract.override_rule import OverrideRule, override_rules
-from tidegate_serving.contract.verdict import Outcome
 from tidegate_validation.checks.installed import installed_checks
 from tidegate_validation.checks.rule import CheckRule
 from tidegate_validation.expectations import ExpectationRule

@@ -14,10 +14,10 @@ from pathlib import Path
 
 from tidegate_operators.steps.canary_log import read_numbers
 from tidegate_operators.steps.wanted import Wanted, change, give_up, read_wanted
+from tidegate_serving.admission.verdict import Outcome
 from tidegate_serving.contract.errors import FailedPrecondition, Refused
 from tidegate_serving.contract.repository import report_directory
 from tidegate_serving.contract.servable import ServableId
-from tidegate_serving.contract.verdict import Outcome
 from tidegate_serving.control_client import ControlClient, Shadow
 from tidegate_validation.canary.judgement import CanaryResult, judge
 from tidegate_validation.canary.numbers import CanaryNumbers

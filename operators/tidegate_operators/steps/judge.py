@@ -15,9 +15,9 @@ from pathlib import Path
 
 from tidegate_operators.steps.evidence import HELD_OUT, Evidence, gather
 from tidegate_operators.steps.publish_files import Publication, publish_files
+from tidegate_serving.admission.verdict import Verdict
 from tidegate_serving.contract.errors import InvalidInput, NotFound
 from tidegate_serving.contract.manifest import FILE_NAME
-from tidegate_serving.contract.verdict import Verdict
 from tidegate_serving.platforms.recognised import recognisable, recognised_platform
 from tidegate_validation.tables import as_table
 

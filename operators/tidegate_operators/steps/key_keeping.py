@@ -13,12 +13,12 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 
+from tidegate_serving.admission.key_ring import KeyRing, Revocation, RevokedVersion, Role, TrustedKey
+from tidegate_serving.admission.signing import make_keys
+from tidegate_serving.admission.trust import key_of, read_ring, ring_file, write_ring
 from tidegate_serving.contract import times
 from tidegate_serving.contract.errors import AlreadyExists, FailedPrecondition, InvalidInput, NotFound
-from tidegate_serving.contract.key_ring import KeyRing, Revocation, RevokedVersion, Role, TrustedKey
 from tidegate_serving.contract.servable import check_name
-from tidegate_serving.contract.signing import make_keys
-from tidegate_serving.contract.trust import key_of, read_ring, ring_file, write_ring
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 from tidegate_operators.steps.publish import Published
 from tidegate_operators.steps.publish_files import Publication, publish_files
+from tidegate_serving.admission.verdict import Verdict
 from tidegate_serving.contract.errors import InvalidInput, NotFound, Unavailable, Unsupported
 from tidegate_serving.contract.repository import report_directory, verdict_path
 from tidegate_serving.contract.signature import SERVING_DEFAULT, Signature
-from tidegate_serving.contract.verdict import Verdict
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient

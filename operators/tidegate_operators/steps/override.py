@@ -10,18 +10,18 @@ from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
+from tidegate_serving.admission.envelope import Envelope
+from tidegate_serving.admission.key_ring import Role, TrustedKey, key_id_of
+from tidegate_serving.admission.override import Override, open_override, write_override
+from tidegate_serving.admission.override_rule import denied_outcome, read_override_rules, refusal
+from tidegate_serving.admission.rules import check_subject, trusted_verdict
+from tidegate_serving.admission.signing import load_private_key, open_verdict
+from tidegate_serving.admission.trust import read_trust
+from tidegate_serving.admission.verdict import Verdict
 from tidegate_serving.contract import times
-from tidegate_serving.contract.admittance import check_subject, trusted_verdict
-from tidegate_serving.contract.envelope import Envelope
 from tidegate_serving.contract.errors import InvalidInput, PermissionRefused, Tampered
-from tidegate_serving.contract.key_ring import Role, TrustedKey, key_id_of
 from tidegate_serving.contract.manifest import FILE_NAME, Manifest, read_manifest
-from tidegate_serving.contract.override import Override, open_override, write_override
-from tidegate_serving.contract.override_rule import denied_outcome, read_override_rules, refusal
 from tidegate_serving.contract.repository import override_path, report_directory, verdict_path
-from tidegate_serving.contract.signing import load_private_key, open_verdict
-from tidegate_serving.contract.trust import read_trust
-from tidegate_serving.contract.verdict import Verdict
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,10 +11,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tidegate_serving.admission.verdict import Outcome
 from tidegate_serving.contract.errors import InvalidInput, NotFound, Refused
 from tidegate_serving.contract.manifest import read_manifest
 from tidegate_serving.contract.repository import profile_directory
-from tidegate_serving.contract.verdict import Outcome
 
 if TYPE_CHECKING:
     from tidegate_validation.skew import SkewReport

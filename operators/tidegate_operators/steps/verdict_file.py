@@ -11,8 +11,8 @@ import hashlib
 import json
 from pathlib import Path
 
+from tidegate_serving.admission.verdict import Verdict
 from tidegate_serving.contract.errors import NotAdmitted, Tampered
-from tidegate_serving.contract.verdict import Verdict
 
 
 def verdict_digest(path: Path) -> str:

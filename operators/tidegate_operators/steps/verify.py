@@ -13,8 +13,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from tidegate_serving.contract import times
-from tidegate_serving.contract.admittance import (
+from tidegate_serving.admission.key_ring import KeyRing
+from tidegate_serving.admission.override_rule import OverrideRule, read_override_rules
+from tidegate_serving.admission.rules import (
     SignedOverride,
     SignedVerdict,
     check_date,
@@ -23,12 +24,11 @@ from tidegate_serving.contract.admittance import (
     overrides_for,
     trusted_verdict,
 )
+from tidegate_serving.admission.trust import read_trust
+from tidegate_serving.contract import times
 from tidegate_serving.contract.errors import NotFound, TidegateError
-from tidegate_serving.contract.key_ring import KeyRing
 from tidegate_serving.contract.manifest import FILE_NAME, Manifest, read_manifest, verify_files
-from tidegate_serving.contract.override_rule import OverrideRule, read_override_rules
 from tidegate_serving.contract.repository import verdict_path, version_of_verdict
-from tidegate_serving.contract.trust import read_trust
 
 
 class Answer(enum.StrEnum):

@@ -1,6 +1,6 @@
 """`tidegate demo`: the three trips on a year of real flights.
 
-In come the demo's options; the work is `tidegate_pipelines.flights`.
+In come the demo's options; the work is `tidegate_flights`.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ def demo(
       tidegate demo
       tidegate demo --mistake unit --keep
     """
-    from tidegate_pipelines.flights.demo import run_demo
-    from tidegate_pipelines.flights.options import DemoOptions
+    from tidegate_flights.demo import run_demo
+    from tidegate_flights.options import DemoOptions
 
     options = DemoOptions(
         mistake=mistake,

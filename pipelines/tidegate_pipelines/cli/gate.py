@@ -16,7 +16,7 @@ from tidegate_pipelines.cli.options import Baseline, HeldOut, Policy, Training
 
 if TYPE_CHECKING:
     from tidegate_operators.steps import Evidence, Validated
-    from tidegate_serving.contract.verdict import Finding, Verdict
+    from tidegate_serving.admission.verdict import Finding, Verdict
 
 SigningKey = Annotated[
     Path | None,

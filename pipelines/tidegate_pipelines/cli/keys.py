@@ -16,7 +16,7 @@ from tidegate_pipelines.cli.console import say, show_table
 
 if TYPE_CHECKING:
     from tidegate_operators.steps.key_keeping import NewKey
-    from tidegate_serving.contract.key_ring import Role, TrustedKey
+    from tidegate_serving.admission.key_ring import Role, TrustedKey
 
 Ring = Annotated[Path, typer.Argument(metavar="RING", help="The key ring's folder.")]
 Name = Annotated[str, typer.Option("--name", help="A person's or a machine's; it outlives a rotation.")]
@@ -146,7 +146,7 @@ def show(ring: Ring, as_json: Annotated[bool, typer.Option("--json", help="As ke
     Example:
       tidegate keys list keys/
     """
-    from tidegate_serving.contract.trust import read_ring
+    from tidegate_serving.admission.trust import read_ring
 
     found = read_ring(ring)
     if as_json:
@@ -171,7 +171,7 @@ def _signs(key: TrustedKey) -> str:
 
 
 def _role(text: str) -> Role:
-    from tidegate_serving.contract.key_ring import Role
+    from tidegate_serving.admission.key_ring import Role
 
     if text not in list(Role):
         raise typer.BadParameter(f"{text!r} is neither validator nor override", param_hint="--role")

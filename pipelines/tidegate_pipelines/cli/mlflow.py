@@ -68,10 +68,10 @@ def record(
 ) -> None:
     """Tell the registry what the gates said of a version: tags, metrics of its run, the verdict and the report."""
     from tidegate_operators.steps.mlflow_registry import Registered, record_verdict
-    from tidegate_serving.contract.admittance import trusted_verdict
+    from tidegate_serving.admission.rules import trusted_verdict
+    from tidegate_serving.admission.trust import watch_trust
     from tidegate_serving.contract.manifest import read_manifest
     from tidegate_serving.contract.repository import verdict_path
-    from tidegate_serving.contract.trust import watch_trust
 
     directory = directory.absolute()
     manifest, _ = read_manifest(directory)

@@ -30,7 +30,7 @@ def model_server(context: typer.Context) -> None:
       tidegate model-server --help
     """
     from tidegate_serving.model_server import run_model_server
-    from tidegate_serving.tfs.flag_table import flags_help
+    from tidegate_serving.tensorflow_serving.flag_table import flags_help
 
     if "--help" in context.args:
         typer.echo(flags_help())

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from tidegate_serving.sources.course import STABLE
+from tidegate_serving.control.routing import STABLE
 
 
 def settle_labels(

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field, replace
 
 import tidegate_native as native
 
+from tidegate_serving.control.routing import STABLE
+from tidegate_serving.control.status import Shadow
 from tidegate_serving.requests.labels import held_versions, settle_labels, settle_ordinary
 from tidegate_serving.requests.traffic import Split
-from tidegate_serving.sources.course import STABLE
-from tidegate_serving.sources.status import Shadow
 
 Change = (
     native.Publish

@@ -15,13 +15,13 @@ import tidegate_native as native
 from tidegate_serving.config import BatchingConfig, EngineConfig, ModelConfig
 from tidegate_serving.contract.errors import FailedPrecondition, InvalidInput
 from tidegate_serving.contract.servable import ServableId
+from tidegate_serving.control.status import Shadow
 from tidegate_serving.platforms.loader import Loaded
 from tidegate_serving.requests.executor import make_executor
 from tidegate_serving.requests.limits import Limits
 from tidegate_serving.requests.model_traffic import Change, ModelTraffic
 from tidegate_serving.requests.settings import plane_batching, plane_description, plane_signature
 from tidegate_serving.requests.traffic import Split
-from tidegate_serving.sources.status import Shadow
 
 
 class Plane(Protocol):

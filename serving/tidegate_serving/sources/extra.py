@@ -14,8 +14,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
+from tidegate_serving.admission.admission import Admission
 from tidegate_serving.contract.errors import InvalidInput, TidegateError, Unsupported
-from tidegate_serving.sources.admission import Admission
 from tidegate_serving.sources.owners import Claims
 from tidegate_serving.sources.problems import Reports
 from tidegate_serving.sources.target import Source, Target, VersionPath

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tidegate_serving.admission.admission import Admission
 from tidegate_serving.contract.errors import TidegateError, Unavailable
-from tidegate_serving.sources.admission import Admission
 from tidegate_serving.sources.extra import Named, SourceContext, make_source
 from tidegate_serving.sources.owners import Owners
 from tidegate_serving.sources.problems import SourceProblems

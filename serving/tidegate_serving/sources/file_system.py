@@ -14,9 +14,9 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tidegate_serving.admission.admission import Admission
 from tidegate_serving.contract.errors import NotFound, TidegateError, Unavailable
 from tidegate_serving.contract.servable import check_name
-from tidegate_serving.sources.admission import Admission
 from tidegate_serving.sources.owners import Claims, Owners
 from tidegate_serving.sources.polling import Poller
 from tidegate_serving.sources.problems import Reports, SourceProblems

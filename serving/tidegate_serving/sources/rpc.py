@@ -14,16 +14,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from tidegate_serving.calm import verify_calmly
+from tidegate_serving.admission.admission import Admission
 from tidegate_serving.contract.errors import Conflict, FailedPrecondition, InvalidInput, PermissionRefused, Tampered
 from tidegate_serving.contract.manifest import FILE_NAME, read_manifest
 from tidegate_serving.contract.servable import ServableId, check_name
+from tidegate_serving.control.status import Shadow
 from tidegate_serving.journal.entry import Entry, Kind
 from tidegate_serving.journal.journal import Journal
-from tidegate_serving.sources.admission import Admission
+from tidegate_serving.low_priority import verify_calmly
 from tidegate_serving.sources.owners import Owners
 from tidegate_serving.sources.rpc_state import WantedVersion, Wish, WishStore
-from tidegate_serving.sources.status import Shadow
 from tidegate_serving.sources.target import AspiredVersion, VersionPath
 
 NAME = "RPC Source"

@@ -14,8 +14,8 @@ from typing import Any, TextIO
 from tidegate_serving.contract.errors import FailedPrecondition, Tampered, TidegateError
 from tidegate_serving.contract.formats import check_format
 from tidegate_serving.contract.servable import check_name
-from tidegate_serving.sources.status import Shadow
-from tidegate_serving.state_file import keep, lock, make_folder
+from tidegate_serving.control.status import Shadow
+from tidegate_serving.files.state import keep, lock, make_folder
 
 VERSION = "1"
 FOLDER = "aspired"

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tidegate_pipelines.flights.data import join, package_data
-from tidegate_pipelines.flights.features import CATEGORIES, EVENT_TIME, LABEL, NUMBERS
+from tidegate_flights.data import join, package_data
+from tidegate_flights.features import CATEGORIES, EVENT_TIME, LABEL, NUMBERS
 from tidegate_serving.contract.signature import TensorSpec
 from tidegate_validation.quality.held_out import HeldOut, Source, held_out_of
 from tidegate_validation.quality.metrics import Floats

@@ -12,7 +12,7 @@ import numpy as np
 from tests.bench.gate.flight_models import SLICES, Season, seasons
 from tests.bench.rows import Row
 
-from tidegate_serving.contract.verdict import Outcome
+from tidegate_serving.admission.verdict import Outcome
 from tidegate_validation.quality.judging import Scored, judge_scores
 from tidegate_validation.quality.metrics import Floats, Mask, auc_influence
 from tidegate_validation.quality.slice_sets import asked_columns

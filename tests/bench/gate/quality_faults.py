@@ -16,8 +16,8 @@ from tests.bench.rows import Row
 from tests.validation import world
 from tests.validation.world import HONEST, Draft, before_return
 
+from tidegate_serving.admission.verdict import Verdict
 from tidegate_serving.contract.signature import Signature, TensorSpec
-from tidegate_serving.contract.verdict import Verdict
 from tidegate_validation.gates import Policy, ValidationRequest, validate
 from tidegate_validation.quality.rule import QualityRule
 

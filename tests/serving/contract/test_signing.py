@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from tidegate_serving.contract.errors import AlreadyExists, InvalidInput, NotAdmitted, NotFound, Tampered
-from tidegate_serving.contract.servable import ServableId
-from tidegate_serving.contract.signing import (
+from tidegate_serving.admission.signing import (
     load_private_key,
     load_public_key,
     make_keys,
     read_verdict,
     write_verdict,
 )
-from tidegate_serving.contract.verdict import Finding, GateResult, Outcome, Verdict
+from tidegate_serving.admission.verdict import Finding, GateResult, Outcome, Verdict
+from tidegate_serving.contract.errors import AlreadyExists, InvalidInput, NotAdmitted, NotFound, Tampered
+from tidegate_serving.contract.servable import ServableId
 
 FINDING = Finding(
     "skew",

@@ -15,16 +15,16 @@ from tests.support.rings import Ring, make_ring
 from tests.support.versions import adding, digest_of, publish
 
 from tidegate_operators.steps.key_keeping import revoke_version
+from tidegate_serving.admission.signing import open_verdict
+from tidegate_serving.admission.verdict import Outcome
 from tidegate_serving.client import Client
 from tidegate_serving.config import EngineConfig
 from tidegate_serving.contract.errors import NotAdmitted, Refused
 from tidegate_serving.contract.repository import override_path
 from tidegate_serving.contract.servable import State
-from tidegate_serving.contract.signing import open_verdict
-from tidegate_serving.contract.verdict import Outcome
 from tidegate_serving.control_client import ControlClient, VersionStatus
 from tidegate_serving.engine import Engine
-from tidegate_serving.running import admission_watch
+from tidegate_serving.runtime import admission_watch
 
 ANY = "127.0.0.1:0"
 X = np.array([1.0], dtype=np.float32)

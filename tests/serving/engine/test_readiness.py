@@ -12,7 +12,7 @@ from tests.support.eventually import eventually
 from tidegate_serving.contract.servable import ServableId, State, StateChange
 from tidegate_serving.lifecycle.events import EventBus
 from tidegate_serving.lifecycle.monitor import StateMonitor
-from tidegate_serving.running.readiness import Readiness
+from tidegate_serving.runtime.readiness import Readiness
 
 
 class Bench:

@@ -10,10 +10,10 @@ import pytest
 
 from tidegate_serving.config import EngineConfig
 from tidegate_serving.config.view import diff, diff_values, seen, to_toml
+from tidegate_serving.control.recent_lines import KEPT, LOGGER, RecentLines
+from tidegate_serving.control.support import Support
 from tidegate_serving.journal import Entry, Journal, Kind
 from tidegate_serving.redaction import REMOVED, hidden, without_secrets
-from tidegate_serving.running.recent_lines import KEPT, LOGGER, RecentLines
-from tidegate_serving.running.support import Support
 
 
 @pytest.fixture

@@ -11,12 +11,12 @@ from tests.support.fakes import FakePlane, FakeServable, manifest_of
 from tidegate_serving.config import BatchingConfig, EngineConfig, ModelConfig
 from tidegate_serving.contract.errors import FailedPrecondition, InvalidInput
 from tidegate_serving.contract.servable import ServableId
+from tidegate_serving.control.status import Shadow
 from tidegate_serving.platforms.loader import Loaded
 from tidegate_serving.requests.limits import Limits
 from tidegate_serving.requests.model_traffic import ModelTraffic
 from tidegate_serving.requests.plane import Endpoint
 from tidegate_serving.requests.traffic import Split
-from tidegate_serving.sources.status import Shadow
 
 
 class Bench:

@@ -14,6 +14,8 @@ from pathlib import Path
 import pytest
 from tests.support.versions import Validator, adding, digest_of, edit_manifest, flip, make_validator, publish
 
+from tidegate_serving.admission.admission import AdmittedDigests, AdmitUnverified, VerdictAdmission
+from tidegate_serving.admission.verdict import Outcome
 from tidegate_serving.contract.errors import (
     NotAdmitted,
     NotFound,
@@ -25,8 +27,6 @@ from tidegate_serving.contract.errors import (
 )
 from tidegate_serving.contract.manifest import read_manifest
 from tidegate_serving.contract.repository import verdict_path
-from tidegate_serving.contract.verdict import Outcome
-from tidegate_serving.sources.admission import AdmittedDigests, AdmitUnverified, VerdictAdmission
 
 
 @pytest.fixture

@@ -13,12 +13,12 @@ from tests.support.trust_gate import POLICY, TrustGate
 from tests.support.versions import forge
 
 from tidegate_operators.steps.key_keeping import revoke_key
+from tidegate_serving.admission.admission import AdmittedDigests, Standing, VerdictAdmission
+from tidegate_serving.admission.key_ring import Role
+from tidegate_serving.admission.verdict import Outcome
 from tidegate_serving.contract.errors import NotAdmitted, Refused
-from tidegate_serving.contract.key_ring import Role
 from tidegate_serving.contract.manifest import read_manifest
 from tidegate_serving.contract.repository import override_path
-from tidegate_serving.contract.verdict import Outcome
-from tidegate_serving.sources.admission import AdmittedDigests, Standing, VerdictAdmission
 
 
 def denied(ring: Ring, directory: Path, outcome: Outcome = Outcome.INCONCLUSIVE) -> Path:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tidegate_serving.admission.admitted import AdmissionRecord, AdmittedDigests, AdmittedOverride
 from tidegate_serving.contract.errors import InvalidInput
-from tidegate_serving.sources.admitted import AdmissionRecord, AdmittedDigests, AdmittedOverride
 
 OVERRIDE = AdmittedOverride("quality", "FAIL", "k", "validator", "a holiday", "2026-01-01T00:00:00Z")
 

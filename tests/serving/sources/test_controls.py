@@ -20,8 +20,8 @@ from tidegate_serving.contract.errors import (
     ResourceExhausted,
     TidegateError,
 )
+from tidegate_serving.control.operations import Asked
 from tidegate_serving.journal import Kind
-from tidegate_serving.sources.controls import Asked
 from tidegate_serving.sources.rpc import Push, PushedVersion
 
 

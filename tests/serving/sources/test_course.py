@@ -9,8 +9,7 @@ import pytest
 
 from tidegate_serving.contract.errors import NotAdmitted
 from tidegate_serving.contract.servable import ServableId
-from tidegate_serving.sources.course import PathVersion, Proposal, steer
-from tidegate_serving.sources.orders import (
+from tidegate_serving.control.overrides import (
     NOTHING,
     Blocked,
     Frozen,
@@ -22,7 +21,8 @@ from tidegate_serving.sources.orders import (
     SplitRule,
     with_served,
 )
-from tidegate_serving.sources.status import Shadow
+from tidegate_serving.control.routing import PathVersion, Proposal, steer
+from tidegate_serving.control.status import Shadow
 from tidegate_serving.sources.target import AspiredVersion, VersionPath
 
 NOTE = Note("anna", "it is late", 7)

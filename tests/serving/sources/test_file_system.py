@@ -11,9 +11,9 @@ import pytest
 from tests.support.fakes import FakeTarget
 from tests.support.versions import Validator, fill, make_validator, publish
 
+from tidegate_serving.admission.admission import Admission, AdmittedDigests, AdmitUnverified, VerdictAdmission
 from tidegate_serving.contract.errors import InvalidInput, NotFound
 from tidegate_serving.contract.servable import ServableId
-from tidegate_serving.sources.admission import Admission, AdmittedDigests, AdmitUnverified, VerdictAdmission
 from tidegate_serving.sources.file_system import NAME, FileSystemOptions, FileSystemSource, Surroundings
 from tidegate_serving.sources.owners import Owners
 from tidegate_serving.sources.problems import SourceProblems

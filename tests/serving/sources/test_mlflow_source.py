@@ -14,8 +14,8 @@ from tests.support.eventually import eventually
 from tests.support.fakes import FakeTarget
 from tests.support.versions import Validator, make_validator, publish
 
+from tidegate_serving.admission.admission import AdmittedDigests, VerdictAdmission
 from tidegate_serving.contract.errors import InvalidInput, NotFound, TidegateError
-from tidegate_serving.sources.admission import AdmittedDigests, VerdictAdmission
 from tidegate_serving.sources.extra import SourceContext, make_source
 from tidegate_serving.sources.mlflow.registry import Proposal, Registry
 from tidegate_serving.sources.mlflow.source import MlflowSource

@@ -14,9 +14,9 @@ from fsspec.implementations.local import LocalFileSystem
 from tests.support.fakes import FakeTarget
 from tests.support.versions import adding, publish
 
+from tidegate_serving.admission.admission import AdmitUnverified
 from tidegate_serving.contract.errors import InvalidInput, ResourceExhausted, Tampered, TidegateError, Unavailable
 from tidegate_serving.contract.servable import ServableId
-from tidegate_serving.sources.admission import AdmitUnverified
 from tidegate_serving.sources.extra import SourceContext, make_source
 from tidegate_serving.sources.objects.cache import VersionCache
 from tidegate_serving.sources.objects.mirror import Mirror

@@ -14,11 +14,11 @@ from tests.support.eventually import eventually
 from tests.support.fakes import FakeTarget
 from tests.support.versions import adding, make_validator, publish
 
+from tidegate_serving.admission.admission import AdmittedDigests, VerdictAdmission
 from tidegate_serving.client import Client
 from tidegate_serving.config import EngineConfig
 from tidegate_serving.contract.servable import State
 from tidegate_serving.engine import Engine
-from tidegate_serving.sources.admission import AdmittedDigests, VerdictAdmission
 from tidegate_serving.sources.extra import SourceContext, make_source
 from tidegate_serving.sources.owners import Owners
 from tidegate_serving.sources.problems import SourceProblems

@@ -9,8 +9,8 @@ from tidegate_serving.contract.errors import (
     FailedPrecondition,
     NotFound,
 )
-from tidegate_serving.sources.controls import Asked
-from tidegate_serving.sources.order_words import in_words
+from tidegate_serving.control.operations import Asked
+from tidegate_serving.control.override_words import in_words
 
 
 def test_a_rollback_takes_a_pushed_servable_back_and_a_second_one_further(bench: ControlsBench) -> None:

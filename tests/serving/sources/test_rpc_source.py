@@ -12,6 +12,7 @@ import pytest
 from tests.support.fakes import FakeTarget
 from tests.support.versions import Validator, digest_of, edit_manifest, flip, make_validator, publish
 
+from tidegate_serving.admission.admission import AdmittedDigests, VerdictAdmission
 from tidegate_serving.contract.errors import (
     FailedPrecondition,
     InvalidInput,
@@ -25,14 +26,13 @@ from tidegate_serving.contract.errors import (
 )
 from tidegate_serving.contract.repository import verdict_path
 from tidegate_serving.contract.servable import ServableId
+from tidegate_serving.control.status import Shadow
 from tidegate_serving.journal import Journal
 from tidegate_serving.platforms.platform import PlatformOptions
 from tidegate_serving.platforms.registry import installed_platforms
-from tidegate_serving.sources.admission import AdmittedDigests, VerdictAdmission
 from tidegate_serving.sources.owners import Owners
 from tidegate_serving.sources.rpc import NAME, Push, PushedVersion, RpcSource, VersionChecks
 from tidegate_serving.sources.rpc_state import FOLDER, WishStore
-from tidegate_serving.sources.status import Shadow
 
 
 class Bench:

@@ -15,8 +15,8 @@ from tests.support.eventually import eventually
 from tests.support.fakes import FakeTarget
 from tests.support.versions import fill, publish
 
+from tidegate_serving.admission.admission import AdmitUnverified
 from tidegate_serving.contract.errors import NotFound, Unavailable
-from tidegate_serving.sources.admission import AdmitUnverified
 from tidegate_serving.sources.file_system import NAME, FileSystemOptions, FileSystemSource, Surroundings
 from tidegate_serving.sources.owners import Owners
 from tidegate_serving.sources.problems import SourceProblem, SourceProblems

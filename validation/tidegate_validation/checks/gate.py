@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from tidegate_serving.admission.verdict import Finding, GateResult, Outcome
 from tidegate_serving.contract.manifest import Manifest
-from tidegate_serving.contract.verdict import Finding, GateResult, Outcome
 from tidegate_validation.checks.answers import answers
 from tidegate_validation.checks.rule import CheckRule
 from tidegate_validation.outcomes import gate_result
@@ -45,7 +45,7 @@ def run_user_check(name: str, target: str, subject: CheckSubject, rule: CheckRul
 
     `candidate` and `baseline` are version directories, `held_out` and `training` tables, `label` the column of the
     truth, `candidate_answers` and `baseline_answers` tables of outputs beside `held_out`, `options` the policy's; what
-    there is not is None. It returns findings, see `tidegate_serving.contract.verdict.Finding`.
+    there is not is None. It returns findings, see `tidegate_serving.admission.verdict.Finding`.
     """
     answer = run_check(target, _request(subject, rule), subject.limits, rule.seconds)
     if answer.kind is not CheckKind.FINDINGS:

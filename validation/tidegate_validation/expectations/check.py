@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tidegate_serving.admission.verdict import Finding, Outcome
 from tidegate_serving.contract.errors import InvalidInput
-from tidegate_serving.contract.verdict import Finding, Outcome
 from tidegate_validation.expectations.expectation import Expectation
 from tidegate_validation.expectations.finding import Result, absent, raised_in, row_findings, statistic_findings
 from tidegate_validation.expectations.infer import ROW_COUNTS, checked_features, of_row_count

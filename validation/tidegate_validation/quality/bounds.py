@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tidegate_serving.contract.verdict import Finding, Outcome
+from tidegate_serving.admission.verdict import Finding, Outcome
 from tidegate_validation.quality.catalogue import Metric, canonical, metrics_for
 from tidegate_validation.quality.compared import gain_of, value_of
 from tidegate_validation.quality.evaluation import Evaluation

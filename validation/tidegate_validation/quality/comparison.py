@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tidegate_serving.contract.verdict import Finding, Outcome
+from tidegate_serving.admission.verdict import Finding, Outcome
 from tidegate_validation.quality import finding as words
 from tidegate_validation.quality.catalogue import DECIDING, canonical, metrics_for
 from tidegate_validation.quality.compared import Gain, chance, compare_models, power, value_of

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tidegate_serving.contract.verdict import Finding, Outcome
+from tidegate_serving.admission.verdict import Finding, Outcome
 from tidegate_validation.quality.compared import Gain, measure
 from tidegate_validation.quality.evaluation import Evaluation, Task
 from tidegate_validation.quality.metrics import Estimate, Floats

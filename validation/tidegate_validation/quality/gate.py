@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from tidegate_serving.admission.verdict import Finding
 from tidegate_serving.contract.errors import InvalidInput
 from tidegate_serving.contract.manifest import Manifest
 from tidegate_serving.contract.signature import Signature
-from tidegate_serving.contract.verdict import Finding
 from tidegate_validation.quality import finding as words
 from tidegate_validation.quality.evaluation import Evaluation
 from tidegate_validation.quality.held_out import HeldOut, Source, held_out_of

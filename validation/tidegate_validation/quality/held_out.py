@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tidegate_serving.contract.verdict import Finding
+from tidegate_serving.admission.verdict import Finding
 from tidegate_validation.quality import finding as words
 from tidegate_validation.quality.classification import LEAST_OF_A_CLASS
 from tidegate_validation.quality.evaluation import Evaluation, Task

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import numpy as np
 
+from tidegate_serving.admission.verdict import Finding, Outcome, Verdict
 from tidegate_serving.contract.errors import TidegateError
-from tidegate_serving.contract.verdict import Finding, Outcome, Verdict
 from tidegate_validation.quality.finding import METRIC
 from tidegate_validation.quality.metrics import Floats
 from tidegate_validation.quality.rule import QualityRule

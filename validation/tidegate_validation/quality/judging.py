@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tidegate_serving.contract.verdict import Finding, Outcome
+from tidegate_serving.admission.verdict import Finding, Outcome
 from tidegate_validation.quality import drift, slice_finding
 from tidegate_validation.quality import prediction_finding as words
 from tidegate_validation.quality.blame import blame

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from tidegate_serving.contract.verdict import Finding
+from tidegate_serving.admission.verdict import Finding
 from tidegate_validation.quality import prediction_finding as words
 from tidegate_validation.quality.compared import chance, power
 from tidegate_validation.quality.evaluation import Evaluation, Task

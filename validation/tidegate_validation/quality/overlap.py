@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tidegate_serving.contract.verdict import Finding, Outcome
+from tidegate_serving.admission.verdict import Finding, Outcome
 
 _MANY = 0.01
 _TIMES = 3.0

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from tidegate_serving.contract.verdict import Finding, Outcome
+from tidegate_serving.admission.verdict import Finding, Outcome
 from tidegate_validation.quality.compared import measure
 from tidegate_validation.quality.drift import Collapse, nearly_constant
 from tidegate_validation.quality.evaluation import Evaluation, Task

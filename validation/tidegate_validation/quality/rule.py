@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from tidegate_serving.contract.verdict import Outcome
+from tidegate_serving.admission.verdict import Outcome
 from tidegate_validation.quality.evaluation import MetricOptions
 from tidegate_validation.quality.metrics import Estimate
 from tidegate_validation.quality.thresholds import Threshold

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from tidegate_serving.contract.verdict import Finding, Outcome
+from tidegate_serving.admission.verdict import Finding, Outcome
 from tidegate_validation.quality.blame import Blamed
 from tidegate_validation.quality.finding import SERVING, amount, change, finite
 from tidegate_validation.quality.rule import QualityRule

@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from tidegate_serving.admission.verdict import Outcome
 from tidegate_serving.contract.errors import InvalidInput
-from tidegate_serving.contract.verdict import Outcome
 from tidegate_validation.quality.catalogue import canonical
 from tidegate_validation.quality.metrics import Estimate
 

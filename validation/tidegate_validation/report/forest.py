@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tidegate_serving.contract.verdict import Finding, GateResult, Outcome
+from tidegate_serving.admission.verdict import Finding, GateResult, Outcome
 
 TABLE = "slices"
 _ROWS = 30

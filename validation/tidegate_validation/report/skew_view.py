@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tidegate_serving.contract.verdict import Outcome
+from tidegate_serving.admission.verdict import Outcome
 from tidegate_validation.report.view import Bar, View, shown, top, unseen
 from tidegate_validation.skew.report import BinShares, SkewReport
 

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from tidegate_serving.contract.verdict import GateResult, Outcome, Verdict
+from tidegate_serving.admission.verdict import GateResult, Outcome, Verdict
 from tidegate_validation.report.advice import next_steps
 from tidegate_validation.report.forest import forest_of
 from tidegate_validation.report.seal import Seal

@@ -12,7 +12,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tidegate_serving.contract.verdict import Verdict
+from tidegate_serving.admission.verdict import Verdict
 from tidegate_validation.report.seal import Seal
 from tidegate_validation.report.skew_view import skew_view
 from tidegate_validation.report.verdict_view import verdict_view

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from tidegate_serving.contract.verdict import Finding
+from tidegate_serving.admission.verdict import Finding
 from tidegate_validation.robustness.check_frames import read_request
 
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tidegate_serving.contract.verdict import Finding
+from tidegate_serving.admission.verdict import Finding
 from tidegate_validation.robustness.check_frames import encode_request, write_parts
 from tidegate_validation.robustness.child import ConfinedChild
 from tidegate_validation.robustness.environment import import_path

@@ -20,13 +20,13 @@ from pathlib import Path
 from typing import IO, Any, BinaryIO
 
 from tidegate_serving.contract.errors import Unavailable
-from tidegate_validation import confinement
-from tidegate_validation.confinement.processes import descendants, inner_number
-from tidegate_validation.confinement.settings import Settings
+from tidegate_validation import sandbox as confinement
 from tidegate_validation.robustness.environment import environment, readable_paths
 from tidegate_validation.robustness.limits import RobustnessLimits
 from tidegate_validation.robustness.log_tail import LogTail
 from tidegate_validation.robustness.watch import Use, Watch, memory_limit
+from tidegate_validation.sandbox.processes import descendants, inner_number
+from tidegate_validation.sandbox.settings import Settings
 
 _GUARD = Path(confinement.__file__).with_name("__main__.py")
 _TRIES = 3

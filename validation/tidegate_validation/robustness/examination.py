@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from tidegate_serving.admission.verdict import Finding, Outcome
 from tidegate_serving.contract.signature import Signature
 from tidegate_serving.contract.tensors import Array
-from tidegate_serving.contract.verdict import Finding, Outcome
 from tidegate_validation.robustness.answer import Answer, AnswerKind
 from tidegate_validation.robustness.examples import Examples
 from tidegate_validation.robustness.failing_input import FailingInput, Way

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tidegate_serving.admission.verdict import Finding, Outcome
 from tidegate_serving.contract.errors import InvalidInput
 from tidegate_serving.contract.manifest import FILE_NAME, Manifest, digest
 from tidegate_serving.contract.signature import SERVING_DEFAULT, FirstAxis, Signature
-from tidegate_serving.contract.verdict import Finding, Outcome
 from tidegate_validation.robustness.answer import AnswerKind
 from tidegate_validation.robustness.examination import Examination, OutOfTime
 from tidegate_validation.robustness.examples import example_of, examples_of

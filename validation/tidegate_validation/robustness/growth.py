@@ -12,7 +12,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from tidegate_serving.contract.verdict import Outcome
+from tidegate_serving.admission.verdict import Outcome
 from tidegate_validation.robustness.answer import Answer
 from tidegate_validation.robustness.examination import Examination
 

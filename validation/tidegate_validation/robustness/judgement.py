@@ -9,8 +9,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from tidegate_serving.admission.verdict import Outcome
 from tidegate_serving.contract.tensors import Array
-from tidegate_serving.contract.verdict import Outcome
 from tidegate_validation.robustness.answer import Answer, AnswerKind
 from tidegate_validation.robustness.probes import Likelihood
 

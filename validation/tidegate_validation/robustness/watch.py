@@ -11,8 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from tidegate_validation.confinement.processes import Process, descendants, proportional_bytes
 from tidegate_validation.robustness.limits import RobustnessLimits
+from tidegate_validation.sandbox.processes import Process, descendants, proportional_bytes
 
 _POLL = 0.05
 _MEGABYTE = 1 << 20

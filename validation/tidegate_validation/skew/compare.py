@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from tidegate_serving.contract.verdict import Finding, Outcome
+from tidegate_serving.admission.verdict import Finding, Outcome
 from tidegate_validation.skew.cause import Cause, find_cause
 from tidegate_validation.skew.finding import SEVERITY, findings_of
 from tidegate_validation.skew.numbers import FeatureNumbers, measure_feature

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tidegate_serving.contract.verdict import Finding, Outcome
+from tidegate_serving.admission.verdict import Finding, Outcome
 from tidegate_validation.skew.cause import Cause, find_cause
 from tidegate_validation.skew.compare import Comparison, compare
 from tidegate_validation.skew.finding import explain

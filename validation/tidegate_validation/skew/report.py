@@ -11,8 +11,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from tidegate_serving.admission.verdict import Finding, Outcome
 from tidegate_serving.contract.errors import NotFound
-from tidegate_serving.contract.verdict import Finding, Outcome
 from tidegate_validation.skew.compare import Comparison, compare
 from tidegate_validation.skew.finding import SEVERITY
 from tidegate_validation.skew.numbers import ordinary_bins

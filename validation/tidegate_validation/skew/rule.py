@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tidegate_serving.contract.verdict import Outcome
+from tidegate_serving.admission.verdict import Outcome
 from tidegate_validation.skew.correction import benjamini_hochberg
 from tidegate_validation.skew.distance import BlockDistance
 from tidegate_validation.skew.numbers import FeatureNumbers

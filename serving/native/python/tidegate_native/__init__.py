@@ -1,6 +1,6 @@
 """The native data plane, as `tidegate_native.pyi` beside this folder describes it.
 
-Everything comes from the extension module `_native`; `tidegate_serving.requests` and `tidegate_serving.calm` are the
+Everything comes from the extension module `_native`; `tidegate_serving.requests` and `tidegate_serving.low_priority` are the
 only importers.
 """
 

@@ -1,6 +1,6 @@
 """The native data plane: what happens per request, behind four calls down and four callbacks up.
 
-Private to `tidegate_serving.requests`, the two functions to `tidegate_serving.calm`. Everything here is safe to call
+Private to `tidegate_serving.requests`, the two functions to `tidegate_serving.low_priority`. Everything here is safe to call
 from any thread; the I/O threads never take the GIL. dtype names are those of numpy (`bool`, `int8` to `int64`, `uint8`
 to `uint64`, `float16`, `float32`, `float64`) and `string`, whose elements reach Python as `bytes` in object arrays.
 """

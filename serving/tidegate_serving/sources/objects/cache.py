@@ -19,7 +19,7 @@ from tidegate_serving.contract.errors import FailedPrecondition, InvalidInput, R
 from tidegate_serving.contract.formats import check_format
 from tidegate_serving.contract.manifest import FILE_NAME, Manifest
 from tidegate_serving.contract.servable import ServableId, is_name, is_version
-from tidegate_serving.state_file import keep, lock, make_folder
+from tidegate_serving.files.state import keep, lock, make_folder
 
 _ASIDE = ".fetching"
 _GOING = ".going"

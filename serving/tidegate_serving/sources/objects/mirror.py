@@ -10,10 +10,10 @@ import logging
 import threading
 from pathlib import Path
 
+from tidegate_serving.admission.admission import Admission
 from tidegate_serving.contract.errors import NotFound, TidegateError
 from tidegate_serving.contract.manifest import FILE_NAME, Manifest, read_manifest
 from tidegate_serving.contract.servable import ServableId, check_name, is_version
-from tidegate_serving.sources.admission import Admission
 from tidegate_serving.sources.objects.cache import VersionCache
 from tidegate_serving.sources.objects.store import Child, ObjectStore
 from tidegate_serving.sources.version_policy import VersionPolicy

@@ -5,7 +5,7 @@ Stages that send real data call it with what failed.
 
 from __future__ import annotations
 
-from tidegate_serving.contract.verdict import Outcome
+from tidegate_serving.admission.verdict import Outcome
 from tidegate_validation.robustness.answer import Answer, AnswerKind
 from tidegate_validation.robustness.examination import Examination
 from tidegate_validation.robustness.examples import Examples

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from tidegate_serving.admission.verdict import Outcome
 from tidegate_serving.contract.tensors import Array
-from tidegate_serving.contract.verdict import Outcome
 from tidegate_validation.robustness.answer import Answer, AnswerKind
 from tidegate_validation.robustness.examination import Examination
 from tidegate_validation.robustness.examples import Examples

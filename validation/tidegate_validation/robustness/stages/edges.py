@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from tidegate_serving.contract.verdict import Outcome
+from tidegate_serving.admission.verdict import Outcome
 from tidegate_validation.robustness.answer import Answer
 from tidegate_validation.robustness.examination import Examination
 from tidegate_validation.robustness.examples import Examples

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from tidegate_serving.admission.verdict import Outcome
 from tidegate_serving.contract.errors import Tampered
 from tidegate_serving.contract.manifest import Manifest, verify_files
-from tidegate_serving.contract.verdict import Outcome
 from tidegate_validation.robustness.answer import AnswerKind
 from tidegate_validation.robustness.examination import Examination, OutOfTime
 from tidegate_validation.robustness.watch import memory_limit

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tidegate_serving.contract.verdict import Outcome
+from tidegate_serving.admission.verdict import Outcome
 from tidegate_validation.robustness.answer import Answer
 from tidegate_validation.robustness.examination import Examination
 from tidegate_validation.robustness.examples import Examples

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tidegate_serving.contract.verdict import Outcome
+from tidegate_serving.admission.verdict import Outcome
 from tidegate_validation.robustness.answer import AnswerKind
 from tidegate_validation.robustness.examination import Examination
 from tidegate_validation.robustness.examples import Examples

@@ -1,0 +1,194 @@
+"""The three trips on a year of real flights, from training to a skew report, told while they happen.
+
+The command line calls `run_demo`; everything it makes lies in one folder, and
+its exit status says whether all of it held.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tidegate_flights.airflow_runner import AirflowRunner
+from tidegate_flights.data import Flights, read_flights
+from tidegate_flights.engine_log import count_primary_rows, wait_for_rows, wait_until_settled
+from tidegate_flights.engine_process import Addresses, EngineProcess
+from tidegate_flights.folders import Folders
+from tidegate_flights.options import DemoOptions
+from tidegate_flights.releases import DagRunner, Refusal, Releases, dag_file
+from tidegate_flights.stages.candidates import try_candidates
+from tidegate_flights.stages.prepare import prepare
+from tidegate_flights.stages.release import release, version_states
+from tidegate_flights.stages.skew_days import SkewDays, SkewReports, report_skew
+from tidegate_flights.stages.traffic_days import TrafficMaker
+from tidegate_flights.story import Story
+from tidegate_flights.summary import LogCounts, Summary
+from tidegate_flights.traffic import ReplayResult
+from tidegate_serving.contract.errors import TidegateError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+_FIRST_ROWS = 1000
+"""So much traffic is in the log before the next version is held against it."""
+
+
+def run_demo(
+    options: DemoOptions,
+    *,
+    console: Console | None = None,
+    read: Callable[[], Flights] = read_flights,
+    runner: AbstractContextManager[DagRunner] | None = None,
+) -> int:
+    """Runs all of it; 0 if everything held, else 1. No process of the demo stays, but an engine that shall be kept.
+
+    `read` gives the flights and `runner` runs the release's DAG; tests hand in fewer flights and no Airflow. Raises
+    InvalidInput for a folder that holds something else.
+    """
+    from rich.console import Console
+
+    story = Story(console or Console(highlight=False))
+    folders = Folders(options.folder.absolute())
+    folders.clean()
+    try:
+        with _ending_on_sigterm(), ExitStack() as stack:
+            dags = stack.enter_context(runner or AirflowRunner(folders.airflow, dag_file().parent))
+            return _Demo(options, folders, story, stack).run(read, dags)
+    except TidegateError as error:
+        story.bad(error.message)
+        return 1
+
+
+@contextmanager
+def _ending_on_sigterm() -> Iterator[None]:
+    """SIGTERM ends the demo as an exception does, so that the processes it started are ended too."""
+
+    def leave(*_: object) -> None:
+        raise SystemExit(128 + signal.SIGTERM)
+
+    before = signal.signal(signal.SIGTERM, leave)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+@dataclass(frozen=True)
+class _Running:
+    """The engine, and what talks to it."""
+
+    engine: EngineProcess
+    addresses: Addresses
+    releases: Releases
+    traffic: TrafficMaker
+
+
+class _Demo:
+    """The seven steps in order; whatever they start, `stack` ends."""
+
+    def __init__(self, options: DemoOptions, folders: Folders, story: Story, stack: ExitStack) -> None:
+        self._options, self._folders, self._story, self._stack = options, folders, story, stack
+        self._through = False
+
+    def run(self, read: Callable[[], Flights], dags: DagRunner) -> int:
+        """The exit status."""
+        options, story = self._options, self._story
+        story.step(1, "Train on January to May and publish to a model repository")
+        prepared = prepare(options, read(), self._folders, story)
+
+        story.step(2, "Start the engine and release version 1 through Airflow")
+        running = self._start_engine(dags)
+        control = running.addresses.control
+        release(1, running.releases, control, story)
+
+        story.step(3, "Replay the flights of June from a client process, over gRPC and REST")
+        june = running.traffic.june(options.corrupt_answers)
+        self._stack.callback(june.kill)
+        june.start()
+        logged = wait_for_rows(control, _FIRST_ROWS).written
+        story.good(f"{prepared.june_rows:,} flights go round, every answer is compared; {logged:,} are logged so far")
+
+        story.step(4, "Release version 2 against version 1")
+        release(2, running.releases, control, story)
+        canary = running.releases.canary(2)
+        story.good(
+            f"canary: {canary['compared']} of {canary['shadowed']} shadowed answers compared with those of version 1"
+        )
+
+        story.step(5, f"Try {'versions 3, 4 and 5' if options.mistake is None else 'version 3'}")
+        refused = try_candidates(options.candidates, prepared.titles, running.releases, control, story)
+
+        story.step(6, "Look for skew in the inference log")
+        sent = june.stop()
+        reports = SkewReports(self._folders, running.engine.log_root, control)
+        days = report_skew(reports, running.traffic, options.skew_column, options.final_version, story)
+
+        story.step(7, "Sum up")
+        return self._sum_up(running, canary, refused, days, (sent, *days.replays))
+
+    def _start_engine(self, dags: DagRunner) -> _Running:
+        engine = EngineProcess(self._folders.engine, self._folders.repository, self._folders.public_key)
+        self._stack.callback(self._end, engine)
+        addresses = engine.start()
+        self._story.good(f"the engine serves gRPC at {addresses.grpc} and REST at {addresses.rest}")
+        releases = Releases(dags, self._folders, addresses.control)
+        return _Running(engine, addresses, releases, TrafficMaker(self._folders, addresses))
+
+    def _end(self, engine: EngineProcess) -> None:
+        if not (self._options.keep and self._through):
+            engine.kill()
+
+    def _sum_up(
+        self,
+        running: _Running,
+        canary: Mapping[str, Any],
+        refused: Sequence[Refusal],
+        days: SkewDays,
+        replays: Sequence[ReplayResult],
+    ) -> int:
+        counters = wait_until_settled(running.addresses.control)
+        versions = version_states(running.addresses.control)
+        status = None if self._options.keep else running.engine.stop()
+        counted = count_primary_rows(running.engine.log_root)
+        log = LogCounts(counters.eligible, counters.written, counters.dropped, counted, running.engine.log_root)
+        summary = Summary(
+            options=self._options,
+            seconds=self._story.seconds,
+            versions=versions,
+            replays=replays,
+            canary=canary,
+            refused=refused,
+            clean_day=days.clean,
+            wrong_day=days.wrong,
+            log=log,
+            report=days.june,
+            engine_status=status,
+        )
+        summary.write(self._folders.summary)
+        self._through = True
+        return tell(summary, self._folders.summary, running.addresses, self._story)
+
+
+def tell(summary: Summary, path: Path, addresses: Addresses, story: Story) -> int:
+    """Prints what the summary says and returns the exit status."""
+    found = summary.to_dict()
+    requests, log = found["requests"], found["log"]
+    story.good(
+        f"{requests['grpc']:,} requests over gRPC and {requests['rest']:,} over REST, {requests['failed']} failed, "
+        f"{requests['wrong']} wrong, median {requests['p50_ms']} ms, 99 % within {requests['p99_ms']} ms"
+    )
+    answered = ", ".join(f"version {version}: {n:,}" for version, n in requests["by_version"].items())
+    story.good(f"answered by {answered}")
+    story.good(f"{log['written']:,} of {log['eligible']:,} rows logged under {log['path']}")
+    story.good(f"skew report: {found['report']}")
+    if summary.options.keep:
+        endpoints = f"gRPC {addresses.grpc}, REST {addresses.rest}, control {addresses.control}"
+        story.note(f"the engine stays up: {endpoints}; end it with `kill {addresses.pid}`")
+    for problem in summary.problems():
+        story.bad(problem)
+    (story.good if found["ok"] else story.bad)(f"{'all of it holds' if found['ok'] else 'not all of it holds'}: {path}")
+    return 0 if found["ok"] else 1

@@ -1,0 +1,97 @@
+"""Step 1: reads the flights, trains every version, publishes them all, and computes what must be answered to June.
+
+Takes the options; hands the other stages what was published. Expected answers come from `expected` in a process of its
+own, which knows nothing of Tidegate.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tidegate_flights import expected
+from tidegate_flights.candidates import Candidate, train_boosting, train_logistic
+from tidegate_flights.data import Flights
+from tidegate_flights.features import EVENT_TIME
+from tidegate_flights.folders import Folders
+from tidegate_flights.mistakes import Mistake, train_mistaken
+from tidegate_flights.options import DemoOptions
+from tidegate_flights.publishing import publish_candidate, write_rows
+from tidegate_flights.story import Story
+from tidegate_serving.admission.signing import make_keys
+from tidegate_serving.contract.errors import ModelFailed
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+JUNE, RIGHT_DAY, WRONG_DAY = "june", "right-day", "wrong-day"
+REPLAYED_DAY = datetime(2013, 6, 12, tzinfo=UTC)
+"""A Wednesday without a storm. The day is one of event time, so that it is one block of the profile."""
+_DAY_SECONDS = 86400
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """Titles of the published versions by number, and how many rows of June there are to send."""
+
+    titles: dict[int, str]
+    june_rows: int
+
+
+def prepare(options: DemoOptions, flights: Flights, folders: Folders, story: Story) -> Prepared:
+    """Everything that can be made before an engine runs."""
+    story.good(
+        f"read {flights.rows_read:,} flights of 2013: {len(flights.training):,} to train on (January to 10 May), "
+        f"{len(flights.held_out):,} held out (the rest of May), {len(flights.june):,} of June to send as traffic"
+    )
+    make_keys(folders.private_key, folders.public_key)
+    write_rows(flights.held_out, folders.held_out)
+    titles = {}
+    for version in (1, 2, *options.candidates):
+        titles[version] = _publish(version, options.candidates.get(version), flights, folders, story)
+    _prepare_traffic(options, flights.june, folders)
+    story.good(f"computed what must be answered to June, in a process without Tidegate: {folders.expected(JUNE)}")
+    return Prepared(titles, len(flights.june))
+
+
+def train(version: int, kind: Mistake | None, training: pd.DataFrame, files: Path) -> Candidate:
+    """Version 1 is the logistic regression, version 2 the gradient boosting, the others are of the kind asked for."""
+    if kind is not None:
+        return train_mistaken(kind, training, files)
+    return train_logistic(training, files) if version == 1 else train_boosting(training, files)
+
+
+def _publish(version: int, kind: Mistake | None, flights: Flights, folders: Folders, story: Story) -> str:
+    candidate = train(version, kind, flights.training, folders.model_files(version))
+    write_rows(candidate.training, folders.training(version))
+    published = publish_candidate(candidate, version, folders.repository)
+    story.good(f"published version {version}, {candidate.title} ({candidate.platform}): {published.directory}")
+    return candidate.title
+
+
+def _prepare_traffic(options: DemoOptions, june: pd.DataFrame, folders: Folders) -> None:
+    begin = int(REPLAYED_DAY.timestamp())
+    day = june[june[EVENT_TIME].between(begin, begin + _DAY_SECONDS, inclusive="left")]
+    column = options.skew_column
+    wrong = day.assign(**{column: (day[column] * options.skew_factor).astype("float32")})
+    final = [options.final_version]
+    served = {JUNE: sorted({1, 2, *final}), RIGHT_DAY: final, WRONG_DAY: final}
+    for name, frame in ((JUNE, june), (RIGHT_DAY, day), (WRONG_DAY, wrong)):
+        write_rows(frame, folders.rows(name))
+    compute_expected(folders, served)
+
+
+def compute_expected(folders: Folders, served: Mapping[str, Sequence[int]]) -> None:
+    """Runs the expected-answers script for rows and versions by name. ModelFailed with its last words when it fails."""
+    script = [sys.executable, expected.__file__]
+    for name, versions in served.items():
+        pairs = [f"{version}={folders.version(version)}" for version in versions]
+        script += ["--job", str(folders.rows(name)), str(folders.expected(name)), *pairs]
+    done = subprocess.run(script, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise ModelFailed(f"the expected answers could not be computed: {done.stderr[-2000:]}")

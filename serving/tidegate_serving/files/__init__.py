@@ -1,0 +1,1 @@
+"""How files are written so that they survive a crash: atomic replacement, locks, files of records."""

@@ -1,0 +1,68 @@
+"""Keeps what an engine has to remember, and says in our words what is wrong with a folder that cannot keep it.
+
+The RPC Source's wishes and operators' orders are written through here.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+from pathlib import Path
+from typing import TextIO
+
+from tidegate_serving.contract.errors import (
+    InvalidInput,
+    PermissionRefused,
+    ResourceExhausted,
+    TidegateError,
+    Unavailable,
+)
+from tidegate_serving.files.atomic import write_atomically
+
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+_FORBIDDEN = (errno.EACCES, errno.EPERM, errno.EROFS)
+_NO_FOLDER = (errno.EEXIST, errno.ENOTDIR)
+
+
+def keep(path: Path, data: bytes) -> None:
+    """Writes a file whole, on disk before it returns. Where it cannot, the old one stays and this raises
+    ResourceExhausted (full), PermissionRefused (read-only) or Unavailable, with the path and the cure."""
+    try:
+        write_atomically(path, data)
+    except OSError as error:
+        raise in_our_words(error, path) from error
+
+
+def make_folder(path: Path, key: str) -> None:
+    """Makes the folder that a config key names. InvalidInput where it is a file, else as `keep`."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        if error.errno in _NO_FOLDER:
+            raise InvalidInput(f"{key} is {path}, which is or lies in a file: name a folder") from error
+        raise in_our_words(error, path) from error
+
+
+def lock(path: Path) -> TextIO | None:
+    """Takes a lock file for this process until it is closed; None where another has it. Raises as `keep`."""
+    try:
+        file = path.open("w", encoding="ascii")
+    except OSError as error:
+        raise in_our_words(error, path) from error
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        file.close()
+        return None
+    return file
+
+
+def in_our_words(error: OSError, path: Path) -> TidegateError:
+    """What an error of the file system means for whoever asked."""
+    if error.errno in _FULL:
+        return ResourceExhausted(f"{path} cannot be kept, the disk is full: free space there and try again")
+    if error.errno in _FORBIDDEN:
+        return PermissionRefused(
+            f"{path} cannot be kept, it is read-only for this process: mend the permissions of {path.parent}"
+        )
+    return Unavailable(f"{path} cannot be kept ({error}): mend the file system and try again")

@@ -1,0 +1,85 @@
+"""Makes an engine's parts from its config and joins them; nothing runs yet.
+
+The engine starts and stops what comes out of here.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+from tidegate_serving.config import EngineConfig
+from tidegate_serving.files.state import make_folder
+from tidegate_serving.journal.journal import Journal
+from tidegate_serving.lifecycle.events import EventBus
+from tidegate_serving.lifecycle.manager import AspiredVersionsManager, ManagerOptions
+from tidegate_serving.lifecycle.monitor import StateMonitor
+from tidegate_serving.lifecycle.policy import POLICIES
+from tidegate_serving.lifecycle.pool import ThreadPool
+from tidegate_serving.lifecycle.resources import RAM
+from tidegate_serving.lifecycle.retry import RetryPauses
+from tidegate_serving.low_priority import enter_low_priority
+from tidegate_serving.requests.plane import Endpoint
+from tidegate_serving.runtime.log_keeper import LogKeeper
+from tidegate_serving.sources.problems import SourceProblems
+
+_THREADS_PER_PROCESSOR = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Lifecycle:
+    """The manager with what it works on."""
+
+    events: EventBus
+    monitor: StateMonitor
+    endpoint: Endpoint
+    manager: AspiredVersionsManager
+    journal: Journal
+    problems: SourceProblems
+    pools: tuple[ThreadPool, ...]
+
+    @property
+    def load_pool(self) -> ThreadPool:
+        """Where versions load; wide until the first ones are settled."""
+        return self.pools[0]
+
+    @property
+    def steering_pool(self) -> ThreadPool:
+        """Where steering looks at what came or went."""
+        return self.pools[2]
+
+
+def make_lifecycle(config: EngineConfig) -> Lifecycle:
+    """Bus, monitor, endpoint and manager, each knowing the next. Threads of the pools wait for work."""
+    events = EventBus()
+    monitor = StateMonitor(events)
+    problems = SourceProblems()
+    endpoint = Endpoint(config, lambda name, version: manager.released(name, version), _writer(config, problems))
+    first_load = config.initial_load_threads or _THREADS_PER_PROCESSOR * (os.cpu_count() or 1)
+    pools = (
+        ThreadPool("tidegate-load", max(first_load, config.load_threads), enter_low_priority),
+        ThreadPool("tidegate-unload", config.unload_threads, enter_low_priority),
+        ThreadPool("tidegate-steering", 1),
+    )
+    manager = AspiredVersionsManager(endpoint, events, pools[0], pools[1], manager_options(config))
+    return Lifecycle(events, monitor, endpoint, manager, Journal(config.state_directory), problems, pools)
+
+
+def manager_options(config: EngineConfig) -> ManagerOptions:
+    """How versions follow each other, after a config; `AspiredVersionsManager.reconfigure` takes them live."""
+    chosen = {name: model.policy for name, model in config.models.items() if model.policy is not None}
+    return ManagerOptions(
+        policy=POLICIES[config.policy],
+        policies={name: POLICIES[policy] for name, policy in chosen.items()},
+        retry=RetryPauses(config.retry_first_seconds, config.retry_most_seconds),
+        memory_limits={**config.device_limits_bytes, RAM: config.memory_limit_bytes},
+    )
+
+
+def _writer(config: EngineConfig, problems: SourceProblems) -> LogKeeper | None:
+    if config.log_path is None:
+        return None
+    from tidegate_serving.inference_log.writer import LogWriter
+
+    make_folder(config.log_path, "log_path")
+    return LogKeeper(config.log_path, LogWriter(config.log_path), problems)

@@ -1,0 +1,235 @@
+"""Makes an engine's sources from its config, and tells them when the config changes while the engine runs.
+
+The engine asks for them at its start, and at each reload first for a plan, which may fail, and then for its execution,
+which may not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from tidegate_serving.admission.admission import Admission, AdmittedDigests, AdmitUnverified, VerdictAdmission
+from tidegate_serving.admission.live import LiveAdmission
+from tidegate_serving.config import BatchingConfig, EngineConfig
+from tidegate_serving.config.files import file_system_options
+from tidegate_serving.contract.errors import InvalidInput
+from tidegate_serving.contract.manifest import Manifest
+from tidegate_serving.contract.servable import ServableId, State
+from tidegate_serving.control.locate import Locator
+from tidegate_serving.control.operations import Controls
+from tidegate_serving.control.override_store import OrderStore
+from tidegate_serving.control.reconciler import Steering
+from tidegate_serving.control.reconciler import Surroundings as SteeringSurroundings
+from tidegate_serving.control.rollback import Rollback
+from tidegate_serving.lifecycle.monitor import StateMonitor
+from tidegate_serving.low_priority import verify_calmly
+from tidegate_serving.platforms.loader import Loader
+from tidegate_serving.platforms.platform import PlatformOptions, WarmUpOptions
+from tidegate_serving.platforms.registry import PlatformRegistry, installed_platforms
+from tidegate_serving.platforms.version_loader import VersionLoader
+from tidegate_serving.runtime.assembly import Lifecycle
+from tidegate_serving.runtime.keep_previous import KeepPrevious
+from tidegate_serving.runtime.valves import EndpointValves
+from tidegate_serving.sources.extra_sources import ExtraPlan, ExtraSources, Shared
+from tidegate_serving.sources.file_system import FileSystemOptions, FileSystemSource, Surroundings
+from tidegate_serving.sources.owners import Owners
+from tidegate_serving.sources.problems import SourceProblems
+from tidegate_serving.sources.router import Adapter, Router
+from tidegate_serving.sources.rpc import RpcSource, VersionChecks
+from tidegate_serving.sources.rpc_state import WishStore
+from tidegate_serving.sources.static import StaticSource, StaticWish, read_static
+from tidegate_serving.sources.target import Source, VersionPath
+from tidegate_serving.typed_values import nearest
+
+ADMITTED_FILE = "admitted.jsonl"
+
+
+@dataclass(frozen=True, slots=True)
+class SourcePlan:
+    """What the sources are to be told, read and checked."""
+
+    admission: Admission
+    registry: PlatformRegistry
+    files: FileSystemOptions
+    static: StaticWish
+    roots: tuple[Path, ...]
+    extra: ExtraPlan = field(default_factory=ExtraPlan)
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """All sources, who owns which servable, what stands in their way, the rules that they live by, and what people may
+    decide over their heads."""
+
+    owners: Owners
+    steering: Steering
+    controls: Controls
+    rollback: Rollback
+    keep_previous: KeepPrevious
+    problems: SourceProblems
+    rpc: RpcSource
+    files: FileSystemSource
+    static: StaticSource
+    extra: ExtraSources
+    admission: LiveAdmission
+    registry: PlatformRegistry
+    router: Router[Loader]
+    roots: list[Path]
+
+    @property
+    def all(self) -> tuple[Source, ...]:
+        """In the order in which they start."""
+        return (self.rpc, self.files, self.static, self.extra)
+
+    def plan(self, config: EngineConfig) -> SourcePlan:
+        """What another config would tell them. Raises what `plan_sources` and `make_source` raise; changes nothing."""
+        return replace(plan_sources(config, self.registry.names), extra=self.extra.plan(config.sources))
+
+    def retell(self, plan: SourcePlan) -> None:
+        """Lives by a new plan from now on. Who gives names up goes first, who may take them comes last; what one that
+        comes may still want, once it has looked, stays until then."""
+        self.admission.now = plan.admission
+        self.registry.take_over(plan.registry)
+        self.roots[:] = plan.roots
+        self.extra.give_up(plan.extra)
+        self.static.give_up(plan.static)
+        self.files.give_up(plan.files, plan.admission)
+        self.static.start()
+        self.files.take_up()
+        self.extra.take_up(plan.extra)
+        for name in self.steering.leaving():
+            if self.files.take_over(name) or self.extra.take_over(name):
+                self.steering.stays(name)
+
+
+def plan_sources(config: EngineConfig, added: Collection[str] = ()) -> SourcePlan:
+    """Raises the contract's errors for keys, policies, paths and manifests that cannot be used; changes nothing.
+
+    `added` are platforms that were added while the engine runs.
+    """
+    registry = installed_platforms(_platform_options(config))
+    _check_platforms(config, sorted({*registry.names, *added}))
+    _check_settings(config, registry)
+    return SourcePlan(
+        admission=_admission(config),
+        registry=registry,
+        files=file_system_options(config),
+        static=read_static([path.absolute() for path in config.directories]),
+        roots=config.roots,
+    )
+
+
+def make_sources(config: EngineConfig, lifecycle: Lifecycle) -> Sources:
+    """Sources that have not started. Raises what `plan_sources` raises, and for state on disk that cannot be read."""
+    plan = plan_sources(config)
+    owners, problems, roots = Owners(), lifecycle.problems, list(plan.roots)
+    admission, available = LiveAdmission(plan.admission), _available(lifecycle.monitor)
+    router = Router(_adapters(plan.registry, admission, lifecycle.endpoint.batching), lifecycle.manager)
+    orders, wishes = OrderStore(config.state_directory), WishStore(config.state_directory)
+    keep = KeepPrevious(config, lambda name: (wish := wishes.get(name)) is not None and wish.keep_previous)
+    steering = Steering(router, orders, _around_steering(config, lifecycle, keep))
+    locator = Locator(steering, admission.check)
+    controls = Controls(steering, locator, lifecycle.journal)
+    checks = VersionChecks(roots, admission, plan.registry.check, available, controls.permit)
+    rpc = RpcSource(steering, checks, wishes, owners, lifecycle.journal)
+    return Sources(
+        owners=owners,
+        steering=steering,
+        controls=controls,
+        rollback=Rollback(steering, controls, locator, rpc, owners, available),
+        keep_previous=keep,
+        problems=problems,
+        rpc=rpc,
+        files=FileSystemSource(plan.files, steering, Surroundings(plan.admission, owners, problems)),
+        static=StaticSource(plan.static, steering, owners),
+        extra=ExtraSources(config.sources, Shared(steering, admission, owners, problems, config.state_directory)),
+        admission=admission,
+        registry=plan.registry,
+        router=router,
+        roots=roots,
+    )
+
+
+def _around_steering(config: EngineConfig, lifecycle: Lifecycle, keep: KeepPrevious) -> SteeringSurroundings:
+    return SteeringSurroundings(
+        traffic=lifecycle.endpoint,
+        valves=EndpointValves(lifecycle.endpoint),
+        submit=lifecycle.steering_pool.submit,
+        keep_previous=keep,
+        labels={name: model.labels for name, model in config.models.items()},
+    )
+
+
+def _platform_options(config: EngineConfig) -> PlatformOptions:
+    settings = {
+        platform: {key: _text(value) for key, value in table.items()} for platform, table in config.platforms.items()
+    }
+    warm_up = WarmUpOptions(config.warm_up, config.warm_up_iterations, config.warm_up_batch_sizes)
+    return PlatformOptions(config.allow_pickle, settings, warm_up)
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _check_platforms(config: EngineConfig, known: Sequence[str]) -> None:
+    for platform in config.platforms:
+        if platform not in known:
+            near = nearest(platform, known)
+            hint = f"did you mean {near}?" if near else f"use one of {', '.join(known)}"
+            raise InvalidInput(f"platforms.{platform} sets up a platform that there is not: {hint}")
+    for name, model in config.models.items():
+        if model.platform is not None and model.platform not in known:
+            raise InvalidInput(
+                f"Model {name} requests unsupported platform {model.platform}: use one of {', '.join(known)}"
+            )
+
+
+def _check_settings(config: EngineConfig, registry: PlatformRegistry) -> None:
+    for platform, table in config.platforms.items():
+        if table and platform in registry.names:
+            try:
+                registry.check_settings(platform)
+            except InvalidInput as error:
+                raise InvalidInput(f"[platforms.{platform}]: {error.message}") from error
+
+
+def _admission(config: EngineConfig) -> Admission:
+    if config.allow_unverified:
+        return AdmitUnverified()
+    paths = any(model.path is not None for model in config.models.values())
+    serves = config.repository is not None or config.directories or config.roots or paths or config.sources
+    if serves and not config.trusted_keys:
+        raise InvalidInput(
+            "no trusted_keys are set, so no version could ever be admitted: name the validator's public key "
+            "or the key ring, or set allow_unverified for development"
+        )
+    state = config.state_directory
+    admitted = AdmittedDigests(None if state is None else state / ADMITTED_FILE)
+    return VerdictAdmission(config.trusted_keys, admitted, config.override_policy)
+
+
+def _adapters(
+    registry: PlatformRegistry, admission: Admission, batching: Callable[[str], BatchingConfig]
+) -> Callable[[str], Adapter[Loader]]:
+    def adapter(id: ServableId, path: VersionPath) -> Loader:
+        def admit(manifest: Manifest, digest: str) -> None:
+            admission.check(path.directory, manifest, digest)
+
+        return VersionLoader(id, path, registry, admit, lambda rows: batching(id.name).size_for(rows), verify_calmly)
+
+    def route(platform: str) -> Adapter[Loader]:
+        registry.check(platform)
+        return adapter
+
+    return route
+
+
+def _available(monitor: StateMonitor) -> Callable[[ServableId], bool]:
+    def available(id: ServableId) -> bool:
+        change = monitor.state(id)
+        return change is not None and change.state is State.AVAILABLE
+
+    return available

@@ -1,0 +1,83 @@
+"""The engine's control room: the port that takes orders, the journal that remembers them, and what helps at 3 a.m.
+
+The engine builds it around its parts, opens it once the data plane listens, and closes it last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from importlib import metadata
+from typing import TYPE_CHECKING
+
+from tidegate_serving.config import EngineConfig
+from tidegate_serving.control.config_service import ConfigDesk, Reread
+from tidegate_serving.control.recent_lines import RecentLines
+from tidegate_serving.control.service import ControlDesk
+from tidegate_serving.control.status import EngineStatus
+from tidegate_serving.control.support import Support
+from tidegate_serving.journal.entry import Entry, Kind
+from tidegate_serving.runtime.assembly import Lifecycle
+from tidegate_serving.runtime.assembly_sources import Sources
+from tidegate_serving.sources.problems import SourceProblem
+
+if TYPE_CHECKING:
+    from tidegate_serving.control.server import RpcServer
+
+
+class ControlRoom:
+    """`config` gives what the engine lives by now, `counters` the data plane's; `reread` reads the config again."""
+
+    def __init__(
+        self,
+        lifecycle: Lifecycle,
+        sources: Sources,
+        config: Callable[[], EngineConfig],
+        counters: Callable[[], Mapping[str, float]],
+        reread: Reread,
+    ) -> None:
+        self._config_desk = ConfigDesk(config, reread)
+        self._lifecycle = lifecycle
+        self._sources = sources
+        self._lines = RecentLines()
+        self._support = Support(config, counters, lifecycle.journal, self._lines)
+        self._server: RpcServer | None = None
+
+    def begin(self) -> None:
+        """Listens to what happens; earlier decisions count from now on, before any source speaks."""
+        parts = self._lifecycle
+        self._lines.attach()
+        parts.journal.start()
+        parts.journal.add(Entry(Kind.ENGINE, "start", f"the engine starts (Tidegate {metadata.version('tidegate')})"))
+        parts.events.subscribe(parts.journal.heard)
+        parts.events.subscribe(self._sources.steering.heard)
+        self._sources.problems.subscribe(self._note_problem)
+        self._sources.steering.start()
+
+    def listen(self, address: str, status: Callable[[str], EngineStatus]) -> str:
+        """Opens the control port; its address. OSError, naming the address, where it cannot be bound."""
+        # An engine without this port starts without gRPC for Python, which takes a fifth of its start.
+        from tidegate_serving.control.server import RpcServer
+
+        desk = ControlDesk(self._sources.controls, self._sources.rollback, self._lifecycle.journal, self._support.files)
+        self._server = RpcServer(self._sources.rpc, desk, self._config_desk, self._lifecycle.monitor, status)
+        return self._server.start(address)
+
+    def stop(self, grace_seconds: float) -> None:
+        """Ends the calls after `grace_seconds`."""
+        if self._server is not None:
+            self._server.stop(grace_seconds)
+
+    def close(self, clean: bool) -> None:
+        """Writes down how it ended."""
+        words = "the engine has stopped" + ("" if clean else ", but not everything was answered or unloaded in time")
+        self._lifecycle.journal.stop()
+        self._lifecycle.journal.add(Entry(Kind.ENGINE, "stop", words))
+        self._lines.detach()
+
+    def _note_problem(self, problem: SourceProblem, present: bool) -> None:
+        well = f"{problem.servable}: the {problem.source} is well again".removeprefix(": ")
+        text = problem.error.message if present else well
+        code = problem.error.code if present else ""
+        self._lifecycle.journal.add(
+            Entry(Kind.SOURCE, "problem" if present else "settled", text, problem.servable, error_code=code)
+        )

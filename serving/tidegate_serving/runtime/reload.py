@@ -1,0 +1,144 @@
+"""Makes a running engine live by another config, all or nothing.
+
+The engine hands in its parts and a new config; what cannot be is refused before anything changes, and what fails on the
+way is taken back.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import threading
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from tidegate_serving.config import EngineConfig
+from tidegate_serving.config.view import ConfigDiff, diff
+from tidegate_serving.control.reconciler import Steering
+from tidegate_serving.journal import Entry, Kind
+from tidegate_serving.requests.limits import Limits
+from tidegate_serving.requests.plane import Endpoint
+from tidegate_serving.runtime.assembly import Lifecycle, manager_options
+from tidegate_serving.runtime.assembly_sources import SourcePlan, Sources
+from tidegate_serving.sources.rpc import NAME as RPC_SOURCE
+
+_ADMISSION = ("trusted_keys", "allow_unverified", "override_policy")
+_LOADING = (*_ADMISSION, "allow_pickle", "platforms", "warm_up", "warm_up_iterations", "warm_up_batch_sizes")
+_SHOWN = 20
+_log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class LiveConfig:
+    """The config that the engine lives by now."""
+
+    now: EngineConfig
+
+
+class Reloader:
+    """One reload at a time."""
+
+    def __init__(self, live: LiveConfig, lifecycle: Lifecycle, sources: Sources) -> None:
+        self._live = live
+        self._lifecycle = lifecycle
+        self._sources = sources
+        self._turn = threading.RLock()
+
+    def reload(
+        self, config: EngineConfig, *, dry_run: bool = False, requested_by: str = "", reason: str = ""
+    ) -> ConfigDiff:
+        """Lives by a config from now on, or with `dry_run` only says what would change.
+
+        Raises the contract's errors for a config that cannot be used, FailedPrecondition for a key that only a restart
+        can change; nothing has changed then.
+        """
+        with self._turn:
+            before = self._live.now
+            changes = diff(before, config)
+            plan = self._plan(before, config)
+            if dry_run:
+                return changes
+            changes.check_live()
+            if changes:
+                self._change(before, config, plan)
+                _log.info("reloaded:\n%s", changes)
+                text = f"the config was reloaded: {_shortly(changes)}"
+                self._lifecycle.journal.add(
+                    Entry(Kind.CONTROL, "reload", text, requested_by=requested_by, reason=reason)
+                )
+            self._live.now = config
+            return changes
+
+    def _is_pushed(self, name: str) -> bool:
+        return self._sources.owners.owner(name) == RPC_SOURCE
+
+    def _plan(self, before: EngineConfig, after: EngineConfig) -> SourcePlan:
+        plan = self._sources.plan(after)
+        if all(getattr(before, key) == getattr(after, key) for key in _ADMISSION):
+            return dataclasses.replace(plan, admission=self._sources.admission.now)
+        return plan
+
+    def _change(self, before: EngineConfig, after: EngineConfig, plan: SourcePlan) -> None:
+        admission = self._sources.admission.now
+        self._sources.steering.hold()
+        try:
+            self._apply(before, after, plan)
+        except Exception:
+            _log.exception("the reload failed, the engine goes back to what it had")
+            self._apply(after, before, dataclasses.replace(self._plan(after, before), admission=admission))
+            raise
+        finally:
+            self._sources.steering.settle()
+
+    def _apply(self, before: EngineConfig, after: EngineConfig, plan: SourcePlan) -> None:
+        """Labels are said first and move with the versions of their servable."""
+        parts = self._lifecycle
+        self._sources.keep_previous.now = after
+        pushed = {name for name in before.models.keys() | after.models.keys() if self._is_pushed(name)}
+        tell_labels(self._sources.steering, before, after, pushed)
+        tell_endpoint(parts.endpoint, before, after)
+        parts.manager.reconfigure(manager_options(after))
+        parts.pools[0].resize(after.load_threads)
+        parts.pools[1].resize(after.unload_threads)
+        self._sources.retell(plan)
+        if any(getattr(before, key) != getattr(after, key) for key in _LOADING):
+            parts.manager.retry_failed()
+
+
+def _shortly(changes: ConfigDiff) -> str:
+    """The log has all of them."""
+    more = len(changes.changes) - _SHOWN
+    return "; ".join(map(str, changes.changes[:_SHOWN])) + (f"; and {more} more" if more > 0 else "")
+
+
+def tell_labels(
+    steering: Steering, before: EngineConfig, after: EngineConfig, pushed: Collection[str] = frozenset()
+) -> None:
+    """Labels by another config, and whether the version before stays loaded, of what differs. A push brings its labels
+    itself, so that those in the config do not count for what was pushed."""
+    for name in sorted(before.models.keys() | after.models.keys()):
+        old, new = before.models.get(name), after.models.get(name)
+        old_labels, new_labels = (dict(model.labels) if model else {} for model in (old, new))
+        if old_labels != new_labels and name not in pushed:
+            steering.set_labels(name, new_labels)
+        elif old_labels != new_labels and new_labels:
+            _log.warning("the labels of %s in the config do not count, because it was pushed with its own", name)
+        if (old and old.keep_previous) != (new and new.keep_previous):
+            steering.refresh(name)
+    if before.keep_previous != after.keep_previous:
+        for name in sorted(steering.names()):
+            steering.refresh(name)
+
+
+def tell_endpoint(endpoint: Endpoint, before: EngineConfig, after: EngineConfig) -> None:
+    """Traffic by another config: batching, log rates and limits, of what differs and of nothing else."""
+    endpoint.adopt(after)
+    for name in endpoint.names() | after.models.keys():
+        old, new = before.models.get(name), after.models.get(name)
+        if (before.batching, old and old.batching) != (after.batching, new and new.batching):
+            endpoint.set_batching(name, None)
+        rates = (old and old.log_sampling_rate, new and new.log_sampling_rate)
+        if before.log_sampling_rate != after.log_sampling_rate or rates[0] != rates[1]:
+            endpoint.set_log_rate(name, None)
+    if Limits.of(before) != Limits.of(after):
+        endpoint.set_limits(Limits.of(after))

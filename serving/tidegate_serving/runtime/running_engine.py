@@ -1,0 +1,235 @@
+"""The parts of a started engine: started in their order, reloaded, and stopped backwards.
+
+The engine makes one at each start; sources, manager, endpoint, data plane and control room meet here and nowhere else.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from tidegate_serving.config import EngineConfig, ModelConfig
+from tidegate_serving.config.view import ConfigDiff
+from tidegate_serving.contract.errors import FailedPrecondition, InvalidInput
+from tidegate_serving.contract.servable import StateChange
+from tidegate_serving.control.config_service import Reread
+from tidegate_serving.control.engine_status import StatusReport
+from tidegate_serving.control.operations import Asked
+from tidegate_serving.control.service import Refusals
+from tidegate_serving.control.status import EngineStatus
+from tidegate_serving.embedded.program import Place, Program
+from tidegate_serving.inference_log.comparison import Comparison
+from tidegate_serving.platforms.platform import Platform
+from tidegate_serving.requests.control_calls import ControlCalls
+from tidegate_serving.requests.model_states import ModelStates
+from tidegate_serving.requests.running_plane import RunningPlane, start_plane
+from tidegate_serving.runtime.admission_watch import AdmissionWatch
+from tidegate_serving.runtime.assembly import Lifecycle, make_lifecycle
+from tidegate_serving.runtime.assembly_sources import Sources, make_sources
+from tidegate_serving.runtime.control_room import ControlRoom
+from tidegate_serving.runtime.model_swap import ModelSwap
+from tidegate_serving.runtime.override_gauge import OverrideGauge
+from tidegate_serving.runtime.readiness import Readiness
+from tidegate_serving.runtime.reload import LiveConfig, Reloader
+from tidegate_serving.runtime.served_names import ServedNames
+from tidegate_serving.tensorflow_serving.reload_call import ReloadCall
+
+_LEAST_SECONDS = 1.0  # for unloading, where answering took all the time that there was
+RELOAD_REQUEST = "HandleReloadConfigRequest"
+NOT_STARTED = "the engine has not started: wait until it has"
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class EngineAddresses:
+    """Where an engine listens, as `host:port`; empty for an endpoint that is closed."""
+
+    grpc: str
+    rest: str
+    control: str
+
+
+class RunningEngine:
+    """The parts of a started engine, in the order in which they start and, backwards, stop."""
+
+    def __init__(self, config: EngineConfig, reread: Reread) -> None:
+        self._config = config
+        self._reread = reread
+        self.live = LiveConfig(config)
+        self.lifecycle: Lifecycle = make_lifecycle(config)
+        self._reloader: Reloader | None = None
+        self._swap: ModelSwap | None = None
+        self._sources: Sources | None = None
+        self._program: Program | None = None
+        self._plane: RunningPlane | None = None
+        self._control: ControlRoom | None = None
+        self._readiness: Readiness | None = None
+        self._watch: AdmissionWatch | None = None
+        self.addresses = EngineAddresses("", "", "")
+
+    def start(self) -> None:
+        """Builds and starts everything; returns once every version is settled, or start_seconds have passed."""
+        parts, config = self.lifecycle, self._config
+        self._sources = sources = make_sources(config, parts)
+        self._reloader = Reloader(self.live, parts, sources)
+        self._swap = ModelSwap(self.live, self._reloader, parts.monitor, sources.problems)
+        reload_call = ReloadCall(lambda: self.live.now, self._swap_models, lambda: self.counters())
+
+        def reload(request: bytes) -> bytes:
+            with self.refusals("reload", RELOAD_REQUEST, ""):
+                return reload_call(request)
+
+        place = Place(
+            parts.manager, sources.router, parts.monitor, parts.endpoint, sources.owners, config.allow_unverified
+        )
+        self._program = Program(place)
+        self._plane = plane = start_plane(config, parts.endpoint, ControlCalls(reload))
+        parts.events.subscribe(ModelStates(parts.monitor, plane.set_states).heard)
+        names = ServedNames(parts.manager, sources.files, sources.problems)
+        self._readiness = readiness = Readiness(parts.monitor, names, plane.set_ready, names.blind)
+        readiness.start()
+        parts.events.subscribe(readiness.heard)
+        parts.problems.subscribe(lambda problem, present: None if problem.servable else readiness.wake())
+        parts.events.subscribe(_log_change)
+        self._watch = AdmissionWatch(
+            sources.admission,
+            parts.manager.origins,
+            parts.monitor.state,
+            sources.problems,
+            readiness.remark,
+            OverrideGauge(plane),
+        )
+        parts.events.subscribe(self._watch.heard)
+        self._control = ControlRoom(parts, sources, lambda: self.live.now, self.counters, self._reread)
+        self._control.begin()
+        parts.manager.start()
+        for source in sources.all:
+            source.start()
+        self.addresses = EngineAddresses(
+            plane.grpc_address, plane.rest_address, self._listen_for_control(self._control)
+        )
+        if not readiness.wait_settled(lambda: not sources.files.waiting(), config.start_seconds):
+            waiting = ", ".join([*readiness.unsettled(), *sorted(sources.files.waiting())][:20])
+            _log.warning(
+                "the engine starts although not every version is settled after %g s: %s", config.start_seconds, waiting
+            )
+        parts.load_pool.resize(config.load_threads)
+        readiness.begin()
+        self._watch.start()
+
+    def add_platform(self, name: str, factory: Callable[[], Platform]) -> None:
+        """Knows one platform more from now on."""
+        if self._sources is None:
+            raise FailedPrecondition(NOT_STARTED)
+        self._sources.registry.add(name, factory)
+
+    def counters(self) -> dict[str, float]:
+        """The data plane's, by sample name."""
+        return {} if self._plane is None else self._plane.stats()
+
+    def reload(self, config: EngineConfig, dry_run: bool, requested_by: str = "", reason: str = "") -> ConfigDiff:
+        """As `Engine.reload` says."""
+        if self._reloader is None:
+            raise FailedPrecondition(NOT_STARTED)
+        return self._reloader.reload(config, dry_run=dry_run, requested_by=requested_by, reason=reason)
+
+    def refusals(self, action: str, requested_by: str, reason: str) -> Refusals:
+        """A context in which an error is written into the journal on its way out."""
+        return Refusals(self.lifecycle.journal, action, Asked("", requested_by, reason))
+
+    def replace_models(self, models: Mapping[str, ModelConfig], timeout: float, requested_by: str) -> None:
+        """As `Engine.replace_models` says."""
+        if self._swap is None:
+            raise FailedPrecondition(NOT_STARTED)
+        self._swap.replace(models, timeout, requested_by)
+
+    def _swap_models(self, models: Mapping[str, ModelConfig]) -> None:
+        self.replace_models(models, self.live.now.start_seconds, RELOAD_REQUEST)
+
+    def _listen_for_control(self, control: ControlRoom) -> str:
+        address = self._config.control_address
+        return control.listen(address, self.status) if address else ""
+
+    def plane(self) -> RunningPlane:
+        """The data plane. FailedPrecondition before it is there."""
+        if self._plane is None:
+            raise FailedPrecondition(NOT_STARTED)
+        return self._plane
+
+    def compare(
+        self, model: str, versions: tuple[int, int], since: datetime | None, outputs: Sequence[str] | None
+    ) -> Comparison:
+        """As `Engine.compare` says."""
+        from tidegate_serving.inference_log.compare import compare
+        from tidegate_serving.inference_log.copies import copies_of
+
+        root = self._config.log_path
+        if root is None:
+            raise FailedPrecondition("this engine keeps no log, from which answers are compared: set log_path")
+        found = compare(root, model, *versions, outputs=outputs, since=since or datetime.fromtimestamp(0, UTC))
+        return replace(found, copies=copies_of(self.counters(), model, versions[1]))
+
+    def program(self) -> Program:
+        """What the embedding program wants. FailedPrecondition before the engine has started."""
+        if self._program is None:
+            raise FailedPrecondition(NOT_STARTED)
+        return self._program
+
+    def status(self, servable: str) -> EngineStatus:
+        """Where everything stands now."""
+        if self._sources is None or self._plane is None:
+            raise InvalidInput("the engine has not started")
+        parts, sources = self.lifecycle, self._sources
+        report = StatusReport(
+            parts.manager,
+            parts.monitor,
+            parts.endpoint,
+            sources.rpc,
+            sources.owners,
+            sources.steering,
+            sources.problems,
+            sources.admission.standing,
+            self._plane.stats,
+        )
+        log_path = self._config.log_path
+        return report.make(
+            servable,
+            (self._plane.grpc_address, self._plane.rest_address),
+            "" if log_path is None else str(Path(log_path).absolute()),
+        )
+
+    def stop(self, drain_seconds: float) -> bool:
+        """Not ready, drain, unload; whether all of it was done in time."""
+        deadline = time.monotonic() + drain_seconds
+        if self._readiness is not None:
+            self._readiness.drain()
+        if self._watch is not None:
+            self._watch.stop()
+        if self._swap is not None:
+            self._swap.stop()
+        for source in self._sources.all if self._sources else ():
+            source.stop()
+        drained = self._plane is None or self._plane.drain(drain_seconds)
+        self.lifecycle.endpoint.close()
+        deadline = max(deadline, time.monotonic() + _LEAST_SECONDS)
+
+        def left() -> float:
+            return max(0.0, deadline - time.monotonic())
+
+        unloaded = self.lifecycle.manager.stop(left())
+        if self._control is not None:
+            self._control.stop(left())
+        for pool in self.lifecycle.pools:
+            pool.stop(left())
+        self.lifecycle.monitor.close()
+        if self._control is not None:
+            self._control.close(drained and unloaded)
+        return drained and unloaded
+
+
+def _log_change(change: StateChange) -> None:
+    _log.info("%s is %s%s", change.id, change.state.name, f": {change.error_message}" if change.error_message else "")

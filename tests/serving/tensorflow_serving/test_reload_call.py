@@ -1,0 +1,110 @@
+"""Who may replace the list of models by request, and with which paths; no engine is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from google.protobuf import text_format
+
+from tidegate_serving.config import EngineConfig, ModelConfig
+from tidegate_serving.contract.errors import InvalidInput, PermissionRefused, TidegateError
+from tidegate_serving.contract.messages import message
+from tidegate_serving.tensorflow_serving.reload_call import ReloadCall
+
+MODEL = "config { model_config_list { config { name: 'm' base_path: '/models/m' model_platform: 'tensorflow' } } }"
+FOREIGN = {"allow_unverified": True, "allow_foreign": True}
+
+
+class Bench:
+    def __init__(self, **config: Any) -> None:
+        self.config = EngineConfig(**config)
+        self.replaced: list[Mapping[str, ModelConfig]] = []
+        self.counters = {'requests_total{model="m"}': 3.0, 'requests_total{model="n"}': 1.0, "other": 7.0}
+
+    def replace(self, models: Mapping[str, ModelConfig]) -> None:
+        self.replaced.append(models)
+        self.counters['requests_total{model="m"}'] += 2
+
+    def ask(self, text: str) -> Any:
+        request = text_format.Parse(text, message("tensorflow.serving.ReloadConfigRequest")())
+        call = ReloadCall(lambda: self.config, self.replace, lambda: dict(self.counters))
+        return message("tensorflow.serving.ReloadConfigResponse").FromString(call(request.SerializeToString()))
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        FOREIGN,
+        {"roots": (Path("/models"),)},
+        {"repository": Path("/models")},
+        {**FOREIGN, "grpc_address": "0.0.0.0:8500", "allow_reload_requests": True},
+        {**FOREIGN, "grpc_address": "[::1]:8500"},
+    ],
+)
+def test_allowed(config: dict[str, Any]) -> None:
+    bench = Bench(**config)
+    assert bench.ask(MODEL).status.error_code == 0
+    assert [list(models) for models in bench.replaced] == [["m"]]
+
+
+@pytest.mark.parametrize(
+    ("config", "text"),
+    [
+        ({**FOREIGN, "grpc_address": "0.0.0.0:8500"}, "set allow_reload_requests"),
+        ({**FOREIGN, "allow_reload_requests": False}, "set allow_reload_requests"),
+        ({}, "base path /models/m of model 'm' lies outside the engine's roots (none)"),
+        (
+            {"roots": (Path("/models/m/inner"), Path("/model"))},
+            "engine's roots (/models/m/inner, /model)",
+        ),
+    ],
+)
+def test_refused(config: dict[str, Any], text: str) -> None:
+    bench = Bench(**config)
+    with pytest.raises(PermissionRefused) as caught:
+        bench.ask(MODEL)
+    assert text in caught.value.message
+    assert bench.replaced == []
+
+
+def test_a_way_out_of_the_roots_is_none() -> None:
+    with pytest.raises(PermissionRefused, match="lies outside"):
+        Bench(roots=(Path("/models"),)).ask(MODEL.replace("/models/m", "/models/../etc"))
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "said"),
+    [
+        (
+            "config { custom_model_config { type_url: 'x' } }",
+            InvalidInput,
+            "Only ModelConfigList is currently",
+        ),
+        (MODEL.replace("'/models/m'", "'m'"), InvalidInput, "Expected model m to have an absolute path or URI"),
+    ],
+)
+def test_what_cannot_be_a_list_is_said(text: str, kind: type[TidegateError], said: str) -> None:
+    bench = Bench(**FOREIGN)
+    with pytest.raises(kind, match=said):
+        bench.ask(text)
+    assert bench.replaced == []
+
+
+def test_an_empty_config_changes_nothing_and_an_empty_list_takes_all_away() -> None:
+    bench = Bench(**FOREIGN)
+    bench.ask("")
+    assert bench.replaced == []
+    bench.ask("config { model_config_list { } }")
+    assert bench.replaced == [{}]
+
+
+def test_increases_are_those_of_all_samples_of_a_metric() -> None:
+    answer = Bench(**FOREIGN).ask(MODEL + " metric_names: 'requests_total' metric_names: 'other' metric_names: 'no'")
+    assert {metric.name: metric.int64_value_increase for metric in answer.metric} == {
+        "requests_total": 2,
+        "other": 0,
+        "no": 0,
+    }
