@@ -66,7 +66,7 @@ def tidegate(folder: Path, core: int, *, logging: bool) -> Iterator[Running]:
     """`tidegate serve` on the null model; `logging` writes every answer into the inference log."""
     publish_null_model(folder / "models")
     log = {"log_path": folder / "log", "log_sampling_rate": 1.0} if logging else {}
-    with _pinned(core):
+    with pinned(core):
         engine = EngineProcess(folder, repository=folder / "models", allow_unverified=True, **log).start()
     with engine_until_stopped(engine) as process:
         yield Running(engine.addresses["grpc"], engine.addresses["rest"], process)
@@ -96,7 +96,7 @@ def echo(core: int) -> Iterator[Running]:
     """The echo server, built in release beside the data plane."""
     binary = built("tidegate-echo")
     command = [str(binary), "--grpc", "127.0.0.1:0", "--rest", "127.0.0.1:0"]
-    with _pinned(core):
+    with pinned(core):
         process = subprocess.Popen(command, stdout=subprocess.PIPE)
     try:
         assert process.stdout is not None
@@ -108,7 +108,7 @@ def echo(core: int) -> Iterator[Running]:
 
 
 @contextlib.contextmanager
-def _pinned(core: int) -> Iterator[None]:
+def pinned(core: int) -> Iterator[None]:
     """What is started inside inherits the core; this process gets its own cores back."""
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {core})

@@ -1,0 +1,107 @@
+"""Compares two builds of the engine: throughput of the null model, in interleaved pairs on the same pinned core.
+
+    python -m tests.bench.builds OLD_PYTHON NEW_PYTHON [--pairs 9] [--clients 64]
+
+Each argument is the Python of an environment in which one build is installed; `PYTHON@CHECKOUT` takes the Python code from
+a checkout instead. Both engines are up all the time, and loads take turns (old, new, new, old, ...), so that the machine's
+changing speed meets both. Printed are the ratios new/old, their geometric mean and its 95 % interval (t, on logarithms).
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import math
+import os
+import statistics
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from scipy import stats
+from tests.bench.load import Load
+from tests.bench.serving import LOAD_CORE, PREDICT, REST_BODY, REST_PATH, SERVER_CORE, check_answers, grpc_body
+from tests.bench.servers import Running, pinned, publish_null_model
+from tests.support.engine_process import ANY, to_toml
+from tests.support.eventually import eventually
+
+PACKAGES = ("operators", "pipelines", "serving", "validation")
+
+
+@contextlib.contextmanager
+def serving(build: str, folder: Path) -> Iterator[Running]:
+    """One build's engine with the null model and a full inference log; it ends with the context."""
+    python, _, checkout = build.partition("@")
+    env = dict(os.environ)
+    env.pop("PYTHONPATH", None)
+    if checkout:
+        env["PYTHONPATH"] = os.pathsep.join(str(Path(checkout, name)) for name in PACKAGES)
+    publish_null_model(folder / "models")
+    ready, config = folder / "ready.json", folder / "engine.toml"
+    values = {"repository": str(folder / "models"), "allow_unverified": True, "log_path": str(folder / "log")}
+    config.write_text(to_toml({"grpc_address": ANY, "rest_address": ANY, "control_address": ANY, **values}))
+    command = [python, "-m", "tidegate_serving.server", "--config", str(config), "--ready-file", str(ready)]
+    with pinned(SERVER_CORE):
+        process = subprocess.Popen(command, env=env, cwd=folder)
+    try:
+        eventually(ready.exists, 60)
+        addresses = json.loads(ready.read_text())
+        yield Running(addresses["grpc"], addresses["rest"], process.pid)
+    finally:
+        process.terminate()
+        process.wait(timeout=60)
+
+
+def throughput(server: Running, endpoint: str, clients: int, seconds: float) -> float:
+    """Requests per second of one run."""
+    load = Load(clients, seconds, LOAD_CORE, server.pid)
+    if endpoint == "grpc":
+        return load.grpc(server.grpc, PREDICT, grpc_body()).rps
+    return load.rest(server.rest, REST_PATH, REST_BODY).rps
+
+
+def ratios(old: Running, new: Running, endpoint: str, arguments: argparse.Namespace) -> list[float]:
+    """new/old pair by pair; which of them goes first takes turns."""
+    found = []
+    for pair in range(arguments.pairs):
+        order = (old, new) if pair % 2 == 0 else (new, old)
+        rates = {server.pid: throughput(server, endpoint, arguments.clients, arguments.seconds) for server in order}
+        found.append(rates[new.pid] / rates[old.pid])
+    return found
+
+
+def interval(found: list[float]) -> tuple[float, float, float]:
+    """Geometric mean and its 95 % interval."""
+    logs = [math.log(ratio) for ratio in found]
+    mean, error = statistics.fmean(logs), statistics.stdev(logs) / math.sqrt(len(logs))
+    half = float(stats.t.ppf(0.975, len(logs) - 1)) * error
+    return math.exp(mean), math.exp(mean - half), math.exp(mean + half)
+
+
+def main() -> None:
+    """Compares both endpoints."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("old", help="PYTHON or PYTHON@CHECKOUT")
+    parser.add_argument("new", help="PYTHON or PYTHON@CHECKOUT")
+    parser.add_argument("--pairs", type=int, default=9)
+    parser.add_argument("--clients", type=int, default=64)
+    parser.add_argument("--seconds", type=float, default=3.0)
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as name:
+        folders = [Path(name, build) for build in ("old", "new")]
+        for folder in folders:
+            folder.mkdir()
+        with serving(arguments.old, folders[0]) as old, serving(arguments.new, folders[1]) as new:
+            for server in (old, new):
+                check_answers(server)
+            for endpoint in ("grpc", "rest"):
+                found = ratios(old, new, endpoint, arguments)
+                mean, low, high = interval(found)
+                shown = " ".join(f"{ratio:.3f}" for ratio in found)
+                print(f"{endpoint}: new/old {mean:.3f}, 95 % interval {low:.3f} to {high:.3f} ({shown})", flush=True)
+
+
+if __name__ == "__main__":
+    main()
