@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from tests.validation import world
-from tests.validation.fault_cases import KNOWN, fault
-from tests.validation.fault_run import examined
+from tests.validation.robustness.fault_cases import KNOWN, fault
+from tests.validation.robustness.fault_run import examined
 from tests.validation.world import HONEST, Draft
 from typer.testing import CliRunner
 
@@ -18,9 +18,7 @@ from tidegate_pipelines.cli.app import app
 from tidegate_serving.admission.verdict import Outcome
 from tidegate_serving.contract.errors import InvalidInput, NotFound, Tampered
 from tidegate_serving.contract.signature import Signature, TensorSpec
-from tidegate_validation.robustness.answer import Answer, AnswerKind
-from tidegate_validation.robustness.examples import Examples, examples_of
-from tidegate_validation.robustness.failing_input import (
+from tidegate_validation.robustness.failing_inputs import (
     FailingInput,
     Origin,
     Way,
@@ -32,8 +30,10 @@ from tidegate_validation.robustness.judgement import judge_answer
 from tidegate_validation.robustness.limits import RobustnessLimits
 from tidegate_validation.robustness.narrow import narrow
 from tidegate_validation.robustness.probes import Likelihood
-from tidegate_validation.robustness.quantiles import quantile_interval, ratio_interval
 from tidegate_validation.robustness.replay import replay
+from tidegate_validation.robustness.stages.latency import quantile_interval, ratio_interval
+from tidegate_validation.sandbox.answer import Answer, AnswerKind
+from tidegate_validation.sandbox.examples import Examples, examples_of
 
 OUTPUTS = Answer(AnswerKind.OUTPUTS, outputs={"y": np.array([1.0])})
 NAN = Answer(AnswerKind.OUTPUTS, outputs={"y": np.array([np.nan])})
@@ -158,7 +158,7 @@ def test_the_rule(likelihood: Likelihood, answer: Answer, baseline: Answer | Non
 
 @pytest.mark.parametrize(
     ("limits", "words"),
-    [({"call_seconds": 0.0}, "robustness.call_seconds is 0.0"), ({"slower_counts": "NO"}, "'NO': use one of FAIL")],
+    [({"call_seconds": 0.0}, "the limit call_seconds is 0.0"), ({"slower_counts": "NO"}, "slower_counts is 'NO': use one of FAIL")],
 )
 def test_limits_that_make_no_sense_are_refused(limits: dict[str, Any], words: str) -> None:
     with pytest.raises(InvalidInput, match=words):

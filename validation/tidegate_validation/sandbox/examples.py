@@ -1,7 +1,4 @@
-"""Examples as a version's inputs: columns of a table or a manifest's example, turned into tensors by its signature.
-
-The robustness and quality gates make them once, and take, change or permute rows of them for their calls.
-"""
+"""Rows as a version's inputs: columns of a table or a manifest's example, turned into tensors by its signature."""
 
 from __future__ import annotations
 
@@ -13,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tidegate_serving.contract.errors import InvalidInput
-from tidegate_serving.contract.signature import Signature, TensorSpec
+from tidegate_serving.contract.manifest import Manifest
+from tidegate_serving.contract.signature import SERVING_DEFAULT, FirstAxis, Signature, TensorSpec
 from tidegate_serving.contract.tensors import Array
 
 Indices = npt.NDArray[np.int64]
@@ -43,6 +41,18 @@ class Examples:
         return {name: plain(array[index]) for name, array in self.arrays.items()}
 
 
+def default_signature(manifest: Manifest) -> tuple[str, Signature]:
+    """Name and signature that are judged: `serving_default`, else the first. InvalidInput for one without rows."""
+    name = SERVING_DEFAULT if SERVING_DEFAULT in manifest.signatures else next(iter(manifest.signatures))
+    signature = manifest.signatures[name]
+    if signature.first_axis is FirstAxis.FREE:
+        raise InvalidInput(
+            f"signature {name!r} of {manifest.id} takes no rows (its first axis is 'free'), and gates judge rows: give "
+            f"the model a signature {SERVING_DEFAULT!r} whose first axis is the batch"
+        )
+    return name, signature
+
+
 def plain(value: Any) -> Any:
     """A value as JSON can hold it: bytes as text, NaN and infinities by name, arrays as lists."""
     if isinstance(value, bytes):
@@ -61,8 +71,7 @@ def examples_of(signature: Signature, table: Any) -> Examples:
     """All rows of a pyarrow.Table that can be sent.
 
     Missing floats become NaN, missing texts empty; rows lacking a whole number or a truth value are left out.
-    Raises InvalidInput for an input without a column or of a type that
-    cannot become its dtype.
+    Raises InvalidInput for an input without a column or of a type that cannot become its dtype.
     """
     keep = np.ones(table.num_rows, dtype=bool)
     arrays: dict[str, Array] = {}

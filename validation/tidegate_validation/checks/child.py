@@ -1,7 +1,7 @@
-"""`python -m tidegate_validation.robustness.check_child MODULE:FUNCTION TOKEN`: runs a user's check in this process.
+"""`python -m tidegate_validation.checks.child MODULE:FUNCTION TOKEN`: runs a user's check in this process.
 
-`check_process` starts it; the request comes on standard input, findings go to standard output with the token, so that
-neither an exit status nor what the function prints is taken for an answer.
+The request is read from standard input. Findings go to standard output with the token, so that neither an exit status
+nor what the function prints is taken for an answer.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from tidegate_serving.admission.verdict import Finding
-from tidegate_validation.robustness.check_frames import read_request
+from tidegate_validation.checks.frames import read_request
 
 
 def main(arguments: Sequence[str]) -> int:

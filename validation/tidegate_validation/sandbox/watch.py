@@ -1,6 +1,6 @@
-"""Holds a confined process to what no kernel limit binds: memory of all its processes, their number, its disk.
+"""Holds a sandboxed process to what no kernel limit binds: memory of all its processes, their number, its disk.
 
-`child` starts a watch beside each process; it notes the most that was used, and calls back when a limit is passed.
+It records the most that was used, and calls back when a limit is passed.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from tidegate_validation.robustness.limits import RobustnessLimits
-from tidegate_validation.sandbox.processes import Process, descendants, proportional_bytes
+from tidegate_validation.sandbox.limits import SandboxLimits
+from tidegate_validation.sandbox.supervisor.processes import Process, descendants, proportional_bytes
 
 _POLL = 0.05
 _MEGABYTE = 1 << 20
@@ -40,16 +40,16 @@ class Use:
         )
 
 
-def memory_limit(limits: RobustnessLimits) -> int:
+def memory_limit(limits: SandboxLimits) -> int:
     """Bytes that a version may use: the limit, or four fifths of what this machine has free where that is less."""
     return min(limits.memory_mb * _MEGABYTE, int(_FREE_SHARE * _available()))
 
 
 class Watch:
-    """Looks at the processes below `guard` but for those in `own`, until stopped; `breach` is called once, in words."""
+    """Looks at the processes below `supervisor` until stopped; `breach` is called once, in words."""
 
-    def __init__(self, guard: int, home: str, limits: RobustnessLimits, breach: Callable[[str], None]) -> None:
-        self._guard = guard
+    def __init__(self, supervisor: int, home: str, limits: SandboxLimits, breach: Callable[[str], None]) -> None:
+        self._supervisor = supervisor
         self._home = home
         self._limits = limits
         self._memory = memory_limit(limits)
@@ -61,7 +61,7 @@ class Watch:
         self.use = Use()
 
     def start(self, own: frozenset[int], main: int) -> None:
-        """Starts looking; `main` is the process that the others descend from."""
+        """Starts looking; `main` is the process that the others descend from; those in `own` do not count."""
         self._own, self.main = own, main
         self._thread.start()
 
@@ -82,10 +82,10 @@ class Watch:
             self.use.threads = max(self.use.threads, sum(process.threads for process in found))
             self.use.resident_bytes = max(self.use.resident_bytes, self._resident(found))
             self.use.disk_bytes = max(self.use.disk_bytes, self._on_disk())
-            self.use.network_tries = max(self.use.network_tries, network_tries(self._guard))
+            self.use.network_tries = max(self.use.network_tries, network_tries(self._supervisor))
 
     def _found(self) -> list[Process]:
-        return [process for process in descendants(self._guard) if process.pid not in self._own]
+        return [process for process in descendants(self._supervisor) if process.pid not in self._own]
 
     def _run(self) -> None:
         while not self._stop.wait(_POLL):
@@ -113,7 +113,7 @@ class Watch:
 
     def _on_disk(self) -> int:
         """Bytes in its home: of the file system that is mounted there for it alone, else of the files."""
-        inside = f"/proc/{self._guard}/root{self._home}"
+        inside = f"/proc/{self._supervisor}/root{self._home}"
         try:
             if Path(inside).stat().st_dev != Path(self._home).stat().st_dev:
                 state = os.statvfs(inside)

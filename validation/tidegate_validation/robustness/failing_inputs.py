@@ -1,11 +1,13 @@
-"""An input that a version failed on, in a file: what was sent, in which way, and the limits that held.
+"""The inputs that a version failed on, kept as files in its report: what was sent, how, and the limits that held.
 
-`keeper` writes it while a version is examined; `replay` reads it to try the input again.
+The gate writes them while it examines a version; `replay` reads one to try it again.
 """
 
 from __future__ import annotations
 
 import enum
+import re
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -19,6 +21,8 @@ from tidegate_validation.robustness.limits import RobustnessLimits
 
 KIND = "failing-input"
 FORMAT = f"tidegate.{KIND}/1"
+FOLDER = "failing-inputs"
+_SUFFIX = ".input"
 
 
 class Way(enum.StrEnum):
@@ -54,6 +58,33 @@ class Origin:
     manifest_digest: str
     signature: str
     limits: RobustnessLimits
+
+
+class FailingInputs:
+    """Those of one examination, in `report`/failing-inputs; without a report nothing is kept."""
+
+    def __init__(self, report: Path | None, origin: Origin) -> None:
+        self._report = report
+        self._origin = origin
+        self._count = 0
+
+    def remove_earlier(self) -> None:
+        """Removes what an earlier examination of the same version kept."""
+        if self._report is not None:
+            for path in (self._report / FOLDER).glob(f"*{_SUFFIX}"):
+                path.unlink()
+
+    def keep(self, failed: FailingInput) -> dict[str, str]:
+        """Where the input lies and how to try it again, for a finding's example; empty where nothing is kept."""
+        if self._report is None:
+            return {}
+        self._count += 1
+        folder = self._report.absolute() / FOLDER
+        folder.mkdir(parents=True, exist_ok=True)
+        subject = re.sub(r"[^A-Za-z0-9]+", "-", failed.subject).strip("-")[:40]
+        path = folder / f"{self._count:02d}-{failed.check}-{subject}{_SUFFIX}"
+        write_failing_input(path, failed, self._origin)
+        return {"file": str(path), "replay": f"tidegate replay {shlex.quote(str(path))}"}
 
 
 def write_failing_input(path: Path, failed: FailingInput, origin: Origin) -> None:

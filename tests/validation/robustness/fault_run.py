@@ -11,15 +11,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tests.validation import world
-from tests.validation.fault_cases import MAX_BATCH, Case
+from tests.validation.robustness.fault_cases import MAX_BATCH, Case
 from tests.validation.world import Draft
 
 from tidegate_serving.admission.verdict import Finding, Outcome
 from tidegate_serving.contract.manifest import read_manifest
 from tidegate_validation.outcomes import worst
 from tidegate_validation.robustness.gate import RobustnessSubject, examine
+from tidegate_validation.robustness.input_domain import input_domains
 from tidegate_validation.robustness.limits import RobustnessLimits
-from tidegate_validation.robustness.world import facts_of
 
 LIMITS = RobustnessLimits(
     load_seconds=30,
@@ -54,7 +54,7 @@ def examined(root: Path, case: Case) -> Run:
         baseline=None,
         baseline_manifest=None,
         held_out=data,
-        facts=facts_of(manifest.signatures["serving_default"], None, data, None),
+        domains=input_domains(manifest.signatures["serving_default"], None, data, None),
         report=root / "report",
     )
     begun = time.monotonic()

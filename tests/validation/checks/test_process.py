@@ -1,4 +1,4 @@
-"""Users' checks in a confined process: what they return, raise or do to their process comes back as an answer."""
+"""Users' checks in a sandboxed process: what they return, raise or do to their process comes back as an answer."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import pytest
 
 from tidegate_serving.admission.verdict import Outcome
 from tidegate_serving.contract.errors import InvalidInput, Unavailable
-from tidegate_validation.robustness import child
-from tidegate_validation.robustness.check_process import CheckAnswer, CheckKind, run_check
-from tidegate_validation.robustness.limits import RobustnessLimits
+from tidegate_validation.checks.process import CheckAnswer, CheckKind, run_check
+from tidegate_validation.sandbox import process
+from tidegate_validation.sandbox.limits import SandboxLimits
 
 CHECKS = """
 import os, sys
@@ -47,7 +47,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def ran(name: str, folder: Path, seconds: float = 20.0) -> CheckAnswer:
     request = {"data": pa.table({"a": [1, 2, 3]}), "nested": {"folder": folder, "numbers": [1, 2.5, None, True]}}
-    return run_check(f"parcel_checks:{name}", request, RobustnessLimits(), seconds)
+    return run_check(f"parcel_checks:{name}", request, SandboxLimits(), seconds)
 
 
 def test_a_check_sees_tables_and_paths_and_its_findings_come_back(folder: Path) -> None:
@@ -87,11 +87,11 @@ def test_a_check_that_hangs_is_ended_at_its_deadline(folder: Path) -> None:
 
 def test_what_cannot_be_handed_over_is_said(folder: Path) -> None:
     with pytest.raises(InvalidInput, match="object"):
-        run_check("parcel_checks:silent", {"thing": object()}, RobustnessLimits(), 5.0)
+        run_check("parcel_checks:silent", {"thing": object()}, SandboxLimits(), 5.0)
 
 
 def test_a_sandbox_that_cannot_start_is_no_finding(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The sandbox's own faults are tried again, and raise in the end; they say nothing about the check."""
-    monkeypatch.setattr(child, "_GUARD", folder / "no-such-guard.py")
+    monkeypatch.setattr(process, "_SUPERVISOR", folder / "no-such-supervisor.py")
     with pytest.raises(Unavailable, match="could not be started 3 times"):
         ran("silent", folder)

@@ -1,7 +1,6 @@
-"""A command behind the guard: its streams, the end of its log, its limits, and how it ended.
+"""A command that runs isolated and limited: its streams, the end of its log, what it used, and how it ended.
 
-`sandbox` and `check_process` run versions and users' checks with it. What the sandbox itself does wrong is tried again
-and counted; what the command does is never tried again here.
+A start that fails by the sandbox's own fault is tried again and counted; the command itself is never run again.
 """
 
 from __future__ import annotations
@@ -20,42 +19,41 @@ from pathlib import Path
 from typing import IO, Any, BinaryIO
 
 from tidegate_serving.contract.errors import Unavailable
-from tidegate_validation import sandbox as confinement
-from tidegate_validation.robustness.environment import environment, readable_paths
-from tidegate_validation.robustness.limits import RobustnessLimits
-from tidegate_validation.robustness.log_tail import LogTail
-from tidegate_validation.robustness.watch import Use, Watch, memory_limit
-from tidegate_validation.sandbox.processes import descendants, inner_number
-from tidegate_validation.sandbox.settings import Settings
+from tidegate_validation.sandbox.environment import environment, readable_paths
+from tidegate_validation.sandbox.limits import SandboxLimits
+from tidegate_validation.sandbox.log_tail import LogTail
+from tidegate_validation.sandbox.supervisor.processes import descendants, inner_number
+from tidegate_validation.sandbox.supervisor.settings import Settings
+from tidegate_validation.sandbox.watch import Use, Watch, memory_limit
 
-_GUARD = Path(confinement.__file__).with_name("__main__.py")
+_SUPERVISOR = Path(__file__).parent / "supervisor" / "__main__.py"
 _TRIES = 3
-_GUARD_SECONDS = 20.0
+_START_SECONDS = 20.0
 _LAST_WORDS = 0.3
 _MEGABYTE = 1 << 20
 
 
-class ConfinedChild:
+class SandboxedProcess:
     """One run of a command. `start` first; `kill` always.
 
     `version` is the directory that it is about; that, `readable` and this Python are all that it surely can read.
-    `told` is added to its environment.
+    `variables` are added to its environment.
     """
 
     def __init__(
         self,
         command: Sequence[str],
-        limits: RobustnessLimits,
+        limits: SandboxLimits,
         version: Path,
         readable: Sequence[Path] = (),
-        told: Mapping[str, str] | None = None,
+        variables: Mapping[str, str] | None = None,
     ) -> None:
         self._command = list(command)
         self._limits = limits
         self._version = version
         self._readable = [str(path.resolve()) for path in readable]
-        self._environment = dict(told or {})
-        self._told = threading.Condition()
+        self._environment = dict(variables or {})
+        self._changed = threading.Condition()
         self._pid: int | None = None
         self._status: int | None = None
         self._fault: str | None = None
@@ -73,12 +71,12 @@ class ConfinedChild:
             except OSError as error:
                 self.faults.append(f"{type(error).__name__}: {error}")
             else:
-                if self._wait_for(lambda: self._pid is not None or self._fault is not None, _GUARD_SECONDS):
+                if self._wait_for(lambda: self._pid is not None or self._fault is not None, _START_SECONDS):
                     if self._fault is None:
                         return self._watch_it()
                     self.faults.append(self._fault)
                 else:
-                    self.faults.append(f"the guard did not start: {self._log.text(400).strip()}")
+                    self.faults.append(f"the supervisor did not start: {self._log.text(400).strip()}")
                 self.kill()
                 for stream in (self.stdin, self.stdout):
                     with contextlib.suppress(BrokenPipeError):
@@ -151,30 +149,30 @@ class ConfinedChild:
 
     def _start(self) -> None:
         self._home = tempfile.TemporaryDirectory(prefix="tidegate-sandbox-", ignore_cleanup_errors=True)
-        report, told = os.pipe()
+        reading, report = os.pipe()
         lifeline, self._lifeline = os.pipe()
         try:
-            settings = self._settings(told, lifeline)
+            settings = self._settings(report, lifeline)
             self._process = subprocess.Popen(
-                [sys.executable, "-I", "-S", str(_GUARD), settings.to_json()],
+                [sys.executable, "-I", "-S", str(_SUPERVISOR), settings.to_json()],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 env={**environment(settings.home), **self._environment},
                 cwd="/",
                 start_new_session=True,
-                pass_fds=(told, lifeline),
+                pass_fds=(report, lifeline),
             )
         except OSError:
-            os.close(report)
+            os.close(reading)
             self._release()
             self._home.cleanup()
             raise
         finally:
-            os.close(told)
+            os.close(report)
             os.close(lifeline)
         self._log = LogTail(_present(self._process.stderr))
-        self._reader = threading.Thread(target=self._read_report, args=(report,), daemon=True)
+        self._reader = threading.Thread(target=self._read_report, args=(reading,), daemon=True)
         self._reader.start()
 
     def _settings(self, report: int, lifeline: int) -> Settings:
@@ -216,22 +214,22 @@ class ConfinedChild:
         with open(report, encoding="utf-8") as lines:
             for line in lines:
                 self._take(json.loads(line))
-        with self._told:
+        with self._changed:
             self._report_ended = True
-            self._told.notify_all()
+            self._changed.notify_all()
 
-    def _take(self, told: dict[str, Any]) -> None:
-        with self._told:
-            self.missing += told.get("missing", [])
-            self._fault = told.get("fault", self._fault)
-            self._inner = told.get("inner", self._inner)
-            self._pid = told.get("pid", self._pid)
-            self._status = told.get("ended", self._status)
-            self._told.notify_all()
+    def _take(self, line: dict[str, Any]) -> None:
+        with self._changed:
+            self.missing += line.get("missing", [])
+            self._fault = line.get("fault", self._fault)
+            self._inner = line.get("inner", self._inner)
+            self._pid = line.get("pid", self._pid)
+            self._status = line.get("ended", self._status)
+            self._changed.notify_all()
 
     def _wait_for(self, condition: Callable[[], bool], seconds: float) -> bool:
-        with self._told:
-            return self._told.wait_for(lambda: condition() or self._report_ended, seconds) and condition()
+        with self._changed:
+            return self._changed.wait_for(lambda: condition() or self._report_ended, seconds) and condition()
 
     def _forget(self) -> None:
         self._pid = self._status = self._fault = None

@@ -10,8 +10,9 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-from tests.validation import fault_run, world
-from tests.validation.fault_cases import Case
+from tests.validation import world
+from tests.validation.robustness import fault_run
+from tests.validation.robustness.fault_cases import Case
 from tests.validation.world import HONEST, Draft, before_return
 
 from tidegate_serving.admission.verdict import Finding, Outcome
@@ -19,8 +20,8 @@ from tidegate_serving.contract.manifest import read_manifest
 from tidegate_serving.contract.signature import Signature, TensorSpec
 from tidegate_validation.outcomes import worst
 from tidegate_validation.robustness.gate import RobustnessSubject, examine
+from tidegate_validation.robustness.input_domain import input_domains
 from tidegate_validation.robustness.limits import RobustnessLimits
-from tidegate_validation.robustness.world import facts_of
 from tidegate_validation.statistics import make_profile
 
 LIMITS = RobustnessLimits(load_seconds=60, call_seconds=5, max_batch=256, sample_rows=400, golden_rows=4)
@@ -62,7 +63,7 @@ def examined(
         baseline=before,
         baseline_manifest=read_manifest(before)[0] if before else None,
         held_out=data,
-        facts=facts_of(signature, training, data, None),
+        domains=input_domains(signature, training, data, None),
         probe=probe,
     )
     return examine(subject, limits)

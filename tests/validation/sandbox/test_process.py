@@ -1,4 +1,4 @@
-"""What holds a confined process: its own user, files, network and processes, and the words where one is missing.
+"""A sandboxed process has its own user, files, network and processes, and is told about where one is missing.
 
 Each test asks the kernel, from inside or from outside; commands are a few lines of Python in a real sandbox.
 """
@@ -19,16 +19,16 @@ from pathlib import Path
 import pytest
 from tests.support.eventually import eventually
 
-from tidegate_validation.robustness.child import ConfinedChild
-from tidegate_validation.robustness.environment import environment, import_path
-from tidegate_validation.robustness.limits import RobustnessLimits
+from tidegate_validation.sandbox.environment import environment, import_path
+from tidegate_validation.sandbox.limits import SandboxLimits
+from tidegate_validation.sandbox.process import SandboxedProcess
 
-LIMITS = RobustnessLimits(memory_mb=600, processes=80, disk_mb=8, open_files=64)
+LIMITS = SandboxLimits(memory_mb=600, processes=80, disk_mb=8, open_files=64)
 
 
 @contextlib.contextmanager
-def confined(source: str, version: Path, limits: RobustnessLimits = LIMITS) -> Iterator[ConfinedChild]:
-    child = ConfinedChild([sys.executable, "-c", source], limits, version, told=import_path())
+def sandboxed(source: str, version: Path, limits: SandboxLimits = LIMITS) -> Iterator[SandboxedProcess]:
+    child = SandboxedProcess([sys.executable, "-c", source], limits, version, variables=import_path())
     child.start()
     try:
         yield child
@@ -38,9 +38,9 @@ def confined(source: str, version: Path, limits: RobustnessLimits = LIMITS) -> I
         child.stdout.close()
 
 
-def said(source: str, version: Path, limits: RobustnessLimits = LIMITS) -> dict[str, object]:
+def said(source: str, version: Path, limits: SandboxLimits = LIMITS) -> dict[str, object]:
     """What a command printed as JSON, with `missing` for the words about limits."""
-    with confined(source, version, limits) as child:
+    with sandboxed(source, version, limits) as child:
         data = child.stdout.read()
         assert child.wait(10) == 0, child.log(2000)
         return {**json.loads(data), "missing": child.missing}
@@ -150,7 +150,7 @@ def test_what_flees_is_ended(version: Path, sandbox: bool) -> None:
     """A grandchild in a session of its own, whose parent has gone."""
     seconds = f"{random.randrange(10**8, 10**9)}"
     flee = f"import os; os.system('setsid sleep {seconds} >/dev/null 2>&1 &'); print(1, flush=True); os.read(0, 1)"
-    with confined(flee, version, replace(LIMITS, sandbox=sandbox)) as child:
+    with sandboxed(flee, version, replace(LIMITS, sandbox=sandbox)) as child:
         child.stdout.readline()
         eventually(lambda: bool(running(seconds)))
     assert not running(seconds)
@@ -159,9 +159,9 @@ def test_what_flees_is_ended(version: Path, sandbox: bool) -> None:
 SUPERVISE = """
 import sys
 from pathlib import Path
-from tidegate_validation.robustness.child import ConfinedChild
-from tidegate_validation.robustness.limits import RobustnessLimits
-child = ConfinedChild(["/bin/sleep", "{seconds}"], RobustnessLimits(), Path({version!r}))
+from tidegate_validation.sandbox.process import SandboxedProcess
+from tidegate_validation.sandbox.limits import SandboxLimits
+child = SandboxedProcess(["/bin/sleep", "{seconds}"], SandboxLimits(), Path({version!r}))
 child.start()
 print("up", flush=True)
 sys.stdin.read()
@@ -186,7 +186,7 @@ def test_everything_ends_when_its_supervisor_is_killed(version: Path) -> None:
 
 def test_a_flooded_log_is_counted_and_only_its_end_is_kept(version: Path) -> None:
     flood = "import sys\nfor _ in range(3000): sys.stderr.write('x' * 1000)\nsys.stderr.write('the end')"
-    with confined(flood, version) as child:
+    with sandboxed(flood, version) as child:
         assert child.wait(20) == 0
         eventually(lambda: child.log_bytes == 3_000_007)
         assert child.log(7) == "the end"
@@ -203,7 +203,7 @@ def test_faults_of_the_sandbox_are_tried_again_and_counted(version: Path, monkey
         return real(*args, **kwargs)  # type: ignore[call-overload]
 
     monkeypatch.setattr(subprocess, "Popen", fails_once)
-    with confined("print('{}')", version) as child:
+    with sandboxed("print('{}')", version) as child:
         assert child.wait(10) == 0
         assert child.faults == ["BlockingIOError: [Errno 11] Resource temporarily unavailable"]
 
@@ -218,21 +218,19 @@ def test_a_sandbox_that_keeps_root_says_so(version: Path) -> None:
 
 INSIDE = """
 import json, os, sys
-from dataclasses import replace
 from pathlib import Path
-sys.path.insert(0, {tests!r})
-from tidegate_validation.robustness.child import ConfinedChild
-from tidegate_validation.robustness.limits import RobustnessLimits
-inner = ConfinedChild([sys.executable, "-c", {look!r}], RobustnessLimits(open_files=64), Path({version!r}))
+from tidegate_validation.sandbox.process import SandboxedProcess
+from tidegate_validation.sandbox.limits import SandboxLimits
+inner = SandboxedProcess([sys.executable, "-c", {look!r}], SandboxLimits(open_files=64), Path({version!r}))
 inner.start()
 print(json.dumps({{"outer": os.getuid(), "inner": json.loads(inner.stdout.read()), "words": inner.missing}}))
 inner.kill()
 """
 
 
-def test_a_user_who_is_not_root_gets_walls_too(version: Path) -> None:
+def test_a_user_who_is_not_root_gets_a_sandbox_too(version: Path) -> None:
     """The outer sandbox makes a user without rights; the inner one is that user's own."""
-    source = INSIDE.format(look=look(version), version=str(version), tests=str(Path(__file__).parents[2]))
+    source = INSIDE.format(look=look(version), version=str(version))
     found = said(source, version, replace(LIMITS, processes=400, memory_mb=2000))
     inner = found["inner"]
     assert isinstance(inner, dict)
@@ -242,9 +240,9 @@ def test_a_user_who_is_not_root_gets_walls_too(version: Path) -> None:
     assert "same user" in str(found["words"])
 
 
-def test_a_user_without_walls_is_said_to_share_all(version: Path) -> None:
+def test_a_user_without_namespaces_is_said_to_share_all(version: Path) -> None:
     source = INSIDE.replace("open_files=64", "open_files=64, sandbox=False")
-    source = source.format(look=look(version), version=str(version), tests=str(Path(__file__).parents[2]))
+    source = source.format(look=look(version), version=str(version))
     found = said(source, version, replace(LIMITS, processes=400, memory_mb=2000))
     words = str(found["words"])
     assert "may read and write what that user may" in words

@@ -1,8 +1,8 @@
-"""Starts one command behind walls, waits for it, and tells its supervisor how it ended.
+"""Starts one command isolated from the machine, waits for it, and reports how it ended.
 
-`__main__` calls `run`; namespaces where the machine allows them, another user where this one is root, limits always.
-What could not be set goes out in words, never silently. With a namespace of processes, its first process ends
-everything in it, whatever session it fled to; without one, this process adopts what flees and ends it.
+The command gets namespaces where the machine allows them, another user where this one is root, and limits always. What
+could not be set is reported in words. In a namespace of processes the first process ends everything else there when
+the command ends, whatever session it fled to; without one, this process adopts what flees and ends it.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ import os
 import resource
 import select
 import signal
-import sys
 from pathlib import Path
 
-from tidegate_validation.sandbox import kernel, walls
-from tidegate_validation.sandbox.settings import Settings
+from tidegate_validation.sandbox.supervisor import kernel, mounts
+from tidegate_validation.sandbox.supervisor.processes import descendants
+from tidegate_validation.sandbox.supervisor.settings import Settings
 
 _FIRST_USER, _USERS = 61_184, 4_336
 """User numbers that no account has, as systemd's DynamicUser takes them; one per process, so that limits do not mix."""
@@ -35,21 +35,21 @@ _INHERITED = (
 """Signals that a supervisor may ignore, such as a shell's background job, and the command shall not."""
 
 
-def run(settings: Settings) -> int:
+def supervise(settings: Settings) -> None:
     """Returns when the command has ended; its wait status is in the last line on `settings.report`."""
     missing: list[str] = []
     owner = _FIRST_USER + os.getpid() % _USERS if settings.other_user and os.geteuid() == 0 else os.geteuid()
-    walled = _build_walls(settings, owner, missing)
-    if not walled and owner != os.geteuid():
+    isolated = _isolate(settings, owner, missing)
+    if not isolated and owner != os.geteuid():
         os.chown(settings.home, owner, -1)
     if owner != os.geteuid() and not _may_run(settings, owner):
         missing.append("it runs as root, because no other user may read this Python and the version")
         owner = 0
     elif owner == 0:
         missing.append("it runs as root, as it was told to")
-    elif not walled and owner == os.geteuid():
+    elif not isolated and owner == os.geteuid():
         missing.append("it runs as the same user and may read and write what that user may")
-    own_processes = walled and _number_processes_anew(missing)
+    own_processes = isolated and _unshare_processes(missing)
     kernel.adopt_orphans()
     woken = _wake_on_child_signals()
     child = os.fork()
@@ -57,18 +57,17 @@ def run(settings: Settings) -> int:
         os.close(settings.lifeline)
         if own_processes:
             _first_process(settings, owner, missing)
-        _become(settings, owner, walled)
+        _become(settings, owner, isolated)
     if not own_processes:
-        _tell(settings, pid=child, inner=False, missing=missing, user=owner)
+        _report(settings, pid=child, inner=False, missing=missing, user=owner)
     status = _wait(child, settings.lifeline, woken)
     if not own_processes:
         _end_adopted()
-        _tell(settings, ended=status)
-    return 0
+        _report(settings, ended=status)
 
 
-def _build_walls(settings: Settings, owner: int, missing: list[str]) -> bool:
-    """Namespaces for mounts and the network, and the walls in them; False where this machine allows none."""
+def _isolate(settings: Settings, owner: int, missing: list[str]) -> bool:
+    """Enters namespaces for mounts and the network, and mounts there; False where this machine allows none."""
     if not settings.namespaces:
         missing.append("it shares processes and files with this machine, as it was told to")
         return False
@@ -87,14 +86,14 @@ def _build_walls(settings: Settings, owner: int, missing: list[str]) -> bool:
     if not settings.network:
         kernel.bring_up_loopback()
     try:
-        walls.build(settings, owner)
+        mounts.build(settings, owner)
     except OSError as error:
         missing.append(f"files are protected by their permissions only ({error})")
         os.chown(settings.home, owner, -1)
     return True
 
 
-def _number_processes_anew(missing: list[str]) -> bool:
+def _unshare_processes(missing: list[str]) -> bool:
     try:
         kernel.unshare(kernel.NEWPID)
     except OSError as error:
@@ -125,22 +124,22 @@ def _first_process(settings: Settings, owner: int, missing: list[str]) -> None:
         kernel.mount("proc", "/proc", "proc", kernel.NOSUID | kernel.NODEV)
     child = os.fork()
     if child == 0:
-        _become(settings, owner, walled=True)
-    _tell(settings, pid=child, inner=True, missing=missing, user=owner)
+        _become(settings, owner, isolated=True)
+    _report(settings, pid=child, inner=True, missing=missing, user=owner)
     _leave_streams()
-    _tell(settings, ended=_wait_for(child))
+    _report(settings, ended=_wait_for(child))
     os._exit(0)
 
 
-def _become(settings: Settings, owner: int, walled: bool) -> None:
-    """Turns this process into the command; without walls, sockets are refused and its user's threads count too."""
+def _become(settings: Settings, owner: int, isolated: bool) -> None:
+    """Turns this process into the command; without namespaces, sockets are refused and its user's threads count too."""
     try:
-        _limit(settings, owner, 0 if walled else _threads_of(owner))
+        _limit(settings, owner, 0 if isolated else _threads_of(owner))
         os.setsid()
         if owner != os.geteuid():
             _change_user(owner)
         kernel.gain_nothing()
-        if not walled and not settings.network:
+        if not isolated and not settings.network:
             _refuse_sockets(settings)
         for number in _INHERITED:
             signal.signal(number, signal.SIG_DFL)
@@ -149,7 +148,7 @@ def _become(settings: Settings, owner: int, walled: bool) -> None:
         os.set_inheritable(settings.report, False)
         os.execve(settings.command[0], settings.command, dict(os.environ))
     except OSError as error:
-        _tell(settings, fault=f"{settings.command[0]} could not be started: {error}")
+        _report(settings, fault=f"{settings.command[0]} could not be started: {error}")
     os._exit(_NOT_STARTED)
 
 
@@ -157,9 +156,9 @@ def _refuse_sockets(settings: Settings) -> None:
     try:
         kernel.refuse_sockets()
     except OSError as error:
-        _tell(settings, missing=[f"the network could not be taken away ({error})"])
+        _report(settings, missing=[f"the network could not be taken away ({error})"])
     else:
-        _tell(settings, missing=["tries to reach the network are refused, but not counted"])
+        _report(settings, missing=["tries to reach the network are refused, but not counted"])
 
 
 def _change_user(owner: int) -> None:
@@ -179,7 +178,7 @@ def _limit(settings: Settings, owner: int, others: int) -> None:
     if owner != 0:
         wanted["processes"] = (resource.RLIMIT_NPROC, settings.processes + others, 0)
     else:
-        _tell(settings, missing=["the number of processes is watched only, since no limit binds root"])
+        _report(settings, missing=["the number of processes is watched only, since no limit binds root"])
     for name, (kind, soft, grace) in wanted.items():
         most = resource.getrlimit(kind)[1]
         limit = soft if most == resource.RLIM_INFINITY else min(soft, most)
@@ -187,7 +186,7 @@ def _limit(settings: Settings, owner: int, others: int) -> None:
         try:
             resource.setrlimit(kind, (limit, hard))
         except (OSError, ValueError) as error:
-            _tell(settings, missing=[f"{name} are not limited ({error})"])
+            _report(settings, missing=[f"{name} are not limited ({error})"])
     with contextlib.suppress(OSError):  # a hint to the kernel; memory is limited without it
         Path("/proc/self/oom_score_adj").write_text("1000", encoding="ascii")
 
@@ -250,8 +249,6 @@ def _threads_of(user: int) -> int:
 
 def _end_adopted() -> None:
     """Ends every process that the command left behind."""
-    from tidegate_validation.sandbox.processes import descendants
-
     while found := descendants(os.getpid()):
         for process in found:
             with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -261,11 +258,6 @@ def _end_adopted() -> None:
                 pass
 
 
-def _tell(settings: Settings, **words: object) -> None:
+def _report(settings: Settings, **words: object) -> None:
     with contextlib.suppress(OSError):
         os.write(settings.report, json.dumps(words).encode() + b"\n")
-
-
-def main() -> int:
-    """For the command line: the settings are the only argument."""
-    return run(Settings.from_json(sys.argv[1]))

@@ -1,7 +1,4 @@
-"""What the guard is told: the command, where it may write, what it must be able to read, and its limits.
-
-`robustness.child` makes it and hands it over as JSON on the guard's command line.
-"""
+"""What the supervisor is told: the command, where it may write, what it must be able to read, and its limits."""
 
 from __future__ import annotations
 
@@ -10,7 +7,7 @@ from typing import NamedTuple
 
 
 class Settings(NamedTuple):
-    """One confined command.
+    """One command to isolate.
 
     `home` is the only directory that it can write to, `disk_bytes` its size; `readable` are files and directories that
     it needs, `version` the one of them that is examined; `hidden` are folders that it must not see but for those.
@@ -36,7 +33,7 @@ class Settings(NamedTuple):
     processes: int
 
     def to_json(self) -> str:
-        """As one argument."""
+        """As one argument of a command line."""
         return json.dumps(self._asdict())
 
     @classmethod

@@ -1,7 +1,4 @@
-"""What a confined process is told and may read: an environment without secrets, Python's own files, the version.
-
-`child` hands both to the guard.
-"""
+"""What a sandboxed process is told and may read: an environment without secrets, and the files that Python needs."""
 
 from __future__ import annotations
 

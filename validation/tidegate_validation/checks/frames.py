@@ -1,8 +1,6 @@
-"""A check's request on its way to the process that runs it: JSON, with paths and Arrow tables in their places.
+"""The bytes in which a check's request is handed to the process that runs it: JSON, paths and Arrow tables.
 
-`check_process` writes it to the process's standard input, `check_child` reads it there.
-
-    8 bytes big-endian length of the JSON | JSON | tables, each 8 bytes of length and an Arrow IPC stream
+8 bytes big-endian length of the JSON | JSON | tables, each 8 bytes of length and an Arrow IPC stream
 """
 
 from __future__ import annotations
@@ -30,17 +28,16 @@ def encode_request(request: Mapping[str, Any]) -> list[Any]:
 
 
 def write_parts(stream: BinaryIO, parts: Sequence[Any]) -> None:
-    """Writes them and closes the stream; a reader that went away is none of our business."""
+    """Writes them and closes the stream; a reader that has ended already is no error here."""
     with contextlib.suppress(BrokenPipeError), stream:
         for part in parts:
             stream.write(part)
 
 
 def read_request(stream: BinaryIO) -> dict[str, Any]:
-    """What was written."""
+    """What was written; reads the stream to its end."""
     document = json.loads(_part(stream))
-    count = _count(document)
-    return dict(_restored(document, [_part(stream) for _ in range(count)]))
+    return dict(_restored(document, list(iter(lambda: _part(stream), b""))))
 
 
 def _plain(value: Any, tables: list[Any]) -> Any:
@@ -56,12 +53,6 @@ def _plain(value: Any, tables: list[Any]) -> Any:
         tables.append(value)
         return {_TABLE: len(tables) - 1}
     raise InvalidInput(f"a check cannot be given {type(value).__name__}: use what JSON holds, paths and Arrow tables")
-
-
-def _count(value: Any) -> int:
-    if isinstance(value, dict):
-        return 1 if value.keys() == {_TABLE} else sum(_count(item) for item in value.values())
-    return sum(_count(item) for item in value) if isinstance(value, list) else 0
 
 
 def _restored(value: Any, tables: list[bytes]) -> Any:
@@ -90,4 +81,5 @@ def _decoded(data: bytes) -> Any:
 
 
 def _part(stream: BinaryIO) -> bytes:
+    """The next part; empty at the end of the stream, since no part is empty."""
     return stream.read(int.from_bytes(stream.read(8), "big"))

@@ -1,6 +1,6 @@
-"""What can happen to each input in the world: which values training, held-out data and the log have shown.
+"""The input domain: which values of each input training data, held-out data and the inference log have shown.
 
-The robustness gate asks it whether a probe's input is an everyday event, which must be answered, or merely possible.
+What lies in it is an everyday event and must be answered; anything else is merely possible.
 """
 
 from __future__ import annotations
@@ -10,25 +10,25 @@ from dataclasses import dataclass
 from typing import Any
 
 from tidegate_serving.contract.signature import Signature
-from tidegate_validation.skew.window import Window
 from tidegate_validation.statistics.counting import types_of
 from tidegate_validation.statistics.profile import Profile
 from tidegate_validation.statistics.sql import Family, as_number, as_text, family, quote
+from tidegate_validation.statistics.window import Window
 
 _TABLE = "tidegate_held_out"
 
 
 @dataclass(frozen=True, slots=True)
-class InputFacts:
+class InputDomain:
     """One input: whether a missing value was ever seen, and where; the range of its numbers, None where unknown."""
 
     missing_in: str | None = None
     minimum: float | None = None
     maximum: float | None = None
 
-    def merged(self, other: InputFacts) -> InputFacts:
+    def merged(self, other: InputDomain) -> InputDomain:
         """Both together; the first to have seen a missing value is named."""
-        return InputFacts(
+        return InputDomain(
             self.missing_in or other.missing_in,
             min((value for value in (self.minimum, other.minimum) if value is not None), default=None),
             max((value for value in (self.maximum, other.maximum) if value is not None), default=None),
@@ -39,32 +39,34 @@ class InputFacts:
         return self.minimum is not None and self.maximum is not None and self.minimum <= value <= self.maximum
 
 
-def facts_of(
+def input_domains(
     signature: Signature, profile: Profile | None, held_out: Any, window: Window | None
-) -> dict[str, InputFacts]:
-    """Facts by input name, from all that is known; each source may lack a column."""
+) -> dict[str, InputDomain]:
+    """Domains by input name, from all that is known; each source may lack a column."""
     import duckdb
 
-    facts = {spec.name: InputFacts() for spec in signature.inputs}
+    domains = {spec.name: InputDomain() for spec in signature.inputs}
     sources = [_from_profile(profile)] if profile else []
     with duckdb.connect() as connection:
         connection.register(_TABLE, held_out)
         types = types_of(connection, _TABLE)
         columns = {name: name for name in types}
-        sources.append(_from_relation(connection, _TABLE, types, columns, facts, "the held-out data"))
+        sources.append(_from_relation(connection, _TABLE, types, columns, domains, "the held-out data"))
     if window is not None and window.rows:
         sources.append(
-            _from_relation(window.connection, window.relation, window.types, window.columns, facts, "the inference log")
+            _from_relation(
+                window.connection, window.relation, window.types, window.columns, domains, "the inference log"
+            )
         )
     for source in sources:
-        for name in facts.keys() & source.keys():
-            facts[name] = facts[name].merged(source[name])
-    return facts
+        for name in domains.keys() & source.keys():
+            domains[name] = domains[name].merged(source[name])
+    return domains
 
 
-def _from_profile(profile: Profile) -> dict[str, InputFacts]:
+def _from_profile(profile: Profile) -> dict[str, InputDomain]:
     return {
-        feature.name: InputFacts("the training data" if feature.missing else None, feature.minimum, feature.maximum)
+        feature.name: InputDomain("the training data" if feature.missing else None, feature.minimum, feature.maximum)
         for feature in profile.features.values()
     }
 
@@ -74,16 +76,16 @@ def _from_relation(
     relation: str,
     types: Mapping[str, str],
     columns: Mapping[str, str],
-    wanted: Mapping[str, InputFacts],
+    inputs: Mapping[str, InputDomain],
     where: str,
-) -> dict[str, InputFacts]:
-    names = [name for name in wanted if columns.get(name) in types]
+) -> dict[str, InputDomain]:
+    names = [name for name in inputs if columns.get(name) in types]
     if not names:
         return {}
     terms = ", ".join(_terms(columns[name], types[columns[name]]) for name in names)
     row = connection.execute(f"SELECT {terms} FROM {relation}").fetchall()[0]
     return {
-        name: InputFacts(where if row[3 * place] else None, row[3 * place + 1], row[3 * place + 2])
+        name: InputDomain(where if row[3 * place] else None, row[3 * place + 1], row[3 * place + 2])
         for place, name in enumerate(names)
     }
 

@@ -1,7 +1,4 @@
-"""The processes under one process, from /proc: what they hold of memory, threads and open files.
-
-The guard ends what was left behind with it; `robustness.watch` holds a version to its limits.
-"""
+"""The processes below one process, from /proc: which they are, and the memory and threads that each has."""
 
 from __future__ import annotations
 
@@ -14,7 +11,7 @@ _LISTS_CHILDREN = Path(f"/proc/self/task/{os.getpid()}/children").exists()
 
 
 class Process(NamedTuple):
-    """One live process. `inner` is its number in its own namespace."""
+    """One live process; `threads` counts its own, `resident_bytes` its memory."""
 
     pid: int
     parent: int

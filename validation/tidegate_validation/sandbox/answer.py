@@ -1,7 +1,4 @@
-"""What came of one call to a version under probe: outputs, a typed refusal, or the death of its process.
-
-`sandbox` makes these, `judgement` and the quality gate read them.
-"""
+"""What came of one call to a model in the sandbox: outputs, a typed refusal, or the death of its process."""
 
 from __future__ import annotations
 
@@ -27,11 +24,11 @@ class AnswerKind(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class State:
-    """What the probe's process held after a call: open files, threads, children; `changed` is what it did to itself.
+class ProcessState:
+    """The model's process after a call: how many files, threads and children it has.
 
-    `changed` names, in words, what a model did to the process that it shares: closed streams, signal handlers, the
-    working directory.
+    `changed` says in words what the model did to the process that it would share with an engine: closed streams, signal
+    handlers, the working directory.
     """
 
     open_files: int = 0
@@ -40,7 +37,7 @@ class State:
     changed: tuple[str, ...] = ()
 
     @classmethod
-    def from_head(cls, head: Mapping[str, Any]) -> State:
+    def from_head(cls, head: Mapping[str, Any]) -> ProcessState:
         """From an answer frame's `state`."""
         changed = tuple(str(words) for words in head.get("changed", ()))
         return cls(int(head.get("open_files", 0)), int(head.get("threads", 0)), int(head.get("children", 0)), changed)
@@ -61,7 +58,7 @@ class Answer:
     resident_bytes: int = 0
     log: str = ""
     raised: tuple[str, ...] = ()
-    state: State = field(default_factory=State)
+    state: ProcessState = field(default_factory=ProcessState)
 
     @property
     def fatal(self) -> bool:

@@ -6,9 +6,9 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from tests.validation.controls import CONTROLS
-from tests.validation.fault_run import examined
-from tests.validation.faults import FAULTS
+from tests.validation.robustness.controls import CONTROLS
+from tests.validation.robustness.fault_run import examined
+from tests.validation.robustness.faults import FAULTS
 
 _LATEST = 2.0
 

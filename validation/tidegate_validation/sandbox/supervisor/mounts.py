@@ -1,6 +1,6 @@
-"""A view of the file system in which all is read-only but a home of limited size, and private folders are gone.
+"""The file system that a sandboxed process sees: read-only but for a home of limited size, private folders hidden.
 
-The guard calls it in a mount namespace of its own, before the command changes its user; see mount_namespaces(7).
+It is mounted in a mount namespace of its own, before the command changes its user; see mount_namespaces(7).
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ import os
 import stat
 from pathlib import Path
 
-from tidegate_validation.sandbox import kernel
-from tidegate_validation.sandbox.settings import Settings
+from tidegate_validation.sandbox.supervisor import kernel
+from tidegate_validation.sandbox.supervisor.settings import Settings
 
 _WRITABLE_BY_ALL = ("/tmp", "/var/tmp", "/dev/shm")
 _RESOLVER = Path("/etc/resolv.conf")
@@ -19,10 +19,10 @@ _NOWHERE = b"nameserver 192.0.2.1\noptions timeout:1 attempts:1\n"
 
 
 def build(settings: Settings, owner: int) -> None:
-    """Builds the view for a process of user `owner`. Raises OSError where this machine does not allow it."""
+    """Mounts it for a process of user `owner`. Raises OSError where this machine does not allow it."""
     kernel.mount("none", "/", "", kernel.REC | kernel.PRIVATE)
     kernel.make_read_only("/")
-    home = _room(settings, owner)
+    home = _mount_home(settings, owner)
     needed = {os.path.realpath(path): os.open(path, os.O_PATH) for path in settings.readable if Path(path).exists()}
     wanted = {os.path.realpath(settings.home), *needed}
     covers = _covers(settings, wanted, owner)
@@ -41,7 +41,7 @@ def build(settings: Settings, owner: int) -> None:
         os.close(descriptor)
 
 
-def _room(settings: Settings, owner: int) -> dict[str, int]:
+def _mount_home(settings: Settings, owner: int) -> dict[str, int]:
     """One file system of limited size, with a folder for each place that can be written to."""
     kernel.mount(
         "tidegate", settings.home, "tmpfs", kernel.NOSUID | kernel.NODEV, f"size={settings.disk_bytes},mode=755"

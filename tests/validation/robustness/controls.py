@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from random import Random
 
-from tests.validation.fault_cases import MAX_BATCH, Case, Draw, control, refusal
+from tests.validation.robustness.fault_cases import MAX_BATCH, Case, Draw, control, refusal
 
 
 def honest(random: Random) -> Case:

@@ -1,7 +1,4 @@
-"""The end of what a process writes to its log, however much that is.
-
-`child` reads a confined process's error stream with it, so that a flood neither fills a disk nor stops the process.
-"""
+"""The end of what a process writes to its log, read as it comes, so that a flood neither fills a disk nor blocks it."""
 
 from __future__ import annotations
 

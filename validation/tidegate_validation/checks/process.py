@@ -1,7 +1,6 @@
-"""A user's own check in a confined process: any function by name, with a deadline and the sandbox's limits.
+"""Calls a user's check, a function by name, in a sandboxed process with a deadline.
 
-`gates` calls `run_check` for checks registered by entry points; whatever the function does comes back as a
-`CheckAnswer`, never as an exception of its own.
+Whatever the function does becomes a `CheckAnswer`, never an exception of its own.
 """
 
 from __future__ import annotations
@@ -20,10 +19,10 @@ from pathlib import Path
 from typing import Any
 
 from tidegate_serving.admission.verdict import Finding
-from tidegate_validation.robustness.check_frames import encode_request, write_parts
-from tidegate_validation.robustness.child import ConfinedChild
-from tidegate_validation.robustness.environment import import_path
-from tidegate_validation.robustness.limits import RobustnessLimits
+from tidegate_validation.checks.frames import encode_request, write_parts
+from tidegate_validation.sandbox.environment import import_path
+from tidegate_validation.sandbox.limits import SandboxLimits
+from tidegate_validation.sandbox.process import SandboxedProcess
 
 _LOG_BYTES = 4000
 _LAST_WORDS = 0.7
@@ -58,7 +57,7 @@ class CheckAnswer:
 def run_check(
     target: str,
     request: Mapping[str, Any],
-    limits: RobustnessLimits,
+    limits: SandboxLimits,
     seconds: float,
     readable: Sequence[Path] = (),
 ) -> CheckAnswer:
@@ -72,9 +71,9 @@ def run_check(
     parts = encode_request(request)
     paths = [*readable, *_paths(request)]
     token = secrets.token_hex(16)
-    command = [sys.executable, "-m", "tidegate_validation.robustness.check_child", target, token]
+    command = [sys.executable, "-m", "tidegate_validation.checks.child", target, token]
     version = next((path for path in paths if path.is_dir()), Path(os.devnull))
-    child = ConfinedChild(command, limits, version, [path for path in paths if path.exists()], import_path())
+    child = SandboxedProcess(command, limits, version, [path for path in paths if path.exists()], import_path())
     begun = time.monotonic()
     child.start()
     try:
@@ -92,7 +91,7 @@ def run_check(
         child.kill()
 
 
-def _exchange(child: ConfinedChild, parts: Sequence[Any], seconds: float) -> bytes:
+def _exchange(child: SandboxedProcess, parts: Sequence[Any], seconds: float) -> bytes:
     """Everything that the process writes until it ends, or until its time is over."""
     received = bytearray()
     done = threading.Event()
@@ -108,14 +107,16 @@ def _exchange(child: ConfinedChild, parts: Sequence[Any], seconds: float) -> byt
     return bytes(received)
 
 
-def _receive(child: ConfinedChild, received: bytearray, done: threading.Event) -> None:
+def _receive(child: SandboxedProcess, received: bytearray, done: threading.Event) -> None:
     with child.stdout as stream:
         while len(received) < _MOST_ANSWER and (chunk := stream.read1(1 << 16)):  # type: ignore[attr-defined]
             received += chunk
     done.set()
 
 
-def _read(child: ConfinedChild, data: bytes, token: str, seconds: float) -> tuple[CheckKind, tuple[Finding, ...], str]:
+def _read(
+    child: SandboxedProcess, data: bytes, token: str, seconds: float
+) -> tuple[CheckKind, tuple[Finding, ...], str]:
     try:
         answer = json.loads(data) if data else {}
     except ValueError as error:
@@ -130,7 +131,7 @@ def _read(child: ConfinedChild, data: bytes, token: str, seconds: float) -> tupl
         return CheckKind.GARBLED, (), f"answered what is no finding ({type(error).__name__}: {error})"
 
 
-def _ended(child: ConfinedChild, seconds: float) -> tuple[CheckKind, tuple[Finding, ...], str]:
+def _ended(child: SandboxedProcess, seconds: float) -> tuple[CheckKind, tuple[Finding, ...], str]:
     status = child.wait(0.0)
     if child.breach is not None:
         return CheckKind.DIED, (), child.breach
@@ -144,8 +145,5 @@ def _ended(child: ConfinedChild, seconds: float) -> tuple[CheckKind, tuple[Findi
 def _paths(value: Any) -> list[Path]:
     if isinstance(value, Path):
         return [value]
-    if isinstance(value, Mapping):
-        return [path for item in value.values() for path in _paths(item)]
-    if isinstance(value, list | tuple):
-        return [path for item in value for path in _paths(item)]
-    return []
+    items = value.values() if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else ()
+    return [path for item in items for path in _paths(item)]

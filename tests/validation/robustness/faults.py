@@ -8,7 +8,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from random import Random
 
-from tests.validation.fault_cases import KNOWN, MAX_BATCH, Case, Draw, accident, crash, death, edge, fault, refusal
+from tests.validation.robustness.fault_cases import (
+    KNOWN,
+    MAX_BATCH,
+    Case,
+    Draw,
+    accident,
+    crash,
+    death,
+    edge,
+    fault,
+    refusal,
+)
 from tests.validation.world import HONEST
 
 from tidegate_serving.admission.verdict import Outcome

@@ -1,7 +1,6 @@
-"""One version in a confined process of its own, asked over pipes with a deadline for every call.
+"""One model version in a sandboxed process of its own, asked over pipes with a deadline for every call.
 
-The robustness and quality gates open a `Sandbox`, call `predict` and close it; whatever the version does, crash, hang
-or leave without a word, comes back as an `Answer`.
+Whatever the version does, crash, hang or end without a word, the caller gets an `Answer`.
 """
 
 from __future__ import annotations
@@ -9,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import queue
 import signal
+import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -19,11 +19,12 @@ from tidegate_serving.contract.errors import TidegateError
 from tidegate_serving.contract.probe_frames import Frame, read_frame, write_frame
 from tidegate_serving.contract.signature import SERVING_DEFAULT
 from tidegate_serving.contract.tensors import Array
-from tidegate_validation.robustness.answer import Answer, AnswerKind, State
-from tidegate_validation.robustness.child import ConfinedChild
-from tidegate_validation.robustness.limits import RobustnessLimits
-from tidegate_validation.robustness.watch import Use
+from tidegate_validation.sandbox.answer import Answer, AnswerKind, ProcessState
+from tidegate_validation.sandbox.limits import SandboxLimits
+from tidegate_validation.sandbox.process import SandboxedProcess
+from tidegate_validation.sandbox.watch import Use
 
+_PROBE = (sys.executable, "-m", "tidegate_serving.probe")
 _LOG_BYTES = 4000
 _POLL = 1.0
 _LAST_WORDS = 0.5
@@ -32,12 +33,18 @@ _CONCURRENT_SHARE = 0.25
 _CONCURRENT_SECONDS = 1.0
 
 
-class Sandbox:
-    """A running probe. `start` first; after a fatal answer the process is gone and a new Sandbox is needed."""
+class ModelProcess:
+    """A running probe. `start` first; after a fatal answer the process is gone and a new one is needed.
 
-    def __init__(self, command: Sequence[str], limits: RobustnessLimits) -> None:
+    `probe` is a command that loads the version whose directory is its next argument, and speaks the frames of
+    `tidegate_serving.contract.probe_frames`; `tidegate_serving.probe` if not given.
+    """
+
+    def __init__(self, directory: Path, limits: SandboxLimits, probe: Sequence[str] | None = None) -> None:
         self._limits = limits
-        self._child = ConfinedChild(command, limits, _version(command))
+        pickle = ["--allow-pickle"] if limits.allow_pickle else []
+        command = [*(probe or _PROBE), str(directory.resolve()), *pickle]
+        self._process = SandboxedProcess(command, limits, directory)
         self._received: queue.SimpleQueue[Frame | Exception | None] = queue.SimpleQueue()
         self._to_send: queue.SimpleQueue[Frame | None] = queue.SimpleQueue()
         self._threads: list[threading.Thread] = []
@@ -48,33 +55,33 @@ class Sandbox:
     @property
     def not_limited(self) -> list[str]:
         """What this machine could not hold the process to, in words."""
-        return self._child.missing
+        return self._process.missing
 
     @property
     def faults(self) -> list[str]:
         """Failed starts of the sandbox itself, which were tried again."""
-        return self._child.faults
+        return self._process.faults
 
     @property
     def use(self) -> Use:
         """The most that the process used so far."""
-        return self._child.use
+        return self._process.use
 
     @property
     def log_bytes(self) -> int:
         """How much it wrote to its log."""
-        return self._child.log_bytes
+        return self._process.log_bytes
 
     def processes(self) -> int:
         """How many processes there are now."""
-        return self._child.processes()
+        return self._process.processes()
 
     def start(self, seconds: float | None = None) -> Answer:
         """Starts the process and waits until the version is loaded. Unavailable where the sandbox itself cannot."""
-        self._child.start()
+        self._process.start()
         self._threads = [
             threading.Thread(target=work, args=(stream,), daemon=True)
-            for work, stream in ((self._receive, self._child.stdout), (self._send, self._child.stdin))
+            for work, stream in ((self._receive, self._process.stdout), (self._send, self._process.stdin))
         ]
         for thread in self._threads:
             thread.start()
@@ -114,7 +121,7 @@ class Sandbox:
         begun = time.monotonic()
         answer = self._call("stop", {}, {}, seconds)
         if answer.kind is AnswerKind.OUTPUTS:
-            status = self._child.wait(max(0.0, seconds - answer.seconds))
+            status = self._process.wait(max(0.0, seconds - answer.seconds))
             if status is None:
                 answer = self._after_deadline(f"was unloaded but did not end within {seconds:g} s")
             elif status != 0:
@@ -125,7 +132,7 @@ class Sandbox:
 
     def close(self) -> None:
         """Ends the process and everything it started. Safe to call twice."""
-        self._child.kill()
+        self._process.kill()
         self._to_send.put(None)
         for thread in self._threads:
             thread.join(timeout=_LAST_WORDS)
@@ -151,7 +158,7 @@ class Sandbox:
             try:
                 frame = self._received.get(timeout=max(0.0, min(left, _POLL)))
             except queue.Empty:
-                if not self._child.running:
+                if not self._process.running:
                     return self._after_end()
                 if left > 0:
                     continue
@@ -161,25 +168,25 @@ class Sandbox:
             if frame is None:
                 return self._after_end()
             if frame.token == token:
-                return _answer(frame, self._child.log(_LOG_BYTES) if frame.kind == "failed" else "")
+                return _answer(frame, self._process.log(_LOG_BYTES) if frame.kind == "failed" else "")
 
     def _after_end(self) -> Answer:
-        status = self._child.wait(_LAST_WORDS)
-        if self._child.breach is not None:
-            return self._dead(AnswerKind.DIED, self._child.breach)
+        status = self._process.wait(_LAST_WORDS)
+        if self._process.breach is not None:
+            return self._dead(AnswerKind.DIED, self._process.breach)
         if status is None:
             return self._dead(AnswerKind.DIED, "closed its output and gave no answer")
         return self._dead(AnswerKind.DIED, _ended(status, " and gave no answer"))
 
     def _after_deadline(self, words: str) -> Answer:
-        self._child.dump()
-        self._child.wait(_DUMP)
-        breach = self._child.breach
+        self._process.dump()
+        self._process.wait(_DUMP)
+        breach = self._process.breach
         return self._dead(AnswerKind.HUNG, f"{words}, and {breach}" if breach else words)
 
     def _dead(self, kind: AnswerKind, words: str) -> Answer:
-        self._child.kill()
-        return Answer(kind, words=words, log=self._child.log(_LOG_BYTES))
+        self._process.kill()
+        return Answer(kind, words=words, log=self._process.log(_LOG_BYTES))
 
     def _receive(self, stream: BinaryIO) -> None:
         with stream:
@@ -188,17 +195,12 @@ class Sandbox:
                     self._received.put(frame)
                 self._received.put(None)
             except (TidegateError, ValueError, KeyError, TypeError, OSError) as error:
-                self._received.put(error if self._child.running else None)
+                self._received.put(error if self._process.running else None)
 
     def _send(self, stream: BinaryIO) -> None:
         with contextlib.suppress(OSError, ValueError), stream:
             while (frame := self._to_send.get()) is not None:
                 write_frame(stream, frame)
-
-
-def _version(command: Sequence[str]) -> Path:
-    """The version's directory in a probe's command: the last word that is a directory."""
-    return next(path for path in map(Path, reversed(command)) if path.is_dir())
 
 
 def _ended(status: int, otherwise: str) -> str:
@@ -218,5 +220,5 @@ def _answer(frame: Frame, log: str) -> Answer:
         outputs=frame.tensors,
         seconds=float(frame.head.get("seconds", 0.0)),
         resident_bytes=int(frame.head.get("resident_bytes", 0)),
-        state=State.from_head(frame.head.get("state", {})),
+        state=ProcessState.from_head(frame.head.get("state", {})),
     )

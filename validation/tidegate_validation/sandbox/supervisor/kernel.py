@@ -1,7 +1,6 @@
-"""Calls of Linux that Python's library lacks, each raising OSError that names it.
+"""System calls of Linux that Python's library lacks, each raising OSError that names it.
 
-The guard's other modules make namespaces, mounts and process attributes with these; see unshare(2), mount(2),
-mount_setattr(2), prctl(2).
+They make namespaces, mounts and process attributes; see unshare(2), mount(2), mount_setattr(2), prctl(2).
 """
 
 from __future__ import annotations
