@@ -27,6 +27,7 @@ def looks(request):
 def silent(request): return None
 def raises(request): raise KeyError("nothing there")
 def leaves(request): os._exit(0)
+def signals(request): os.kill(os.getpid(), 40)
 def waits(request): __import__("threading").Event().wait()
 def nonsense(request): return [{"check": "mine"}]
 def calls(request): __import__("socket").create_connection(("192.0.2.7", 80), 1)
@@ -65,6 +66,7 @@ def test_a_check_sees_tables_and_paths_and_its_findings_come_back(folder: Path) 
     [
         ("raises", CheckKind.RAISED, "KeyError: 'nothing there'"),
         ("leaves", CheckKind.DIED, "ended with exit status 0 and gave no answer"),
+        ("signals", CheckKind.DIED, "was ended by signal 40"),
         ("nonsense", CheckKind.GARBLED, "answered what is no finding"),
         ("unknown", CheckKind.RAISED, "has no attribute 'unknown'"),
         ("calls", CheckKind.RAISED, "unreachable"),

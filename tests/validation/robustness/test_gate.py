@@ -48,7 +48,7 @@ def examined(
     draft: Draft | None = None,
     probe: Sequence[str] | None = None,
 ) -> list[Finding]:
-    """Findings about a version with this source; the world is what `table` shows."""
+    """Findings about a version with this source; its input domain is what `table` shows."""
     data = held_out() if table is None else table
     directory = world.publish(tmp_path, 2, draft or Draft(source=source))
     manifest = read_manifest(directory)[0]

@@ -49,7 +49,7 @@ def rows(**columns: list[float]) -> Examples:
     return Examples(arrays, np.arange(len(next(iter(arrays.values())))))
 
 
-class Asked:
+class FragileVersion:
     """A version that dies of some rows, and counts how often it was asked."""
 
     def __init__(self, dies: object) -> None:
@@ -62,10 +62,10 @@ class Asked:
 
 
 def narrowed(batch: Examples, dies: object) -> tuple[dict[str, list[float]], dict[str, float], int]:
-    asked = Asked(dies)
+    version = FragileVersion(dies)
     good = rows(a=[0.0], b=[0.0], c=[0.0])
-    culprit = narrow(batch, DIED, good, asked, lambda answer: answer.fatal)
-    return {name: array.tolist() for name, array in culprit.example.arrays.items()}, culprit.changed, asked.times
+    culprit = narrow(batch, DIED, good, version, lambda answer: answer.fatal)
+    return {name: array.tolist() for name, array in culprit.example.arrays.items()}, culprit.changed, version.times
 
 
 def test_one_row_and_one_column_are_found() -> None:
@@ -158,7 +158,10 @@ def test_the_rule(likelihood: Likelihood, answer: Answer, baseline: Answer | Non
 
 @pytest.mark.parametrize(
     ("limits", "words"),
-    [({"call_seconds": 0.0}, "the limit call_seconds is 0.0"), ({"slower_counts": "NO"}, "slower_counts is 'NO': use one of FAIL")],
+    [
+        ({"call_seconds": 0.0}, "the limit call_seconds is 0.0"),
+        ({"slower_counts": "NO"}, "slower_counts is 'NO': use one of FAIL"),
+    ],
 )
 def test_limits_that_make_no_sense_are_refused(limits: dict[str, Any], words: str) -> None:
     with pytest.raises(InvalidInput, match=words):

@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ from tidegate_serving.admission.verdict import Finding
 from tidegate_validation.checks.frames import encode_request, write_parts
 from tidegate_validation.sandbox.environment import import_path
 from tidegate_validation.sandbox.limits import SandboxLimits
-from tidegate_validation.sandbox.process import SandboxedProcess
+from tidegate_validation.sandbox.process import SandboxedProcess, ending
 
 _LOG_BYTES = 4000
 _LAST_WORDS = 0.7
@@ -41,35 +41,25 @@ class CheckKind(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class CheckAnswer:
-    """What came of a check: `findings`, or `words` that say what went wrong; `log` is the end of what it printed.
-
-    `not_limited` says what this machine could not hold the process to.
-    """
+    """What came of a check: `findings`, or `words` that say what went wrong; `log` is the end of what it printed."""
 
     kind: CheckKind
     findings: tuple[Finding, ...] = ()
     words: str = ""
     log: str = ""
     seconds: float = 0.0
-    not_limited: tuple[str, ...] = ()
 
 
-def run_check(
-    target: str,
-    request: Mapping[str, Any],
-    limits: SandboxLimits,
-    seconds: float,
-    readable: Sequence[Path] = (),
-) -> CheckAnswer:
+def run_check(target: str, request: Mapping[str, Any], limits: SandboxLimits, seconds: float) -> CheckAnswer:
     """Calls `target`, `"module:function"`, with `request` in a process of its own, and takes its findings.
 
     `request` holds what JSON can, paths and pyarrow Tables, by name, nested in mappings and lists; paths arrive as
-    `Path` and, if they exist, can be read, and so can `readable` and the folders that this process imports from.
+    `Path` and, if they exist, can be read, and so can the folders that this process imports from.
     The function returns one `Finding`, some, or none; or what `Finding.from_dict` takes. The process is ended after
     `seconds`. Raises InvalidInput for what cannot be handed over, Unavailable where the sandbox itself cannot start.
     """
     parts = encode_request(request)
-    paths = [*readable, *_paths(request)]
+    paths = _paths(request)
     token = secrets.token_hex(16)
     command = [sys.executable, "-m", "tidegate_validation.checks.child", target, token]
     version = next((path for path in paths if path.is_dir()), Path(os.devnull))
@@ -77,16 +67,8 @@ def run_check(
     begun = time.monotonic()
     child.start()
     try:
-        data = _exchange(child, parts, seconds)
-        kind, findings, words = _read(child, data, token, seconds)
-        return CheckAnswer(
-            kind,
-            findings,
-            words,
-            log=child.log(_LOG_BYTES),
-            seconds=time.monotonic() - begun,
-            not_limited=tuple(child.missing),
-        )
+        answer = _answer(child, _exchange(child, parts, seconds), token, seconds)
+        return replace(answer, log=child.log(_LOG_BYTES), seconds=time.monotonic() - begun)
     finally:
         child.kill()
 
@@ -114,32 +96,28 @@ def _receive(child: SandboxedProcess, received: bytearray, done: threading.Event
     done.set()
 
 
-def _read(
-    child: SandboxedProcess, data: bytes, token: str, seconds: float
-) -> tuple[CheckKind, tuple[Finding, ...], str]:
+def _answer(child: SandboxedProcess, data: bytes, token: str, seconds: float) -> CheckAnswer:
     try:
         answer = json.loads(data) if data else {}
     except ValueError as error:
-        return CheckKind.GARBLED, (), f"wrote what is no answer ({error})"
+        return CheckAnswer(CheckKind.GARBLED, words=f"wrote what is no answer ({error})")
     if not isinstance(answer, dict) or answer.get("token") != token:
         return _ended(child, seconds)
     if "raised" in answer:
-        return CheckKind.RAISED, (), str(answer["raised"])
+        return CheckAnswer(CheckKind.RAISED, words=str(answer["raised"]))
     try:
-        return CheckKind.FINDINGS, tuple(Finding.from_dict(one) for one in answer["findings"]), ""
+        return CheckAnswer(CheckKind.FINDINGS, tuple(Finding.from_dict(one) for one in answer["findings"]))
     except (KeyError, TypeError, ValueError) as error:
-        return CheckKind.GARBLED, (), f"answered what is no finding ({type(error).__name__}: {error})"
+        return CheckAnswer(CheckKind.GARBLED, words=f"answered what is no finding ({type(error).__name__}: {error})")
 
 
-def _ended(child: SandboxedProcess, seconds: float) -> tuple[CheckKind, tuple[Finding, ...], str]:
+def _ended(child: SandboxedProcess, seconds: float) -> CheckAnswer:
     status = child.wait(0.0)
     if child.breach is not None:
-        return CheckKind.DIED, (), child.breach
+        return CheckAnswer(CheckKind.DIED, words=child.breach)
     if status is None or status == -signal.SIGABRT:
-        return CheckKind.HUNG, (), f"gave no answer within {seconds:g} s"
-    if status < 0:
-        return CheckKind.DIED, (), f"was ended by {signal.Signals(-status).name}"
-    return CheckKind.DIED, (), f"ended with exit status {status} and gave no answer"
+        return CheckAnswer(CheckKind.HUNG, words=f"gave no answer within {seconds:g} s")
+    return CheckAnswer(CheckKind.DIED, words=ending(status, " and gave no answer"))
 
 
 def _paths(value: Any) -> list[Path]:

@@ -25,7 +25,7 @@ class AnswerKind(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class ProcessState:
-    """The model's process after a call: how many files, threads and children it has.
+    """The model's process after a call: how many files and threads it has.
 
     `changed` says in words what the model did to the process that it would share with an engine: closed streams, signal
     handlers, the working directory.
@@ -33,14 +33,13 @@ class ProcessState:
 
     open_files: int = 0
     threads: int = 0
-    children: int = 0
     changed: tuple[str, ...] = ()
 
     @classmethod
     def from_head(cls, head: Mapping[str, Any]) -> ProcessState:
         """From an answer frame's `state`."""
         changed = tuple(str(words) for words in head.get("changed", ()))
-        return cls(int(head.get("open_files", 0)), int(head.get("threads", 0)), int(head.get("children", 0)), changed)
+        return cls(int(head.get("open_files", 0)), int(head.get("threads", 0)), changed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +52,6 @@ class Answer:
     kind: AnswerKind
     outputs: Mapping[str, Array] = field(default_factory=dict)
     words: str = ""
-    code: str = ""
     seconds: float = 0.0
     resident_bytes: int = 0
     log: str = ""

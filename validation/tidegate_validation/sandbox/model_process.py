@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import queue
-import signal
 import sys
 import threading
 import time
@@ -21,7 +20,7 @@ from tidegate_serving.contract.signature import SERVING_DEFAULT
 from tidegate_serving.contract.tensors import Array
 from tidegate_validation.sandbox.answer import Answer, AnswerKind, ProcessState
 from tidegate_validation.sandbox.limits import SandboxLimits
-from tidegate_validation.sandbox.process import SandboxedProcess
+from tidegate_validation.sandbox.process import SandboxedProcess, ending
 from tidegate_validation.sandbox.watch import Use
 
 _PROBE = (sys.executable, "-m", "tidegate_serving.probe")
@@ -125,7 +124,7 @@ class ModelProcess:
             if status is None:
                 answer = self._after_deadline(f"was unloaded but did not end within {seconds:g} s")
             elif status != 0:
-                answer = self._dead(AnswerKind.DIED, _ended(status, " after it was unloaded"))
+                answer = self._dead(AnswerKind.DIED, ending(status, " after it was unloaded"))
         self.close()
         self.late = max(self.late, time.monotonic() - begun - seconds)
         return answer
@@ -176,7 +175,7 @@ class ModelProcess:
             return self._dead(AnswerKind.DIED, self._process.breach)
         if status is None:
             return self._dead(AnswerKind.DIED, "closed its output and gave no answer")
-        return self._dead(AnswerKind.DIED, _ended(status, " and gave no answer"))
+        return self._dead(AnswerKind.DIED, ending(status, " and gave no answer"))
 
     def _after_deadline(self, words: str) -> Answer:
         self._process.dump()
@@ -203,18 +202,12 @@ class ModelProcess:
                 write_frame(stream, frame)
 
 
-def _ended(status: int, otherwise: str) -> str:
-    if status < 0:
-        return f"was ended by {signal.Signals(-status).name}"
-    return f"ended with exit status {status}{otherwise}"
-
-
 def _answer(frame: Frame, log: str) -> Answer:
     if frame.kind == "failed":
-        return Answer(AnswerKind.NOT_LOADED, words=str(frame.head["message"]), code=str(frame.head["code"]), log=log)
+        return Answer(AnswerKind.NOT_LOADED, words=str(frame.head["message"]), log=log)
     if frame.kind == "error":
         raised = tuple(str(name) for name in frame.head.get("raised", ()))
-        return Answer(AnswerKind.REFUSED, words=str(frame.head["message"]), code=str(frame.head["code"]), raised=raised)
+        return Answer(AnswerKind.REFUSED, words=str(frame.head["message"]), raised=raised)
     return Answer(
         AnswerKind.OUTPUTS,
         outputs=frame.tensors,

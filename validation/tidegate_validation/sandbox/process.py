@@ -242,6 +242,16 @@ class SandboxedProcess:
             self._lifeline = -1
 
 
+def ending(status: int, more: str = "") -> str:
+    """How a process ended, as `SandboxedProcess.wait` says it, in words that follow its name."""
+    if status >= 0:
+        return f"ended with exit status {status}{more}"
+    try:
+        return f"was ended by {signal.Signals(-status).name}"
+    except ValueError:  # most real-time signals have no name
+        return f"was ended by signal {-status}"
+
+
 def _present(stream: IO[bytes] | None) -> BinaryIO:
     if stream is None:
         raise Unavailable("the sandbox has no pipe to its process: start it first")

@@ -59,7 +59,7 @@ def supervise(settings: Settings) -> None:
             _first_process(settings, owner, missing)
         _become(settings, owner, isolated)
     if not own_processes:
-        _report(settings, pid=child, inner=False, missing=missing, user=owner)
+        _report(settings, pid=child, inner=False, missing=missing)
     status = _wait(child, settings.lifeline, woken)
     if not own_processes:
         _end_adopted()
@@ -125,7 +125,7 @@ def _first_process(settings: Settings, owner: int, missing: list[str]) -> None:
     child = os.fork()
     if child == 0:
         _become(settings, owner, isolated=True)
-    _report(settings, pid=child, inner=True, missing=missing, user=owner)
+    _report(settings, pid=child, inner=True, missing=missing)
     _leave_streams()
     _report(settings, ended=_wait_for(child))
     os._exit(0)
