@@ -12,26 +12,11 @@ from tidegate_validation.robustness.probes import Likelihood
 from tidegate_validation.sandbox.answer import Answer, AnswerKind
 
 _ACCIDENTS = frozenset(
-    {
-        "ArithmeticError",
-        "AssertionError",
-        "AttributeError",
-        "BufferError",
-        "EOFError",
-        "ImportError",
-        "LookupError",
-        "MemoryError",
-        "NameError",
-        "NotImplementedError",
-        "OSError",
-        "RecursionError",
-        "ReferenceError",
-        "StopIteration",
-        "SystemError",
-        "SystemExit",
-        "KeyboardInterrupt",
-        "GeneratorExit",
-    }
+    (
+        "ArithmeticError AssertionError AttributeError BufferError EOFError ImportError LookupError MemoryError "
+        "NameError NotImplementedError OSError RecursionError ReferenceError StopIteration SystemError SystemExit "
+        "KeyboardInterrupt GeneratorExit"
+    ).split()
 )
 _BARE_ACCIDENTS = frozenset({"Exception", "RuntimeError"})
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from tidegate_serving.contract.errors import InvalidInput
 
@@ -34,18 +34,7 @@ class SandboxLimits:
     allow_pickle: bool = False
 
     def __post_init__(self) -> None:
-        above_zero(
-            self,
-            "load_seconds",
-            "call_seconds",
-            "exit_seconds",
-            "memory_mb",
-            "cpu_seconds",
-            "open_files",
-            "processes",
-            "disk_mb",
-            "file_mb",
-        )
+        above_zero(self, *(one.name for one in fields(SandboxLimits) if not isinstance(one.default, bool)))
 
 
 def above_zero(limits: SandboxLimits, *names: str) -> None:

@@ -21,7 +21,6 @@ from tidegate_serving.contract.tensors import Array
 from tidegate_validation.sandbox.answer import Answer, AnswerKind, ProcessState
 from tidegate_validation.sandbox.limits import SandboxLimits
 from tidegate_validation.sandbox.process import SandboxedProcess, ending
-from tidegate_validation.sandbox.watch import Use
 
 _PROBE = (sys.executable, "-m", "tidegate_serving.probe")
 _LOG_BYTES = 4000
@@ -36,14 +35,15 @@ class ModelProcess:
     """A running probe. `start` first; after a fatal answer the process is gone and a new one is needed.
 
     `probe` is a command that loads the version whose directory is its next argument, and speaks the frames of
-    `tidegate_serving.contract.probe_frames`; `tidegate_serving.probe` if not given.
+    `tidegate_serving.contract.probe_frames`; `tidegate_serving.probe` if not given. `sandboxed` is the process that it
+    runs in, which knows what was used and what could not be limited.
     """
 
     def __init__(self, directory: Path, limits: SandboxLimits, probe: Sequence[str] | None = None) -> None:
         self._limits = limits
         pickle = ["--allow-pickle"] if limits.allow_pickle else []
         command = [*(probe or _PROBE), str(directory.resolve()), *pickle]
-        self._process = SandboxedProcess(command, limits, directory)
+        self.sandboxed = SandboxedProcess(command, limits, directory)
         self._received: queue.SimpleQueue[Frame | Exception | None] = queue.SimpleQueue()
         self._to_send: queue.SimpleQueue[Frame | None] = queue.SimpleQueue()
         self._threads: list[threading.Thread] = []
@@ -51,36 +51,12 @@ class ModelProcess:
         self.late = 0.0
         """By how many seconds the latest answer of all came after its deadline."""
 
-    @property
-    def not_limited(self) -> list[str]:
-        """What this machine could not hold the process to, in words."""
-        return self._process.missing
-
-    @property
-    def faults(self) -> list[str]:
-        """Failed starts of the sandbox itself, which were tried again."""
-        return self._process.faults
-
-    @property
-    def use(self) -> Use:
-        """The most that the process used so far."""
-        return self._process.use
-
-    @property
-    def log_bytes(self) -> int:
-        """How much it wrote to its log."""
-        return self._process.log_bytes
-
-    def processes(self) -> int:
-        """How many processes there are now."""
-        return self._process.processes()
-
     def start(self, seconds: float | None = None) -> Answer:
         """Starts the process and waits until the version is loaded. Unavailable where the sandbox itself cannot."""
-        self._process.start()
+        self.sandboxed.start()
         self._threads = [
             threading.Thread(target=work, args=(stream,), daemon=True)
-            for work, stream in ((self._receive, self._process.stdout), (self._send, self._process.stdin))
+            for work, stream in ((self._receive, self.sandboxed.stdout), (self._send, self.sandboxed.stdin))
         ]
         for thread in self._threads:
             thread.start()
@@ -120,7 +96,7 @@ class ModelProcess:
         begun = time.monotonic()
         answer = self._call("stop", {}, {}, seconds)
         if answer.kind is AnswerKind.OUTPUTS:
-            status = self._process.wait(max(0.0, seconds - answer.seconds))
+            status = self.sandboxed.wait(max(0.0, seconds - answer.seconds))
             if status is None:
                 answer = self._after_deadline(f"was unloaded but did not end within {seconds:g} s")
             elif status != 0:
@@ -131,7 +107,7 @@ class ModelProcess:
 
     def close(self) -> None:
         """Ends the process and everything it started. Safe to call twice."""
-        self._process.kill()
+        self.sandboxed.kill()
         self._to_send.put(None)
         for thread in self._threads:
             thread.join(timeout=_LAST_WORDS)
@@ -157,7 +133,7 @@ class ModelProcess:
             try:
                 frame = self._received.get(timeout=max(0.0, min(left, _POLL)))
             except queue.Empty:
-                if not self._process.running:
+                if not self.sandboxed.running:
                     return self._after_end()
                 if left > 0:
                     continue
@@ -167,25 +143,25 @@ class ModelProcess:
             if frame is None:
                 return self._after_end()
             if frame.token == token:
-                return _answer(frame, self._process.log(_LOG_BYTES) if frame.kind == "failed" else "")
+                return _answer(frame, self.sandboxed.log(_LOG_BYTES) if frame.kind == "failed" else "")
 
     def _after_end(self) -> Answer:
-        status = self._process.wait(_LAST_WORDS)
-        if self._process.breach is not None:
-            return self._dead(AnswerKind.DIED, self._process.breach)
+        status = self.sandboxed.wait(_LAST_WORDS)
+        if self.sandboxed.breach is not None:
+            return self._dead(AnswerKind.DIED, self.sandboxed.breach)
         if status is None:
             return self._dead(AnswerKind.DIED, "closed its output and gave no answer")
         return self._dead(AnswerKind.DIED, ending(status, " and gave no answer"))
 
     def _after_deadline(self, words: str) -> Answer:
-        self._process.dump()
-        self._process.wait(_DUMP)
-        breach = self._process.breach
+        self.sandboxed.dump()
+        self.sandboxed.wait(_DUMP)
+        breach = self.sandboxed.breach
         return self._dead(AnswerKind.HUNG, f"{words}, and {breach}" if breach else words)
 
     def _dead(self, kind: AnswerKind, words: str) -> Answer:
-        self._process.kill()
-        return Answer(kind, words=words, log=self._process.log(_LOG_BYTES))
+        self.sandboxed.kill()
+        return Answer(kind, words=words, log=self.sandboxed.log(_LOG_BYTES))
 
     def _receive(self, stream: BinaryIO) -> None:
         with stream:
@@ -194,7 +170,7 @@ class ModelProcess:
                     self._received.put(frame)
                 self._received.put(None)
             except (TidegateError, ValueError, KeyError, TypeError, OSError) as error:
-                self._received.put(error if self._process.running else None)
+                self._received.put(error if self.sandboxed.running else None)
 
     def _send(self, stream: BinaryIO) -> None:
         with contextlib.suppress(OSError, ValueError), stream:

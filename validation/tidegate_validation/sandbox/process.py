@@ -60,8 +60,11 @@ class SandboxedProcess:
         self._inner = False
         self._report_ended = False
         self.missing: list[str] = []
+        """What this machine could not hold the command to, in words."""
         self.breach: str | None = None
+        """The limit that it passed and was ended for, in words."""
         self.faults: list[str] = []
+        """Starts that failed by the sandbox's own fault."""
 
     def start(self) -> None:
         """Starts the command. Raises Unavailable where the sandbox itself cannot, after some tries."""

@@ -62,8 +62,8 @@ class Session:
             return Answer(AnswerKind.OUTPUTS)
         process = ModelProcess(self._directory, self._limits, self._probe)
         answer = process.start(seconds)
-        self.not_limited = process.not_limited
-        self.faults += process.faults
+        self.not_limited = process.sandboxed.missing
+        self.faults += process.sandboxed.faults
         self._process = process
         if answer.kind is not AnswerKind.OUTPUTS:
             self.deaths += 1
@@ -97,11 +97,11 @@ class Session:
 
     def log_bytes_now(self) -> int:
         """How much it wrote to its log so far, in all its processes."""
-        return self.log_bytes + (self._process.log_bytes if self._process is not None else 0)
+        return self.log_bytes + (self._process.sandboxed.log_bytes if self._process is not None else 0)
 
     def processes(self) -> int:
         """How many processes the version has now, itself included."""
-        return self._process.processes() if self._process is not None else 0
+        return self._process.sandboxed.processes() if self._process is not None else 0
 
     def _call(self, call: Callable[[ModelProcess], Answer]) -> Answer:
         if self._process is None:
@@ -117,7 +117,7 @@ class Session:
         return answer
 
     def _forget(self, process: ModelProcess) -> None:
-        self.use = self.use.with_more(process.use)
-        self.log_bytes += process.log_bytes
+        self.use = self.use.with_more(process.sandboxed.use)
+        self.log_bytes += process.sandboxed.log_bytes
         self.late = max(self.late, process.late)
         self._process = None
