@@ -1,6 +1,6 @@
 """Models that are odd, heavy or loud, and do no harm; each must pass the robustness gate without a word.
 
-`test_robustness_faults` examines each once, `tests.bench.gate.robustness` many times.
+`test_faults` examines each once, `tests.bench.gate.robustness` many times.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Examines one model of `faults` or `controls` and holds the verdict against the right one.
 
-`test_robustness_faults` and the bench of the robustness gate call it; a run that is right has no `wrong`.
+`test_faults` and the bench of the robustness gate call it; a run that is right has no `wrong`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Models that misbehave, each with the check that must name it and the words that it must use.
 
-`test_robustness_faults` examines each once, `tests.bench.gate.robustness` many times.
+`test_faults` examines each once, `tests.bench.gate.robustness` many times.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ _INHERITED = (
     signal.SIGXFSZ,
     signal.SIGCHLD,
 )
-"""Signals that a supervisor may ignore, such as a shell's background job, and the command shall not."""
+"""Signals that whoever started this may ignore, such as a shell's background job, and the command shall not."""
 
 
 def supervise(settings: Settings) -> None:
@@ -168,7 +168,7 @@ def _change_user(owner: int) -> None:
 
 
 def _limit(settings: Settings, owner: int, others: int) -> None:
-    wanted = {
+    limits = {
         "memory": (resource.RLIMIT_DATA, settings.data_bytes, 0),
         "processor time": (resource.RLIMIT_CPU, settings.cpu_seconds, _CPU_GRACE),
         "core dumps": (resource.RLIMIT_CORE, 0, 0),
@@ -176,10 +176,10 @@ def _limit(settings: Settings, owner: int, others: int) -> None:
         "open files": (resource.RLIMIT_NOFILE, settings.open_files, 0),
     }
     if owner != 0:
-        wanted["processes"] = (resource.RLIMIT_NPROC, settings.processes + others, 0)
+        limits["processes"] = (resource.RLIMIT_NPROC, settings.processes + others, 0)
     else:
         _report(settings, missing=["the number of processes is watched only, since no limit binds root"])
-    for name, (kind, soft, grace) in wanted.items():
+    for name, (kind, soft, grace) in limits.items():
         most = resource.getrlimit(kind)[1]
         limit = soft if most == resource.RLIM_INFINITY else min(soft, most)
         hard = limit + grace if most == resource.RLIM_INFINITY else min(limit + grace, most)
