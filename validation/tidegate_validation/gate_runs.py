@@ -23,11 +23,12 @@ from tidegate_validation.expectations import DataSet, check_data, read_suites
 from tidegate_validation.outcomes import gate_result
 from tidegate_validation.policy import Policy
 from tidegate_validation.quality.gate import Model, QualitySubject, judge_quality
-from tidegate_validation.robustness.gate import RobustnessSubject, default_signature, examine
-from tidegate_validation.robustness.world import facts_of
+from tidegate_validation.robustness.gate import RobustnessSubject, examine
+from tidegate_validation.robustness.input_domain import input_domains
+from tidegate_validation.sandbox.examples import default_signature
 from tidegate_validation.skew.release import Evidence, release_findings
-from tidegate_validation.skew.window import Window, log_window, table_window
 from tidegate_validation.statistics.profile import Profile, read_profile
+from tidegate_validation.statistics.window import Window, log_window, table_window
 
 DATA_DOCS = "data-docs"
 
@@ -105,14 +106,14 @@ def robustness(material: Material) -> GateResult:
     """Probes the candidate in a sandbox."""
     signature = default_signature(material.manifest)[1]
     with _log(material) as window:
-        facts = facts_of(signature, material.profile(), material.held_out, window)
+        domains = input_domains(signature, material.profile(), material.held_out, window)
     subject = RobustnessSubject(
         candidate=material.candidate,
         manifest=material.manifest,
         baseline=material.baseline,
         baseline_manifest=material.baseline_manifest,
         held_out=material.held_out,
-        facts=facts,
+        domains=domains,
         probe=material.probe,
         report=material.report,
     )

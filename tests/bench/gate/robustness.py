@@ -15,9 +15,9 @@ from pathlib import Path
 from random import Random
 
 from tests.bench.rows import Row
-from tests.validation.controls import CONTROLS
-from tests.validation.fault_run import examined
-from tests.validation.faults import FAULTS
+from tests.validation.robustness.controls import CONTROLS
+from tests.validation.robustness.fault_run import examined
+from tests.validation.robustness.faults import FAULTS
 
 RUNS = 20
 _AT_ONCE = 3

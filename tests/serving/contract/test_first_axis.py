@@ -13,7 +13,7 @@ from tidegate_serving.contract.servable import ServableId
 from tidegate_serving.contract.signature import FirstAxis, Signature, TensorSpec
 from tidegate_serving.platforms.example import default_array, example_inputs
 from tidegate_serving.platforms.tensor_checks import check_inputs, check_outputs
-from tidegate_validation.robustness.gate import default_signature
+from tidegate_validation.sandbox.examples import default_signature
 
 ID = ServableId("m", 1)
 X, K = TensorSpec("x", "float32", (-1, 2)), TensorSpec("k", "int32", ())

@@ -1,7 +1,4 @@
-"""What a version answers to held-out examples, as a table for a user's check.
-
-The check gate asks for the candidate and the baseline; rows lie beside those of the held-out table.
-"""
+"""What a version answers to held-out examples, as a table for a user's check, row by row beside the held-out table."""
 
 from __future__ import annotations
 
@@ -13,11 +10,10 @@ import numpy as np
 
 from tidegate_serving.contract.errors import Unavailable
 from tidegate_serving.contract.manifest import Manifest
-from tidegate_validation.robustness.answer import AnswerKind
-from tidegate_validation.robustness.examples import examples_of
-from tidegate_validation.robustness.gate import default_signature
-from tidegate_validation.robustness.limits import RobustnessLimits
-from tidegate_validation.robustness.session import Session, probe_command
+from tidegate_validation.sandbox.answer import AnswerKind
+from tidegate_validation.sandbox.examples import default_signature, examples_of
+from tidegate_validation.sandbox.limits import SandboxLimits
+from tidegate_validation.sandbox.session import Session
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -26,7 +22,7 @@ _BATCH_ROWS = 1024
 
 
 def answers(
-    directory: Path, manifest: Manifest, table: pa.Table, limits: RobustnessLimits, probe: Sequence[str] | None
+    directory: Path, manifest: Manifest, table: pa.Table, limits: SandboxLimits, probe: Sequence[str] | None
 ) -> pa.Table:
     """One column per output, row i for row i of `table`; null where the row lacks an input that cannot be missing.
 
@@ -34,7 +30,7 @@ def answers(
     """
     name, signature = default_signature(manifest)
     parts: dict[str, list[Any]] = {spec.name: [None] * table.num_rows for spec in signature.outputs}
-    with Session(probe_command(directory, probe, limits), limits, name) as session:
+    with Session(directory, limits, name, probe) as session:
         for start in range(0, table.num_rows, _BATCH_ROWS):
             examples = examples_of(signature, table.slice(start, _BATCH_ROWS))
             if not len(examples):

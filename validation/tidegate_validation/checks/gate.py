@@ -1,7 +1,6 @@
-"""Runs one user's check as a gate: same sandbox, deadline and states as ours.
+"""Runs one user's check as a gate, in a sandbox and with a deadline.
 
-`gate_runs` hands in the material's parts; whatever the function does becomes a gate result. A check that raises, hangs
-or dies is an ERROR of the check, never a pass and never the candidate's fault.
+A check that raises, hangs or dies is an ERROR of the check, never a pass and never the candidate's fault.
 """
 
 from __future__ import annotations
@@ -16,10 +15,10 @@ import numpy as np
 from tidegate_serving.admission.verdict import Finding, GateResult, Outcome
 from tidegate_serving.contract.manifest import Manifest
 from tidegate_validation.checks.answers import answers
+from tidegate_validation.checks.process import CheckAnswer, CheckKind, run_check
 from tidegate_validation.checks.rule import CheckRule
 from tidegate_validation.outcomes import gate_result
-from tidegate_validation.robustness.check_process import CheckAnswer, CheckKind, run_check
-from tidegate_validation.robustness.limits import RobustnessLimits
+from tidegate_validation.sandbox.limits import SandboxLimits
 
 _SEED = 7
 _LOG_LETTERS = 600
@@ -36,12 +35,12 @@ class CheckSubject:
     held_out: Any
     training: Any | None
     label: str
-    limits: RobustnessLimits
+    limits: SandboxLimits
     probe: Sequence[str] | None = None
 
 
 def run_user_check(name: str, target: str, subject: CheckSubject, rule: CheckRule) -> GateResult:
-    """Calls `target`, `module:function`, in a confined process with a mapping:
+    """Calls `target`, `module:function`, in a sandboxed process with a mapping:
 
     `candidate` and `baseline` are version directories, `held_out` and `training` tables, `label` the column of the
     truth, `candidate_answers` and `baseline_answers` tables of outputs beside `held_out`, `options` the policy's; what

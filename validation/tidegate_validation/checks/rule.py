@@ -1,7 +1,4 @@
-"""How a user's check is run: its deadline, how much data it gets, and options of its own.
-
-The policy reads one per check from `[checks.NAME]`.
-"""
+"""How a user's check is run, as the policy's `[checks.NAME]` says: deadline, how much data, and options of its own."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from tidegate_validation.quality.compared import Gain, measure
 from tidegate_validation.quality.evaluation import Evaluation, Task
 from tidegate_validation.quality.metrics import Estimate, Floats
 from tidegate_validation.quality.rule import QualityRule
-from tidegate_validation.robustness.answer import Answer
+from tidegate_validation.sandbox.answer import Answer
 
 METRIC = "metric"
 EVERYTHING = "all examples"

@@ -28,10 +28,9 @@ from tidegate_validation.quality.outputs import Prediction, as_scores, predictio
 from tidegate_validation.quality.overlap import overlap
 from tidegate_validation.quality.predictions import Predictions, Read, predict, predict_table
 from tidegate_validation.quality.rule import QualityRule
-from tidegate_validation.robustness.examples import Examples, examples_of
-from tidegate_validation.robustness.gate import default_signature
-from tidegate_validation.robustness.limits import RobustnessLimits
-from tidegate_validation.robustness.session import Session, probe_command
+from tidegate_validation.sandbox.examples import Examples, default_signature, examples_of
+from tidegate_validation.sandbox.limits import SandboxLimits
+from tidegate_validation.sandbox.session import Session
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,14 +70,13 @@ class QualitySubject:
     held_out: Any
     label: str
     entity: str | None
-    limits: RobustnessLimits
+    limits: SandboxLimits
     probe: Sequence[str] | None = None
     training: Any | None = None
 
     def session(self, model: Model) -> Session:
         """A sandbox for one of the models."""
-        command = probe_command(model.directory, self.probe, self.limits)
-        return Session(command, self.limits, model.signature_name)
+        return Session(model.directory, self.limits, model.signature_name, self.probe)
 
 
 def judge_quality(subject: QualitySubject, rule: QualityRule) -> list[Finding]:

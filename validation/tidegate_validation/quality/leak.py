@@ -17,7 +17,7 @@ from tidegate_validation.quality.compared import power
 from tidegate_validation.quality.evaluation import Evaluation
 from tidegate_validation.quality.lone import lone_power
 from tidegate_validation.quality.metrics import Floats
-from tidegate_validation.robustness.examples import Examples
+from tidegate_validation.sandbox.examples import Examples
 
 _TRIED = 6
 _MOST = 0.5

@@ -15,7 +15,7 @@ from tidegate_validation.quality.evaluation import Evaluation, Task
 from tidegate_validation.quality.judging import Scored
 from tidegate_validation.quality.leak import Accused, Score, investigate, lone_powers, sample_of
 from tidegate_validation.quality.rule import QualityRule, suspicious_power
-from tidegate_validation.robustness.examples import Examples
+from tidegate_validation.sandbox.examples import Examples
 
 _ROWS = 20_000
 _NUMBERS = 20_000_000

@@ -16,9 +16,9 @@ import numpy.typing as npt
 from tidegate_serving.contract.signature import Signature
 from tidegate_serving.contract.tensors import Array
 from tidegate_validation.quality.metrics import Floats
-from tidegate_validation.robustness.answer import Answer, AnswerKind
-from tidegate_validation.robustness.examples import Examples, examples_of
-from tidegate_validation.robustness.session import Session
+from tidegate_validation.sandbox.answer import Answer, AnswerKind
+from tidegate_validation.sandbox.examples import Examples, examples_of
+from tidegate_validation.sandbox.session import Session
 
 Read = Callable[[dict[str, Array]], Floats]
 

@@ -15,7 +15,7 @@ import numpy as np
 from tidegate_serving.contract.errors import InvalidInput
 from tidegate_validation.quality.evaluation import Evaluation
 from tidegate_validation.quality.metrics import Floats, Groups, Mask
-from tidegate_validation.robustness.examples import plain
+from tidegate_validation.sandbox.examples import plain
 
 FEW = 30
 _TABLE = "held_out"

@@ -1,5 +1,1 @@
-"""The robustness gate: a sandbox, probes and budgets; can a version hurt the server that loads it?"""
-
-from tidegate_validation.robustness.limits import RobustnessLimits
-
-__all__ = ["RobustnessLimits"]
+"""The robustness gate: can a version hurt the server that loads it? Importing this does no work."""

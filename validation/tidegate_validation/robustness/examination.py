@@ -1,7 +1,6 @@
 """The state of one examination: the version's session, a row that it answers, what was found, and when to stop.
 
-`gate` makes one and hands it from stage to stage; stages ask through it, so that deaths, time and failing inputs are
-kept in one place.
+Stages ask the version through it, so that deaths, time and failing inputs are counted in one place.
 """
 
 from __future__ import annotations
@@ -16,13 +15,12 @@ import numpy as np
 from tidegate_serving.admission.verdict import Finding, Outcome
 from tidegate_serving.contract.signature import Signature
 from tidegate_serving.contract.tensors import Array
-from tidegate_validation.robustness.answer import Answer, AnswerKind
-from tidegate_validation.robustness.examples import Examples
-from tidegate_validation.robustness.failing_input import FailingInput, Way
-from tidegate_validation.robustness.keeper import Keeper
+from tidegate_validation.robustness.failing_inputs import FailingInput, FailingInputs, Way
+from tidegate_validation.robustness.input_domain import InputDomain
 from tidegate_validation.robustness.limits import RobustnessLimits
-from tidegate_validation.robustness.session import Session
-from tidegate_validation.robustness.world import InputFacts
+from tidegate_validation.sandbox.answer import Answer, AnswerKind
+from tidegate_validation.sandbox.examples import Examples
+from tidegate_validation.sandbox.session import Session
 
 _LEAST_SECONDS = 0.05
 _REPLAY_SECONDS = 0.5
@@ -46,9 +44,9 @@ class Examination:
     signature: Signature
     baseline_inputs: frozenset[str]
     limits: RobustnessLimits
-    facts: Mapping[str, InputFacts]
+    domains: Mapping[str, InputDomain]
     data: Examples
-    keeper: Keeper
+    failing_inputs: FailingInputs
     end: float
     findings: list[Finding] = field(default_factory=list)
     good: Examples | None = None
@@ -72,7 +70,7 @@ class Examination:
         return self._checked(self.session.ask(tensors, seconds), rows)
 
     def ask_at_once(self, examples: Examples, calls: Sequence[tuple[int, int]], threads: int) -> Answer:
-        """The version's answers to several calls made at once; see `Sandbox.predict_at_once`."""
+        """The version's answers to several calls made at once; see `ModelProcess.predict_at_once`."""
         loaded = self.session.load(self.time_for(self.limits.load_seconds))
         if loaded.fatal:
             return self._noted(loaded)
@@ -108,7 +106,7 @@ class Examination:
 
     def keep(self, check: str, subject: str, tensors: Mapping[str, Array], way: Way, **more: Any) -> dict[str, Any]:
         """Keeps a failing input, and says for a finding's example where it is and how to try it again."""
-        return self.keeper.keep(FailingInput(check, subject, way, tensors, **more))
+        return self.failing_inputs.keep(FailingInput(check, subject, way, tensors, **more))
 
     @property
     def exhausted(self) -> bool:

@@ -1,6 +1,6 @@
 """Words answers to probes as findings: the input that did it, what came back, and the end of the process's log.
 
-`gate` and `stages` call this; the input goes into the finding as its example, down to the one column where possible.
+The input goes into the finding as its example, down to the one column where possible.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from tidegate_serving.admission.verdict import Finding, Outcome
-from tidegate_validation.robustness.answer import Answer, AnswerKind
 from tidegate_validation.robustness.judgement import by_accident
 from tidegate_validation.robustness.probes import Likelihood, Probe
+from tidegate_validation.sandbox.answer import Answer, AnswerKind
 
 _SHOWN = 60
 

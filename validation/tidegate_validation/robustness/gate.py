@@ -1,38 +1,46 @@
 """The robustness gate: loads the version in a sandbox and tries to break it, stage by stage.
 
-`gates` hands in directories, data and limits; a gate result comes back whose findings carry the inputs that did it.
+Add a stage to `_STAGES`: a function that takes the `Examination`, asks the version through it and reports findings.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tidegate_serving.admission.verdict import Finding, Outcome
-from tidegate_serving.contract.errors import InvalidInput
 from tidegate_serving.contract.manifest import FILE_NAME, Manifest, digest
-from tidegate_serving.contract.signature import SERVING_DEFAULT, FirstAxis, Signature
-from tidegate_validation.robustness.answer import AnswerKind
 from tidegate_validation.robustness.examination import Examination, OutOfTime
-from tidegate_validation.robustness.examples import example_of, examples_of
-from tidegate_validation.robustness.failing_input import Origin
-from tidegate_validation.robustness.keeper import Keeper
+from tidegate_validation.robustness.failing_inputs import FailingInputs, Origin
+from tidegate_validation.robustness.input_domain import InputDomain
 from tidegate_validation.robustness.limits import RobustnessLimits
-from tidegate_validation.robustness.session import Session, probe_command
 from tidegate_validation.robustness.stages import batches, concurrency, edges, ending, golden, latency, repetition
-from tidegate_validation.robustness.world import InputFacts
+from tidegate_validation.sandbox.answer import AnswerKind
+from tidegate_validation.sandbox.examples import default_signature, example_of, examples_of
+from tidegate_validation.sandbox.session import Session
 
 _ENDING_SECONDS = 1.0
+_STAGES: Sequence[Callable[[Examination], None]] = (
+    golden.real_data,
+    repetition.repetition,
+    batches.batches,
+    concurrency.threads,
+    edges.boundaries,
+    edges.malformed,
+    latency.latency,
+)
+"""In this order, after the version was loaded and answered ordinary rows; none runs once too many processes died."""
 
 
 @dataclass(frozen=True, slots=True)
 class RobustnessSubject:
     """The version to examine and, where there is one, the version that serves now; `held_out` is a pyarrow.Table.
 
-    Failing inputs are kept under `report`, if given.
+    `domains` says by input what values occur. Failing inputs are kept under `report`, if given.
     """
 
     candidate: Path
@@ -40,7 +48,7 @@ class RobustnessSubject:
     baseline: Path | None
     baseline_manifest: Manifest | None
     held_out: Any
-    facts: dict[str, InputFacts]
+    domains: Mapping[str, InputDomain]
     probe: Sequence[str] | None = None
     report: Path | None = None
 
@@ -54,39 +62,32 @@ def examine(subject: RobustnessSubject, limits: RobustnessLimits) -> list[Findin
     name, signature = default_signature(subject.manifest)
     end = time.monotonic() + limits.total_seconds
     data = examples_of(signature, subject.held_out)
-    with Session(probe_command(subject.candidate, subject.probe, limits), limits, name) as session:
-        with _baseline(subject, limits) as baseline:
+    with Session(subject.candidate, limits, name, subject.probe) as session:
+        with ExitStack() as stack:
+            baseline, baseline_inputs = None, frozenset[str]()
+            if subject.baseline is not None and subject.baseline_manifest is not None:
+                known, its_signature = default_signature(subject.baseline_manifest)
+                baseline = stack.enter_context(Session(subject.baseline, limits, known, subject.probe))
+                baseline_inputs = frozenset(its_signature.input_names)
             examination = Examination(
                 session=session,
-                baseline=baseline if subject.baseline else None,
+                baseline=baseline,
                 signature=signature,
-                baseline_inputs=_inputs(subject.baseline_manifest),
+                baseline_inputs=baseline_inputs,
                 limits=limits,
-                facts=subject.facts,
+                domains=subject.domains,
                 data=data,
-                keeper=Keeper(subject.report, _origin(subject, limits)),
+                failing_inputs=FailingInputs(subject.report, _origin(subject, limits, name)),
                 end=end,
             )
-            examination.keeper.forget()
+            examination.failing_inputs.remove_earlier()
             _in_time(examination, lambda: _stages(examination, subject))
         examination.end = max(end, time.monotonic() + _ENDING_SECONDS)
         examination.stage = "unloading"
         _in_time(examination, lambda: ending.unloading(examination))
     ending.conduct(examination, subject.manifest, subject.candidate)
-    ending.sandbox(examination)
+    ending.sandbox_limits(examination)
     return examination.findings
-
-
-def default_signature(manifest: Manifest) -> tuple[str, Signature]:
-    """Name and signature that are judged: `serving_default`, else the first. InvalidInput for one without rows."""
-    name = SERVING_DEFAULT if SERVING_DEFAULT in manifest.signatures else next(iter(manifest.signatures))
-    signature = manifest.signatures[name]
-    if signature.first_axis is FirstAxis.FREE:
-        raise InvalidInput(
-            f"signature {name!r} of {manifest.id} takes no rows (its first axis is 'free'), and gates judge rows: give "
-            f"the model a signature {SERVING_DEFAULT!r} whose first axis is the batch"
-        )
-    return name, signature
 
 
 def _stages(examination: Examination, subject: RobustnessSubject) -> None:
@@ -95,16 +96,7 @@ def _stages(examination: Examination, subject: RobustnessSubject) -> None:
     examination.stage = "golden"
     if not golden.golden(examination, example_of(examination.signature, subject.manifest.example)):
         return
-    stages: tuple[Callable[[Examination], None], ...] = (
-        golden.real_data,
-        repetition.repetition,
-        batches.batches,
-        concurrency.threads,
-        edges.boundaries,
-        edges.malformed,
-        latency.latency,
-    )
-    for stage in stages:
+    for stage in _STAGES:
         if not examination.exhausted:
             examination.stage = stage.__name__
             stage(examination)
@@ -119,23 +111,13 @@ def _in_time(examination: Examination, run: Callable[[], None]) -> None:
         examination.report("time", examination.stage, Outcome.INCONCLUSIVE, sentence, limit=limit)
 
 
-def _baseline(subject: RobustnessSubject, limits: RobustnessLimits) -> Session:
-    manifest = subject.baseline_manifest or subject.manifest
-    command = probe_command(subject.baseline or subject.candidate, subject.probe, limits)
-    return Session(command, limits, default_signature(manifest)[0])
-
-
-def _inputs(manifest: Manifest | None) -> frozenset[str]:
-    return frozenset(default_signature(manifest)[1].input_names) if manifest else frozenset()
-
-
-def _origin(subject: RobustnessSubject, limits: RobustnessLimits) -> Origin:
+def _origin(subject: RobustnessSubject, limits: RobustnessLimits, signature: str) -> Origin:
     directory = subject.candidate.absolute()
     return Origin(
         directory=directory,
         servable=str(subject.manifest.id),
         manifest_digest=digest((directory / FILE_NAME).read_bytes()),
-        signature=default_signature(subject.manifest)[0],
+        signature=signature,
         limits=limits,
     )
 

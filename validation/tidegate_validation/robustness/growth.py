@@ -1,7 +1,6 @@
-"""What a process holds, call after call: memory, open files, threads, processes, log; and what of it keeps growing.
+"""What a process uses, call after call: memory, open files, threads, processes, log; and what of it keeps growing.
 
-The repetition stage fills `Held` and reports it. A leak grows to the end, in every part of the calls; what fills a
-cache or warms up grows at first only.
+A leak grows to the end, in every part of the calls; what fills a cache or warms up grows at first only.
 """
 
 from __future__ import annotations
@@ -13,8 +12,8 @@ from itertools import pairwise
 import numpy as np
 
 from tidegate_serving.admission.verdict import Outcome
-from tidegate_validation.robustness.answer import Answer
 from tidegate_validation.robustness.examination import Examination
+from tidegate_validation.sandbox.answer import Answer
 
 _WARM = 0.3
 _LEAST_LEAKED = 1 << 20
@@ -25,8 +24,8 @@ _LEAST_LEFT = 5
 
 
 @dataclass(slots=True)
-class Held:
-    """Per call, what was held after it; processes and log bytes at the start and, later, at the end."""
+class UsageHistory:
+    """Per call, what was in use after it; processes and log bytes at the start and, later, at the end."""
 
     processes_before: int
     log_before: int
@@ -48,9 +47,9 @@ class Held:
         start = int(_WARM * len(self.resident))
         if self.resident[-1] - self.resident[start] > _PLAIN or any(map(keeps_growing, self._counts)):
             return False
-        counts = any(held[-1] > held[start] for held in self._counts)
+        risen = any(counts[-1] > counts[start] for counts in self._counts)
         middles = [float(np.median(part)) for part in np.array_split(self.resident[start:], _PARTS)]
-        return counts or all(later - earlier >= _SUSPICIOUS for earlier, later in pairwise(middles))
+        return risen or all(later - earlier >= _SUSPICIOUS for earlier, later in pairwise(middles))
 
     @property
     def _counts(self) -> tuple[list[int], list[int]]:
@@ -61,21 +60,21 @@ class Held:
         self.processes_after, self.log_after = processes, log
 
 
-def report_growth(examination: Examination, held: Held) -> None:
+def report_growth(examination: Examination, usage: UsageHistory) -> None:
     """Findings about memory, files, threads, processes and the log."""
-    calls = len(held.resident)
-    for name, counts in (("open files", held.open_files), ("threads", held.threads)):
+    calls = len(usage.resident)
+    for name, counts in (("open files", usage.open_files), ("threads", usage.threads)):
         if keeps_growing(counts):
             grown = counts[-1] - counts[0]
             _leak(examination, name, f"{name} grow with every call: {grown} more after {calls} calls", grown / calls)
         else:
             examination.report("leak", name, Outcome.PASS, f"{name} do not grow: {counts[-1]} after {calls} calls")
-    left = held.processes_after - held.processes_before
+    left = usage.processes_after - usage.processes_before
     if left >= min(_LEAST_LEFT, calls / 2):
         sentence = f"it leaves processes behind with every call: {left} more after {calls} calls"
         _leak(examination, "processes", sentence, left / calls)
-    _memory(examination, held.resident)
-    _log(examination, (held.log_after - held.log_before) / calls / _KILOBYTE)
+    _memory(examination, usage.resident)
+    _log(examination, (usage.log_after - usage.log_before) / calls / _KILOBYTE)
 
 
 def keeps_growing(counts: Sequence[int]) -> bool:

@@ -1,7 +1,4 @@
-"""The rule of the robustness gate: how an answer to a probe counts, given how likely the probe is in the world.
-
-Stages ask it for every answer; words are made in `finding`.
-"""
+"""The rule of the robustness gate: how an answer to a probe counts, given how likely the probe is in serving."""
 
 from __future__ import annotations
 
@@ -11,30 +8,15 @@ import numpy as np
 
 from tidegate_serving.admission.verdict import Outcome
 from tidegate_serving.contract.tensors import Array
-from tidegate_validation.robustness.answer import Answer, AnswerKind
 from tidegate_validation.robustness.probes import Likelihood
+from tidegate_validation.sandbox.answer import Answer, AnswerKind
 
 _ACCIDENTS = frozenset(
-    {
-        "ArithmeticError",
-        "AssertionError",
-        "AttributeError",
-        "BufferError",
-        "EOFError",
-        "ImportError",
-        "LookupError",
-        "MemoryError",
-        "NameError",
-        "NotImplementedError",
-        "OSError",
-        "RecursionError",
-        "ReferenceError",
-        "StopIteration",
-        "SystemError",
-        "SystemExit",
-        "KeyboardInterrupt",
-        "GeneratorExit",
-    }
+    (
+        "ArithmeticError AssertionError AttributeError BufferError EOFError ImportError LookupError MemoryError "
+        "NameError NotImplementedError OSError RecursionError ReferenceError StopIteration SystemError SystemExit "
+        "KeyboardInterrupt GeneratorExit"
+    ).split()
 )
 _BARE_ACCIDENTS = frozenset({"Exception", "RuntimeError"})
 

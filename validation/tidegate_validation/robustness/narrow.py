@@ -1,7 +1,7 @@
 """Makes a failing batch as small as it gets: few rows, then few columns that differ from a row that is answered.
 
-`stages` asks when rows of real data break a version, so that the finding can show the smallest input that does. Rows
-by delta debugging (Zeller and Hildebrandt 2002); columns one by one first, because what does not fail is cheap.
+The finding then shows the smallest input that breaks the version. Rows are narrowed by delta debugging (Zeller and
+Hildebrandt 2002); columns one by one first, because a call that does not fail is cheap.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from tidegate_validation.robustness.answer import Answer
-from tidegate_validation.robustness.examples import Examples, plain
+from tidegate_validation.sandbox.answer import Answer
+from tidegate_validation.sandbox.examples import Examples, plain
 
 Ask = Callable[[Examples], Answer]
 Fails = Callable[[Answer], bool]

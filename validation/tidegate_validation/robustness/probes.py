@@ -1,6 +1,6 @@
 """Inputs that try a version at its edges: one column of a good row changed at a time, then malformed requests.
 
-`gate` sends them one after another; each says how likely it is in the world, by which `judgement` judges the answer.
+Each says how likely it is in serving, by which `judgement` judges the answer.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import numpy as np
 
 from tidegate_serving.contract.signature import Signature, TensorSpec
 from tidegate_serving.contract.tensors import Array
-from tidegate_validation.robustness.examples import Examples, plain
-from tidegate_validation.robustness.world import InputFacts
+from tidegate_validation.robustness.input_domain import InputDomain
+from tidegate_validation.sandbox.examples import Examples, plain
 
 ALL_INPUTS = "all inputs"
 UNSEEN = "\u2603unseen"
@@ -44,12 +44,12 @@ class Probe:
     changed: Mapping[str, Any]
 
 
-def boundary_probes(signature: Signature, good: Examples, facts: Mapping[str, InputFacts]) -> Iterator[Probe]:
+def boundary_probes(signature: Signature, good: Examples, domains: Mapping[str, InputDomain]) -> Iterator[Probe]:
     """Each column at its edges, one at a time, in a single row `good` that the version answers; then all at once."""
     missing: dict[str, Array] = {}
     unseen: dict[str, Array] = {}
     for spec in signature.inputs:
-        for what, value, likelihood in _edges(spec, facts[spec.name]):
+        for what, value, likelihood in _edges(spec, domains[spec.name]):
             values = _filled(spec, good.arrays[spec.name], value)
             yield Probe(what, spec.name, likelihood, {**good.arrays, spec.name: values}, {spec.name: plain(value)})
         if spec.dtype.startswith("float"):
@@ -91,13 +91,13 @@ def _malformed(what: str, subject: str, tensors: Mapping[str, Array]) -> Probe:
     return Probe(what, subject, Likelihood.MALFORMED, tensors, {subject: what})
 
 
-def _edges(spec: TensorSpec, facts: InputFacts) -> list[tuple[str, Any, Likelihood]]:
+def _edges(spec: TensorSpec, domain: InputDomain) -> list[tuple[str, Any, Likelihood]]:
     if spec.dtype == "string":
-        return _text_edges(facts)
+        return _text_edges(domain)
     if spec.dtype == "bool":
         return [("true", True, Likelihood.EVERYDAY), ("false", False, Likelihood.EVERYDAY)]
     kind = np.dtype(spec.dtype)
-    missing = Likelihood.EVERYDAY if facts.missing_in else Likelihood.EXTREME
+    missing = Likelihood.EVERYDAY if domain.missing_in else Likelihood.EXTREME
     found: list[tuple[str, Any, Likelihood]] = []
     if kind.kind == "f":
         lowest, highest = float(np.finfo(kind).min), float(np.finfo(kind).max)
@@ -109,35 +109,35 @@ def _edges(spec: TensorSpec, facts: InputFacts) -> list[tuple[str, Any, Likeliho
     else:
         lowest, highest = int(np.iinfo(kind).min), int(np.iinfo(kind).max)
     ends = [("the highest number of its type", highest), ("the lowest number of its type", lowest)]
-    found += [(what, value, _likelihood(facts, value, Likelihood.EXTREME)) for what, value in ends]
-    for what, value in _ordinary_edges(facts):
+    found += [(what, value, _likelihood(domain, value, Likelihood.EXTREME)) for what, value in ends]
+    for what, value in _ordinary_edges(domain):
         if lowest <= value <= highest:
-            likelihood = _likelihood(facts, value, Likelihood.RARE)
+            likelihood = _likelihood(domain, value, Likelihood.RARE)
             found.append((what, value if kind.kind == "f" else int(value), likelihood))
     return found
 
 
-def _ordinary_edges(facts: InputFacts) -> list[tuple[str, float]]:
+def _ordinary_edges(domain: InputDomain) -> list[tuple[str, float]]:
     """Numbers that a feed may bring any day, though training never saw some of them."""
     edges = [("zero", 0.0), ("a negative number", -1.0)]
-    if facts.minimum is not None and facts.maximum is not None:
-        step = 0.1 * (facts.maximum - facts.minimum)
+    if domain.minimum is not None and domain.maximum is not None:
+        step = 0.1 * (domain.maximum - domain.minimum)
         edges += [
-            ("the lowest number seen", facts.minimum),
-            ("the highest number seen", facts.maximum),
-            ("a number below all that were seen", facts.minimum - max(step, 1.0)),
-            ("a number above all that were seen", facts.maximum + max(step, 1.0)),
-            ("ten times the largest number seen", 10.0 * max(abs(facts.minimum), abs(facts.maximum), 1.0)),
+            ("the lowest number seen", domain.minimum),
+            ("the highest number seen", domain.maximum),
+            ("a number below all that were seen", domain.minimum - max(step, 1.0)),
+            ("a number above all that were seen", domain.maximum + max(step, 1.0)),
+            ("ten times the largest number seen", 10.0 * max(abs(domain.minimum), abs(domain.maximum), 1.0)),
         ]
     return edges
 
 
-def _likelihood(facts: InputFacts, value: float, otherwise: Likelihood) -> Likelihood:
-    return Likelihood.EVERYDAY if facts.holds(value) else otherwise
+def _likelihood(domain: InputDomain, value: float, otherwise: Likelihood) -> Likelihood:
+    return Likelihood.EVERYDAY if domain.holds(value) else otherwise
 
 
-def _text_edges(facts: InputFacts) -> list[tuple[str, Any, Likelihood]]:
-    empty = Likelihood.EVERYDAY if facts.missing_in else Likelihood.RARE
+def _text_edges(domain: InputDomain) -> list[tuple[str, Any, Likelihood]]:
+    empty = Likelihood.EVERYDAY if domain.missing_in else Likelihood.RARE
     return [
         ("an unseen category", UNSEEN.encode(), Likelihood.EVERYDAY),
         ("an empty text", b"", empty),

@@ -1,7 +1,4 @@
-"""Tries an input again that a version failed on, in the same sandbox and under the same limits.
-
-`tidegate replay FILE` calls it with a file that the robustness gate kept; what happens now comes back in words.
-"""
+"""Tries an input again that a version failed on, in a sandbox under the same limits, and says what happens now."""
 
 from __future__ import annotations
 
@@ -15,18 +12,18 @@ import numpy as np
 from tidegate_serving.contract.errors import NotFound, Tampered
 from tidegate_serving.contract.manifest import FILE_NAME, digest
 from tidegate_serving.contract.tensors import Array
-from tidegate_validation.robustness.answer import Answer, AnswerKind
-from tidegate_validation.robustness.failing_input import FailingInput, Origin, Way, read_failing_input
+from tidegate_validation.robustness.failing_inputs import FailingInput, Origin, Way, read_failing_input
 from tidegate_validation.robustness.finding import came_back
 from tidegate_validation.robustness.judgement import answered, largest_difference
-from tidegate_validation.robustness.session import Session, probe_command
+from tidegate_validation.sandbox.answer import Answer, AnswerKind
+from tidegate_validation.sandbox.session import Session
 
 _TIMES = 20
 _ALONE = 12
 
 
 @dataclass(frozen=True, slots=True)
-class Replayed:
+class ReplayResult:
     """What happened: whether the version `failed` again, a sentence, the end of its log, and how long it took."""
 
     failed: bool
@@ -37,7 +34,7 @@ class Replayed:
     found: str = ""
 
 
-def replay(path: Path, directory: Path | None = None) -> Replayed:
+def replay(path: Path, directory: Path | None = None) -> ReplayResult:
     """Runs the version that failed, or the one in `directory`, on the input in `path`.
 
     Raises NotFound where file or version is missing, InvalidInput for another file, Tampered where the recorded
@@ -46,14 +43,14 @@ def replay(path: Path, directory: Path | None = None) -> Replayed:
     failed, origin = read_failing_input(path)
     version = _version(origin, path) if directory is None else directory
     begun = time.monotonic()
-    with Session(probe_command(version, None, origin.limits), origin.limits, origin.signature) as session:
+    with Session(version, origin.limits, origin.signature) as session:
         loaded = session.load()
         if loaded.fatal:
             again, sentence, log = True, f"the version does not load: it {loaded.words}", loaded.log
         else:
             again, sentence, log = _WAYS[failed.way](session, failed, origin)
     what = f"{failed.check} of {failed.subject!r}"
-    return Replayed(again, sentence, log, time.monotonic() - begun, origin.servable, what)
+    return ReplayResult(again, sentence, log, time.monotonic() - begun, origin.servable, what)
 
 
 def _version(origin: Origin, path: Path) -> Path:

@@ -1,5 +1,5 @@
-"""What holds a process that is not trusted: the guard between it and the machine.
+"""A process that can do no harm, and what gates ask of a model in it.
 
-`robustness.child` starts `__main__.py` here with settings; the guard builds the walls, starts the command, tells what
-it could not set, and how the command ended.
+`process` runs any command isolated and limited, by way of the program in `supervisor`; `session` asks one model version
+again and again. Importing this does no work.
 """

@@ -1,1 +1,1 @@
-"""The stages of an examination; each takes the examination, asks the version and adds findings. `gate` runs them."""
+"""The stages of an examination: each asks the version through the examination, and reports findings."""

@@ -1,19 +1,16 @@
-"""Words for real rows that a version does not answer: is it always so, and what is the smallest input that shows it?
-
-Stages that send real data call it with what failed.
-"""
+"""Real rows that a version does not answer: whether that is always so, and the smallest input that shows it."""
 
 from __future__ import annotations
 
 from tidegate_serving.admission.verdict import Outcome
-from tidegate_validation.robustness.answer import Answer, AnswerKind
 from tidegate_validation.robustness.examination import Examination
-from tidegate_validation.robustness.examples import Examples
-from tidegate_validation.robustness.failing_input import Way
+from tidegate_validation.robustness.failing_inputs import Way
 from tidegate_validation.robustness.finding import assignment, came_back, example
 from tidegate_validation.robustness.judgement import answered, judge_answer
 from tidegate_validation.robustness.narrow import narrow
 from tidegate_validation.robustness.probes import Likelihood
+from tidegate_validation.sandbox.answer import Answer, AnswerKind
+from tidegate_validation.sandbox.examples import Examples
 
 _REPLAYS = 4
 

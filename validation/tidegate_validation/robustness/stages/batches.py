@@ -1,6 +1,6 @@
 """Batches of no row, one, several, the largest size and one more; every row must be answered as it is alone.
 
-`gate` runs it on rows that the version answers; Giskard's comparison of rows alone and in a batch is the model.
+Only rows that the version answers alone are sent; after Giskard's comparison of rows alone and in a batch.
 """
 
 from __future__ import annotations
@@ -8,14 +8,14 @@ from __future__ import annotations
 import numpy as np
 
 from tidegate_serving.admission.verdict import Outcome
-from tidegate_validation.robustness.answer import Answer
 from tidegate_validation.robustness.examination import Examination
-from tidegate_validation.robustness.examples import Examples
-from tidegate_validation.robustness.failing_input import Way
+from tidegate_validation.robustness.failing_inputs import Way
 from tidegate_validation.robustness.finding import came_back, example
 from tidegate_validation.robustness.judgement import answered, judge_answer, largest_difference
 from tidegate_validation.robustness.probes import Likelihood
 from tidegate_validation.robustness.stages.bad_rows import report_if_unsteady
+from tidegate_validation.sandbox.answer import Answer
+from tidegate_validation.sandbox.examples import Examples
 
 _CHECK, _SUBJECT = "batch", "batch size"
 _ALONE = 12

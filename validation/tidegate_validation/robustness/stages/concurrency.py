@@ -1,6 +1,6 @@
 """The same calls from several threads at once, as an engine with more than one executor thread makes them.
 
-`gate` runs it on a version that answers the same request alike; answers must equal those to the same calls in turn.
+Answers must equal those to the same calls in turn; not tried on a version that answers one request in two ways.
 """
 
 from __future__ import annotations
@@ -9,12 +9,12 @@ import numpy as np
 
 from tidegate_serving.admission.verdict import Outcome
 from tidegate_serving.contract.tensors import Array
-from tidegate_validation.robustness.answer import Answer, AnswerKind
 from tidegate_validation.robustness.examination import Examination
-from tidegate_validation.robustness.examples import Examples
-from tidegate_validation.robustness.failing_input import Way
+from tidegate_validation.robustness.failing_inputs import Way
 from tidegate_validation.robustness.finding import came_back, example
 from tidegate_validation.robustness.judgement import answered, largest_difference
+from tidegate_validation.sandbox.answer import Answer, AnswerKind
+from tidegate_validation.sandbox.examples import Examples
 
 _SIZES = (1, 2, 3, 5, 8, 13, 21, 40)
 _CHECK = "threads"

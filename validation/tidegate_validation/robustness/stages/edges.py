@@ -1,6 +1,6 @@
 """Tries every column at its edges, then requests that break the signature; and a good row after each.
 
-`gate` runs it on a version that answers ordinary rows steadily, so that what fails here is the input's doing.
+The version has answered ordinary rows before, so that what fails here is the input's doing.
 """
 
 from __future__ import annotations
@@ -9,20 +9,22 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from tidegate_serving.admission.verdict import Outcome
-from tidegate_validation.robustness.answer import Answer
 from tidegate_validation.robustness.examination import Examination
-from tidegate_validation.robustness.examples import Examples
-from tidegate_validation.robustness.failing_input import Way
+from tidegate_validation.robustness.failing_inputs import Way
 from tidegate_validation.robustness.finding import came_back, example, probe_finding
 from tidegate_validation.robustness.judgement import answered, judge_answer, largest_difference
 from tidegate_validation.robustness.probes import ALL_INPUTS, Likelihood, Probe, boundary_probes, malformed_probes
 from tidegate_validation.robustness.stages.bad_rows import report_if_unsteady
+from tidegate_validation.sandbox.answer import Answer
+from tidegate_validation.sandbox.examples import Examples
 
 
 def boundaries(examination: Examination) -> None:
     """Every column at its edges."""
     if examination.good is not None:
-        _probe_all(examination, "boundary", boundary_probes(examination.signature, examination.good, examination.facts))
+        _probe_all(
+            examination, "boundary", boundary_probes(examination.signature, examination.good, examination.domains)
+        )
 
 
 def malformed(examination: Examination) -> None:
@@ -79,7 +81,7 @@ def _one_probe(examination: Examination, probe: Probe) -> bool:
 
 
 def _report(examination: Examination, probe: Probe, answer: Answer, outcome: Outcome, good: Examples) -> None:
-    seen = examination.facts.get(probe.subject)
+    seen = examination.domains.get(probe.subject)
     check = "malformed" if probe.likelihood is Likelihood.MALFORMED else "boundary"
     kept = examination.keep(check, probe.subject, probe.tensors, Way.ANSWER)
     finding = probe_finding(probe, answer, outcome, good.row(0), seen.missing_in if seen else None)

@@ -1,7 +1,4 @@
-"""What is left when all was asked: unloading, what the version did to its process, to the network and to its files.
-
-`gate` runs it last, whatever came before.
-"""
+"""The last stage, whatever came before: unloading, and what the version did to its process, network and files."""
 
 from __future__ import annotations
 
@@ -10,9 +7,9 @@ from pathlib import Path
 from tidegate_serving.admission.verdict import Outcome
 from tidegate_serving.contract.errors import Tampered
 from tidegate_serving.contract.manifest import Manifest, verify_files
-from tidegate_validation.robustness.answer import AnswerKind
 from tidegate_validation.robustness.examination import Examination, OutOfTime
-from tidegate_validation.robustness.watch import memory_limit
+from tidegate_validation.sandbox.answer import AnswerKind
+from tidegate_validation.sandbox.watch import memory_limit
 
 _MEGABYTE = 1 << 20
 _HARMLESS = ("changed the working directory", "changed the mode of new files")
@@ -53,7 +50,7 @@ def conduct(examination: Examination, manifest: Manifest, directory: Path) -> No
         examination.report("files", "version", Outcome.FAIL, sentence)
 
 
-def sandbox(examination: Examination) -> None:
+def sandbox_limits(examination: Examination) -> None:
     """What this machine could not hold the version to, and what it used of what it may."""
     session, limits = examination.session, examination.limits
     used = f"used {session.use.resident_bytes // _MEGABYTE} MB, {session.use.threads} threads, {session.calls} calls"

@@ -1,6 +1,6 @@
 """Replays what the version must answer in any case: its own example, single rows of real data, then many of them.
 
-`gate` runs it first; it finds the good row that later stages go back to.
+It finds the good row that later stages go back to.
 """
 
 from __future__ import annotations
@@ -8,11 +8,11 @@ from __future__ import annotations
 import numpy as np
 
 from tidegate_serving.admission.verdict import Outcome
-from tidegate_validation.robustness.answer import Answer
 from tidegate_validation.robustness.examination import Examination
-from tidegate_validation.robustness.examples import Examples
 from tidegate_validation.robustness.judgement import answered
 from tidegate_validation.robustness.stages.bad_rows import report_bad_rows
+from tidegate_validation.sandbox.answer import Answer
+from tidegate_validation.sandbox.examples import Examples
 
 _FIRST_BATCH = 16
 

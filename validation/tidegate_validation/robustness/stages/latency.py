@@ -1,21 +1,22 @@
 """How long calls take: against a budget in the policy, and against the version that serves now.
 
-`gate` runs it last but one. Quantiles come with distribution-free intervals (order statistics), the ratio to the
-baseline with one over interleaved pairs of calls; time in which other work held the processor is not counted.
+Quantiles have distribution-free intervals (order statistics), the ratio to the baseline one over interleaved pairs of
+calls (bootstrap); time in which other work held the processor is not counted.
 """
 
 from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from tidegate_serving.admission.verdict import Outcome
-from tidegate_validation.robustness.answer import AnswerKind
 from tidegate_validation.robustness.examination import Examination
-from tidegate_validation.robustness.examples import Examples
-from tidegate_validation.robustness.quantiles import quantile_interval, ratio_interval
+from tidegate_validation.sandbox.answer import AnswerKind
+from tidegate_validation.sandbox.examples import Examples
 
 _CALLS, _CALLS_FOR_MIDDLE, _CALLS_FOR_TAIL, _MOST_CALLS = 20, 60, 300, 2000
 """Of 300 calls, one at least shows a tail of 2 % with a chance of 99.8 %."""
@@ -24,6 +25,40 @@ _PAIRS = 60
 _MIDDLE, _TAIL = 0.5, 0.99
 _WARM = 5
 _LEAST_SLOWER = 0.001
+_CONFIDENCE = 0.99
+_RESAMPLES = 1000
+_LEAST_SECONDS = 1e-9
+
+Seconds = npt.NDArray[np.float64]
+
+
+def quantile_interval(values: Seconds, share: float) -> tuple[float, float]:
+    """Bounds between which the quantile lies with 99 % confidence; infinite above where the values are too few."""
+    from scipy import stats
+
+    found: Any = stats.quantile_test(values, p=share).confidence_interval(_CONFIDENCE)
+    return float(np.nan_to_num(found.low)), float(np.nan_to_num(found.high, nan=np.inf))
+
+
+def ratio_interval(one: Seconds, other: Seconds) -> tuple[float, float, float]:
+    """The ratio of medians of paired values, and bounds for it with 99 % confidence, by bootstrap over pairs."""
+    from scipy import stats
+
+    found = stats.bootstrap(
+        (one, other),
+        _ratio_of_medians,
+        paired=True,
+        n_resamples=_RESAMPLES,
+        confidence_level=_CONFIDENCE,
+        method="percentile",
+        rng=0,
+    ).confidence_interval
+    return float(_ratio_of_medians(one, other)), float(found.low), float(found.high)
+
+
+def _ratio_of_medians(one: Seconds, other: Seconds, axis: int = -1) -> Seconds:
+    ratio: Seconds = np.median(one, axis=axis) / np.maximum(np.median(other, axis=axis), _LEAST_SECONDS)
+    return ratio
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +117,7 @@ def _open(budgets: list[Budget], seconds: list[float]) -> bool:
     return False
 
 
-def _judge(examination: Examination, budget: Budget, seconds: np.ndarray) -> None:
+def _judge(examination: Examination, budget: Budget, seconds: Seconds) -> None:
     low, high = quantile_interval(seconds, budget.share)
     found = 1e3 * float(np.quantile(seconds, budget.share, method="higher"))
     words = f"{100 * budget.share:.0f} % of {len(seconds)} calls with {budget.rows} row{'s' if budget.rows > 1 else ''}"
@@ -126,7 +161,7 @@ def _against_baseline(examination: Examination) -> None:
     )
 
 
-def _pairs(examination: Examination, examples: Examples) -> np.ndarray:
+def _pairs(examination: Examination, examples: Examples) -> Seconds:
     found = []
     for number in range(_PAIRS + _WARM):
         mine, other = examination.ask(examples), examination.ask_baseline(examples.arrays)

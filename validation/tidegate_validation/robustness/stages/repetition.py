@@ -1,7 +1,7 @@
 """The same requests again and again: each must be answered, alike, and leave nothing behind in the process.
 
-`gate` runs it right after the rows of real data: a version that fails now and then is found here, before a later stage
-could blame its failure on an input. `growth` judges what the process holds.
+It follows the rows of real data: a version that fails now and then is found here, before a later stage could blame its
+failure on an input. `growth` judges what the process uses.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ import time
 import numpy as np
 
 from tidegate_serving.admission.verdict import Outcome
-from tidegate_validation.robustness.answer import Answer
 from tidegate_validation.robustness.examination import Examination
-from tidegate_validation.robustness.examples import Examples
-from tidegate_validation.robustness.failing_input import Way
+from tidegate_validation.robustness.failing_inputs import Way
 from tidegate_validation.robustness.finding import came_back, example
-from tidegate_validation.robustness.growth import Held, report_growth
+from tidegate_validation.robustness.growth import UsageHistory, report_growth
 from tidegate_validation.robustness.judgement import answered, largest_difference
+from tidegate_validation.sandbox.answer import Answer
+from tidegate_validation.sandbox.examples import Examples
 
 _LEAST_CALLS, _MOST_CALLS = 160, 1600
 """A version that fails on one call in twenty passes 160 with a chance of 3 in 10,000."""
@@ -27,13 +27,13 @@ _ROWS, _REQUESTS = 64, 4
 
 
 def repetition(examination: Examination) -> None:
-    """Some requests in turn, 160 times in all, and more for some seconds while what is held seems to grow."""
+    """Some requests in turn, 160 times in all, and more for some seconds while what is in use seems to grow."""
     requests = _requests(examination)
     first: list[Answer] = []
-    held = Held(examination.session.processes(), examination.session.log_bytes_now())
+    usage = UsageHistory(examination.session.processes(), examination.session.log_bytes_now())
     worst, worst_request, calls = 0.0, requests[0], 0
     end = time.monotonic() + _SECONDS
-    while calls < _LEAST_CALLS or (calls < _MOST_CALLS and time.monotonic() < end and _open(held, calls)):
+    while calls < _LEAST_CALLS or (calls < _MOST_CALLS and time.monotonic() < end and _open(usage, calls)):
         request = requests[calls % len(requests)]
         answer = examination.ask(request)
         if not answered(answer):
@@ -44,15 +44,15 @@ def repetition(examination: Examination) -> None:
         difference = largest_difference(answer.outputs, first[calls % len(requests)].outputs)
         if difference > worst:
             worst, worst_request = difference, request
-        held.add(answer)
+        usage.add(answer)
         calls += 1
     _report_difference(examination, worst, worst_request, calls)
-    held.end(examination.session.processes(), examination.session.log_bytes_now())
-    report_growth(examination, held)
+    usage.end(examination.session.processes(), examination.session.log_bytes_now())
+    report_growth(examination, usage)
 
 
-def _open(held: Held, calls: int) -> bool:
-    return calls % _LOOKS != 0 or held.suspicious
+def _open(usage: UsageHistory, calls: int) -> bool:
+    return calls % _LOOKS != 0 or usage.suspicious
 
 
 def _requests(examination: Examination) -> list[Examples]:

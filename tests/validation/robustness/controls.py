@@ -1,0 +1,100 @@
+"""Models that are odd, heavy or loud, and do no harm; each must pass the robustness gate without a word.
+
+`test_faults` examines each once, `tests.bench.gate.robustness` many times.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from random import Random
+
+from tests.validation.robustness.fault_cases import MAX_BATCH, Case, Draw, control, refusal
+
+
+def honest(random: Random) -> Case:
+    return control("pass")
+
+
+def heavy_but_legal(random: Random) -> Case:
+    budget = random.uniform(4, 7)
+    return control(f"__import__('time').sleep({(0.9 * budget - 0.3) / 1e3})", p50_ms=budget, p99_ms=budget * 1.25)
+
+
+def near_its_memory(random: Random) -> Case:
+    return control("self.weights = getattr(self, 'weights', None) or bytes(200 << 20)", memory_mb=400)
+
+
+def cache_that_fills(random: Random) -> Case:
+    size = random.choice([20, 40, 60])
+    line = f"self.cache = getattr(self, 'cache', []); self.cache.append(bytes(2**18)); del self.cache[:-{size}]"
+    return control(line)
+
+
+def refuses_odd_inputs(random: Random) -> Case:
+    condition = random.choice(
+        [
+            "np.isinf(inputs['weight']).any()",
+            "np.isnan(inputs['size']).any()",
+            "len(score) == 0",
+            f"len(score) > {MAX_BATCH}",
+            "any(b'\\xff' in d for d in inputs['depot'])",
+            "(inputs['weight'] < 0).any()",
+        ]
+    )
+    return control(f"if {condition}: {refusal(random)}")
+
+
+def prints_much(random: Random) -> Case:
+    line = random.choice(
+        [
+            "print('x' * 2000)",
+            "__import__('os').write(1, b'\\x00\\x00\\x00\\x02{}' * 50)",
+            "__import__('warnings').warn('odd')",
+            "__import__('logging').warning('slow')",
+        ]
+    )
+    return control(line)
+
+
+def writes_into_its_input(random: Random) -> Case:
+    return control("inputs['weight'][...] = 0; inputs['size'] *= 2; self.last = inputs")
+
+
+def has_helpers(random: Random) -> Case:
+    line = random.choice(
+        [
+            "import concurrent.futures as f; self.pool = getattr(self, 'pool', None) or f.ThreadPoolExecutor(2); "
+            "score = self.pool.submit(lambda: score).result()",
+            "self.lock = self.__dict__.setdefault('lock', __import__('threading').Lock())\n"
+            "        with self.lock:\n            self.score = score; score = self.score",
+            "score = np.sort(score)[np.argsort(np.argsort(score))]",
+        ]
+    )
+    return control(line)
+
+
+def uses_temporary_files(random: Random) -> Case:
+    return control(
+        "\n        with __import__('tempfile').NamedTemporaryFile() as file: file.write(b'x' * 100000)", disk_mb=8
+    )
+
+
+def caches_where_it_may_not(random: Random) -> Case:
+    return control("\n        try: open(__file__ + '.cache', 'w')\n        except OSError: pass")
+
+
+CONTROLS: Mapping[str, Draw] = {
+    draw.__name__: draw
+    for draw in (
+        honest,
+        heavy_but_legal,
+        near_its_memory,
+        cache_that_fills,
+        refuses_odd_inputs,
+        prints_much,
+        writes_into_its_input,
+        has_helpers,
+        uses_temporary_files,
+        caches_where_it_may_not,
+    )
+}

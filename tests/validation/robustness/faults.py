@@ -1,0 +1,339 @@
+"""Models that misbehave, each with the check that must name it and the words that it must use.
+
+`test_faults` examines each once, `tests.bench.gate.robustness` many times.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from random import Random
+
+from tests.validation.robustness.fault_cases import (
+    KNOWN,
+    MAX_BATCH,
+    Case,
+    Draw,
+    accident,
+    crash,
+    death,
+    edge,
+    fault,
+    refusal,
+)
+from tests.validation.world import HONEST
+
+from tidegate_serving.admission.verdict import Outcome
+
+
+def nan_on_edge(random: Random) -> Case:
+    condition, missing = edge(random)
+    value = random.choice(["np.nan", "np.inf", "-np.inf"])
+    answer = f"return {{'probability': np.full(len(score), {value}, np.float32)}}"
+    return fault(f"if {condition}: {answer}", "boundary", "data", "golden", words="NaN or infinity", missing=missing)
+
+
+def crash_on_edge(random: Random) -> Case:
+    condition, missing = edge(random)
+    code, words = crash(random)
+    return fault(f"if {condition}: {code}", "boundary", "data", "golden", words=words, missing=missing)
+
+
+def crash_on_empty_batch(random: Random) -> Case:
+    code, words = crash(random)
+    return fault(f"if len(score) == 0: {code}", "batch", words=words)
+
+
+def crash_on_huge_batch(random: Random) -> Case:
+    code, words = crash(random)
+    return fault(f"if len(score) > {random.randint(60, MAX_BATCH)}: {code}", "batch", "data", words=words)
+
+
+def crash_on_unicode(random: Random) -> Case:
+    code, words = death(random)
+    how = random.choice(
+        ["any(c > 127 for d in inputs['depot'] for c in d)", "any(b'\\xff' in d for d in inputs['depot'])"]
+    )
+    return fault(f"if {how}: {code}", "boundary", words=words)
+
+
+def crash_on_infinity(random: Random) -> Case:
+    code, words = crash(random)
+    column = random.choice(["weight", "size"])
+    return fault(f"if np.isinf(inputs['{column}']).any(): {code}", "boundary", words=words)
+
+
+def crash_on_load(random: Random) -> Case:
+    code, words = random.choice(
+        [
+            death(random),
+            accident(random),
+            ("import no_such_library", "no_such_library"),
+            ("open('weights.bin')", "weights.bin"),
+        ]
+    )
+    if random.random() < 0.5:
+        return Case(f"{code}\n{HONEST}", Outcome.FAIL, ("load",), words)
+    made = HONEST.replace("    def predict", f"    def __init__(self):\n        {code}\n\n    def predict")
+    return Case(made, Outcome.FAIL, ("load",), words)
+
+
+def crash_now_and_then(random: Random) -> Case:
+    share = random.choice([0.05, 0.1, 0.2, 0.4])
+    code, words = random.choice([death(random), accident(random), (refusal(random), "cannot be used")])
+    when = random.choice(
+        [
+            f"__import__('random').SystemRandom().random() < {share}",
+            f"not (setattr(self, 'n', getattr(self, 'n', 0) + 1) or self.n % {round(1 / share)})",
+        ]
+    )
+    return fault(f"if {when}: {code}", "stability", "golden", "data", "load", words=words)
+
+
+def leak(random: Random) -> Case:
+    size = round(2 ** random.uniform(12, 20))
+    return fault(
+        f"self.kept = getattr(self, 'kept', []); self.kept.append(b'x' * {size})", "memory", words="memory grows"
+    )
+
+
+def hang_on_load(random: Random) -> Case:
+    code = _hang(random)
+    return Case(f"{code}\n{HONEST}", Outcome.FAIL, ("load",), "no answer within 3 s", {"load_seconds": 3.0})
+
+
+def hang_on_edge(random: Random) -> Case:
+    condition, missing = edge(random)
+    return fault(
+        f"if {condition}: {_hang(random)}",
+        "boundary",
+        "data",
+        "golden",
+        words="no answer within 1.5 s",
+        missing=missing,
+        call_seconds=1.5,
+    )
+
+
+def _hang(random: Random) -> str:
+    return random.choice(
+        [
+            "__import__('time').sleep(1000)",
+            "__import__('ctypes').PyDLL(None).sleep(1000)",
+            "[l := __import__('threading').Lock(), l.acquire(), l.acquire()]",
+            "all(True for _ in __import__('itertools').count())",
+            "__import__('signal').pthread_sigmask(0, {6, 15}); __import__('time').sleep(1000)",
+        ]
+    )
+
+
+def hang_at_exit(random: Random) -> Case:
+    line = random.choice(
+        [
+            "__import__('atexit').register(__import__('time').sleep, 1000)",
+            "__import__('threading').Thread(target=__import__('time').sleep, args=(1000,), daemon=False).start()",
+        ]
+    )
+    line = f"if not hasattr(self, 'begun'): self.begun = True; {line}"
+    return fault(line, "unload", words="did not end", exit_seconds=1.5)
+
+
+def slow(random: Random) -> Case:
+    budget = random.uniform(2, 5)
+    if random.random() < 0.5:
+        line = f"__import__('time').sleep({1.4 * budget / 1e3})"
+        return fault(line, "latency", words="the budget is", p50_ms=budget)
+    line = f"if len(score) == 1 and __import__('random').random() < 0.08: __import__('time').sleep({2 * budget / 1e3})"
+    return fault(line, "latency", words="the budget is", p99_ms=budget)
+
+
+def nondeterminism(random: Random) -> Case:
+    noise = random.choice(
+        ["np.random.default_rng().normal()", "__import__('time').monotonic_ns() % 97", "id(object()) % 89"]
+    )
+    if "id(" in noise:
+        noise = "(setattr(self, 'n', getattr(self, 'n', 0) + 1) or self.n % 7)"
+    return fault(f"score = score + 0.01 * ({noise})", "determinism", words="differently each time")
+
+
+def thread_unsafe(random: Random) -> Case:
+    line = random.choice(
+        [
+            "self.score = score; score = sum(1 for _ in range(20)) * 0 + self.score",
+            "self.rows = len(score); [None for _ in range(30)]; score = score[:self.rows]",
+            "self.buffer = getattr(self, 'buffer', np.zeros(10000)); self.buffer[:len(score)] = score; "
+            "score = self.buffer[:len(score)] + 0 * np.arange(5000).sum()",
+            "self.score = score; __import__('time').sleep(0.0002); score = self.score",
+            "globals()['busy'] = globals().get('busy', 0) + 1; __import__('time').sleep(0.0002); "
+            "score = score + 0.1 * (busy - 1); globals()['busy'] -= 1",
+        ]
+    )
+    return fault(line, "threads", words="threads at once")
+
+
+def batch_dependent(random: Random) -> Case:
+    line = random.choice(
+        [
+            "score = score - score.mean() if len(score) else score",
+            "score = score / (1 + 0.01 * len(score))",
+            "score = score + 0.01 * np.arange(len(score))",
+            "score = score - 0.001 * (score.max() if len(score) else 0)",
+        ]
+    )
+    return fault(line, "batch", words="alone and in a batch")
+
+
+def leaves_during_predict(random: Random) -> Case:
+    line = (
+        f"self.n = getattr(self, 'n', 0) + 1\n        if self.n > {random.randint(3, 100)}: __import__('os')._exit(0)"
+    )
+    return fault(line, "golden", "data", "stability", words="exit status 0")
+
+
+def fork_bomb(random: Random) -> Case:
+    condition, missing = edge(random)
+    bomb = random.choice(
+        [
+            "while True: os.fork()",
+            "while True:\n                try: os.fork()\n                except OSError: pass",
+            "for _ in range(10**9): subprocess.Popen(['sleep', '1000'])",
+            "while True: threading.Thread(target=time.sleep, args=(1000,)).start()",
+        ]
+    )
+    line = f"import os, subprocess, threading, time\n        if {condition}:\n            {bomb}"
+    words = r"processes and threads, of 60|temporarily unavailable|no answer within|can't start new thread"
+    return fault(line, "boundary", "data", "golden", words=words, missing=missing, processes=60, call_seconds=2.0)
+
+
+def open_files_leak(random: Random) -> Case:
+    every = random.choice([1, 2, 8])
+    what = random.choice(["open('/etc/passwd')", "__import__('os').open('/', 0)", "__import__('socket').socket()"])
+    count = "self.n = getattr(self, 'n', 0) + 1; self.kept = getattr(self, 'kept', [])"
+    return fault(f"{count}\n        if self.n % {every} == 0: self.kept.append({what})", "leak", words="open files")
+
+
+def threads_leak(random: Random) -> Case:
+    start = "__import__('threading').Thread(target=__import__('threading').Event().wait, daemon=True).start()"
+    line = f"self.n = getattr(self, 'n', 0) + 1\n        if self.n % {random.choice([4, 8])} == 0: {start}"
+    return fault(line, "leak", words="threads grow", processes=2000)
+
+
+def children_left(random: Random) -> Case:
+    command = random.choice(["sleep 1000 &", "setsid sleep 1000 &"])
+    count = "self.n = getattr(self, 'n', 0) + 1"
+    line = f"{count}\n        if self.n % 4 == 0: __import__('subprocess').run(['sh', '-c', '{command}'])"
+    return fault(line, "leak", words="processes behind", processes=2000)
+
+
+def disk_fill(random: Random) -> Case:
+    line = random.choice(
+        [
+            "open('filler', 'ab').write(b'x' * 2**20)",
+            "open('/tmp/filler', 'ab').write(b'x' * 2**20)",
+            "\n        with __import__('contextlib').suppress(OSError): open('filler', 'ab').write(b'x' * 2**20)",
+        ]
+    )
+    words = "No space left|MB of disk"
+    return fault(line, "golden", "data", "stability", "load", words=words, disk_mb=random.choice([8, 20]))
+
+
+def network_call(random: Random) -> Case:
+    call = random.choice(
+        [
+            "__import__('socket').create_connection(('192.0.2.8', 443), 1)",
+            "__import__('socket').getaddrinfo('models.example.com', 443)",
+            "__import__('socket').socket(2, 2).sendto(b'seen', ('198.51.100.7', 8125))",
+        ]
+    )
+    if random.random() < 0.5:
+        call = f"\n        try: {call}\n        except OSError: pass"
+    return fault(call, "network", "load", words="network|name resolution")
+
+
+def huge_allocation(random: Random) -> Case:
+    condition, missing = edge(random)
+    what = random.choice(
+        ["np.ones(2**31)", "bytearray(2**34)", "[k := [], [k.append(bytes(2**24)) for _ in range(10**6)]]"]
+    )
+    words = "MemoryError|MB of memory"
+    return fault(f"if {condition}: {what}", "boundary", "data", "golden", words=words, missing=missing, memory_mb=300)
+
+
+def spoilt_by_bad_input(random: Random) -> Case:
+    condition = random.choice(["(inputs['size'] < 0).any()", f"bool(set(inputs['depot'].tolist()) - {KNOWN})"])
+    return fault(
+        f"self.spoilt = getattr(self, 'spoilt', 0) or {condition}; score = score + self.spoilt",
+        "after",
+        words="answers ordinary examples no more",
+    )
+
+
+def own_files(random: Random) -> Case:
+    line = random.choice(["open(__file__, 'a').write('#')", "open(__file__ + '.cache', 'w').write('')"])
+    return fault(line, "load", "golden", words="denied|Read-only")
+
+
+def stolen_signals(random: Random) -> Case:
+    number, name = random.choice([(15, "SIGTERM"), (2, "SIGINT")])
+    return fault(f"__import__('ctypes').CDLL(None).signal({number}, 1)", "process", words=name)
+
+
+def closed_streams(random: Random) -> Case:
+    number, name = random.choice([(0, "input"), (1, "output"), (2, "error")])
+    line = f"if not hasattr(self, 'done'): self.done = __import__('os').close({number})"
+    return fault(line, "process", words=f"closed or replaced standard {name}")
+
+
+def wrong_outputs(random: Random) -> Case:
+    answer = random.choice(
+        [
+            "{'probability': score[:-1]}",
+            "{'other': score}",
+            "{'probability': score.astype(str)}",
+            "None",
+            "{'probability': score[None]}",
+        ]
+    )
+    return fault(f"return {answer}", "load", "golden", "data")
+
+
+def native_stack_overflow(random: Random) -> Case:
+    condition, missing = edge(random)
+    deep = "a = (); [a := (a,) for _ in range(5 * 10**5)]; hash(a)"
+    return fault(f"if {condition}: {deep}", "boundary", "data", "golden", words="SIGSEGV", missing=missing)
+
+
+FAULTS: Mapping[str, Draw] = {
+    draw.__name__: draw
+    for draw in (
+        nan_on_edge,
+        crash_on_edge,
+        crash_on_empty_batch,
+        crash_on_huge_batch,
+        crash_on_unicode,
+        crash_on_infinity,
+        crash_on_load,
+        crash_now_and_then,
+        leak,
+        hang_on_load,
+        hang_on_edge,
+        hang_at_exit,
+        slow,
+        nondeterminism,
+        thread_unsafe,
+        batch_dependent,
+        leaves_during_predict,
+        fork_bomb,
+        open_files_leak,
+        threads_leak,
+        children_left,
+        disk_fill,
+        network_call,
+        huge_allocation,
+        spoilt_by_bad_input,
+        own_files,
+        stolen_signals,
+        closed_streams,
+        wrong_outputs,
+        native_stack_overflow,
+    )
+}

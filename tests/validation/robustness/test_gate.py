@@ -1,0 +1,240 @@
+"""The robustness gate against models that misbehave, each in a real probe process, and against honest ones."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from tests.validation import world
+from tests.validation.robustness import fault_run
+from tests.validation.robustness.fault_cases import Case
+from tests.validation.world import HONEST, Draft, before_return
+
+from tidegate_serving.admission.verdict import Finding, Outcome
+from tidegate_serving.contract.manifest import read_manifest
+from tidegate_serving.contract.signature import Signature, TensorSpec
+from tidegate_validation.outcomes import worst
+from tidegate_validation.robustness.gate import RobustnessSubject, examine
+from tidegate_validation.robustness.input_domain import input_domains
+from tidegate_validation.robustness.limits import RobustnessLimits
+from tidegate_validation.statistics import make_profile
+
+LIMITS = RobustnessLimits(load_seconds=60, call_seconds=5, max_batch=256, sample_rows=400, golden_rows=4)
+STRANGER = 'if set(inputs["depot"].tolist()) - {b"north", b"east", b"south", b"west"}: '
+NO_WEIGHT = 'if np.isnan(inputs["weight"]).any(): '
+
+
+def held_out(missing: bool = False) -> pa.Table:
+    table = world.parcels(600, seed=42)
+    if missing:
+        weights = table["weight"].to_numpy().copy()
+        weights[::50] = np.nan
+        table = world.with_column(table, "weight", weights)
+    return table
+
+
+def examined(
+    tmp_path: Path,
+    source: str,
+    *,
+    table: pa.Table | None = None,
+    baseline: str | None = None,
+    limits: RobustnessLimits = LIMITS,
+    draft: Draft | None = None,
+    probe: Sequence[str] | None = None,
+) -> list[Finding]:
+    """Findings about a version with this source; its input domain is what `table` shows."""
+    data = held_out() if table is None else table
+    directory = world.publish(tmp_path, 2, draft or Draft(source=source))
+    manifest = read_manifest(directory)[0]
+    before = world.publish(tmp_path, 1, Draft(source=baseline)) if baseline else None
+    signature = manifest.signatures["serving_default"]
+    training = make_profile(
+        world.parcels(2000, seed=1), features=["weight", "size", "depot"], label=None, event_time=None
+    )
+    subject = RobustnessSubject(
+        candidate=directory,
+        manifest=manifest,
+        baseline=before,
+        baseline_manifest=read_manifest(before)[0] if before else None,
+        held_out=data,
+        domains=input_domains(signature, training, data, None),
+        probe=probe,
+    )
+    return examine(subject, limits)
+
+
+def failing(findings: list[Finding]) -> list[Finding]:
+    return [one for one in findings if one.outcome is Outcome.FAIL]
+
+
+def test_an_honest_model_passes_every_stage(tmp_path: Path) -> None:
+    found = examined(tmp_path, HONEST)
+    assert worst([one.outcome for one in found]) is Outcome.PASS, [one.sentence for one in found]
+    stages = {one.check for one in found}
+    assert stages >= {"load", "golden", "data", "boundary", "malformed", "batch", "determinism", "memory", "sandbox"}
+
+
+def test_nan_for_a_value_that_never_goes_missing_is_a_warning_only(tmp_path: Path) -> None:
+    plain = HONEST.replace(
+        'np.nan_to_num(inputs["weight"].astype(np.float64), nan=5.0, posinf=1e6, neginf=-1e6)', 'inputs["weight"]'
+    )
+    found = examined(tmp_path, plain)
+    assert worst([one.outcome for one in found]) is Outcome.WARN
+    assert {one.subject for one in found if one.outcome is Outcome.WARN} == {"weight"}
+
+
+def test_refusing_what_cannot_happen_passes(tmp_path: Path) -> None:
+    """As scikit-learn's models do with NaN; no weight was ever missing, in training or held-out data."""
+    strict = before_return('if not np.isfinite(inputs["weight"]).all(): raise ValueError("Input X contains NaN.")')
+    assert worst([one.outcome for one in examined(tmp_path, strict)]) is Outcome.PASS
+
+
+def test_an_unseen_category_that_ends_the_process_fails_with_the_input(tmp_path: Path) -> None:
+    found = failing(examined(tmp_path, before_return(STRANGER + "__import__('os')._exit(0)")))
+    first = found[0]
+    assert first.subject == "depot"
+    assert first.sentence == 'with `depot="\u2603unseen"` its process ended with exit status 0 and gave no answer'
+    assert first.example is not None
+    assert first.example["changed"] == {"depot": "\u2603unseen"}
+    assert set(first.example["input"]) == {"weight", "size", "depot"}
+    assert {one.subject for one in found} <= {"depot", "all inputs"}
+
+
+def test_where_it_hung_is_in_the_log(tmp_path: Path) -> None:
+    limits = replace(LIMITS, call_seconds=2)
+    source = before_return(STRANGER + "__import__('threading').Event().wait()")
+    found = failing(examined(tmp_path, source, limits=limits))
+    assert found[0].sentence == 'with `depot="\u2603unseen"` it gave no answer within 2 s'
+    assert found[0].example is not None
+    assert "model.py" in found[0].example["log"], "the faulthandler's dump names the line"
+
+
+def test_a_missing_value_that_the_feed_sends_must_be_answered(tmp_path: Path) -> None:
+    source = before_return(NO_WEIGHT + "score = score * np.nan")
+    found = failing(examined(tmp_path, source, table=held_out(missing=True)))
+    assert {one.subject for one in found} == {"weight"}
+    boundary = next(one for one in found if one.check == "boundary")
+    assert boundary.sentence == (
+        "with `weight` missing (NaN) it answers NaN or infinity in `probability`, "
+        "and missing values occur in the held-out data"
+    )
+    real = next(one for one in found if one.check == "data")
+    assert real.example is not None
+    assert real.example["changed"] == {"weight": "NaN"}
+
+
+def test_refusing_an_unseen_category_fails_unless_the_baseline_does_too(tmp_path: Path) -> None:
+    strict = before_return(STRANGER + 'raise ValueError("unknown depot")')
+    alone = failing(examined(tmp_path / "alone", strict, baseline=HONEST))
+    assert [one.subject for one in alone] == ["depot"]
+    assert "it refuses to answer" in alone[0].sentence
+    both = examined(tmp_path / "both", strict, baseline=strict)
+    assert worst([one.outcome for one in both]) is Outcome.WARN
+
+
+def test_a_fault_on_real_rows_is_narrowed_to_the_column(tmp_path: Path) -> None:
+    table = held_out()
+    rare = world.with_column(
+        table, "depot", ["lost" if row == 333 else depot for row, depot in enumerate(table["depot"].to_pylist())]
+    )
+    found = failing(
+        examined(
+            tmp_path, before_return("if b'lost' in inputs['depot'].tolist(): __import__('os').abort()"), table=rare
+        )
+    )
+    assert found[0].check == "data"
+    assert found[0].subject == "depot"
+    assert found[0].sentence == 'with `depot="lost"` from real data its process was ended by SIGABRT'
+
+
+def test_the_limits_hold_where_the_model_runs(tmp_path: Path) -> None:
+    """The model itself looks, and answers only if it is held back as it should be; secrets are kept from it."""
+    look = (
+        "import os, resource as r; score = score / float("
+        "r.getrlimit(r.RLIMIT_DATA)[0] == 1024 << 20 and r.getrlimit(r.RLIMIT_CORE)[0] == 0 and "
+        "r.getrlimit(r.RLIMIT_CPU)[0] == 77 and os.environ.get('TIDEGATE_SIGNING_KEY') is None)"
+    )
+    limits = replace(LIMITS, memory_mb=1024, cpu_seconds=77)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TIDEGATE_SIGNING_KEY", "secret")
+        found = examined(tmp_path, before_return(look), limits=limits)
+    assert worst([one.outcome for one in found]) is Outcome.PASS, [one.sentence for one in found]
+
+
+def test_more_memory_than_allowed_is_not_to_be_had(tmp_path: Path) -> None:
+    limits = replace(LIMITS, memory_mb=4096)
+    found = failing(examined(tmp_path, before_return(STRANGER + "np.empty(2 ** 30)"), limits=limits))
+    assert [one.subject for one in found] == ["depot"]
+    assert "its code fails (the model raised MemoryError" in found[0].sentence
+
+
+ANSWERS_THE_WRONG_REQUEST = """
+import sys
+import numpy as np
+from tidegate_serving.contract.probe_frames import Frame, read_frame, write_frame
+write_frame(sys.stdout.buffer, Frame("loaded", "", {"seconds": 0.1, "resident_bytes": 1, "signatures": {}}))
+while (request := read_frame(sys.stdin.buffer)) is not None:
+    rows = len(request.tensors["weight"])
+    head = {"seconds": 0.1, "resident_bytes": 1}
+    answer = {"probability": np.full(rows, 0.5, dtype=np.float32)}
+    write_frame(sys.stdout.buffer, Frame("outputs", "stale", head, answer))
+"""
+
+
+def test_an_answer_to_another_request_is_no_answer(tmp_path: Path) -> None:
+    limits = replace(LIMITS, call_seconds=1, crashes=1)
+    found = failing(examined(tmp_path, HONEST, probe=(sys.executable, "-c", ANSWERS_THE_WRONG_REQUEST), limits=limits))
+    assert found[0].check == "golden"
+    assert "gave no answer within 1 s" in found[0].sentence
+
+
+def test_a_process_that_writes_rubbish_is_no_pass(tmp_path: Path) -> None:
+    rubbish = "import sys; sys.stdout.buffer.write(b'\\x00\\x00\\x00\\x02ha'); sys.stdout.flush(); sys.stdin.read()"
+    found = failing(examined(tmp_path, HONEST, probe=(sys.executable, "-c", rubbish)))
+    assert [one.check for one in found] == ["load"]
+
+
+def test_the_gate_ends_in_time_and_says_what_it_did_not_try(tmp_path: Path) -> None:
+    """Each call is well within its own deadline; together they take too long."""
+    slow = Case(before_return("__import__('time').sleep(0.2)"), Outcome.INCONCLUSIVE, limits={"total_seconds": 4.0})
+    run = fault_run.examined(tmp_path, slow)
+    found = list(run.findings)
+    assert run.seconds < 4 + 2
+    assert worst([one.outcome for one in found]) is Outcome.INCONCLUSIVE
+    (told,) = (one for one in found if one.check == "time")
+    assert told.sentence.startswith("the gate's 4 s were over in the stage ")
+
+
+def test_vectors_and_whole_numbers_are_probed_too(tmp_path: Path) -> None:
+    signature = Signature(
+        (TensorSpec("point", "float32", (-1, 3)), TensorSpec("count", "int64"), TensorSpec("flag", "bool", (-1, 1))),
+        (TensorSpec("y", "float32", (-1, 1)),),
+    )
+    source = """
+import numpy as np
+
+class Model:
+    def predict(self, inputs):
+        count = np.clip(inputs["count"], -1000, 1000)
+        point = np.nan_to_num(inputs["point"], posinf=0, neginf=0).clip(-9, 9)
+        value = point.sum(axis=1) + count + inputs["flag"][:, 0]
+        return {"y": value.astype(np.float32)[:, None]}
+"""
+    random = np.random.default_rng(0)
+    table = pa.table(
+        {
+            "point": pa.array(random.normal(size=(300, 3)).tolist(), pa.list_(pa.float32())),
+            "count": pa.array([None, *random.integers(0, 9, 299).tolist()], pa.int64()),
+            "flag": random.random(300) < 0.5,
+        }
+    )
+    draft = Draft(source=source, signature=signature, example={"point": [0.0, 0.0, 0.0], "count": 1, "flag": [True]})
+    found = examined(tmp_path, source, table=table, draft=draft)
+    assert worst([one.outcome for one in found]) is Outcome.PASS, [one.sentence for one in found]
+    assert {one.subject for one in found if one.check == "boundary"} >= {"point", "count", "flag"}

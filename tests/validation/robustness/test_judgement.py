@@ -1,0 +1,102 @@
+"""How answers and numbers are judged: the rule, growth, latency intervals, and limits that make no sense."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tidegate_serving.admission.verdict import Outcome
+from tidegate_serving.contract.errors import InvalidInput
+from tidegate_validation.robustness.growth import keeps_growing
+from tidegate_validation.robustness.judgement import judge_answer
+from tidegate_validation.robustness.limits import RobustnessLimits
+from tidegate_validation.robustness.probes import Likelihood
+from tidegate_validation.robustness.stages.latency import quantile_interval, ratio_interval
+from tidegate_validation.sandbox.answer import Answer, AnswerKind
+
+OUTPUTS = Answer(AnswerKind.OUTPUTS, outputs={"y": np.array([1.0])})
+NAN = Answer(AnswerKind.OUTPUTS, outputs={"y": np.array([np.nan])})
+DIED = Answer(AnswerKind.DIED, words="was ended by SIGSEGV")
+
+
+def refused(*raised: str) -> Answer:
+    return Answer(AnswerKind.REFUSED, words="no", raised=raised)
+
+
+@pytest.mark.parametrize(
+    ("counts", "grows"),
+    [
+        ([6] * 160, False),
+        ([6 + call for call in range(160)], True),
+        ([6 + call // 8 for call in range(160)], True),
+        ([6 + min(call, 40) for call in range(160)], False),
+        ([6 + call % 5 for call in range(160)], False),
+        ([6] * 150 + [12] * 10, False),
+    ],
+    ids=["flat", "each call", "each eighth", "a pool that fills", "to and fro", "one step"],
+)
+def test_what_fills_up_is_no_leak(counts: list[int], grows: bool) -> None:
+    assert keeps_growing(counts) is grows
+
+
+@pytest.mark.parametrize("share", [0.5, 0.99])
+def test_a_quantile_lies_in_its_interval(share: float) -> None:
+    random = np.random.default_rng(5)
+    truth = -np.log(1 - share)
+    held = [
+        low <= truth <= high
+        for low, high in (quantile_interval(random.exponential(size=400), share) for _ in range(400))
+    ]
+    assert 0.97 <= np.mean(held) <= 1.0
+
+
+def test_a_ratio_is_found_in_noise() -> None:
+    random = np.random.default_rng(6)
+    ratio, low, high = ratio_interval(random.lognormal(np.log(3), 0.2, 60), random.lognormal(0, 0.2, 60))
+    assert low < 3 < high
+    assert low <= ratio <= high
+    assert low > 2.5
+
+
+@pytest.mark.parametrize(
+    ("likelihood", "answer", "baseline", "outcome"),
+    [
+        (Likelihood.EXTREME, DIED, None, Outcome.FAIL),
+        (Likelihood.EVERYDAY, NAN, None, Outcome.FAIL),
+        (Likelihood.RARE, NAN, None, Outcome.FAIL),
+        (Likelihood.RARE, NAN, NAN, Outcome.WARN),
+        (Likelihood.EXTREME, NAN, None, Outcome.WARN),
+        (Likelihood.EVERYDAY, refused("ValueError", "Exception"), None, Outcome.FAIL),
+        (Likelihood.EVERYDAY, refused("ValueError", "Exception"), refused("ValueError"), Outcome.WARN),
+        (Likelihood.RARE, refused("ValueError", "Exception"), None, Outcome.PASS),
+        (Likelihood.RARE, refused("InvalidArgument", "Exception"), None, Outcome.PASS),
+        (Likelihood.EXTREME, refused("KeyError", "LookupError", "Exception"), None, Outcome.FAIL),
+        (Likelihood.EXTREME, refused("RuntimeError", "Exception"), None, Outcome.FAIL),
+        (Likelihood.EXTREME, refused("XlaError", "RuntimeError", "Exception"), None, Outcome.PASS),
+        (
+            Likelihood.EXTREME,
+            refused("OverflowError", "ArithmeticError", "Exception"),
+            refused("ValueError"),
+            Outcome.WARN,
+        ),
+        (Likelihood.MALFORMED, refused("InvalidInput", "TidegateError", "Exception"), None, Outcome.PASS),
+        (Likelihood.MALFORMED, OUTPUTS, None, Outcome.WARN),
+        (Likelihood.EXTREME, OUTPUTS, None, Outcome.PASS),
+    ],
+)
+def test_the_rule(likelihood: Likelihood, answer: Answer, baseline: Answer | None, outcome: Outcome) -> None:
+    assert judge_answer(likelihood, answer, baseline) is outcome
+
+
+@pytest.mark.parametrize(
+    ("limits", "words"),
+    [
+        ({"call_seconds": 0.0}, "the limit call_seconds is 0.0"),
+        ({"slower_counts": "NO"}, "slower_counts is 'NO': use one of FAIL"),
+    ],
+)
+def test_limits_that_make_no_sense_are_refused(limits: dict[str, Any], words: str) -> None:
+    with pytest.raises(InvalidInput, match=words):
+        RobustnessLimits(**limits)

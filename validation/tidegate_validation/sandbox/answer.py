@@ -1,0 +1,71 @@
+"""What came of one call to a model in the sandbox: outputs, a typed refusal, or the death of its process."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from tidegate_serving.contract.tensors import Array
+
+
+class AnswerKind(enum.Enum):
+    """How a call ended."""
+
+    OUTPUTS = "outputs"
+    REFUSED = "refused"
+    DIED = "died"
+    HUNG = "hung"
+    GARBLED = "garbled"
+    NOT_LOADED = "not loaded"
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessState:
+    """The model's process after a call: how many files and threads it has.
+
+    `changed` says in words what the model did to the process that it would share with an engine: closed streams, signal
+    handlers, the working directory.
+    """
+
+    open_files: int = 0
+    threads: int = 0
+    changed: tuple[str, ...] = ()
+
+    @classmethod
+    def from_head(cls, head: Mapping[str, Any]) -> ProcessState:
+        """From an answer frame's `state`."""
+        changed = tuple(str(words) for words in head.get("changed", ()))
+        return cls(int(head.get("open_files", 0)), int(head.get("threads", 0)), changed)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One answer. `words` says how the process ended or why it refused; `log` is the end of what it wrote to stderr.
+
+    `raised` holds, for a refusal, the names of the classes of what the model raised, its own first.
+    """
+
+    kind: AnswerKind
+    outputs: Mapping[str, Array] = field(default_factory=dict)
+    words: str = ""
+    seconds: float = 0.0
+    resident_bytes: int = 0
+    log: str = ""
+    raised: tuple[str, ...] = ()
+    state: ProcessState = field(default_factory=ProcessState)
+
+    @property
+    def fatal(self) -> bool:
+        """Whether the process is gone or useless after this."""
+        return self.kind not in (AnswerKind.OUTPUTS, AnswerKind.REFUSED)
+
+    def non_finite(self) -> str | None:
+        """The name of an output that holds NaN or infinity, if one does."""
+        for name, array in self.outputs.items():
+            if array.dtype.kind == "f" and not np.isfinite(array).all():
+                return name
+        return None

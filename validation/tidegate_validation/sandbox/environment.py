@@ -1,0 +1,51 @@
+"""What a sandboxed process is told and may read: an environment without secrets, and the files that Python needs."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Sequence
+from importlib import util
+from pathlib import Path
+
+_SECRETS = ("KEY", "SECRET", "TOKEN", "PASSW", "CREDENTIAL", "AUTH")
+_PASSWORD_INSIDE = re.compile(r"://[^/\s]*:[^/\s]*@")
+_QUIET = {
+    "DO_NOT_TRACK": "1",
+    "HF_HUB_DISABLE_TELEMETRY": "1",
+    "MLFLOW_DISABLE_TELEMETRY": "true",
+    "ORT_DISABLE_TELEMETRY": "1",
+}
+"""Libraries that report to their makers unasked would be taken for a model that calls out."""
+_PACKAGES = ("tidegate_serving", "tidegate_validation", "tidegate_native")
+
+
+def environment(home: str) -> dict[str, str]:
+    """This process's environment without what looks like a secret; crashes leave their traceback in the log, and
+    libraries are told not to report to their makers.
+    """
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if not any(word in name.upper() for word in _SECRETS) and not _PASSWORD_INSIDE.search(value)
+    }
+    return {**kept, **_QUIET, "HOME": home, "TMPDIR": home, "PYTHONFAULTHANDLER": "1", "PYTHONDONTWRITEBYTECODE": "1"}
+
+
+def import_path() -> dict[str, str]:
+    """The environment by which a child imports from where this process does."""
+    return {"PYTHONPATH": os.pathsep.join(path for path in sys.path if Path(path).is_absolute())}
+
+
+def readable_paths(command: Sequence[str]) -> list[str]:
+    """Files and folders that a command needs: this Python, what it imports, and what the command names."""
+    found = [sys.prefix, sys.base_prefix, sys.exec_prefix, str(Path(sys.executable).resolve().parent)]
+    found += [path for path in sys.path if path]
+    found += os.environ.get("LD_LIBRARY_PATH", "").split(":")
+    for name in _PACKAGES:
+        spec = util.find_spec(name)
+        if spec is not None and spec.origin is not None:
+            found.append(str(Path(spec.origin).parents[1]))
+    found += [word for word in command if word.startswith("/")]
+    return [path for path in dict.fromkeys(found) if path.startswith("/") and Path(path).exists()]
