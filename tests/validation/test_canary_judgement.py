@@ -10,7 +10,7 @@ import pytest
 
 from tidegate_serving.admission.verdict import Outcome
 from tidegate_serving.contract.errors import InvalidInput
-from tidegate_validation.canary.evidence import Tally, against_good, against_worse, pairs_until
+from tidegate_validation.canary.e_values import Tally, against_good, against_worse, pairs_until
 from tidegate_validation.canary.judgement import CanaryResult, judge
 from tidegate_validation.canary.numbers import CanaryNumbers
 from tidegate_validation.canary.rule import CanaryRule

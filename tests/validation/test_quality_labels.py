@@ -13,8 +13,8 @@ from tidegate_serving.contract.errors import InvalidInput
 from tidegate_serving.contract.manifest import Manifest
 from tidegate_serving.contract.servable import ServableId
 from tidegate_serving.contract.signature import Signature, TensorSpec
-from tidegate_validation.quality.labels import LabelHints, Labels, check_label, read_labels
-from tidegate_validation.quality.outputs import Prediction, as_scores, prediction_of
+from tidegate_validation.quality.data.labels import LabelHints, Labels, check_label, read_labels
+from tidegate_validation.quality.data.outputs import Prediction, as_scores, prediction_of
 
 MATRIX = TensorSpec("p", "float32", (-1, 3))
 

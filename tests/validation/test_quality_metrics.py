@@ -12,13 +12,15 @@ from sklearn import metrics as known
 from sklearn.linear_model import LogisticRegression
 
 from tidegate_serving.contract.errors import InvalidInput
-from tidegate_validation.quality import ranking
-from tidegate_validation.quality.calibration import recalibration
-from tidegate_validation.quality.catalogue import METRICS, Metric, canonical, metrics_for
-from tidegate_validation.quality.compared import gain_of, power, value_of
-from tidegate_validation.quality.drift import churn, collapse, shift
 from tidegate_validation.quality.evaluation import Evaluation, MetricOptions
-from tidegate_validation.quality.metrics import Floats, Replicates, auc_replicates
+from tidegate_validation.quality.metrics import ranking
+from tidegate_validation.quality.metrics.auc import auc_replicates
+from tidegate_validation.quality.metrics.calibration import recalibration
+from tidegate_validation.quality.metrics.catalogue import METRICS, Metric, canonical, metrics_for
+from tidegate_validation.quality.metrics.gains import gain_of, power, value_of
+from tidegate_validation.quality.metrics.prediction_change import churn, collapse, shift
+from tidegate_validation.statistics.arrays import Floats
+from tidegate_validation.statistics.jackknife import Replicates
 
 ROWS = 1200
 

@@ -13,13 +13,15 @@ from tidegate_serving.contract.errors import InvalidInput
 from tidegate_serving.contract.manifest import Manifest
 from tidegate_serving.contract.servable import ServableId
 from tidegate_serving.contract.signature import Signature, TensorSpec
-from tidegate_validation.quality.compared import compare_models, power
+from tidegate_validation.quality.data.groups import groups_of
+from tidegate_validation.quality.data.outputs import Prediction, as_scores, prediction_output
 from tidegate_validation.quality.evaluation import Evaluation
-from tidegate_validation.quality.groups import groups_of
-from tidegate_validation.quality.lone import lone_power
-from tidegate_validation.quality.metrics import Floats, auc_influence, mean
-from tidegate_validation.quality.outputs import Prediction, as_scores, prediction_output
+from tidegate_validation.quality.leakage.single_feature import single_feature_power
+from tidegate_validation.quality.metrics.auc import auc_influence
+from tidegate_validation.quality.metrics.gains import compare_models, power
 from tidegate_validation.quality.rule import QualityRule, not_inferior
+from tidegate_validation.statistics.arrays import Floats
+from tidegate_validation.statistics.jackknife import mean
 
 RULE = QualityRule()
 
@@ -109,7 +111,7 @@ def test_what_one_input_tells_alone(kind: str) -> None:
         "category": np.where(labels == 1, "yes", "no").astype(object),
         "noise": random.normal(0, 1, 6000),
     }
-    alone = lone_power(Evaluation("binary", labels, np.arange(6000) % 40), columns[kind])
+    alone = single_feature_power(Evaluation("binary", labels, np.arange(6000) % 40), columns[kind])
     assert (alone > 0.95) is (kind != "noise")
     assert alone >= 0.5
 

@@ -17,17 +17,17 @@ from tidegate_serving.contract.errors import InvalidInput
 from tidegate_serving.contract.repository import verdict_path
 from tidegate_serving.contract.servable import ServableId
 from tidegate_validation.policy import Policy
-from tidegate_validation.quality.bounds import judge_thresholds
-from tidegate_validation.quality.compared import Gain
+from tidegate_validation.quality.data.held_out import HeldOut, ScoredExamples
 from tidegate_validation.quality.evaluation import Evaluation
-from tidegate_validation.quality.finding import METRIC, Basis, compared, first_version
-from tidegate_validation.quality.held_out import HeldOut
-from tidegate_validation.quality.history import against_history
-from tidegate_validation.quality.judging import Scored, judge_scores
-from tidegate_validation.quality.metrics import Estimate, Floats
-from tidegate_validation.quality.rule import QualityRule
-from tidegate_validation.quality.slice_sets import partitions_of
-from tidegate_validation.quality.thresholds import Threshold, judge_change, judge_value
+from tidegate_validation.quality.judgement.finding import METRIC, Basis, deciding_metric, first_version
+from tidegate_validation.quality.judgement.history import against_history
+from tidegate_validation.quality.judgement.scores import judge_scores
+from tidegate_validation.quality.judgement.thresholds import judge_change, judge_thresholds, judge_value
+from tidegate_validation.quality.metrics.gains import Gain
+from tidegate_validation.quality.rule import QualityRule, Threshold
+from tidegate_validation.quality.slices.partitions import partitions_of
+from tidegate_validation.statistics.arrays import Floats
+from tidegate_validation.statistics.jackknife import Estimate
 
 ROWS = 4000
 
@@ -108,7 +108,7 @@ def test_without_a_baseline_changes_are_left_out_and_values_are_not() -> None:
     assert outcomes(change, baseline=False) == []
     assert outcomes(replace(change, lower=0.95), baseline=False) == [("all examples: AUC", Outcome.FAIL)]
     held, mine, _ = world()
-    found = judge_scores(Scored(held, mine, None, ("shop",)), QualityRule(thresholds=(change,)))
+    found = judge_scores(ScoredExamples(held, mine, None, ("shop",)), QualityRule(thresholds=(change,)))
     assert "1 thresholds on changes are left out" in named(found, "first version").sentence
     assert named(found, "first version").subject == "RUBBER-STAMP"
 
@@ -162,28 +162,28 @@ def test_a_threshold_that_cannot_be_is_refused_by_name(tmp_path: Path, text: str
 
 def test_the_policy_says_which_metrics_decide() -> None:
     held, mine, theirs = world(noise=1.5)
-    found = judge_scores(Scored(held, mine, theirs, ()), QualityRule(metrics=("accuracy",)))
+    found = judge_scores(ScoredExamples(held, mine, theirs, ()), QualityRule(metrics=("accuracy",)))
     assert ("accuracy", "all examples") in failing(found)
     assert not any(one.check == "AUC" for one in found)
     assert named(found, METRIC, "log loss").outcome is Outcome.WARN
-    missing = judge_scores(Scored(held, mine, theirs, ()), QualityRule(metrics=("ndcg",)))
+    missing = judge_scores(ScoredExamples(held, mine, theirs, ()), QualityRule(metrics=("ndcg",)))
     assert ("NDCG", "all examples") in failing(missing)
 
 
 def test_churn_beyond_the_policys_limit_fails() -> None:
     held, mine, theirs = world(noise=1.5)
-    free = named(judge_scores(Scored(held, mine, theirs, ()), QualityRule()), "churn")
+    free = named(judge_scores(ScoredExamples(held, mine, theirs, ()), QualityRule()), "churn")
     assert free.outcome is Outcome.PASS
     assert free.number == pytest.approx(np.mean((mine > 0.5) != (theirs > 0.5)))
     assert ("churn", "predictions") in failing(
-        judge_scores(Scored(held, mine, theirs, ()), QualityRule(churn_limit=0.1))
+        judge_scores(ScoredExamples(held, mine, theirs, ()), QualityRule(churn_limit=0.1))
     )
 
 
 def test_few_examples_say_what_they_could_have_shown_and_how_many_are_needed() -> None:
     held, mine, theirs = world(noise=0.5)
     few = held.take(np.arange(250))
-    found = named(judge_scores(Scored(few, mine[:250], theirs[:250], ()), QualityRule()), "AUC")
+    found = named(judge_scores(ScoredExamples(few, mine[:250], theirs[:250], ()), QualityRule()), "AUC")
     assert found.outcome is Outcome.INCONCLUSIVE
     assert found.smallest_detectable is not None
     assert found.rows_needed is not None
@@ -196,7 +196,7 @@ def test_few_examples_say_what_they_could_have_shown_and_how_many_are_needed() -
 def test_the_examples_that_are_needed_are_always_more_than_there_are(lost: float) -> None:
     gain = Gain("AUC", 0.8 - lost, 0.8, Estimate(-lost, 0.004, 39), relative=False)
     basis = Basis(3000, "40 random buckets", "examples")
-    needed = compared(gain, Outcome.INCONCLUSIVE, 0.5, basis, QualityRule()).rows_needed
+    needed = deciding_metric(gain, Outcome.INCONCLUSIVE, 0.5, basis, QualityRule()).rows_needed
     assert needed is not None
     assert 3600 <= needed < 500_000
 

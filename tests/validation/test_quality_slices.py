@@ -11,16 +11,16 @@ from tests.validation.judged import failing, named
 
 from tidegate_serving.admission.verdict import Finding, Outcome
 from tidegate_serving.contract.errors import InvalidInput
-from tidegate_validation.quality.catalogue import METRICS
-from tidegate_validation.quality.compared import gain_of
+from tidegate_validation.quality.data.held_out import HeldOut, ScoredExamples
 from tidegate_validation.quality.evaluation import Evaluation
-from tidegate_validation.quality.held_out import HeldOut
-from tidegate_validation.quality.judging import Scored, judge_scores
-from tidegate_validation.quality.metrics import Floats, Mask
+from tidegate_validation.quality.judgement.scores import judge_scores
+from tidegate_validation.quality.metrics.catalogue import METRICS
+from tidegate_validation.quality.metrics.gains import gain_of
 from tidegate_validation.quality.rule import QualityRule, slice_outcome
-from tidegate_validation.quality.search import Losses, search
-from tidegate_validation.quality.slice_sets import asked_columns, conditions_of, crosses_of, partitions_of
-from tidegate_validation.quality.slices import gains_by_slice, slice_metrics
+from tidegate_validation.quality.slices.gains import gains_by_slice, slice_metrics
+from tidegate_validation.quality.slices.partitions import conditions_of, crosses_of, partitions_of, requested_columns
+from tidegate_validation.quality.slices.search import Losses, search
+from tidegate_validation.statistics.arrays import Floats, Mask
 
 COLUMNS = ("shop", "age", "vip", "day")
 ROWS = 12_000
@@ -54,7 +54,7 @@ class World:
         """Findings about a candidate's odds against the other model's."""
         held = HeldOut(self.table, self.evaluation, "40 random buckets")
         mine, theirs = (1 / (1 + np.exp(-odds)) for odds in (candidate, self.other))
-        return judge_scores(Scored(held, mine, theirs, COLUMNS), rule)
+        return judge_scores(ScoredExamples(held, mine, theirs, COLUMNS), rule)
 
     def spoilt(self, inside: Mask) -> Floats:
         """The candidate's odds, worthless in some rows."""
@@ -95,7 +95,7 @@ def test_crosses_and_conditions_hold_the_rows_that_they_say() -> None:
     with pytest.raises(InvalidInput, match="cross 'shop\\*town' names column 'town'"):
         crosses_of(world.table, world.evaluation, ["shop*town"])
     with pytest.raises(InvalidInput, match="slice_columns names column 'town'"):
-        asked_columns(world.table, world.evaluation, ["town"])
+        requested_columns(world.table, world.evaluation, ["town"])
 
 
 def test_the_gains_of_all_slices_at_once_are_those_of_each() -> None:
@@ -241,10 +241,12 @@ def test_numbers_and_ranks_have_slices_too() -> None:
     queries = np.repeat(np.arange(800), 10)
     ranked = Evaluation("ranking", labels, queries % 40, queries=queries, clustered=False)
     rule = replace(LAX, slice_rows=100)
-    found = judge_scores(Scored(HeldOut(table, ranked, ""), bad, good, ("kind", "row")), rule)
+    found = judge_scores(ScoredExamples(HeldOut(table, ranked, ""), bad, good, ("kind", "row")), rule)
     assert failing(found) == [("slice", "kind=b")]
     plain = Evaluation("regression", labels, np.arange(8000) % 40)
-    found = judge_scores(Scored(HeldOut(table, plain, ""), bad, good, ("kind", "row")), replace(rule, loss_margin=50.0))
+    found = judge_scores(
+        ScoredExamples(HeldOut(table, plain, ""), bad, good, ("kind", "row")), replace(rule, loss_margin=50.0)
+    )
     assert failing(found)[0] == ("slice", "kind=b")
     with pytest.raises(InvalidInput, match="cannot be cut into slices of whole examples"):
-        asked_columns(table, ranked, ["row"])
+        requested_columns(table, ranked, ["row"])

@@ -14,7 +14,7 @@ from tests.validation.world import HONEST, Draft, before_return
 from tidegate_serving.admission.verdict import Outcome
 from tidegate_serving.contract.errors import InvalidInput
 from tidegate_serving.contract.signature import Signature, TensorSpec
-from tidegate_validation.quality.overlap import overlap
+from tidegate_validation.quality.leakage.overlap import overlap
 from tidegate_validation.quality.rule import QualityRule
 
 SPECIES = ("bee", "fly", "wasp")

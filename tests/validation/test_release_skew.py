@@ -14,8 +14,8 @@ from tidegate_serving.admission.verdict import Finding, Outcome
 from tidegate_validation.outcomes import worst
 from tidegate_validation.skew.release import Evidence, release_findings
 from tidegate_validation.skew.rule import SkewRule
-from tidegate_validation.skew.window import log_window, table_window
 from tidegate_validation.statistics import Profile, make_profile
+from tidegate_validation.statistics.window import log_window, table_window
 
 FEATURES = ("weight", "size", "depot")
 RULE = SkewRule()

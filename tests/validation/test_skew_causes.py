@@ -14,8 +14,8 @@ from tests.validation import flights, world
 from tidegate_serving.admission.verdict import Finding, Outcome
 from tidegate_validation.skew.compare import compare
 from tidegate_validation.skew.rule import SkewRule
-from tidegate_validation.skew.window import table_window
 from tidegate_validation.statistics import Profile, make_profile
+from tidegate_validation.statistics.window import table_window
 
 FACTORS = (0.5, 0.9, 1.02, 1.609344, 10.0, 1000.0)
 ALL_YEAR = ("distance", "hour")

@@ -9,11 +9,11 @@ import pytest
 from tests.validation import flights
 
 from tidegate_serving.admission.verdict import Outcome
-from tidegate_validation.skew.correction import benjamini_hochberg
 from tidegate_validation.skew.distance import block_distance
 from tidegate_validation.skew.numbers import measure_feature
 from tidegate_validation.skew.rule import Aspect, Judgement, SkewRule, judge
 from tidegate_validation.statistics import FeatureCounts, Profile, make_profile
+from tidegate_validation.statistics.false_discovery import benjamini_hochberg
 
 RULE = SkewRule()
 BINS = [(code,) for code in range(12)]

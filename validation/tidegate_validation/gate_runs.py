@@ -26,8 +26,8 @@ from tidegate_validation.quality.gate import Model, QualitySubject, judge_qualit
 from tidegate_validation.robustness.gate import RobustnessSubject, default_signature, examine
 from tidegate_validation.robustness.world import facts_of
 from tidegate_validation.skew.release import Evidence, release_findings
-from tidegate_validation.skew.window import Window, log_window, table_window
 from tidegate_validation.statistics.profile import Profile, read_profile
+from tidegate_validation.statistics.window import Window, log_window, table_window
 
 DATA_DOCS = "data-docs"
 

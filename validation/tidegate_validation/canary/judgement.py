@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tidegate_serving.admission.verdict import Outcome
-from tidegate_validation.canary.evidence import Tally, against_good, against_worse, pairs_until
+from tidegate_validation.canary.e_values import Tally, against_good, against_worse, pairs_until
 from tidegate_validation.canary.numbers import CanaryNumbers
 from tidegate_validation.canary.rule import CanaryRule
 

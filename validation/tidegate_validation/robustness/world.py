@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from tidegate_serving.contract.signature import Signature
-from tidegate_validation.skew.window import Window
 from tidegate_validation.statistics.counting import types_of
 from tidegate_validation.statistics.profile import Profile
 from tidegate_validation.statistics.sql import Family, as_number, as_text, family, quote
+from tidegate_validation.statistics.window import Window
 
 _TABLE = "tidegate_held_out"
 

@@ -15,10 +15,10 @@ from tidegate_validation.skew.numbers import FeatureNumbers, measure_feature
 from tidegate_validation.skew.rule import Aspect, Judgement, SkewRule, judge
 from tidegate_validation.skew.sample import read_sample
 from tidegate_validation.skew.schema import compare_schema
-from tidegate_validation.skew.window import Window
 from tidegate_validation.statistics.counting import count_relation
 from tidegate_validation.statistics.counts import FeatureCounts
 from tidegate_validation.statistics.profile import FeatureProfile, Profile
+from tidegate_validation.statistics.window import Window
 
 
 @dataclass(frozen=True, slots=True)

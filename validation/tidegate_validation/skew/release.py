@@ -17,8 +17,8 @@ from tidegate_validation.skew.finding import explain
 from tidegate_validation.skew.rule import SkewRule
 from tidegate_validation.skew.sample import ValueSample
 from tidegate_validation.skew.schema import CHECK as SCHEMA
-from tidegate_validation.skew.window import Window
 from tidegate_validation.statistics.profile import FeatureProfile, Profile
+from tidegate_validation.statistics.window import Window
 
 _SAME_FACTOR = 0.02
 _NO_BETTER = "no more so than for the version that serves now"

@@ -17,9 +17,9 @@ from tidegate_validation.skew.compare import Comparison, compare
 from tidegate_validation.skew.finding import SEVERITY
 from tidegate_validation.skew.numbers import ordinary_bins
 from tidegate_validation.skew.rule import SkewRule
-from tidegate_validation.skew.window import log_window
 from tidegate_validation.statistics.bins import INFINITIES, MISSING
 from tidegate_validation.statistics.profile import Profile, read_profile
+from tidegate_validation.statistics.window import log_window
 
 VERSION = "1"
 

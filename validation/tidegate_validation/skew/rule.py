@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tidegate_serving.admission.verdict import Outcome
-from tidegate_validation.skew.correction import benjamini_hochberg
 from tidegate_validation.skew.distance import BlockDistance
 from tidegate_validation.skew.numbers import FeatureNumbers
+from tidegate_validation.statistics.false_discovery import benjamini_hochberg
 
 
 class Aspect(enum.StrEnum):

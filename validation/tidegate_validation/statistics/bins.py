@@ -152,6 +152,11 @@ SPECIAL_LABELS = {
 }
 
 
+def quantile_edges(values: npt.NDArray[np.float64], ranges: int) -> npt.NDArray[np.float64]:
+    """Inner edges, ascending and distinct, of at most so many ranges that hold about equally many of the values."""
+    return np.unique(np.quantile(values, np.linspace(0, 1, ranges + 1)[1:-1]))
+
+
 def bins_from_dict(data: Mapping[str, Any]) -> FrozenBins:
     """From JSON; InvalidInput for a type of bins that this build does not know."""
     if data["type"] == "numeric":
