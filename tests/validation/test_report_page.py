@@ -106,8 +106,8 @@ def test_the_page_says_why_what_to_do_and_who_signed(tmp_path: Path) -> None:
 
 def test_what_could_not_be_seen_says_how_small_and_how_many_rows(tmp_path: Path) -> None:
     verdict = judged(quality(Outcome.INCONCLUSIVE, OPEN), denied_by=("quality",))
-    (unseen,) = verdict_view(verdict).unseen
-    assert (unseen.smallest, unseen.rows_needed) == ("0.04", "9,100")
+    (blind_spot,) = verdict_view(verdict).blind_spots
+    assert (blind_spot.smallest, blind_spot.rows_needed) == ("0.04", "9,100")
     assert "9,100" in page(tmp_path, verdict)
     assert any("about 9,100 examples" in step for step in next_steps(verdict))
 

@@ -1,7 +1,7 @@
 """Evaluation data in whatever form it comes, as one Arrow table that the gates can read.
 
-Callers hand in a path (Parquet, CSV, Arrow, JSON lines, a table in a DuckDB file) or a table of pandas, polars, DuckDB
-or Arrow; the gates get a `pyarrow.Table` of plain column types, and a foreign file the same error everywhere.
+It may be a path (Parquet, CSV, Arrow, JSON lines, a table in a DuckDB file) or a table of pandas, polars, DuckDB or
+Arrow. The table has plain column types only, and a file that cannot be read is the same error everywhere.
 """
 
 from __future__ import annotations

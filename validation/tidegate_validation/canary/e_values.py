@@ -1,7 +1,7 @@
-"""How strongly paired outcomes speak against a hypothesis about their mean, however often one looks.
+"""E-values: how strongly paired outcomes speak against a hypothesis about their mean, however often one looks.
 
-`judgement` asks with counts of pairs; out come e-values: under the hypothesis the chance that one ever reaches 1/a is
-at most a (Ville's inequality), so a canary may be judged at every moment without spending error rate.
+Under the hypothesis the chance that an e-value ever reaches 1/a is at most a (Ville's inequality), so a canary may be
+judged at every moment without spending error rate.
 
 Source: betting on bounded means (Waudby-Smith and Ramdas, 2024), here as a fixed mixture of bets. A mixture depends
 only on how often each outcome came, not on the order, so the state is three integers that add up over files and hours.
@@ -9,11 +9,11 @@ only on how often each outcome came, not on the order, so the state is three int
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
+
+from tidegate_validation.statistics.arrays import Floats
 
 _BETS = 8
 _BOLDEST = 0.98
@@ -79,15 +79,10 @@ def pairs_until(tally: Tally, margin: float, log_needed: float) -> int | None:
     return high
 
 
-def _log_wealth(tally: Tally, margin: float, boldest: float, log_shares: npt.NDArray[np.float64]) -> float:
+def _log_wealth(tally: Tally, margin: float, boldest: float, log_shares: Floats) -> float:
     """Wealth of a gambler who splits it by shares over bets from the boldest down; negative ones are on worse."""
     bets = boldest * _BOLDEST * np.geomspace(1.0, min(margin, _LEAST_BOLD) / 2.0, _BETS)
     gains = tally.worse * np.log1p(bets * (margin - 1.0)) + tally.same * np.log1p(bets * margin)
     if tally.better:
         gains += tally.better * np.log1p(bets * (margin + 1.0))
-    return _log_sum(log_shares + gains)
-
-
-def _log_sum(logs: npt.NDArray[np.float64]) -> float:
-    largest = float(logs.max())
-    return largest + math.log(float(np.exp(logs - largest).sum()))
+    return float(np.logaddexp.reduce(log_shares + gains))

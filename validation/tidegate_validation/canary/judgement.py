@@ -1,6 +1,6 @@
 """From a canary's numbers to promote, refuse, or what is still missing; a pure function of numbers and rule.
 
-The canary step calls it at every look; nothing is lost by looking often (see `evidence`).
+It may be asked as often as one likes: see `e_values`.
 """
 
 from __future__ import annotations

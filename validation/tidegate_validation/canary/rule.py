@@ -1,7 +1,4 @@
-"""What a canary must show: how much worse than the serving version it may be, and how sure one wants to be.
-
-Operators and the command line set it; `judgement` applies it.
-"""
+"""What a canary must show: how much worse than the serving version it may be, and how sure one wants to be."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""The expectations gate: holds data against the suites of the world that it should come from.
+"""The expectations gate: checks data against the suites of a version, or suites inferred from its training profile.
 
-`gate_runs` hands in what to check against which profile or suites; findings come back, and Data Docs are written for
-people. Rows are checked on a bounded sample, statistics over all of them.
+Rows are checked on a bounded sample, statistics over all rows; Data Docs are written for people.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from tidegate_validation.statistics.profile import FeatureProfile, Profile
 
 @dataclass(frozen=True, slots=True)
 class DataSet:
-    """A pyarrow.Table to check, its name for sentences, and the profile whose world it should come from.
+    """A pyarrow.Table to check, its name for sentences, and the profile that it should be like.
 
     `suites` are those that the profile's version carries, None to infer them; without a profile there must be some, and
     of the statistics only the number of rows is known. InvalidInput without either.

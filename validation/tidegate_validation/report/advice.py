@@ -1,7 +1,4 @@
-"""What to do next, in a few sentences: per gate that says no, and for a version that may go on.
-
-`verdict_view` shows it on the page, the command line after the verdict; nothing is decided here.
-"""
+"""What to do next, in a few sentences: per gate that says no, and for a version that may go on."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """How far two distributions over the same bins are apart, and what chance in days alone would do: the numbers.
 
-`measure` hands in counts per bin and time block of reference and current; `BlockDistance` answers with Δ, p-values
-against any margin, an upper bound and the smallest difference that this much data could have shown. The variance is
-learnt from the reference's blocks: Rao and Scott (1981) correction with Satterthwaite's degrees of freedom, Thomas and
-Rao's (1987) F reference, and a minimum effect after Murphy and Myors (1999).
+From counts per bin and time block, a `BlockDistance` has Δ, p-values against any margin, bounds, and the smallest
+difference that this much data could have shown. The variance is learnt from the reference's blocks: Rao and Scott's
+(1981) correction with Satterthwaite's degrees of freedom, Thomas and Rao's (1987) F reference, and a minimum effect
+after Murphy and Myors (1999). scipy's tests would count rows as independent, which those of one day are not.
 """
 
 from __future__ import annotations
@@ -12,12 +12,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 
 from tidegate_validation.skew.runs import Runs, runs_of
+from tidegate_validation.statistics.arrays import Floats
 from tidegate_validation.statistics.counts import FeatureCounts
 
-Floats = npt.NDArray[np.float64]
 ENOUGH_BLOCKS = 20
 MIN_EXPECTED = 5.0
 MIN_ROWS = 20

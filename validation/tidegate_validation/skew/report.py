@@ -1,7 +1,4 @@
-"""The skew report: one window of the inference log against a training profile, one finding per feature at least.
-
-The skew loop, the command line and operators call `report_on_log`; the report knows how to become a dict.
-"""
+"""The skew report: one window of the inference log against a training profile, one finding per feature at least."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""How far runs of the reference's own days are from the rest of it: the empirical guard of the distance test.
+"""How far runs of the reference's own days are from the rest of it: an empirical check on the distance test.
 
-`distance` asks it so that no window is called shifted that is no further away than training's own weeks and storms are
-from each other; days that follow each other resemble each other, which no formula for independent days knows.
+Days that follow each other resemble each other, which no formula for independent days knows. So no window is called
+shifted that is no further away than training's own weeks and storms are from each other.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
+from tidegate_validation.statistics.arrays import Floats
+
 _LONGEST = 3
 _USUAL = 0.95
 

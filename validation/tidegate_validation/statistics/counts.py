@@ -1,6 +1,6 @@
-"""Counts per feature, time block and bin: additive integers, the only state that the skew tests need.
+"""Counts per feature, time block and bin, and their Parquet file.
 
-`counting` fills them from any relation, profiles keep them as Parquet, skew reads one feature's matrix at a time.
+They are additive: the counts of any window are the sums over its blocks, shards or hours. Nothing else is kept of rows.
 """
 
 from __future__ import annotations
@@ -11,11 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from tidegate_serving.contract.errors import NotFound
-
-Integers = npt.NDArray[np.int64]
+from tidegate_validation.statistics.arrays import Integers
 
 
 @dataclass(frozen=True, slots=True)

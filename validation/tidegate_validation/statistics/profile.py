@@ -1,7 +1,6 @@
 """The training profile: what every feature looked like, as frozen bins, quantiles and counts per time block.
 
-`build` writes it into the version directory at publishing; the skew gate, expectations and reports read it through
-`read_profile`. It is `profile.json` with `counts.parquet` beside it.
+It lies in the version directory as `profile.json` with `counts.parquet` beside it.
 """
 
 from __future__ import annotations
@@ -42,8 +41,8 @@ class FeatureProfile:
     `missing` and `infinite` are rows that are null, NaN or empty, and infinite. `new_rate` is the share of rows whose
     value occurs in one block only: the Good-Turing estimate, by blocks, of how often a new day brings a new value; None
     where there are too many values to say; `new_values` is how many such values there are. `quantiles` are values at
-    `levels`; `support` holds all values with their
-    counts where they are few. Numbers in the unit of the column; times in Unix seconds.
+    `levels`; `support` holds all values with their counts where they are few. Numbers in the unit of the column; times
+    in Unix seconds.
     """
 
     name: str

@@ -1,7 +1,4 @@
-"""What a reference column looks like: the first pass, which fixes its bins and keeps quantiles and values.
-
-`build` calls this once per column of the training data; it is the only place that looks at the reference twice.
-"""
+"""The first pass over a reference column, which fixes its bins and keeps quantiles and values."""
 
 from __future__ import annotations
 

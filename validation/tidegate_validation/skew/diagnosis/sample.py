@@ -1,7 +1,4 @@
-"""The served values of one numeric column, as distinct values with row counts per block; input of the diagnosis.
-
-`report` reads it from the log for the few columns whose tests failed; `cause` looks at nothing else of the window.
-"""
+"""The served values of one numeric column that a diagnosis looks at: distinct values with row counts per block."""
 
 from __future__ import annotations
 
@@ -9,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from tidegate_validation.statistics.arrays import Floats, Integers
 from tidegate_validation.statistics.bins import CategoryBins, FrozenBins
 from tidegate_validation.statistics.counts import FeatureCounts
 from tidegate_validation.statistics.sql import as_number
@@ -22,11 +19,11 @@ _MOST_ROWS = 200_000
 class ValueSample:
     """Finite values, their blocks and row counts; parallel arrays of shape [n]."""
 
-    values: npt.NDArray[np.float64]
-    blocks: npt.NDArray[np.int64]
-    n: npt.NDArray[np.int64]
+    values: Floats
+    blocks: Integers
+    n: Integers
 
-    def distinct(self) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    def distinct(self) -> tuple[Floats, Floats]:
         """Distinct values, ascending, with their row counts over all blocks."""
         values, place = np.unique(self.values, return_inverse=True)
         return values, np.bincount(place, weights=self.n.astype(np.float64)).astype(np.float64)

@@ -1,7 +1,6 @@
 """Finds a factor or an offset by the values themselves: where training knows few values, served ones must land on them.
 
-`cause` asks this for columns whose training values are few enough to be listed. A day's mix of values does not matter
-here, only which values there are, so a factor comes out to many digits from one day.
+A day's mix of values does not matter here, only which values there are, so one day gives a factor to many digits.
 """
 
 from __future__ import annotations
@@ -9,9 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
+from tidegate_validation.statistics.arrays import Floats, Integers, Mask
+
 EXACT = 3e-6
 _FINE = 4e-6
 _COARSE = 2e-3
@@ -91,9 +90,7 @@ def coverage(values: Floats, known: Floats, known_weights: Floats, factor: float
     return float(known_weights[used].sum() / known_weights[used[0] : used[-1] + 1].sum())
 
 
-def _land(
-    values: Floats, known: Floats, factor: float, offset: float, slack: float
-) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.int64]]:
+def _land(values: Floats, known: Floats, factor: float, offset: float, slack: float) -> tuple[Mask, Integers]:
     """Which values land, and the place of the known value nearest to each."""
     undone = (values - offset) / factor
     right = np.clip(np.searchsorted(known, undone), 0, len(known) - 1)

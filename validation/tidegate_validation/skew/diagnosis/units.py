@@ -1,7 +1,4 @@
-"""Factors and offsets that people mix up, with their names: miles and kilometres, seconds and minutes, °C and °F.
-
-`cause` asks here whether a factor or an affine change that it found has a name; it finds those without one as well.
-"""
+"""Factors and offsets that people mix up, with their names: miles and kilometres, seconds and minutes, °C and °F."""
 
 from __future__ import annotations
 

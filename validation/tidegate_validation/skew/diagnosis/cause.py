@@ -1,7 +1,6 @@
 """Says why a numeric column shifted, where one plain change explains it: a constant factor, an offset, or both.
 
-`report` and the release gate ask once a test has failed; the answer goes into the finding as its cause. A change counts
-as the cause only if undoing it makes the shift go away.
+A change counts as the cause only if undoing it makes the shift go away.
 """
 
 from __future__ import annotations
@@ -11,19 +10,18 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from tidegate_validation.skew.diagnosis.landing import EXACT, chance, find_factor, find_offset, landing
+from tidegate_validation.skew.diagnosis.sample import ValueSample
+from tidegate_validation.skew.diagnosis.scale import fit_factor
+from tidegate_validation.skew.diagnosis.units import affine, nearest_factor, only_common
 from tidegate_validation.skew.distance import BlockDistance, block_distance
 from tidegate_validation.skew.numbers import ordinary_bins
-from tidegate_validation.skew.sample import ValueSample
-from tidegate_validation.skew.scale import fit_factor
-from tidegate_validation.skew.support import EXACT, chance, find_factor, find_offset, landing
-from tidegate_validation.skew.units import affine, nearest_factor, only_common
+from tidegate_validation.statistics.arrays import Floats
 from tidegate_validation.statistics.bins import CategoryBins, DiscreteBins, NumericBins
 from tidegate_validation.statistics.counts import FeatureCounts
 from tidegate_validation.statistics.profile import FeatureProfile
 
-Floats = npt.NDArray[np.float64]
 FACTOR = "constant factor"
 OFFSET = "constant offset"
 AFFINE = "factor and offset"
@@ -81,7 +79,7 @@ class Cause:
 
 @dataclass(frozen=True, slots=True)
 class _Evidence:
-    """What all candidates are held against; `known` is empty where values are too many to be listed."""
+    """What each candidate is compared with; `known` is empty where values are too many to be listed."""
 
     feature: FeatureProfile
     bins: NumericBins | DiscreteBins

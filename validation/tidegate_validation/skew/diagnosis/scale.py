@@ -1,8 +1,7 @@
 """Estimates a factor for continuous columns, where values are too many to be told one from another.
 
-`cause` asks this with the served values and training's quantiles. The logarithms of both quantile functions differ by
-the factor's; the best linear unbiased estimate from a few quantiles (Ogawa 1951) weighs them by how surely each is
-known, so that smooth middles and sharp ends are both used for what they are worth.
+The logarithms of both quantile functions differ by the factor's; the best linear unbiased estimate from a few quantiles
+(Ogawa 1951) weighs them by how surely each is known.
 """
 
 from __future__ import annotations
@@ -10,9 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
+from tidegate_validation.statistics.arrays import Floats
+
 _LEVELS = np.array([0.01, 0.02, *(step / 20 for step in range(1, 20)), 0.98, 0.99])
 _NEAR = 0.02
 _SIGNS = 0.1
