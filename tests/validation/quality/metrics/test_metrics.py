@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from sklearn import metrics as known
 from sklearn.linear_model import LogisticRegression
+from tests.validation.quality.samples import ROWS, many, numbers, queries, two
 
 from tidegate_serving.contract.errors import InvalidInput
 from tidegate_validation.quality.evaluation import Evaluation, MetricOptions
@@ -18,35 +19,8 @@ from tidegate_validation.quality.metrics.auc import auc_replicates
 from tidegate_validation.quality.metrics.calibration import recalibration
 from tidegate_validation.quality.metrics.catalogue import METRICS, Metric, canonical, metrics_for
 from tidegate_validation.quality.metrics.gains import gain_of, power, value_of
-from tidegate_validation.quality.metrics.prediction_change import churn, collapse, shift
 from tidegate_validation.statistics.arrays import Floats
 from tidegate_validation.statistics.jackknife import Replicates
-
-ROWS = 1200
-
-
-def two(seed: int = 0) -> tuple[Evaluation, Floats]:
-    """Labels of two classes with honest probabilities, rounded so that there are ties."""
-    random = np.random.default_rng(seed)
-    chance = np.round(random.beta(1, 2, ROWS), 2)
-    labels = (random.random(ROWS) < chance).astype(np.float64)
-    return Evaluation("binary", labels, random.integers(0, 40, ROWS), ("0", "1")), chance
-
-
-def many(seed: int = 0) -> tuple[Evaluation, Floats]:
-    """Labels of four classes with probabilities, and a column for any other class."""
-    random = np.random.default_rng(seed)
-    scores = np.zeros((ROWS, 5))
-    scores[:, :4] = random.dirichlet([2, 1, 1, 0.5], ROWS)
-    labels = np.array([random.choice(4, p=row[:4]) for row in scores], dtype=np.float64)
-    return Evaluation("multiclass", labels, random.integers(0, 40, ROWS), tuple("abcd")), scores
-
-
-def numbers(seed: int = 0) -> tuple[Evaluation, Floats]:
-    """Numbers with noisy predictions."""
-    random = np.random.default_rng(seed)
-    labels = random.normal(3, 2, ROWS)
-    return Evaluation("regression", labels, random.integers(0, 40, ROWS)), labels + random.normal(0.2, 1, ROWS)
 
 
 def metric(name: str, evaluation: Evaluation, scores: Floats) -> Metric:
@@ -65,6 +39,8 @@ TWO: dict[str, Callable[[Any, Any], float]] = {
     "F1": lambda labels, scores: known.f1_score(labels, scores > 0.5),
     "log loss": lambda labels, scores: known.log_loss(labels, np.clip(scores, 1e-7, 1 - 1e-7)),
 }
+
+
 MANY: dict[str, Callable[[Any, Any], float]] = {
     "AUC": lambda labels, scores: known.roc_auc_score(labels, scores[:, :4], multi_class="ovr"),
     "accuracy": lambda labels, scores: known.accuracy_score(labels, scores.argmax(axis=1)),
@@ -75,6 +51,8 @@ MANY: dict[str, Callable[[Any, Any], float]] = {
     "top-k accuracy": lambda labels, scores: known.top_k_accuracy_score(labels, scores[:, :4], k=3),
     "Brier score": lambda labels, scores: ((scores[:, :4] - np.eye(4)[labels.astype(int)]) ** 2).sum(axis=1).mean(),
 }
+
+
 NUMBERS: dict[str, Callable[[Any, Any], float]] = {
     "squared error": known.mean_squared_error,
     "absolute error": known.mean_absolute_error,
@@ -139,14 +117,6 @@ def test_calibration_error_and_slope_know_a_model_that_is_too_bold() -> None:
     assert line[1].value == pytest.approx(float(fitted.intercept_[0]), rel=1e-2)
     assert 0.005 < line[0].error < 0.03
     assert recalibration(evaluation, np.full(20_000, 0.3)) is None
-
-
-def queries(seed: int = 0) -> tuple[Evaluation, Floats]:
-    """Sixty queries of twenty rows with relevances 0 to 3."""
-    random = np.random.default_rng(seed)
-    labels = random.choice(4, 1200, p=[0.7, 0.15, 0.1, 0.05]).astype(np.float64)
-    scores = labels + random.normal(0, 1.5, 1200)
-    return Evaluation("ranking", labels, np.arange(1200) // 20 % 40, queries=np.arange(1200) // 20), scores
 
 
 def test_rankings_are_measured_per_query() -> None:
@@ -221,42 +191,9 @@ def test_power_is_highest_for_who_knows() -> None:
         assert power(evaluation, scores).value < 0.99
 
 
-def test_churn_and_shift_tell_how_answers_moved() -> None:
-    evaluation, scores = two()
-    assert churn(evaluation, scores, scores).value == 0
-    assert shift(evaluation, scores, scores) == 0
-    flipped = np.where(np.arange(ROWS) < 120, 1 - scores, scores)
-    decided = np.mean((flipped > 0.5) != (scores > 0.5))
-    assert churn(evaluation, flipped, scores).value == pytest.approx(decided)
-    labels, numbers_scores = numbers()
-    moved = numbers_scores + float(numbers_scores.std())
-    assert churn(labels, moved, numbers_scores).value == pytest.approx(1.0)
-    assert shift(labels, moved, numbers_scores) == pytest.approx(0.95, abs=0.15)
-    ranked, ranks = queries()
-    assert churn(ranked, -ranks, ranks).value == pytest.approx(1.0, abs=0.01)
-    classes, chances = many()
-    assert 0.3 < churn(classes, chances[:, [1, 0, 2, 3, 4]], chances).value <= 1
-
-
 def test_metrics_are_known_by_the_names_of_tensorflow_model_analysis() -> None:
     assert canonical("auc") == "AUC"
     assert canonical("mean_squared_error") == "squared error"
     assert canonical("Brier score") == "Brier score"
     with pytest.raises(InvalidInput, match="metric 'speed' is unknown: use one of AUC"):
         canonical("speed")
-
-
-def test_a_frequent_class_may_be_a_frequent_answer() -> None:
-    random = np.random.default_rng(5)
-    labels = (random.random(ROWS) < 0.03).astype(np.float64)
-    rare = Evaluation("binary", labels, np.arange(ROWS) % 40, ("no", "yes"))
-    never, half = np.zeros(ROWS), (random.random(ROWS) < 0.5).astype(np.float64)
-    found = collapse(rare, never, None)
-    assert (found.share, found.answer) == (1.0, "the class `no`")
-    assert found.before == pytest.approx(1 - labels.mean())
-    even = replace(rare, labels=half)
-    assert collapse(even, never, half).before == pytest.approx(1 - half.mean())
-    soft = collapse(even, np.full(ROWS, 0.3), 0.2 + 0.6 * half)
-    assert soft.share == 1.0
-    assert soft.before == pytest.approx(0.5, abs=0.1)
-    assert soft.spread == pytest.approx(0, abs=1e-9)

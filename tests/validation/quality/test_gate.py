@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from tests.validation import world
-from tests.validation.judged import judged, outcome
+from tests.validation.quality.judged import judged, outcome
 from tests.validation.world import HONEST, Draft, before_return
 
 from tidegate_serving.admission.verdict import Outcome

@@ -1,86 +1,47 @@
-"""Labels of every type and how models answer them: the task that follows, and scores in the order of its classes."""
+"""Which output is the prediction, and how it becomes scores in the order of the classes."""
 
 from __future__ import annotations
 
-import datetime
-from typing import Any
-
 import numpy as np
-import pyarrow as pa
 import pytest
 
 from tidegate_serving.contract.errors import InvalidInput
 from tidegate_serving.contract.manifest import Manifest
 from tidegate_serving.contract.servable import ServableId
 from tidegate_serving.contract.signature import Signature, TensorSpec
-from tidegate_validation.quality.data.labels import LabelHints, Labels, check_label, read_labels
-from tidegate_validation.quality.data.outputs import Prediction, as_scores, prediction_of
+from tidegate_validation.quality.data.outputs import Prediction, as_scores, prediction_of, prediction_output
 
 MATRIX = TensorSpec("p", "float32", (-1, 3))
-
-
-def labels(values: Any, hints: LabelHints | None = None) -> Labels:
-    return read_labels(pa.table({"y": pa.array(values)}), "y", hints or LabelHints())
-
-
-@pytest.mark.parametrize(
-    ("values", "task", "classes", "places"),
-    [
-        ([0, 1, 1], "binary", ("0", "1"), [0, 1, 1]),
-        ([True, False, None, True], "binary", ("0", "1"), [1, 0, 1]),
-        ([-1.0, 1.0, float("nan"), 1.0], "binary", ("-1", "1"), [0, 1, 1]),
-        (["yes", "no", "yes"], "binary", ("no", "yes"), [1, 0, 1]),
-        ([b"b", b"a", b"b"], "binary", ("a", "b"), [1, 0, 1]),
-        (["red", "green", "blue", "red"], "multiclass", ("blue", "green", "red"), [2, 1, 0, 2]),
-        ([0.5, 2.0, None, 3.25], "regression", (), [0.5, 2.0, 3.25]),
-        ([1, 5, 9], "regression", (), [1, 5, 9]),
-        ([1, 1, 1], "binary", ("0", "1"), [1, 1, 1]),
-    ],
-)
-def test_the_task_follows_from_the_labels(
-    values: Any, task: str, classes: tuple[str, ...], places: list[float]
-) -> None:
-    found = labels(values)
-    assert (found.task, found.classes) == (task, classes)
-    assert found.values.tolist() == places
-    present = [row for row, value in enumerate(values) if value is not None and value == value]
-    assert found.rows.tolist() == present
-
-
-def test_whole_numbers_are_classes_where_the_model_says_so() -> None:
-    values = [7, 3, 10, 7]
-    for hints in (LabelHints(columns=3), LabelHints(columns=None), LabelHints(whole_numbers=True)):
-        found = labels(values, hints)
-        assert (found.task, found.classes) == ("multiclass", ("3", "7", "10"))
-        assert found.values.tolist() == [1, 0, 2, 1]
-    assert labels([0, 1, 0], LabelHints(columns=3, classes=("0", "1", "2"))).classes == ("0", "1", "2")
-    assert labels(["a", "b"], LabelHints(known=("a", "b", "c"))).classes == ("a", "b", "c")
-    assert labels(pa.array(["b", "a", "c"]).dictionary_encode()).classes == ("a", "b", "c")
-
-
-def test_the_positive_class_is_the_named_one() -> None:
-    found = labels(["no", "yes"], LabelHints(positive="no"))
-    assert (found.classes, found.values.tolist(), found.note) == (("yes", "no"), [1, 0], "")
-    assert "`yes` counts as the positive class" in labels(["no", "yes"]).note
-    assert labels(["good"], LabelHints(classes=("bad", "good"))).classes == ("bad", "good")
-    with pytest.raises(InvalidInput, match=r"quality\.positive is 'maybe', but label 'y' holds no, yes"):
-        labels(["no", "yes"], LabelHints(positive="maybe"))
-
-
-def test_labels_that_do_not_fit_are_refused_by_name() -> None:
-    with pytest.raises(InvalidInput, match="the task regression needs numbers"):
-        labels(["a", "b"], LabelHints(task="regression"))
-    with pytest.raises(InvalidInput, match="3 different values, the task binary has two"):
-        labels([1, 2, 3], LabelHints(task="binary"))
-    with pytest.raises(InvalidInput, match=r"quality\.task is 'guess'"):
-        labels([1, 2, 3], LabelHints(task="guess"))
-    with pytest.raises(InvalidInput, match="label 'y' has type date32"):
-        check_label(pa.table({"y": pa.array([datetime.date(2026, 1, 1)])}), "y")
+CLASSES = ("blue", "green", "red")
 
 
 def manifest(outputs: tuple[TensorSpec, ...], **metadata: str) -> tuple[Manifest, Signature]:
     signature = Signature((TensorSpec("x", "float32"),), outputs)
     return Manifest(ServableId("m", 1), "python", {"serving_default": signature}, (), "", metadata=metadata), signature
+
+
+def test_the_prediction_is_the_plain_output_or_the_one_that_is_named() -> None:
+    label, score, other = TensorSpec("label", "int64"), TensorSpec("probability", "float32"), TensorSpec("z", "float32")
+
+    def chosen(*outputs: TensorSpec, **metadata: str) -> str:
+        return prediction_output(*manifest(outputs, **metadata))
+
+    assert chosen(label, score) == "probability"
+    assert chosen(label) == "label"
+    assert chosen(score, other) == "probability"
+    assert chosen(score, other, **{"quality.output": "z"}) == "z"
+    with pytest.raises(InvalidInput, match=r"metadata 'quality\.output'"):
+        chosen(other, TensorSpec("w", "float32"))
+    with pytest.raises(InvalidInput, match="is no output"):
+        chosen(score, **{"quality.output": "nothing"})
+
+
+def test_of_two_class_probabilities_the_second_counts() -> None:
+    pairs = np.array([[0.9, 0.1], [0.2, 0.8]], dtype=np.float32)
+    prediction = Prediction(TensorSpec("p", "float32", (-1, 2)))
+    assert as_scores(prediction, "binary", ("0", "1"), {"p": pairs}).tolist() == pytest.approx([0.1, 0.8])
+    with pytest.raises(InvalidInput, match=r"shape \[1, 3\]"):
+        as_scores(prediction, "binary", ("0", "1"), {"p": np.zeros((1, 3))})
 
 
 def test_a_model_says_its_classes_in_metadata_or_in_an_output() -> None:
@@ -94,9 +55,6 @@ def test_a_model_says_its_classes_in_metadata_or_in_an_output() -> None:
     assert prediction_of(*manifest((words,))).output == words
     with pytest.raises(InvalidInput, match="names a class twice"):
         prediction_of(*manifest((MATRIX,), classes="a,a"))
-
-
-CLASSES = ("blue", "green", "red")
 
 
 def test_columns_go_to_their_classes() -> None:

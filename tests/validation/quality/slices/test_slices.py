@@ -1,4 +1,4 @@
-"""Slices: how they are cut, what is said of them, which is blamed, what a search finds; on scores without models."""
+"""Slices: how they are cut, what is said of them, which explains others, what a search finds; scores without models."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 import pytest
-from tests.validation.judged import failing, named
+from tests.validation.quality.judged import failing, named
 
 from tidegate_serving.admission.verdict import Finding, Outcome
 from tidegate_serving.contract.errors import InvalidInput
@@ -134,7 +134,7 @@ def test_days_that_go_together_widen_a_slices_interval(days: int) -> None:
     assert error(clustered=True) > 4 * error(clustered=False)
 
 
-def test_a_slice_is_blamed_and_what_only_shares_its_rows_is_not() -> None:
+def test_losses_are_attributed_to_a_slice_and_not_to_those_that_only_share_its_rows() -> None:
     world = World(2)
     found = world.judged(world.spoilt(world.where(shop="web")), LAX)
     assert failing(found) == [("slice", "shop=web")]

@@ -6,16 +6,17 @@ import functools
 
 import numpy as np
 import pytest
-from tests.validation import flights
+from tests.validation.skew import flights
 
 from tidegate_serving.admission.verdict import Outcome
 from tidegate_validation.skew.distance import block_distance
 from tidegate_validation.skew.numbers import measure_feature
 from tidegate_validation.skew.rule import Aspect, Judgement, SkewRule, judge
 from tidegate_validation.statistics import FeatureCounts, Profile, make_profile
-from tidegate_validation.statistics.false_discovery import benjamini_hochberg
 
 RULE = SkewRule()
+
+
 BINS = [(code,) for code in range(12)]
 
 
@@ -149,11 +150,3 @@ def test_with_few_training_days_a_shift_is_a_warning_only() -> None:
 def test_a_handful_of_rows_says_nothing() -> None:
     found = block_distance(overdispersed(60, 2000, 1, 0.1), overdispersed(1, 6, 2, 0.1), BINS)
     assert found.detectable(RULE.margin, 0.05) > RULE.detectable
-
-
-def test_correction_is_benjamini_and_hochbergs() -> None:
-    from scipy.stats import false_discovery_control
-
-    p_values = np.random.default_rng(0).random(40) ** 3
-    assert benjamini_hochberg(p_values.tolist()) == pytest.approx(false_discovery_control(p_values).tolist())
-    assert benjamini_hochberg([]) == []

@@ -1,6 +1,6 @@
 """Has the quality gate judge drafts of models on a table, each in a real probe process; findings come back.
 
-The tests of the gate's tasks, slices and mistrust use it instead of publishing by hand.
+Tests of the gate use it instead of publishing by hand.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The cause of a shift: factors and offsets are found, named and estimated, and honest days are accused of nothing."""
+"""The cause of a shift: factors and offsets are found, named and estimated, and honest days have none."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from tests.validation import flights, world
+from tests.validation import world
+from tests.validation.skew import flights
 
 from tidegate_serving.admission.verdict import Finding, Outcome
 from tidegate_validation.skew.compare import compare
