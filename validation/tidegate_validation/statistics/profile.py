@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tidegate_serving.contract.errors import NotFound, Tampered
+from tidegate_serving.contract.errors import InvalidInput, NotFound, Tampered
 from tidegate_serving.contract.formats import check_format
 from tidegate_validation.statistics.bins import FrozenBins, bins_from_dict
 from tidegate_validation.statistics.blocks import BlockUnit
@@ -150,7 +150,8 @@ def write_profile(profile: Profile, directory: Path) -> None:
 def read_profile(directory: Path) -> Profile:
     """The profile in a directory.
 
-    Raises NotFound where a file is missing, Unsupported for a foreign format, Tampered when it makes no sense.
+    Raises NotFound where a file is missing, Unsupported or InvalidInput where another version of Tidegate wrote it, and
+    Tampered when it makes no sense.
     """
     path = directory / FILE_NAME
     try:
@@ -175,5 +176,7 @@ def read_profile(directory: Path) -> Profile:
             features={feature.name: feature for feature in features},
             counts=counts,
         )
-    except (KeyError, TypeError, ValueError) as error:
+    except InvalidInput as error:
+        raise InvalidInput(f"{path}: {error}") from error
+    except (KeyError, OverflowError, TypeError, ValueError) as error:
         raise Tampered(f"{path} cannot be used ({error}): publish the version again") from error
