@@ -61,18 +61,10 @@ class SkewReport:
         """As JSON, with its format tag."""
         return {
             "format": f"tidegate.skew-report/{VERSION}",
-            "model": self.model,
-            "version": self.version,
-            "role": self.role,
+            **asdict(self),
             "since": self.since.isoformat() if self.since else None,
             "until": self.until.isoformat() if self.until else None,
-            "rows": self.rows,
-            "profile_id": self.profile_id,
-            "outcome": self.outcome.value,
-            "sentence": self.sentence,
-            "made_at": self.made_at,
             "findings": [finding.to_dict() for finding in self.findings],
-            "shares": {name: asdict(shares) for name, shares in self.shares.items()},
         }
 
 

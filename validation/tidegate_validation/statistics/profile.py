@@ -9,7 +9,7 @@ import enum
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -65,21 +65,8 @@ class FeatureProfile:
     def to_dict(self) -> dict[str, Any]:
         """As JSON."""
         return {
-            "name": self.name,
-            "type": self.type,
-            "family": self.family.value,
-            "role": self.role.value,
-            "rows": self.rows,
-            "missing": self.missing,
-            "infinite": self.infinite,
+            **asdict(self),
             "bins": self.bins.to_dict() if self.bins else None,
-            "distinct": self.distinct,
-            "new_rate": self.new_rate,
-            "new_values": self.new_values,
-            "minimum": self.minimum,
-            "maximum": self.maximum,
-            "levels": list(self.levels),
-            "quantiles": list(self.quantiles),
             "support": {"values": [value for value, _ in self.support], "n": [n for _, n in self.support]},
         }
 
@@ -87,22 +74,14 @@ class FeatureProfile:
     def from_dict(cls, data: Mapping[str, Any]) -> FeatureProfile:
         """From JSON."""
         support = data["support"]
+        values: dict[str, Any] = {name: data[name] for name in ("name", "type", "new_rate", "minimum", "maximum")}
+        values |= {name: int(data[name]) for name in ("rows", "missing", "infinite", "distinct", "new_values")}
+        values |= {name: tuple(data[name]) for name in ("levels", "quantiles")}
         return cls(
-            name=data["name"],
-            type=data["type"],
+            **values,
             family=Family(data["family"]),
             role=Role(data["role"]),
-            rows=int(data["rows"]),
-            missing=int(data["missing"]),
-            infinite=int(data["infinite"]),
             bins=bins_from_dict(data["bins"]) if data["bins"] else None,
-            distinct=int(data["distinct"]),
-            new_rate=data["new_rate"],
-            new_values=int(data["new_values"]),
-            minimum=data["minimum"],
-            maximum=data["maximum"],
-            levels=tuple(data["levels"]),
-            quantiles=tuple(data["quantiles"]),
             support=tuple(zip(support["values"], support["n"], strict=True)),
         )
 
