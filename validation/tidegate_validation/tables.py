@@ -169,6 +169,13 @@ def _plain(table: pa.Table, what: str) -> pa.Table:
     return table.replace_schema_metadata(None).cast(pa.schema(fields))
 
 
+def is_text(kind: pa.DataType) -> bool:
+    """Whether a column of this type holds text or bytes, be it as a dictionary of them."""
+    import pyarrow as pa
+
+    return _plain_type(kind) in (pa.string(), pa.binary())
+
+
 def _plain_type(kind: pa.DataType) -> pa.DataType:
     import pyarrow as pa
 

@@ -21,6 +21,7 @@ from tidegate_validation.expectations.run import Runner
 from tidegate_validation.expectations.statistics_table import statistics_of
 from tidegate_validation.expectations.suite import Suites
 from tidegate_validation.statistics.profile import FeatureProfile, Profile
+from tidegate_validation.tables import is_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,12 +130,5 @@ def _frame(data: DataSet, rule: ExpectationRule, expectations: Sequence[Expectat
     if table.num_rows > rule.max_rows:
         chosen = np.sort(np.random.default_rng(13).choice(table.num_rows, rule.max_rows, replace=False))
         table = table.take(pa.array(chosen))
-    fields = [field.with_type(pa.string()) if _is_text(field.type) else field for field in table.schema]
+    fields = [field.with_type(pa.string()) if is_text(field.type) else field for field in table.schema]
     return table.cast(pa.schema(fields)).to_pandas()
-
-
-def _is_text(kind: Any) -> bool:
-    import pyarrow as pa
-
-    inner = kind.value_type if pa.types.is_dictionary(kind) else kind
-    return bool(pa.types.is_string(inner) or pa.types.is_large_string(inner) or pa.types.is_binary(inner))

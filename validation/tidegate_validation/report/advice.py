@@ -50,7 +50,7 @@ def _push(place: str) -> Iterator[str]:
 
 
 def _sign(place: str) -> Iterator[str]:
-    yield "Publish it with `tidegate publish`, and judge it with --key, so that an engine can admit it."
+    yield "Publish it with `tidegate publish`, and validate it with a signing key, so that an engine can admit it."
 
 
 def _mend(verdict: Verdict, name: str) -> Iterator[str]:

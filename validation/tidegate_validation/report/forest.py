@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tidegate_serving.admission.verdict import Finding, GateResult, Outcome
-from tidegate_validation.quality.metrics.gains import EVERYTHING
+from tidegate_validation.quality.metrics.gains import EVERYTHING, change_in_words
 from tidegate_validation.quality.slices.finding import SLICE_TABLE
 
 _ROWS = 30
@@ -53,7 +53,7 @@ class _Row:
     units: str
 
     def words(self) -> str:
-        low, gain, high = (_change(value, self.relative) for value in (self.low, self.gain, self.high))
+        low, gain, high = (change_in_words(value, self.relative) for value in (self.low, self.gain, self.high))
         return f"{self.metric} {gain} ({low} to {high}){self.units}"
 
 
@@ -124,7 +124,3 @@ def _drawn(gains: Sequence[_Row]) -> Forest:
         for one in shown
     )
     return Forest(rows, place(0.0), place(-1.0), len(gains) - len(shown))
-
-
-def _change(value: float, relative: bool) -> str:
-    return f"{100 * value:+.1f} %" if relative else f"{value:+.3f}"

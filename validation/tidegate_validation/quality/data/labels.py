@@ -15,6 +15,7 @@ import numpy as np
 from tidegate_serving.contract.errors import InvalidInput
 from tidegate_validation.quality.evaluation import Task
 from tidegate_validation.statistics.arrays import Floats, Integers
+from tidegate_validation.tables import is_text
 
 _PAIRS = ({"0", "1"}, {"-1", "1"}, {"1", "2"})
 _MANY = 50
@@ -58,7 +59,7 @@ def check_label(table: Any, label: str) -> None:
         raise InvalidInput(f"held-out data lacks the label {label!r}: add it, or name another label")
     kind = table.schema.field(label).type
     plain = kind.value_type if pa.types.is_dictionary(kind) else kind
-    if not (_is_text(plain) or _is_number(plain) or pa.types.is_boolean(plain)):
+    if not (is_text(plain) or _is_number(plain) or pa.types.is_boolean(plain)):
         raise InvalidInput(
             f"label {label!r} has type {kind}: the quality gate judges by numbers, texts and truth values; convert the "
             "label, or leave quality out of `run` and `required` in the policy"
@@ -132,7 +133,7 @@ def _columns(table: Any, label: str) -> tuple[Integers, _Texts, Floats | None]:
     categories = sorted(set(names))
     merged = np.array([categories.index(name) for name in names] if len(names) <= _MANY else range(len(names)))
     texts = _Texts(categories if len(names) <= _MANY else names, merged[encoded.indices.to_numpy()].astype(np.int64))
-    if _is_text(column.type):
+    if is_text(column.type):
         return rows, texts, None
     if pa.types.is_boolean(column.type):
         column = column.cast(pa.int8())
@@ -183,18 +184,6 @@ def _ordered(names: set[str]) -> list[str]:
     if all(name.lstrip("-").isdigit() for name in names):
         return sorted(names, key=int)
     return sorted(names)
-
-
-def _is_text(kind: Any) -> bool:
-    import pyarrow as pa
-
-    return bool(
-        pa.types.is_string(kind)
-        or pa.types.is_large_string(kind)
-        or pa.types.is_string_view(kind)
-        or pa.types.is_binary(kind)
-        or pa.types.is_large_binary(kind)
-    )
 
 
 def _is_number(kind: Any) -> bool:

@@ -35,11 +35,16 @@ class Gain:
 
     def change(self, value: float) -> str:
         """A signed change in the metric's unit, in words."""
-        return f"{100 * value:+.1f} %" if self.relative else f"{value:+.3f}"
+        return change_in_words(value, self.relative)
 
     def amount(self, value: float) -> str:
         """A size of change in the metric's unit, in words."""
         return f"{100 * value:.3g} %" if self.relative else f"{value:.3g}"
+
+
+def change_in_words(value: float, relative: bool) -> str:
+    """A signed change, in per cent or in points."""
+    return f"{100 * value:+.1f} %" if relative else f"{value:+.3f}"
 
 
 def value_of(metric: Metric, evaluation: Evaluation, scores: Floats) -> Estimate:
