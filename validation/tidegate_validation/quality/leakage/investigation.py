@@ -37,7 +37,7 @@ class CandidateModel:
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class UnexpectedPower:
     """What is suspicious: the candidate's `power`, and the `reference` that was expected (the baseline's, or chance).
 
     `suspicious` says above which power a model is, given an honest one's; `giveaway` whether an input with such a power
@@ -74,22 +74,30 @@ class Suspicion:
     honest: bool = False
 
 
-def investigate(evaluation: Evaluation, examples: Examples, case: Case, model: CandidateModel) -> Suspicion:
+def investigate(
+    evaluation: Evaluation, examples: Examples, unexpected: UnexpectedPower, model: CandidateModel
+) -> Suspicion:
     """Why the candidate reaches its power where less is expected.
 
     It is honest where learners reach as much with the inputs that the baseline has, but for those that alone give the
     answer away: a baseline that makes nothing of such an input was not trained on it as it is now.
     """
     alone = single_feature_powers(evaluation, examples.arrays, frozenset(examples.arrays.keys() - model.shared.keys()))
-    honest = [name for name, reached in alone.items() if model.shared.get(name) and not case.giveaway(name, reached)]
+    honest = [
+        name for name, reached in alone.items() if model.shared.get(name) and not unexpected.giveaway(name, reached)
+    ]
     learners = reference_power(evaluation, {name: examples.arrays[name] for name in honest}) if honest else None
-    if learners is not None and case.power <= case.suspicious(max(learners, case.reference)):
+    if learners is not None and unexpected.power <= unexpected.suspicious(max(learners, unexpected.reference)):
         return Suspicion(None, learners, honest=True)
-    return Suspicion(_strongest_suspect(evaluation, examples, case, model, alone), learners)
+    return Suspicion(_strongest_suspect(evaluation, examples, unexpected, model, alone), learners)
 
 
 def _strongest_suspect(
-    evaluation: Evaluation, examples: Examples, case: Case, model: CandidateModel, alone: Mapping[str, float]
+    evaluation: Evaluation,
+    examples: Examples,
+    unexpected: UnexpectedPower,
+    model: CandidateModel,
+    alone: Mapping[str, float],
 ) -> Suspect | None:
     """The input whose shuffling costs the candidate most of what it has above the reference; new inputs come first."""
     rows = evaluation.sample(_ROWS)
@@ -104,7 +112,7 @@ def _strongest_suspect(
         for name in [one for one in order if model.shared.get(one) is not new][:_TRIED]:
             scores = model.score(examples.replaced(name, _shuffled(examples.arrays[name])))
             without = reached if scores is None else power(evaluation, scores).value
-            if reached - without >= _MOST * (reached - case.reference):
+            if reached - without >= _MOST * (reached - unexpected.reference):
                 suspects.append(Suspect(name, alone[name], without, new))
         if suspects:
             break

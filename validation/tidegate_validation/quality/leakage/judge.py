@@ -6,7 +6,7 @@ from tidegate_serving.admission.verdict import Finding
 from tidegate_validation.quality.data.held_out import ScoredExamples
 from tidegate_validation.quality.evaluation import Evaluation, Task
 from tidegate_validation.quality.leakage import finding as words
-from tidegate_validation.quality.leakage.investigation import CandidateModel, Case, investigate
+from tidegate_validation.quality.leakage.investigation import CandidateModel, UnexpectedPower, investigate
 from tidegate_validation.quality.leakage.single_feature import single_feature_powers
 from tidegate_validation.quality.metrics.gains import chance, power
 from tidegate_validation.quality.rule import QualityRule, suspicious_power
@@ -38,8 +38,8 @@ def judge_leakage(scored: ScoredExamples, model: CandidateModel, rule: QualityRu
         suspected = reached.interval(rule.alpha)[0] > limit or any(giveaway(*one) for one in alone.items())
     if not suspected:
         return words.believable(evaluation, reached.value, limit)
-    case = Case(reached.value, reference, lambda honest: suspicious_power(honest, rule), giveaway)
-    suspicion = investigate(part, examples, case, model)
+    unexpected = UnexpectedPower(reached.value, reference, lambda honest: suspicious_power(honest, rule), giveaway)
+    suspicion = investigate(part, examples, unexpected, model)
     against = reference if scored.baseline is not None else None
     return words.too_good(evaluation, reached.value, against, limit, suspicion, rule)
 
