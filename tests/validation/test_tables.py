@@ -14,6 +14,7 @@ import pyarrow.csv
 import pyarrow.feather
 import pyarrow.parquet as pq
 import pytest
+from tests.validation import world
 
 from tidegate_serving.contract.errors import InvalidInput, NotFound
 from tidegate_validation.tables import as_table, read_table
@@ -128,3 +129,12 @@ def test_a_table_that_the_database_lacks_is_named(tmp_path: Path) -> None:
     write_duckdb(tmp_path / "data.duckdb")
     with pytest.raises(NotFound, match="no 'other'"):
         as_table(f"{tmp_path / 'data.duckdb'}::other", "held-out data")
+
+
+def test_tables_digest_alike_however_they_are_chunked() -> None:
+    from tidegate_validation.gates import table_digest
+
+    table = world.parcels(500, seed=3)
+    pieces = pa.concat_tables([table.slice(0, 200), table.slice(200)])
+    assert table_digest(pieces) == table_digest(table)
+    assert table_digest(world.scaled(table, "weight", 2)) != table_digest(table)

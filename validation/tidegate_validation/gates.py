@@ -19,7 +19,7 @@ from tidegate_serving.contract.manifest import Manifest, read_manifest, verify_f
 from tidegate_validation import gate_runs
 from tidegate_validation.decision import Subject, decide
 from tidegate_validation.policy import Policy
-from tidegate_validation.quality.labels import check_label
+from tidegate_validation.quality.data.labels import check_label
 
 logger = logging.getLogger(__name__)
 

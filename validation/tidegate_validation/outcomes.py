@@ -1,7 +1,4 @@
-"""What several outcomes or findings add up to: the gravest counts.
-
-Gates and users' checks hand in findings and get a gate's result; `decision` makes one verdict of the results.
-"""
+"""What several outcomes or findings add up to: the gravest counts."""
 
 from __future__ import annotations
 

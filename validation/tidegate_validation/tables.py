@@ -1,7 +1,7 @@
 """Evaluation data in whatever form it comes, as one Arrow table that the gates can read.
 
-Callers hand in a path (Parquet, CSV, Arrow, JSON lines, a table in a DuckDB file) or a table of pandas, polars, DuckDB
-or Arrow; the gates get a `pyarrow.Table` of plain column types, and a foreign file the same error everywhere.
+It may be a path (Parquet, CSV, Arrow, JSON lines, a table in a DuckDB file) or a table of pandas, polars, DuckDB or
+Arrow. The table has plain column types only, and a file that cannot be read is the same error everywhere.
 """
 
 from __future__ import annotations
@@ -167,6 +167,13 @@ def _plain(table: pa.Table, what: str) -> pa.Table:
         raise InvalidInput(f"{what} has column {twice[0]!r} twice: give each column a name of its own")
     fields = [pa.field(field.name, _plain_type(field.type)) for field in table.schema]
     return table.replace_schema_metadata(None).cast(pa.schema(fields))
+
+
+def is_text(kind: pa.DataType) -> bool:
+    """Whether a column of this type holds text or bytes, be it as a dictionary of them."""
+    import pyarrow as pa
+
+    return _plain_type(kind) in (pa.string(), pa.binary())
 
 
 def _plain_type(kind: pa.DataType) -> pa.DataType:

@@ -15,10 +15,10 @@ import pyarrow as pa
 from tidegate_flights.data import join, package_data
 from tidegate_flights.features import CATEGORIES, EVENT_TIME, LABEL, NUMBERS
 from tidegate_serving.contract.signature import TensorSpec
-from tidegate_validation.quality.held_out import HeldOut, Source, held_out_of
-from tidegate_validation.quality.metrics import Floats
-from tidegate_validation.quality.outputs import Prediction
+from tidegate_validation.quality.data.held_out import HeldOut, Source, held_out_of
+from tidegate_validation.quality.data.outputs import Prediction
 from tidegate_validation.quality.rule import QualityRule
+from tidegate_validation.statistics.arrays import Floats
 
 SLICES = QualityRule(slice_columns=("carrier", "origin", "hour", "dest"), slice_rows=100, max_slices=43)
 """43 slices: carriers, airports, hours, and the most frequent destinations. (A weekday holds eight or nine days of two

@@ -13,9 +13,11 @@ from tests.bench.gate.flight_models import SLICES, Season, seasons
 from tests.bench.rows import Row
 
 from tidegate_serving.admission.verdict import Outcome
-from tidegate_validation.quality.judging import Scored, judge_scores
-from tidegate_validation.quality.metrics import Floats, Mask, auc_influence
-from tidegate_validation.quality.slice_sets import asked_columns
+from tidegate_validation.quality.data.held_out import ScoredExamples
+from tidegate_validation.quality.judgement.scores import judge_scores
+from tidegate_validation.quality.metrics.auc import auc_influence
+from tidegate_validation.quality.slices.partitions import requested_columns
+from tidegate_validation.statistics.arrays import Floats, Mask
 
 PAIRS = 200
 Months = tuple[tuple[int, ...], ...]
@@ -30,7 +32,7 @@ def equal_models(pairs: int = PAIRS, wanted: Months = REPORTED) -> list[Row]:
     """Reports on ordered pairs of models that differ in their seed: how many would be refused, and which way."""
     refused, failed, count = 0, 0, 0
     for season, first, second in _pairs(pairs, wanted):
-        found = judge_scores(Scored(season.held_out, season.scores[first], season.scores[second]), SLICES)
+        found = judge_scores(ScoredExamples(season.held_out, season.scores[first], season.scores[second]), SLICES)
         refused += any(one.outcome in _REFUSED for one in found)
         failed += any(one.outcome is Outcome.FAIL for one in found)
         count += 1
@@ -69,7 +71,7 @@ def _worse_slices(pairs: int, wanted: Months, least: int, most: int) -> tuple[fl
     for season, first, second in _pairs(pairs, wanted):
         subject, inside = _some_slice(season, season.scores[second], (least, most), random)
         spoilt = _spoilt(season, season.scores[first], season.scores[second], inside, random)
-        found = judge_scores(Scored(season.held_out, spoilt, season.scores[second]), SLICES)
+        found = judge_scores(ScoredExamples(season.held_out, spoilt, season.scores[second]), SLICES)
         told = [one.outcome for one in found if one.check == "slice" and one.subject == subject]
         named.append(bool({Outcome.FAIL, Outcome.WARN} & {*told}))
         failed.append(Outcome.FAIL in told)
@@ -89,7 +91,7 @@ def _pairs(count: int, wanted: Months) -> Iterator[tuple[Season, int, int]]:
 
 def _some_slice(season: Season, theirs: Floats, size: tuple[int, int], random: np.random.Generator) -> tuple[str, Mask]:
     """One of the 43 slices, of some size, in which the baseline knows enough that twice the margin can be lost."""
-    parts = asked_columns(season.held_out.table, season.held_out.evaluation, SLICES.slice_columns)
+    parts = requested_columns(season.held_out.table, season.held_out.evaluation, SLICES.slice_columns)
     labels = season.held_out.evaluation.labels
     choices = [
         (partition.names[place], inside)

@@ -1,4 +1,4 @@
-"""Whether a canary's shadowed answers are as good as those of the version that serves, decided as soon as that is sure.
+"""The canary gate: whether a canary's shadowed answers are as good as those of the version that serves.
 
-The canary step hands in counts from the inference log; promotion or refusal comes out. Importing this does no work.
+It is decided from counts of the inference log, as soon as that is sure.
 """

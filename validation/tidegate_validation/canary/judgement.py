@@ -1,6 +1,6 @@
 """From a canary's numbers to promote, refuse, or what is still missing; a pure function of numbers and rule.
 
-The canary step calls it at every look; nothing is lost by looking often (see `evidence`).
+It may be asked as often as one likes: see `e_values`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tidegate_serving.admission.verdict import Outcome
-from tidegate_validation.canary.evidence import Tally, against_good, against_worse, pairs_until
+from tidegate_validation.canary.e_values import Tally, against_good, against_worse, pairs_until
 from tidegate_validation.canary.numbers import CanaryNumbers
 from tidegate_validation.canary.rule import CanaryRule
 

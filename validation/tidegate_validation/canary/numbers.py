@@ -1,7 +1,4 @@
-"""What the inference log says of a canary by now, in requests.
-
-The canary step counts them; `judgement` holds them against a rule.
-"""
+"""What the inference log says of a canary by now, in requests."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""What a canary must show: how much worse than the serving version it may be, and how sure one wants to be.
-
-Operators and the command line set it; `judgement` applies it.
-"""
+"""What a canary must show: how much worse than the serving version it may be, and how sure one wants to be."""
 
 from __future__ import annotations
 
@@ -18,12 +15,12 @@ _WHOLE = ("pairs",)
 class CanaryRule:
     """How much worse a canary may be, and how sure one wants to be before it is promoted or refused.
 
-    `fraction` of requests is shadowed, 0 to 1, for at most `within_seconds`. Three checks compare each shadowed answer with the
-    primary answer to the same request:
+    `fraction` of requests is shadowed, 0 to 1, for at most `within_seconds`. Three checks compare each shadowed answer
+    with the primary answer to the same request:
 
     - faults (errors, NaN, infinity): their share may exceed that of the serving version by less than `max_error_share`;
-    - slowness: less than `max_slow_share` of the shadowed answers may take longer than `latency_factor` times the primary
-      ones plus `latency_grace_us` microseconds;
+    - slowness: less than `max_slow_share` of the shadowed answers may take longer than `latency_factor` times the
+      primary ones plus `latency_grace_us` microseconds;
     - disagreement: only where `max_disagreement` or `max_difference` is given, since two good models differ. Less than
       `max_disagreement` (0.01 where only the other is given) of the answers may disagree: in a label, or, with
       `max_difference`, in a real output by more than that.

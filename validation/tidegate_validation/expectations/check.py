@@ -1,7 +1,6 @@
-"""The expectations gate: holds data against the suites of the world that it should come from.
+"""The expectations gate: checks data against the suites of a version, or suites inferred from its training profile.
 
-`gate_runs` hands in what to check against which profile or suites; findings come back, and Data Docs are written for
-people. Rows are checked on a bounded sample, statistics over all of them.
+Rows are checked on a bounded sample, statistics over all rows; Data Docs are written for people.
 """
 
 from __future__ import annotations
@@ -22,11 +21,12 @@ from tidegate_validation.expectations.run import Runner
 from tidegate_validation.expectations.statistics_table import statistics_of
 from tidegate_validation.expectations.suite import Suites
 from tidegate_validation.statistics.profile import FeatureProfile, Profile
+from tidegate_validation.tables import is_text
 
 
 @dataclass(frozen=True, slots=True)
 class DataSet:
-    """A pyarrow.Table to check, its name for sentences, and the profile whose world it should come from.
+    """A pyarrow.Table to check, its name for sentences, and the profile that it should be like.
 
     `suites` are those that the profile's version carries, None to infer them; without a profile there must be some, and
     of the statistics only the number of rows is known. InvalidInput without either.
@@ -130,12 +130,5 @@ def _frame(data: DataSet, rule: ExpectationRule, expectations: Sequence[Expectat
     if table.num_rows > rule.max_rows:
         chosen = np.sort(np.random.default_rng(13).choice(table.num_rows, rule.max_rows, replace=False))
         table = table.take(pa.array(chosen))
-    fields = [field.with_type(pa.string()) if _is_text(field.type) else field for field in table.schema]
+    fields = [field.with_type(pa.string()) if is_text(field.type) else field for field in table.schema]
     return table.cast(pa.schema(fields)).to_pandas()
-
-
-def _is_text(kind: Any) -> bool:
-    import pyarrow as pa
-
-    inner = kind.value_type if pa.types.is_dictionary(kind) else kind
-    return bool(pa.types.is_string(inner) or pa.types.is_large_string(inner) or pa.types.is_binary(inner))

@@ -1,7 +1,4 @@
-"""One expectation in Great Expectations' own terms, and what it asks for in plain words.
-
-`infer` makes them, `suite` reads and writes them, `run` has Great Expectations check them.
-"""
+"""One expectation in Great Expectations' own terms, and what it asks for in plain words."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """What Great Expectations' results mean for the verdict: findings in words, with values that show them.
 
-`check` hands in expectations with their results; severity decides between FAIL and WARN, an exception is an ERROR.
+An expectation's severity decides between FAIL and WARN; an exception inside it is an ERROR.
 """
 
 from __future__ import annotations

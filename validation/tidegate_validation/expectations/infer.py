@@ -1,7 +1,4 @@
-"""Infers expectations from a training profile: of every row, and of the statistics of the whole table.
-
-`suite` writes them beside a version for people to edit; `check` infers anew where a version carries none.
-"""
+"""Infers expectations from a training profile: of every row, and of the statistics of the whole table."""
 
 from __future__ import annotations
 
@@ -24,7 +21,7 @@ QUANTILES = {"25 % quantile": 0.25, "median": 0.5, "75 % quantile": 0.75}
 
 
 def infer(profile: Profile, rule: ExpectationRule) -> list[Expectation]:
-    """What every row of data from the same world should be like: columns, types, missing rates, ranges, categories."""
+    """What every row should be like, as in training: columns, types, missing rates, ranges, categories."""
     found: list[Expectation] = []
     for feature in checked_features(profile):
         found.append(_of(feature.name, "expect_column_to_exist", CRITICAL))

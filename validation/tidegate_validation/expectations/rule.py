@@ -1,7 +1,4 @@
-"""The thresholds that inferred expectations are made with, and how much data they look at.
-
-The policy file's `[expectations]` table; `infer` and `check` go by it.
-"""
+"""The thresholds that expectations are inferred with, and how much data they look at: the policy's `[expectations]`."""
 
 from __future__ import annotations
 

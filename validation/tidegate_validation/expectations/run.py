@@ -1,7 +1,4 @@
-"""Has Great Expectations check a suite against a data frame, and writes its Data Docs.
-
-`check` hands in expectations and a frame; Great Expectations' results come back as plain dictionaries, in suite order.
-"""
+"""Has Great Expectations check a suite against a data frame, and writes its Data Docs."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The statistics table: one row with the number of rows, and each feature's missing share, range and quartiles.
 
-`check` computes it over all rows, in DuckDB, and holds the generated suite against it.
+DuckDB computes it over all rows, so that expectations of statistics need no sample.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What predictions are held against: labels, the groups of the examples, and what kind of task it is.
+"""What predictions are compared with: labels, the groups of the examples, and what kind of task it is.
 
-The gate makes one from the held-out table; metrics, slices and the search for leaks take it with scores of one version:
-shape [n], or [n, k] with a column per class for the task `multiclass`.
+Everything in the quality gate takes one together with the scores of a version: shape [n], or [n, k] with a column per
+class for the task `multiclass`.
 """
 
 from __future__ import annotations
@@ -10,9 +10,8 @@ import enum
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-import numpy.typing as npt
 
-from tidegate_validation.quality.metrics import Floats, Groups
+from tidegate_validation.statistics.arrays import Floats, Integers
 
 
 class Task(enum.StrEnum):
@@ -47,21 +46,33 @@ class Evaluation:
 
     task: str
     labels: Floats
-    groups: Groups
+    groups: Integers
     classes: tuple[str, ...] = ()
-    queries: Groups | None = None
+    queries: Integers | None = None
     clustered: bool = True
     options: MetricOptions = field(default_factory=MetricOptions)
 
     def __len__(self) -> int:
         return len(self.labels)
 
-    def take(self, rows: npt.NDArray[np.int64]) -> Evaluation:
+    def take(self, rows: Integers) -> Evaluation:
         """The same for some of the rows."""
         queries = None if self.queries is None else self.queries[rows]
         return replace(self, labels=self.labels[rows], groups=self.groups[rows], queries=queries)
 
-    def units(self) -> npt.NDArray[np.int64]:
+    def sample(self, most: int) -> Integers:
+        """At most so many of the rows, of a ranking whole queries; the same ones every time."""
+        everything = np.arange(len(self))
+        if len(self) <= most:
+            return everything
+        random = np.random.default_rng(6)
+        if self.queries is None:
+            return np.sort(random.choice(everything, most, replace=False))
+        queries = np.unique(self.queries)
+        kept = random.choice(queries, max(len(queries) * most // len(self), 1), replace=False)
+        return np.flatnonzero(np.isin(self.queries, kept))
+
+    def units(self) -> Integers:
         """One row for each thing that per-example metrics have a value for: every row, or one of each query.
 
         Queries without any relevant row are left out: no order of theirs is better than another.
@@ -89,7 +100,7 @@ def is_hard(scores: Floats) -> bool:
     return bool(((scores == 0) | (scores == 1)).all())
 
 
-def chosen(evaluation: Evaluation, scores: Floats) -> Groups:
+def decisions(evaluation: Evaluation, scores: Floats) -> Integers:
     """The class that is decided for, as a place in the classes (0 or 1 for two), shape [n]."""
     if scores.ndim == 1:
         return np.asarray(scores > evaluation.options.threshold, dtype=np.int64)

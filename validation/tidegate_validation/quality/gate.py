@@ -1,36 +1,35 @@
-"""The quality gate: predictions of candidate and baseline for the same held-out examples, compared and mistrusted.
-
-`gates` hands in the versions, the held-out table and the rule; findings come back.
-"""
+"""The quality gate: asks candidate and baseline for predictions of the same held-out examples, and judges them."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from tidegate_serving.admission.verdict import Finding
+from tidegate_serving.admission.verdict import Finding, Outcome
 from tidegate_serving.contract.errors import InvalidInput
 from tidegate_serving.contract.manifest import Manifest
 from tidegate_serving.contract.signature import Signature
-from tidegate_validation.quality import finding as words
+from tidegate_validation.quality.data.held_out import HeldOut, ScoredExamples, Source, held_out_of
+from tidegate_validation.quality.data.outputs import Prediction, as_scores, prediction_of
+from tidegate_validation.quality.data.predictions import Predictions, Read, predict, predict_table
 from tidegate_validation.quality.evaluation import Evaluation
-from tidegate_validation.quality.held_out import HeldOut, Source, held_out_of
-from tidegate_validation.quality.history import against_history
-from tidegate_validation.quality.judging import Scored, judge_scores
-from tidegate_validation.quality.metrics import Floats
-from tidegate_validation.quality.mistrust import Witness, mistrust
-from tidegate_validation.quality.outputs import Prediction, as_scores, prediction_of
-from tidegate_validation.quality.overlap import overlap
-from tidegate_validation.quality.predictions import Predictions, Read, predict, predict_table
+from tidegate_validation.quality.judgement.history import against_history
+from tidegate_validation.quality.judgement.scores import judge_scores
+from tidegate_validation.quality.leakage.investigation import CandidateModel
+from tidegate_validation.quality.leakage.judge import judge_leakage
+from tidegate_validation.quality.leakage.overlap import overlap
+from tidegate_validation.quality.metrics.gains import SERVING
 from tidegate_validation.quality.rule import QualityRule
+from tidegate_validation.sandbox.answer import Answer
 from tidegate_validation.sandbox.examples import Examples, default_signature, examples_of
 from tidegate_validation.sandbox.limits import SandboxLimits
 from tidegate_validation.sandbox.session import Session
+from tidegate_validation.statistics.arrays import Floats
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +94,8 @@ def judge_quality(subject: QualitySubject, rule: QualityRule) -> list[Finding]:
             return unusable
         scored, trouble = _score(subject, held, made, rule)
         found = judge_scores(scored, rule)
-        suspicion = mistrust(scored, _witness(subject, scored, session, rule), rule)
-    found += [suspicion, *against_history(subject.candidate.directory, found, rule), *held.notes]
+        leakage = judge_leakage(scored, _candidate_model(subject, scored, session, rule), rule)
+    found += [leakage, *against_history(subject.candidate.directory, found, rule), *held.notes]
     shared = overlap(held.table, subject.training) if subject.training is not None else None
     return [*trouble, *found, *([shared] if shared is not None else [])]
 
@@ -107,13 +106,13 @@ def _ask(model: Model, session: Session, held: HeldOut, rule: QualityRule) -> Pr
 
 def _unusable(made: Predictions, held: HeldOut, model: Model) -> list[Finding]:
     if made.failure is not None:
-        return [words.unanswered(made.failure, len(made.scores))]
+        return [_unanswered(made.failure, len(made.scores))]
     if not len(made.scores):
         raise InvalidInput("no held-out row can be sent: every one lacks a whole number that the model needs")
     strange = made.strange()
     if len(strange):
         row = examples_of(model.signature, held.table.slice(int(made.rows[strange[0]]), 1)).row(0)
-        return [words.not_finite(len(strange), len(made.scores), row)]
+        return [_not_finite(len(strange), len(made.scores), row)]
     present = np.unique(held.evaluation.labels).astype(np.int64)
     if made.scores.ndim == 2 and made.scores[:, present].max() <= 0:
         known = ", ".join(held.evaluation.classes[place] for place in present[:6])
@@ -123,27 +122,29 @@ def _unusable(made: Predictions, held: HeldOut, model: Model) -> list[Finding]:
 
 def _score(
     subject: QualitySubject, held: HeldOut, mine: Predictions, rule: QualityRule
-) -> tuple[Scored, list[Finding]]:
+) -> tuple[ScoredExamples, list[Finding]]:
     """Both models' scores on the rows that both can be sent; a baseline that fails is a finding, not the end."""
-    alone = Scored(_rows(held, mine.rows), mine.scores, None, subject.candidate.inputs)
+    alone = ScoredExamples(_rows(held, mine.rows), mine.scores, None, subject.candidate.inputs)
     if subject.baseline is None:
         return alone, []
     with subject.session(subject.baseline) as session:
         theirs = _ask(subject.baseline, session, held, rule)
     if not theirs.usable or not len(theirs.scores):
-        return alone, [words.baseline_unusable(theirs.failure)]
+        return alone, [_baseline_unusable(theirs.failure)]
     common, first, second = np.intersect1d(mine.rows, theirs.rows, return_indices=True)
     pair: tuple[Floats, Floats] = mine.scores[first], theirs.scores[second]
-    return Scored(_rows(held, common), *pair, subject.candidate.inputs), []
+    return ScoredExamples(_rows(held, common), *pair, subject.candidate.inputs), []
 
 
 def _rows(held: HeldOut, rows: Any) -> HeldOut:
     return held if len(rows) == len(held.evaluation) else held.take(rows)
 
 
-def _witness(subject: QualitySubject, scored: Scored, session: Session, rule: QualityRule) -> Witness:
+def _candidate_model(
+    subject: QualitySubject, scored: ScoredExamples, session: Session, rule: QualityRule
+) -> CandidateModel:
     model, before = subject.candidate, subject.baseline
-    known = {name: before is not None and name in before.inputs for name in model.inputs}
+    shared = {name: before is not None and name in before.inputs for name in model.inputs}
     read = model.reader(scored.evaluation)
 
     def score(examples: Examples) -> Floats | None:
@@ -151,4 +152,25 @@ def _witness(subject: QualitySubject, scored: Scored, session: Session, rule: Qu
         return made.scores if made.usable else None
 
     width = sum(math.prod(abs(size) for size in spec.shape) for spec in model.signature.inputs)
-    return Witness(known, lambda table: examples_of(model.signature, table), score, width)
+    return CandidateModel(shared, lambda table: examples_of(model.signature, table), score, width)
+
+
+def _unanswered(answer: Answer, done: int) -> Finding:
+    """The candidate failed on held-out rows."""
+    sentence = f"after {done} held-out examples the candidate no longer answered: {answer.words}"
+    log = {"log": answer.log} if answer.log else None
+    return Finding("predictions", "held-out data", Outcome.FAIL, sentence, example=log)
+
+
+def _not_finite(count: int, rows: int, example: Mapping[str, Any]) -> Finding:
+    """The candidate answered NaN or infinity."""
+    sentence = f"the candidate answers NaN or infinity for {count} of {rows} held-out examples"
+    shown = {"input": dict(example)}
+    return Finding("predictions", "held-out data", Outcome.FAIL, sentence, number=count / rows, example=shown)
+
+
+def _baseline_unusable(answer: Answer | None) -> Finding:
+    """The baseline failed, so that there is nothing to compare with; that must not hold its successor back."""
+    why = answer.words if answer is not None else "it answers NaN or infinity"
+    sentence = f"{SERVING} cannot answer the held-out examples, so nothing is compared with it: {why}"
+    return Finding("predictions", "baseline", Outcome.WARN, sentence)

@@ -1,7 +1,4 @@
-"""The thresholds of the quality gate, and the rules that turn numbers about two models into outcomes.
-
-The policy file fills `QualityRule`; `gate` asks the rules and has the modules of words say what they say.
-"""
+"""What a policy asks of quality (`QualityRule`), and the rules that turn numbers about two models into outcomes."""
 
 from __future__ import annotations
 
@@ -10,9 +7,54 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tidegate_serving.admission.verdict import Outcome
+from tidegate_serving.contract.errors import InvalidInput
 from tidegate_validation.quality.evaluation import MetricOptions
-from tidegate_validation.quality.metrics import Estimate
-from tidegate_validation.quality.thresholds import Threshold
+from tidegate_validation.quality.metrics.catalogue import canonical
+from tidegate_validation.statistics.jackknife import Estimate
+
+HIGHER = "HIGHER_IS_BETTER"
+LOWER = "LOWER_IS_BETTER"
+EVERY = "*"
+
+
+@dataclass(frozen=True, slots=True)
+class Threshold:
+    """Limits of one metric on all examples, on the slice named (`carrier=UA`, a name under quality.sql) or on every
+    slice (`*`).
+
+    Value: `lower` <= metric <= `upper`. Change, candidate minus baseline: with HIGHER_IS_BETTER at least `absolute`,
+    and at least `relative` as a share of the baseline; with LOWER_IS_BETTER at most. `point_estimate` leaves the
+    interval out, which is how TensorFlow Model Analysis judges.
+    """
+
+    metric: str
+    slice: str = ""
+    lower: float | None = None
+    upper: float | None = None
+    absolute: float | None = None
+    relative: float | None = None
+    direction: str = ""
+    point_estimate: bool = False
+
+    def __post_init__(self) -> None:
+        canonical(self.metric)
+        if self.direction not in ("", HIGHER, LOWER):
+            raise InvalidInput(
+                f"direction {self.direction!r} of the threshold of {self.metric} is neither {HIGHER} nor {LOWER}"
+            )
+        if self.changes and not self.direction:
+            raise InvalidInput(
+                f"the threshold of {self.metric} limits a change: give it a direction, {HIGHER} or {LOWER}"
+            )
+        if not self.changes and self.lower is None and self.upper is None:
+            raise InvalidInput(
+                f"the threshold of {self.metric} limits nothing: give lower, upper, absolute or relative"
+            )
+
+    @property
+    def changes(self) -> bool:
+        """Whether it needs a baseline."""
+        return self.absolute is not None or self.relative is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,12 +75,13 @@ class QualityRule:
     table by name), and `auto_slices` regions found by a search `slice_depth` conditions deep; at most `max_slices`,
     each with `slice_rows` examples or more.
 
-    Mistrust: `too_good` is the share of the baseline's remaining error (1 - AUC, or squared error) that a candidate may
-    take away before it is suspected of a leak; `first_limit` the power (AUC, R² or NDCG) from which a first version is,
-    `lone_limit` that of one input by itself. `trusted` lists inputs that may be that strong. `collapse` is the share of
-    one single answer from which predictions count as collapsed, unless it was `usual` before (as a share of that).
-    `least_power` is the AUC (for R², twice that less one) that a first version must surpass. `history_least` is how
-    many earlier verdicts make a history.
+    Leakage: `too_good` is the share of the baseline's remaining error (1 - AUC, or squared error) that a candidate may
+    take away before a leak is suspected; `first_limit` the power (AUC, R² or NDCG) from which a first version is, and
+    `single_feature_limit` that of one input by itself. `trusted` lists inputs that may be that strong.
+
+    Predictions: `collapse` is the share of one single answer from which predictions count as collapsed, unless it was
+    `usual` before (as a share of that). `least_power` is the AUC (for R², twice that less one) that a first version
+    must surpass. `history_least` is how many earlier verdicts make a history.
 
     `min_rows` is needed to judge at all; `max_rows` bounds what is predicted, `batch_rows` one batch.
     """
@@ -70,7 +113,7 @@ class QualityRule:
     slice_rows: int = 300
     too_good: float = 0.34
     first_limit: float = 0.98
-    lone_limit: float = 0.95
+    single_feature_limit: float = 0.95
     trusted: tuple[str, ...] = ()
     collapse: float = 0.95
     usual: float = 0.8

@@ -1,7 +1,4 @@
-"""What to do next, in a few sentences: per gate that says no, and for a version that may go on.
-
-`verdict_view` shows it on the page, the command line after the verdict; nothing is decided here.
-"""
+"""What to do next, in a few sentences: per gate that says no, and for a version that may go on."""
 
 from __future__ import annotations
 
@@ -53,7 +50,7 @@ def _push(place: str) -> Iterator[str]:
 
 
 def _sign(place: str) -> Iterator[str]:
-    yield "Publish it with `tidegate publish`, and judge it with --key, so that an engine can admit it."
+    yield "Publish it with `tidegate publish`, and validate it with a signing key, so that an engine can admit it."
 
 
 def _mend(verdict: Verdict, name: str) -> Iterator[str]:

@@ -1,7 +1,6 @@
-"""The forest plot of a verdict: each slice's gain with its interval, in units of the margin that it is held against.
+"""The forest plot of a verdict: each slice's gain with its interval, in units of its margin.
 
-`verdict_view` takes one from the quality gate's findings; the template draws it. Where slices differ in metric and
-unit, the margin is the one measure that they share.
+Slices differ in metric and unit; the margin is the one measure that they share.
 """
 
 from __future__ import annotations
@@ -11,8 +10,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from tidegate_serving.admission.verdict import Finding, GateResult, Outcome
+from tidegate_validation.quality.metrics.gains import EVERYTHING, change_in_words
+from tidegate_validation.quality.slices.finding import SLICE_TABLE
 
-TABLE = "slices"
 _ROWS = 30
 _WIDEST = 5.0
 _GRAVITY = (Outcome.FAIL, Outcome.INCONCLUSIVE, Outcome.WARN, Outcome.PASS, Outcome.ERROR)
@@ -41,7 +41,7 @@ class Forest:
 
 
 @dataclass(frozen=True, slots=True)
-class _Gain:
+class _Row:
     label: str
     outcome: Outcome
     metric: str
@@ -53,7 +53,7 @@ class _Gain:
     units: str
 
     def words(self) -> str:
-        low, gain, high = (_change(value, self.relative) for value in (self.low, self.gain, self.high))
+        low, gain, high = (change_in_words(value, self.relative) for value in (self.low, self.gain, self.high))
         return f"{self.metric} {gain} ({low} to {high}){self.units}"
 
 
@@ -68,21 +68,19 @@ def forest_of(gates: Iterable[GateResult]) -> Forest | None:
     return None
 
 
-def _overall(finding: Finding) -> _Gain | None:
+def _overall(finding: Finding) -> _Row | None:
     """A finding that holds a gain against a margin, which is the negative limit."""
-    if finding.subject != "all examples" or finding.interval is None or finding.number is None:
+    if finding.subject != EVERYTHING or finding.interval is None or finding.number is None:
         return None
     if finding.limit is None or finding.limit >= 0 or finding.rule is None:
         return None
     low, high = finding.interval
     relative = finding.rule.endswith("loss_margin")
-    return _Gain(
-        "all examples", finding.outcome, finding.check, finding.number, low, high, -finding.limit, relative, ""
-    )
+    return _Row(EVERYTHING, finding.outcome, finding.check, finding.number, low, high, -finding.limit, relative, "")
 
 
 def _table(finding: Finding) -> Sequence[Mapping[str, Any]]:
-    if finding.check != TABLE or not finding.example:
+    if finding.check != SLICE_TABLE or not finding.example:
         return ()
     return [row for row in finding.example["slices"] if row["margin"] > 0 and _is_whole(row)]
 
@@ -91,9 +89,9 @@ def _is_whole(row: Mapping[str, Any]) -> bool:
     return all(isinstance(value, int | float) for value in (row["gain"], *row["interval"]))
 
 
-def _slice(row: Mapping[str, Any]) -> _Gain:
+def _slice(row: Mapping[str, Any]) -> _Row:
     low, high = row["interval"]
-    return _Gain(
+    return _Row(
         label=row["slice"],
         outcome=Outcome(row["outcome"]),
         metric=row["metric"],
@@ -106,7 +104,7 @@ def _slice(row: Mapping[str, Any]) -> _Gain:
     )
 
 
-def _drawn(gains: Sequence[_Gain]) -> Forest:
+def _drawn(gains: Sequence[_Row]) -> Forest:
     shown = gains[:_ROWS]
     ends = [abs(value) / one.margin for one in shown for value in (one.low, one.high)]
     reach = 1.08 * min(_WIDEST, max([1.5, *ends]))
@@ -126,7 +124,3 @@ def _drawn(gains: Sequence[_Gain]) -> Forest:
         for one in shown
     )
     return Forest(rows, place(0.0), place(-1.0), len(gains) - len(shown))
-
-
-def _change(value: float, relative: bool) -> str:
-    return f"{100 * value:+.1f} %" if relative else f"{value:+.3f}"

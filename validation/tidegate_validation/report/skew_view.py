@@ -1,14 +1,11 @@
-"""A skew report as a page: is it sent what it was trained on, feature by feature, with both distributions.
-
-`write` asks for it; the values go to the template.
-"""
+"""A skew report as a page: is the model sent what it was trained on, feature by feature, with both distributions."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from tidegate_serving.admission.verdict import Outcome
-from tidegate_validation.report.view import Bar, View, shown, top, unseen
+from tidegate_validation.report.view import Bar, View, blind_spots, finding_view, top
 from tidegate_validation.skew.report import BinShares, SkewReport
 
 _WIDEST = 14
@@ -23,7 +20,7 @@ _ANSWERS = {
 
 def skew_view(report: SkewReport) -> View:
     """The page of a skew report."""
-    found = [shown(one, "skew", _bars(report.shares.get(one.subject))) for one in report.findings]
+    found = [finding_view(one, "skew", _bars(report.shares.get(one.subject))) for one in report.findings]
     window = f"{_moment(report.since, 'the first')} to {_moment(report.until, 'the last')} event"
     return View(
         title=f"{report.model}, version {report.version}: what it was sent",
@@ -40,7 +37,7 @@ def skew_view(report: SkewReport) -> View:
         top=top([one for one in found if one.finding.outcome is not Outcome.INCONCLUSIVE]),
         features=tuple(found),
         checks=(),
-        unseen=unseen(found),
+        blind_spots=blind_spots(found),
     )
 
 

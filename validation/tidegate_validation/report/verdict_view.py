@@ -1,22 +1,19 @@
-"""A verdict as a page: may it serve and why, what to do, what was found, and what could not be seen.
-
-`write` asks for it; the values go to the template.
-"""
+"""A verdict as a page: may it serve and why, what to do, what was found, and what could not be seen."""
 
 from __future__ import annotations
 
 from tidegate_serving.admission.verdict import GateResult, Outcome, Verdict
+from tidegate_validation.outcomes import GRAVITY
 from tidegate_validation.report.advice import next_steps
 from tidegate_validation.report.forest import forest_of
-from tidegate_validation.report.seal import Seal
-from tidegate_validation.report.view import ORDER, Tile, View, shown, top, unseen
+from tidegate_validation.report.view import Seal, Tile, View, blind_spots, finding_view, top
 
 _MEASURED = ("distribution", "missing", "unseen", "range", "infinite", "schema")
 
 
 def verdict_view(verdict: Verdict, seal: Seal | None = None) -> View:
     """The page of a verdict, with what is known of its signature."""
-    by_gate = {gate.gate: [shown(one, gate.gate) for one in gate.findings] for gate in verdict.gates}
+    by_gate = {gate.gate: [finding_view(one, gate.gate) for one in gate.findings] for gate in verdict.gates}
     everything = [one for found in by_gate.values() for one in found]
     overrides = seal.overrides if seal is not None else ()
     return View(
@@ -29,7 +26,7 @@ def verdict_view(verdict: Verdict, seal: Seal | None = None) -> View:
         top=top(everything),
         features=tuple(one for one in by_gate.get("skew", ()) if one.finding.check in _MEASURED),
         checks=tuple((gate, tuple(found)) for gate, found in by_gate.items() if found),
-        unseen=unseen(everything),
+        blind_spots=blind_spots(everything),
         notes=verdict.notes,
         push=push_words(verdict, seal),
         overrides=overrides,
@@ -79,7 +76,7 @@ def _facts(verdict: Verdict, seal: Seal | None) -> tuple[tuple[str, str], ...]:
 
 
 def _tile(gate: GateResult, verdict: Verdict) -> Tile:
-    counts = tuple((outcome, sum(one.outcome is outcome for one in gate.findings)) for outcome in ORDER)
+    counts = tuple((outcome, sum(one.outcome is outcome for one in gate.findings)) for outcome in GRAVITY)
     present = tuple(pair for pair in counts if pair[1])
     denies = gate.gate in verdict.denied_by
     return Tile(gate.gate, gate.outcome, gate.sentence, present, round(gate.seconds, 1), denies)

@@ -1,7 +1,4 @@
-"""What a page shows: plain values in reading order, nothing decided anew.
-
-`verdict_view` and `skew_view` make one from a verdict or a skew report; `write` hands it to the template.
-"""
+"""What a page shows: plain values in reading order for the template, nothing decided anew."""
 
 from __future__ import annotations
 
@@ -11,11 +8,30 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tidegate_serving.admission.verdict import Finding, Outcome
+from tidegate_validation.outcomes import GRAVITY
 from tidegate_validation.report.forest import Forest
-from tidegate_validation.report.seal import OverrideLine
 
-ORDER = (Outcome.FAIL, Outcome.ERROR, Outcome.INCONCLUSIVE, Outcome.WARN, Outcome.PASS)
 _TOP = 10
+
+
+@dataclass(frozen=True, slots=True)
+class OverrideLine:
+    """One override for people: the gate, how it had come out, who overrode it, why, and until when."""
+
+    gate: str
+    outcome: str
+    by: str
+    reason: str
+    expires_at: str
+
+
+@dataclass(frozen=True, slots=True)
+class Seal:
+    """`key` names the signing key, `digest` is the SHA-256 of the verdict's file in hex."""
+
+    key: str
+    digest: str
+    overrides: tuple[OverrideLine, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +45,7 @@ class Bar:
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class FindingView:
     """One finding as the page shows it. `scale` places number, interval and limit on a line from 0 to 100."""
 
     finding: Finding
@@ -53,7 +69,7 @@ class Tile:
 
 
 @dataclass(frozen=True, slots=True)
-class Unseen:
+class BlindSpot:
     """Something that could not be seen, the smallest effect that would have shown, and rows that would settle it."""
 
     sentence: str
@@ -71,10 +87,10 @@ class View:
     sentence: str
     facts: tuple[tuple[str, str], ...]
     tiles: tuple[Tile, ...]
-    top: tuple[Shown, ...]
-    features: tuple[Shown, ...]
-    checks: tuple[tuple[str, tuple[Shown, ...]], ...]
-    unseen: tuple[Unseen, ...] = ()
+    top: tuple[FindingView, ...]
+    features: tuple[FindingView, ...]
+    checks: tuple[tuple[str, tuple[FindingView, ...]], ...]
+    blind_spots: tuple[BlindSpot, ...] = ()
     notes: tuple[str, ...] = field(default=())
     push: str = ""
     overrides: tuple[OverrideLine, ...] = ()
@@ -82,9 +98,9 @@ class View:
     forest: Forest | None = None
 
 
-def shown(finding: Finding, gate: str, bars: tuple[Bar, ...] = ()) -> Shown:
+def finding_view(finding: Finding, gate: str, bars: tuple[Bar, ...] = ()) -> FindingView:
     """A finding with its cause and example as text."""
-    return Shown(
+    return FindingView(
         finding=finding,
         gate=gate,
         cause=_cause(finding.cause),
@@ -94,31 +110,31 @@ def shown(finding: Finding, gate: str, bars: tuple[Bar, ...] = ()) -> Shown:
     )
 
 
-def top(findings: Sequence[Shown]) -> tuple[Shown, ...]:
+def top(findings: Sequence[FindingView]) -> tuple[FindingView, ...]:
     """The ten gravest that are no PASS."""
     telling = [one for one in findings if one.finding.outcome is not Outcome.PASS]
-    return tuple(sorted(telling, key=lambda one: ORDER.index(one.finding.outcome))[:_TOP])
+    return tuple(sorted(telling, key=lambda one: GRAVITY.index(one.finding.outcome))[:_TOP])
 
 
-def unseen(findings: Sequence[Shown]) -> tuple[Unseen, ...]:
+def blind_spots(findings: Sequence[FindingView]) -> tuple[BlindSpot, ...]:
     """What the gates could not see: open questions, limits that could not be set, and how small a shift would hide."""
     every = [one.finding for one in findings]
     open_ones = [one for one in every if one.outcome in (Outcome.INCONCLUSIVE, Outcome.ERROR)]
     passed = [one for one in every if one.outcome in (Outcome.PASS, Outcome.WARN)]
     open_ones += [one for one in every if one.check == "sandbox" and one.outcome is Outcome.WARN]
     open_ones += [one for one in passed if one.check == "slice" and one.smallest_detectable]
-    found = [_unseen(one) for one in open_ones]
+    found = [_blind_spot(one) for one in open_ones]
     sizes = [one.smallest_detectable for one in passed if one.check == "distribution" and one.smallest_detectable]
     if sizes:
         words = f"shifts below Δ {min(sizes):.2f} (the feature seen best) to {max(sizes):.2f} (the one seen worst)"
-        found.append(Unseen(words, smallest=f"Δ {max(sizes):.2f}"))
+        found.append(BlindSpot(words, smallest=f"Δ {max(sizes):.2f}"))
     return tuple(found)
 
 
-def _unseen(finding: Finding) -> Unseen:
+def _blind_spot(finding: Finding) -> BlindSpot:
     smallest = "" if finding.smallest_detectable is None else f"{finding.smallest_detectable:.3g}"
     rows = "" if finding.rows_needed is None else f"{finding.rows_needed:,}"
-    return Unseen(finding.sentence, smallest, rows)
+    return BlindSpot(finding.sentence, smallest, rows)
 
 
 def _cause(cause: Mapping[str, Any] | None) -> str | None:

@@ -1,8 +1,4 @@
-"""Writes a verdict or a skew report as a page that needs nothing from outside, and as JSON beside it.
-
-Operators and the command line call `write_report`; the texts come from `verdict_view` and `skew_view`, the looks from
-the template.
-"""
+"""Writes a verdict or a skew report as a page that needs nothing from outside, and as JSON beside it."""
 
 from __future__ import annotations
 
@@ -13,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tidegate_serving.admission.verdict import Verdict
-from tidegate_validation.report.seal import Seal
 from tidegate_validation.report.skew_view import skew_view
 from tidegate_validation.report.verdict_view import verdict_view
+from tidegate_validation.report.view import Seal
 from tidegate_validation.skew.report import SkewReport
 
 if TYPE_CHECKING:

@@ -12,11 +12,26 @@ from tidegate_validation.robustness.probes import Likelihood
 from tidegate_validation.sandbox.answer import Answer, AnswerKind
 
 _ACCIDENTS = frozenset(
-    (
-        "ArithmeticError AssertionError AttributeError BufferError EOFError ImportError LookupError MemoryError "
-        "NameError NotImplementedError OSError RecursionError ReferenceError StopIteration SystemError SystemExit "
-        "KeyboardInterrupt GeneratorExit"
-    ).split()
+    [
+        "ArithmeticError",
+        "AssertionError",
+        "AttributeError",
+        "BufferError",
+        "EOFError",
+        "ImportError",
+        "LookupError",
+        "MemoryError",
+        "NameError",
+        "NotImplementedError",
+        "OSError",
+        "RecursionError",
+        "ReferenceError",
+        "StopIteration",
+        "SystemError",
+        "SystemExit",
+        "KeyboardInterrupt",
+        "GeneratorExit",
+    ]
 )
 _BARE_ACCIDENTS = frozenset({"Exception", "RuntimeError"})
 

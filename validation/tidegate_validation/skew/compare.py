@@ -1,7 +1,4 @@
-"""Compares a window of served examples with a training profile: schema first, then numbers, rule, cause and finding.
-
-`report` does it for the inference log, the release gate once for the candidate and once for the version it replaces.
-"""
+"""Compares a window of served examples with a training profile: schema first, then numbers, rule, cause and finding."""
 
 from __future__ import annotations
 
@@ -9,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tidegate_serving.admission.verdict import Finding, Outcome
-from tidegate_validation.skew.cause import Cause, find_cause
-from tidegate_validation.skew.finding import SEVERITY, findings_of
+from tidegate_validation.skew.diagnosis.cause import Cause, find_cause
+from tidegate_validation.skew.diagnosis.sample import read_sample
+from tidegate_validation.skew.finding import findings_of
 from tidegate_validation.skew.numbers import FeatureNumbers, measure_feature
 from tidegate_validation.skew.rule import Aspect, Judgement, SkewRule, judge
-from tidegate_validation.skew.sample import read_sample
 from tidegate_validation.skew.schema import compare_schema
 from tidegate_validation.statistics.counting import count_relation
 from tidegate_validation.statistics.counts import FeatureCounts
@@ -28,17 +25,12 @@ class Comparison:
     rows: int
     findings: Mapping[str, Sequence[Finding]]
     numbers: Mapping[str, FeatureNumbers] = field(default_factory=dict)
-    judgements: Mapping[str, Sequence[Judgement]] = field(default_factory=dict)
     causes: Mapping[str, Cause] = field(default_factory=dict)
     counts: Mapping[str, FeatureCounts] = field(default_factory=dict)
 
-    def worst(self, feature: str) -> Outcome:
-        """The gravest outcome about a feature."""
-        return min((one.outcome for one in self.findings[feature]), key=SEVERITY.index)
-
 
 def compare(profile: Profile, window: Window, rule: SkewRule) -> Comparison:
-    """Holds the inputs of `profile` against the rows of a window, which must have some."""
+    """Compares the inputs of `profile` with the rows of a window, which must have some."""
     known = [name for name in (profile.label, profile.event_time) if name]
     schema = compare_schema(profile.inputs, window.types, window.columns, known)
     counts = count_relation(window.connection, window.relation, window.block, schema.comparable, window.columns)
@@ -59,7 +51,7 @@ def compare(profile: Profile, window: Window, rule: SkewRule) -> Comparison:
         findings[name] = findings_of(measured, judgements[name], causes.get(name), rule)
     for finding in schema.findings:
         findings.setdefault(finding.subject, []).append(finding)
-    return Comparison(window.rows, findings, numbers, judgements, causes, counts)
+    return Comparison(window.rows, findings, numbers, causes, counts)
 
 
 def _cause(

@@ -1,9 +1,9 @@
 """How far two distributions over the same bins are apart, and what chance in days alone would do: the numbers.
 
-`measure` hands in counts per bin and time block of reference and current; `BlockDistance` answers with Δ, p-values
-against any margin, an upper bound and the smallest difference that this much data could have shown. The variance is
-learnt from the reference's blocks: Rao and Scott (1981) correction with Satterthwaite's degrees of freedom, Thomas and
-Rao's (1987) F reference, and a minimum effect after Murphy and Myors (1999).
+From counts per bin and time block, a `BlockDistance` has Δ, p-values against any margin, bounds, and the smallest
+difference that this much data could have shown. The variance is learnt from the reference's blocks: Rao and Scott's
+(1981) correction with Satterthwaite's degrees of freedom, Thomas and Rao's (1987) F reference, and a minimum effect
+after Murphy and Myors (1999). scipy's tests would count rows as independent, which those of one day are not.
 """
 
 from __future__ import annotations
@@ -12,12 +12,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 
-from tidegate_validation.skew.runs import Runs, runs_of
+from tidegate_validation.statistics.arrays import Floats
 from tidegate_validation.statistics.counts import FeatureCounts
 
-Floats = npt.NDArray[np.float64]
 ENOUGH_BLOCKS = 20
 MIN_EXPECTED = 5.0
 MIN_ROWS = 20
@@ -25,6 +23,30 @@ LARGEST = 2.0
 """Δ of two distributions with nothing in common."""
 _EXACT_SHIFT = 300.0
 _EXACT_RATIO = 300.0
+_LONGEST = 3
+_USUAL = 0.95
+
+
+@dataclass(frozen=True, slots=True)
+class Runs:
+    """How far runs of the reference's own days are from the rest of it: an empirical check on the formula.
+
+    Days that follow each other resemble each other, which no formula for independent days knows. So no window is called
+    shifted that is no further away than training's own weeks and storms are from each other.
+
+    Of `count` runs of reference blocks as long as the window, `further` are at least as far from the rest as it is.
+
+    `usual` is the distance that 19 of 20 runs keep below; 0 without runs.
+    """
+
+    count: int = 0
+    further: int = 0
+    usual: float = 0.0
+
+    @property
+    def p_value(self) -> float:
+        """Probability of a run this far out, where some were; 0 where none was, for then only a formula can say."""
+        return (1 + self.further) / (1 + self.count) if self.further else 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,3 +205,25 @@ def _pool(ref: Floats, cur: Floats, least: float) -> tuple[Floats, Floats]:
             counts[:, into] += counts[:, place]
         ref, cur = np.delete(ref, place, axis=1), np.delete(cur, place, axis=1)
     return ref, cur
+
+
+def runs_of(reference: Floats, blocks: int, rows: float, delta: float) -> Runs:
+    """Compares a window of `blocks` blocks and `rows` rows at distance `delta` with runs of `reference`, shape [B, K].
+
+    Runs with less than half the window's rows do not count; neither does anything where fewer than three runs would
+    fit into the reference without overlap.
+    """
+    if blocks * _LONGEST > len(reference) or blocks == 0:
+        return Runs()
+    total = np.concatenate([np.zeros((1, reference.shape[1])), np.cumsum(reference, axis=0)])
+    inside = total[blocks:] - total[:-blocks]
+    outside = total[-1] - inside
+    inside_rows, outside_rows = inside.sum(axis=1), outside.sum(axis=1)
+    usable = (inside_rows >= rows / 2) & (outside_rows > 0)
+    if not usable.any():
+        return Runs()
+    q = inside[usable] / inside_rows[usable, None]
+    p = outside[usable] / outside_rows[usable, None]
+    pi = np.maximum((p + q) / 2, 1e-12)
+    distances = np.sqrt(((p - q) ** 2 / pi).sum(axis=1))
+    return Runs(len(distances), int((distances >= delta).sum()), float(np.quantile(distances, _USUAL)))

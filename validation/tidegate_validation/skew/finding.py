@@ -1,7 +1,4 @@
-"""Words a judgement about one feature as a finding: one plain sentence, the numbers behind it, the cause where known.
-
-`report` and the release gate hand in numbers, judgements and causes; what comes out goes into verdicts and reports.
-"""
+"""Findings about one feature: one plain sentence, the numbers behind it, and the cause where known."""
 
 from __future__ import annotations
 
@@ -9,11 +6,13 @@ import math
 from collections.abc import Sequence
 
 from tidegate_serving.admission.verdict import Finding, Outcome
-from tidegate_validation.skew.cause import AFFINE, FACTOR, Cause
+from tidegate_validation.skew.diagnosis.cause import AFFINE, FACTOR, Cause
 from tidegate_validation.skew.numbers import FeatureNumbers
 from tidegate_validation.skew.rule import Aspect, Judgement, SkewRule
+from tidegate_validation.statistics.numbers import round_up
 
 SEVERITY = (Outcome.FAIL, Outcome.ERROR, Outcome.WARN, Outcome.INCONCLUSIVE, Outcome.PASS)
+"""Unlike in a verdict, a small shift that is sure comes before a feature of which nothing can be told yet."""
 _ORDER = (Aspect.UNSEEN, Aspect.RANGE, Aspect.DISTRIBUTION, Aspect.MISSING, Aspect.INFINITE)
 
 
@@ -102,9 +101,7 @@ def _rows_needed(numbers: FeatureNumbers, judgement: Judgement, rule: SkewRule) 
     detectable = judgement.detectable
     if judgement.test is not Aspect.DISTRIBUTION or detectable is None or not math.isfinite(detectable):
         return None
-    needed = numbers.distribution.rows * (detectable / rule.detectable) ** 2
-    digits = max(len(str(int(needed))) - 2, 0)
-    return int(math.ceil(needed / 10**digits) * 10**digits)
+    return round_up(numbers.distribution.rows * (detectable / rule.detectable) ** 2)
 
 
 def _number(

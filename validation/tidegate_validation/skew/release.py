@@ -1,7 +1,7 @@
-"""The skew gate of a release: was the candidate trained on the world that is served, or on another one?
+"""The skew gate of a release: was the candidate trained on data like those that are served?
 
-`gates` hands in the candidate's training profile, the baseline's, and a window of what is served. The seasons move
-both away from the window; a release is refused only where the candidate is further away than what it replaces.
+The seasons move the training data of candidate and baseline away from what is served now; a release is refused only
+where the candidate is further away than what it replaces.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tidegate_serving.admission.verdict import Finding, Outcome
-from tidegate_validation.skew.cause import Cause, find_cause
 from tidegate_validation.skew.compare import Comparison, compare
+from tidegate_validation.skew.diagnosis.cause import Cause, find_cause
+from tidegate_validation.skew.diagnosis.sample import ValueSample
 from tidegate_validation.skew.finding import explain
 from tidegate_validation.skew.rule import SkewRule
-from tidegate_validation.skew.sample import ValueSample
 from tidegate_validation.skew.schema import CHECK as SCHEMA
 from tidegate_validation.statistics.profile import FeatureProfile, Profile
 from tidegate_validation.statistics.window import Window

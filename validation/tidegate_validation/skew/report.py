@@ -1,7 +1,4 @@
-"""The skew report: one window of the inference log against a training profile, one finding per feature at least.
-
-The skew loop, the command line and operators call `report_on_log`; the report knows how to become a dict.
-"""
+"""The skew report: one window of the inference log against a training profile, one finding per feature at least."""
 
 from __future__ import annotations
 
@@ -64,18 +61,10 @@ class SkewReport:
         """As JSON, with its format tag."""
         return {
             "format": f"tidegate.skew-report/{VERSION}",
-            "model": self.model,
-            "version": self.version,
-            "role": self.role,
+            **asdict(self),
             "since": self.since.isoformat() if self.since else None,
             "until": self.until.isoformat() if self.until else None,
-            "rows": self.rows,
-            "profile_id": self.profile_id,
-            "outcome": self.outcome.value,
-            "sentence": self.sentence,
-            "made_at": self.made_at,
             "findings": [finding.to_dict() for finding in self.findings],
-            "shares": {name: asdict(shares) for name, shares in self.shares.items()},
         }
 
 

@@ -1,7 +1,4 @@
-"""The rule that turns numbers into outcomes: margins, error rate, and correction over all tests of a report.
-
-`SkewRule` holds the thresholds, read from the policy; `judge` returns one `Judgement` per test, for `finding` to word.
-"""
+"""The thresholds of skew (`SkewRule`), and the rule that turns numbers into outcomes, corrected over all tests."""
 
 from __future__ import annotations
 
@@ -11,9 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tidegate_serving.admission.verdict import Outcome
-from tidegate_validation.skew.correction import benjamini_hochberg
 from tidegate_validation.skew.distance import BlockDistance
 from tidegate_validation.skew.numbers import FeatureNumbers
+from tidegate_validation.statistics.false_discovery import benjamini_hochberg
 
 
 class Aspect(enum.StrEnum):
@@ -65,7 +62,7 @@ class Judgement:
 
 
 @dataclass(frozen=True, slots=True)
-class _Tested:
+class _Test:
     numbers: FeatureNumbers
     test: Aspect
     p_margin: float
@@ -83,12 +80,12 @@ def judge(numbers: Sequence[FeatureNumbers], rule: SkewRule) -> list[Judgement]:
     ]
 
 
-def _tests(numbers: FeatureNumbers, rule: SkewRule) -> list[_Tested]:
+def _tests(numbers: FeatureNumbers, rule: SkewRule) -> list[_Test]:
     distribution = numbers.distribution
     missing_limit = _missing_limit(numbers, rule)
     found = [
-        _Tested(numbers, Aspect.DISTRIBUTION, distribution.p_value(rule.margin), distribution.p_value(), rule.margin),
-        _Tested(
+        _Test(numbers, Aspect.DISTRIBUTION, distribution.p_value(rule.margin), distribution.p_value(), rule.margin),
+        _Test(
             numbers,
             Aspect.MISSING,
             numbers.missing.p_value(missing_limit),
@@ -99,11 +96,11 @@ def _tests(numbers: FeatureNumbers, rule: SkewRule) -> list[_Tested]:
     for test, unseen in ((Aspect.UNSEEN, numbers.unseen), (Aspect.RANGE, numbers.far)):
         if unseen is not None:
             limit = max(rule.unseen_factor * unseen.expected, rule.unseen_floor * (_NUMBERS if unseen.number else 1.0))
-            found.append(_Tested(numbers, test, unseen.p_value(limit), unseen.p_value(limit / _NOTED), limit))
+            found.append(_Test(numbers, test, unseen.p_value(limit), unseen.p_value(limit / _NOTED), limit))
     if numbers.infinite_shares.current > 0:
         new = numbers.infinite_shares.reference == 0
         p_margin = 0.0 if new and numbers.infinite_shares.current > rule.unseen_floor else 1.0
-        found.append(_Tested(numbers, Aspect.INFINITE, p_margin, 0.0 if new else 1.0, rule.unseen_floor))
+        found.append(_Test(numbers, Aspect.INFINITE, p_margin, 0.0 if new else 1.0, rule.unseen_floor))
     return found
 
 
@@ -113,13 +110,13 @@ def _missing_limit(numbers: FeatureNumbers, rule: SkewRule) -> float:
     return rule.missing_margin / math.sqrt(max(middle * (1 - middle), 1e-12))
 
 
-def _judgement(one: _Tested, p_margin: float, p_zero: float, rule: SkewRule) -> Judgement:
+def _judgement(one: _Test, p_margin: float, p_zero: float, rule: SkewRule) -> Judgement:
     detectable = _detectable(one, rule)
     outcome = _outcome(one, p_margin, p_zero, rule, detectable)
     return Judgement(one.numbers.feature, one.test, outcome, p_margin, p_zero, one.limit, detectable)
 
 
-def _outcome(one: _Tested, p_margin: float, p_zero: float, rule: SkewRule, detectable: float | None) -> Outcome:
+def _outcome(one: _Test, p_margin: float, p_zero: float, rule: SkewRule, detectable: float | None) -> Outcome:
     distance = _distance(one)
     if p_margin < rule.alpha:
         return Outcome.FAIL if distance is None or distance.block_robust else Outcome.WARN
@@ -132,11 +129,11 @@ def _outcome(one: _Tested, p_margin: float, p_zero: float, rule: SkewRule, detec
     return Outcome.PASS
 
 
-def _distance(one: _Tested) -> BlockDistance | None:
+def _distance(one: _Test) -> BlockDistance | None:
     return {Aspect.DISTRIBUTION: one.numbers.distribution, Aspect.MISSING: one.numbers.missing}.get(one.test)
 
 
-def _detectable(one: _Tested, rule: SkewRule) -> float | None:
+def _detectable(one: _Test, rule: SkewRule) -> float | None:
     """The smallest Δ that the distribution test would have found; only that test can be too weak to say anything."""
     distance = one.numbers.distribution
     if one.test is not Aspect.DISTRIBUTION or (distance.freedom <= 0 and not distance.too_few):

@@ -1,6 +1,6 @@
 """Schema skew: columns that training had and serving lacks, that serving adds, or that changed their type.
 
-`report` asks before it counts anything; columns that cannot be compared get their finding here and no test.
+Columns that cannot be compared get their finding here and no test.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class SchemaComparison:
 def compare_schema(
     features: Sequence[FeatureProfile], types: Mapping[str, str], columns: Mapping[str, str], known: Sequence[str] = ()
 ) -> SchemaComparison:
-    """Holds the inputs of training against the served columns.
+    """Compares the inputs of training with the served columns.
 
     `columns` says which served column carries which feature; `known` are further features that may be served without
     remark, such as the event time.

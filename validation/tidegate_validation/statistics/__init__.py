@@ -1,4 +1,6 @@
-"""Frozen-bin counts of training data and of what is served: profiles, and the SQL that fills them."""
+"""Statistics that gates share: training profiles and counts on frozen bins, windows and blocks of time, the jackknife,
+and corrections for many tests. Nothing here knows a gate or a policy.
+"""
 
 from tidegate_validation.statistics.build import build_profile, make_profile
 from tidegate_validation.statistics.counting import count_relation, types_of

@@ -1,7 +1,6 @@
 """Frozen bins: which bin a value falls into, fixed once from the reference so that counts can be added for ever.
 
-`reference` makes them from training data, profiles store them, `counting` turns them into SQL, and skew reads their
-labels. Codes below zero are kept for what is no ordinary value; codes from OFF_SUPPORT on mark values off the grid.
+Codes below zero are for what is no ordinary value; codes from OFF_SUPPORT on are for values off the grid.
 """
 
 from __future__ import annotations
@@ -12,9 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from tidegate_serving.contract.errors import InvalidInput
+from tidegate_validation.statistics.arrays import Floats, Integers
 
 NULL = -1
 NAN = -2
@@ -57,7 +56,7 @@ class NumericBins:
         ends = [f"below {cuts[0]}", *ranges, f"{cuts[-1]} and more"] if cuts else ["any"]
         return ends + [f"exactly {atom:.6g}" for atom in self.atoms]
 
-    def assign(self, values: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
+    def assign(self, values: Floats) -> Integers:
         """Codes of finite values, shape [n]."""
         codes = np.searchsorted(np.asarray(self.edges), values, side="right").astype(np.int64)
         for index, atom in enumerate(self.atoms):
@@ -89,7 +88,7 @@ class DiscreteBins:
         """What each code holds, in words."""
         return [f"{value:.6g}" for value in self.values] + ["never seen in training"]
 
-    def assign(self, values: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
+    def assign(self, values: Floats) -> Integers:
         """Codes of finite values, shape [n]."""
         codes = np.full(values.shape, self.unseen, dtype=np.int64)
         for index, known in enumerate(self.values):
@@ -143,13 +142,10 @@ class CategoryBins:
 
 FrozenBins = NumericBins | DiscreteBins | CategoryBins
 
-SPECIAL_LABELS = {
-    NULL: "missing",
-    NAN: "NaN",
-    INFINITE: "+infinity",
-    NEGATIVE_INFINITE: "-infinity",
-    EMPTY: "empty string",
-}
+
+def quantile_edges(values: Floats, ranges: int) -> Floats:
+    """Inner edges, ascending and distinct, of at most so many ranges that hold about equally many of the values."""
+    return np.unique(np.quantile(values, np.linspace(0, 1, ranges + 1)[1:-1]))
 
 
 def bins_from_dict(data: Mapping[str, Any]) -> FrozenBins:

@@ -1,7 +1,4 @@
-"""Time blocks: the unit in which counts are kept, because rows of one day resemble each other.
-
-Profiles and logs cut their rows here, by the day of the event where there is an event time, else as said.
-"""
+"""Time blocks, the unit in which counts are kept, since rows of one day resemble each other: days, or chunks."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Builds the training profile: bins from one pass over the training data, counts per day of the event from a second.
-
-Publishers hand in the training data as an Arrow table; `profile.json` and `counts.parquet` come out, for the gates.
-"""
+"""Builds the training profile: bins from one pass over the training data, counts per day of the event from a second."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """Counts any relation into the frozen bins of a profile, in one pass of SQL per thirty features.
 
-`build` counts the training data with it, skew counts windows of the inference log; what comes out is additive. The
-text (CASE, dictionary joins, GROUPING SETS) is valid in DuckDB and in Spark.
+The SQL (CASE, dictionary joins, GROUPING SETS) is valid in DuckDB and in Spark.
 """
 
 from __future__ import annotations

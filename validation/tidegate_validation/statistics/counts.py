@@ -1,6 +1,6 @@
-"""Counts per feature, time block and bin: additive integers, the only state that the skew tests need.
+"""Counts per feature, time block and bin, and their Parquet file.
 
-`counting` fills them from any relation, profiles keep them as Parquet, skew reads one feature's matrix at a time.
+They are additive: the counts of any window are the sums over its blocks, shards or hours. Nothing else is kept of rows.
 """
 
 from __future__ import annotations
@@ -11,11 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from tidegate_serving.contract.errors import NotFound
-
-Integers = npt.NDArray[np.int64]
+from tidegate_serving.contract.errors import NotFound, Tampered
+from tidegate_validation.statistics.arrays import Integers
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,16 +82,20 @@ def write_counts(path: Path, counts: Counts, *, profile: str, stream: str) -> No
 
 
 def read_counts(path: Path) -> dict[str, FeatureCounts]:
-    """Counts by feature. Raises NotFound, naming the file."""
+    """Counts by feature. Raises NotFound or Tampered, naming the file."""
+    import pyarrow as pa
     import pyarrow.parquet as pq
 
     if not path.is_file():
         raise NotFound(f"{path} is missing: the profile is not complete, publish the version again")
-    table = pq.read_table(path, columns=["block", "feature", "bin", "n"])
-    features = np.asarray(table["feature"].combine_chunks().to_pylist(), dtype=object)
+    try:
+        table = pq.read_table(path, columns=["block", "feature", "bin", "n"])
+    except (pa.ArrowException, OSError) as error:
+        raise Tampered(f"{path} cannot be read ({error}): publish the version again") from error
+    features = table["feature"].combine_chunks().dictionary_encode()
+    place = features.indices.to_numpy()
     block, code, n = (table[name].to_numpy().astype(np.int64) for name in ("block", "bin", "n"))
-    found = {}
-    for feature in dict.fromkeys(features.tolist()):
-        mask = features == feature
-        found[str(feature)] = FeatureCounts.from_rows(block[mask], code[mask], n[mask])
-    return found
+    return {
+        name: FeatureCounts.from_rows(*(column[place == number] for column in (block, code, n)))
+        for number, name in enumerate(features.dictionary.to_pylist())
+    }

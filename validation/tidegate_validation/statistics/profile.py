@@ -1,7 +1,6 @@
 """The training profile: what every feature looked like, as frozen bins, quantiles and counts per time block.
 
-`build` writes it into the version directory at publishing; the skew gate, expectations and reports read it through
-`read_profile`. It is `profile.json` with `counts.parquet` beside it.
+It lies in the version directory as `profile.json` with `counts.parquet` beside it.
 """
 
 from __future__ import annotations
@@ -10,11 +9,11 @@ import enum
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tidegate_serving.contract.errors import NotFound, Tampered
+from tidegate_serving.contract.errors import InvalidInput, NotFound, Tampered
 from tidegate_serving.contract.formats import check_format
 from tidegate_validation.statistics.bins import FrozenBins, bins_from_dict
 from tidegate_validation.statistics.blocks import BlockUnit
@@ -42,8 +41,8 @@ class FeatureProfile:
     `missing` and `infinite` are rows that are null, NaN or empty, and infinite. `new_rate` is the share of rows whose
     value occurs in one block only: the Good-Turing estimate, by blocks, of how often a new day brings a new value; None
     where there are too many values to say; `new_values` is how many such values there are. `quantiles` are values at
-    `levels`; `support` holds all values with their
-    counts where they are few. Numbers in the unit of the column; times in Unix seconds.
+    `levels`; `support` holds all values with their counts where they are few. Numbers in the unit of the column; times
+    in Unix seconds.
     """
 
     name: str
@@ -66,21 +65,8 @@ class FeatureProfile:
     def to_dict(self) -> dict[str, Any]:
         """As JSON."""
         return {
-            "name": self.name,
-            "type": self.type,
-            "family": self.family.value,
-            "role": self.role.value,
-            "rows": self.rows,
-            "missing": self.missing,
-            "infinite": self.infinite,
+            **asdict(self),
             "bins": self.bins.to_dict() if self.bins else None,
-            "distinct": self.distinct,
-            "new_rate": self.new_rate,
-            "new_values": self.new_values,
-            "minimum": self.minimum,
-            "maximum": self.maximum,
-            "levels": list(self.levels),
-            "quantiles": list(self.quantiles),
             "support": {"values": [value for value, _ in self.support], "n": [n for _, n in self.support]},
         }
 
@@ -88,22 +74,14 @@ class FeatureProfile:
     def from_dict(cls, data: Mapping[str, Any]) -> FeatureProfile:
         """From JSON."""
         support = data["support"]
+        values: dict[str, Any] = {name: data[name] for name in ("name", "type", "new_rate", "minimum", "maximum")}
+        values |= {name: int(data[name]) for name in ("rows", "missing", "infinite", "distinct", "new_values")}
+        values |= {name: tuple(data[name]) for name in ("levels", "quantiles")}
         return cls(
-            name=data["name"],
-            type=data["type"],
+            **values,
             family=Family(data["family"]),
             role=Role(data["role"]),
-            rows=int(data["rows"]),
-            missing=int(data["missing"]),
-            infinite=int(data["infinite"]),
             bins=bins_from_dict(data["bins"]) if data["bins"] else None,
-            distinct=int(data["distinct"]),
-            new_rate=data["new_rate"],
-            new_values=int(data["new_values"]),
-            minimum=data["minimum"],
-            maximum=data["maximum"],
-            levels=tuple(data["levels"]),
-            quantiles=tuple(data["quantiles"]),
             support=tuple(zip(support["values"], support["n"], strict=True)),
         )
 
@@ -151,7 +129,8 @@ def write_profile(profile: Profile, directory: Path) -> None:
 def read_profile(directory: Path) -> Profile:
     """The profile in a directory.
 
-    Raises NotFound where a file is missing, Unsupported for a foreign format, Tampered when it makes no sense.
+    Raises NotFound where a file is missing, Unsupported or InvalidInput where another version of Tidegate wrote it, and
+    Tampered when it makes no sense.
     """
     path = directory / FILE_NAME
     try:
@@ -176,5 +155,7 @@ def read_profile(directory: Path) -> Profile:
             features={feature.name: feature for feature in features},
             counts=counts,
         )
-    except (KeyError, TypeError, ValueError) as error:
+    except InvalidInput as error:
+        raise InvalidInput(f"{path}: {error}") from error
+    except (KeyError, OverflowError, TypeError, ValueError) as error:
         raise Tampered(f"{path} cannot be used ({error}): publish the version again") from error

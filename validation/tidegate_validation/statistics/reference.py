@@ -1,13 +1,10 @@
-"""What a reference column looks like: the first pass, which fixes its bins and keeps quantiles and values.
-
-`build` calls this once per column of the training data; it is the only place that looks at the reference twice.
-"""
+"""The first pass over a reference column, which fixes its bins and keeps quantiles and values."""
 
 from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -30,7 +27,7 @@ DISCRETE_FLOATS = 12
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of a relation that DuckDB can read, with the SQL that gives each row's block."""
+    """A column of a relation that DuckDB can read."""
 
     name: str
     type: str
@@ -47,7 +44,7 @@ def describe(connection: Any, relation: str, block: str, column: Column) -> Feat
     rows, missing = connection.execute(
         f"SELECT count(*), count(*) - count({quote(column.name)}) FROM {relation}"
     ).fetchone()
-    return FeatureProfile(column.name, column.type, column.family, column.role, rows, missing, 0, None)
+    return FeatureProfile(**asdict(column), rows=rows, missing=missing, infinite=0, bins=None)
 
 
 def _text(connection: Any, relation: str, block: str, column: Column) -> FeatureProfile:
@@ -61,10 +58,7 @@ def _text(connection: Any, relation: str, block: str, column: Column) -> Feature
     names = [name for name, _, _ in present]
     kept = sum(n for _, n, _ in present)
     return FeatureProfile(
-        name=column.name,
-        type=column.type,
-        family=column.family,
-        role=column.role,
+        **asdict(column),
         rows=rows,
         missing=rows - kept,
         infinite=0,
@@ -89,10 +83,7 @@ def _number(connection: Any, relation: str, block: str, column: Column) -> Featu
     limit = DISCRETE_FLOATS if column.family is Family.FLOAT else DISCRETE_INTEGERS
     discrete = column.family is Family.BOOLEAN or (0 < len(values) <= limit and column.family is not Family.TIME)
     return FeatureProfile(
-        name=column.name,
-        type=column.type,
-        family=column.family,
-        role=column.role,
+        **asdict(column),
         rows=rows,
         missing=rows - present,
         infinite=infinite,

@@ -1,6 +1,6 @@
 """Small pieces of SQL text: quoted names, literals, and how a column of any stored type is read as number or text.
 
-Counting and profiling put their queries together from these; DuckDB and Spark both read the result.
+DuckDB and Spark both read them.
 """
 
 from __future__ import annotations

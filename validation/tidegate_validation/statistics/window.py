@@ -1,7 +1,4 @@
-"""A window of served examples as a relation that SQL can count: rows of the inference log, or a table held out.
-
-`report` and the release gate open one, and ask it for types, columns, blocks and the values of single columns.
-"""
+"""A window of examples as a relation that SQL can count: rows of the inference log, or a table held out."""
 
 from __future__ import annotations
 

@@ -1,0 +1,252 @@
+"""Slices: how they are cut, what is said of them, which explains others, what a search finds; scores without models."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from tests.validation.quality.judged import failing, named
+
+from tidegate_serving.admission.verdict import Finding, Outcome
+from tidegate_serving.contract.errors import InvalidInput
+from tidegate_validation.quality.data.held_out import HeldOut, ScoredExamples
+from tidegate_validation.quality.evaluation import Evaluation
+from tidegate_validation.quality.judgement.scores import judge_scores
+from tidegate_validation.quality.metrics.catalogue import METRICS
+from tidegate_validation.quality.metrics.gains import gain_of
+from tidegate_validation.quality.rule import QualityRule, slice_outcome
+from tidegate_validation.quality.slices.gains import gains_by_slice, slice_metrics
+from tidegate_validation.quality.slices.partitions import conditions_of, crosses_of, partitions_of, requested_columns
+from tidegate_validation.quality.slices.search import Losses, search
+from tidegate_validation.statistics.arrays import Floats, Mask
+
+COLUMNS = ("shop", "age", "vip", "day")
+ROWS = 12_000
+
+
+class World:
+    """Orders with a label, two honest models of it, and columns to slice by; every draw has a seed."""
+
+    def __init__(self, seed: int = 0, rows: int = ROWS) -> None:
+        random = np.random.default_rng(seed)
+        self.table = pa.table(
+            {
+                "shop": random.choice(["north", "south", "web"], rows, p=[0.5, 0.3, 0.2]),
+                "age": random.gamma(5, 8, rows),
+                "vip": random.random(rows) < 0.25,
+                "day": random.integers(0, 7, rows),
+            }
+        )
+        truth = random.normal(0, 1.5, rows)
+        labels = (random.random(rows) < 1 / (1 + np.exp(-truth))).astype(np.float64)
+        self.evaluation = Evaluation("binary", labels, random.integers(0, 40, rows), ("0", "1"), clustered=False)
+        self.odds, self.other = (truth + random.normal(0, 0.3, rows) for _ in range(2))
+        self.noise = random.normal(0, 1, rows)
+
+    def where(self, **values: object) -> Mask:
+        """Rows with these values."""
+        columns = [np.asarray(self.table[name].to_pylist()) == value for name, value in values.items()]
+        return np.asarray(np.logical_and.reduce(columns))
+
+    def judged(self, candidate: Floats, rule: QualityRule) -> list[Finding]:
+        """Findings about a candidate's odds against the other model's."""
+        held = HeldOut(self.table, self.evaluation, "40 random buckets")
+        mine, theirs = (1 / (1 + np.exp(-odds)) for odds in (candidate, self.other))
+        return judge_scores(ScoredExamples(held, mine, theirs, COLUMNS), rule)
+
+    def spoilt(self, inside: Mask) -> Floats:
+        """The candidate's odds, worthless in some rows."""
+        return np.where(inside, 1.5 * self.noise, self.odds)
+
+
+LAX = QualityRule(margin=0.5, loss_margin=5.0)
+
+
+def told(findings: list[Finding]) -> list[tuple[str, Outcome]]:
+    return [(one.subject, one.outcome) for one in findings if one.check == "slice"]
+
+
+def test_columns_are_cut_by_value_or_by_quantile() -> None:
+    world = World()
+    shop, age, vip, day = partitions_of(world.table, world.evaluation, COLUMNS)
+    assert shop.names == ("shop=north", "shop=south", "shop=web")
+    assert vip.names == ("vip=False", "vip=True")
+    assert day.names[:2] == ("day=0", "day=1")
+    assert len(age.names) == 5
+    assert age.rows()[:4].tolist() == [ROWS // 4] * 4
+    edge = np.quantile(world.table["age"].to_numpy(), 0.25)
+    assert age.names[0] == f"age < {edge:.6g}"
+    holes = world.table.set_column(1, "age", pa.array([None, *world.table["age"].to_pylist()[1:]]))
+    assert partitions_of(holes, world.evaluation, ["age"])[0].rows()[-1] == 1
+
+
+def test_crosses_and_conditions_hold_the_rows_that_they_say() -> None:
+    world = World()
+    (cross,) = crosses_of(world.table, world.evaluation, ["shop*vip"])
+    place = cross.names.index("shop=web and vip=True")
+    assert np.array_equal(cross.codes == place, world.where(shop="web", vip=True))
+    (young,) = conditions_of(world.table, world.evaluation, {"young": "age < 30 and not vip"})
+    assert young.names == ("young",)
+    assert np.array_equal(young.codes == 0, (world.table["age"].to_numpy() < 30) & world.where(vip=False))
+    with pytest.raises(InvalidInput, match=r"quality\.sql\.odd is 'agee < 3', no condition on the data"):
+        conditions_of(world.table, world.evaluation, {"odd": "agee < 3"})
+    with pytest.raises(InvalidInput, match="cross 'shop\\*town' names column 'town'"):
+        crosses_of(world.table, world.evaluation, ["shop*town"])
+    with pytest.raises(InvalidInput, match="slice_columns names column 'town'"):
+        requested_columns(world.table, world.evaluation, ["town"])
+
+
+def test_the_gains_of_all_slices_at_once_are_those_of_each() -> None:
+    world = World()
+    mine, theirs = (1 / (1 + np.exp(-odds)) for odds in (world.spoilt(world.where(shop="web")), world.other))
+    partitions = partitions_of(world.table, world.evaluation, COLUMNS)
+    tested = gains_by_slice(world.evaluation, mine, theirs, partitions, QualityRule())
+    assert {one.name for one in tested} >= {"shop=web", "day=3", "vip=True"}
+    for one in tested[:6]:
+        rows = np.flatnonzero(one.inside())
+        for metric in slice_metrics(world.evaluation, mine, theirs):
+            alone = gain_of(metric, world.evaluation.take(rows), mine[rows], theirs[rows])
+            (found,) = [gain for gain in one.gains if gain.metric == metric.name]
+            assert found.gain.value == pytest.approx(alone.gain.value)
+            assert found.gain.error == pytest.approx(alone.gain.error, rel=0.35)
+            assert found.candidate == pytest.approx(alone.candidate)
+
+
+@pytest.mark.parametrize("days", [4, 30])
+def test_days_that_go_together_widen_a_slices_interval(days: int) -> None:
+    """Few days in the slice: what they have in common is learnt from the other examples."""
+    random = np.random.default_rng(1)
+    group = random.integers(0, 40, ROWS)
+    table = pa.table({"part": np.where(group < days, "some", "rest")})
+    mood = random.normal(0, 0.5, 40)[group]
+    evaluation = Evaluation("regression", np.zeros(ROWS), group)
+    theirs = np.ones(ROWS)
+    mine = np.sqrt(np.maximum(1 + mood + random.normal(0, 0.5, ROWS), 0))
+
+    def error(clustered: bool) -> float:
+        partitions = partitions_of(table, evaluation, ["part"])
+        made = gains_by_slice(replace(evaluation, clustered=clustered), mine, theirs, partitions, QualityRule())
+        return next(one.gains[0].gain.error for one in made if one.name == "part=some")
+
+    assert error(clustered=True) == pytest.approx(0.5 / np.sqrt(days), rel=0.45)
+    assert error(clustered=True) > 4 * error(clustered=False)
+
+
+def test_losses_are_attributed_to_a_slice_and_not_to_those_that_only_share_its_rows() -> None:
+    world = World(2)
+    found = world.judged(world.spoilt(world.where(shop="web")), LAX)
+    assert failing(found) == [("slice", "shop=web")]
+    finding = named(found, "slice", "shop=web")
+    assert finding.cause is not None
+    assert "day=0" in finding.cause["explains"]
+    assert "other slices are worse because they share its examples" in finding.sentence
+    assert finding.interval is not None
+    assert finding.p_value is not None
+    assert finding.interval[1] < -0.02
+    assert finding.p_value < 0.05
+
+
+def test_two_faults_are_both_named() -> None:
+    world = World(3)
+    found = world.judged(world.spoilt(world.where(shop="web") | world.where(day=5)), LAX)
+    assert set(failing(found)) == {("slice", "shop=web"), ("slice", "day=5")}
+
+
+def test_a_small_loss_that_is_sure_is_a_warning() -> None:
+    world = World(4, 60_000)
+    found = world.judged(np.where(world.where(vip=True), world.odds + 0.55 * world.noise, world.odds), QualityRule())
+    assert told(found)[0] == ("vip=True", Outcome.WARN)
+    assert "is surely worse" in named(found, "slice", "vip=True").sentence
+
+
+def test_what_is_too_small_to_be_sure_is_said_and_refuses_nothing() -> None:
+    world = World(5, 1500)
+    found = world.judged(world.odds + 0.3 * world.noise, replace(LAX, slice_rows=60))
+    assert failing(found) == []
+    finding = named(found, "slice", "all slices")
+    assert finding.outcome is Outcome.PASS
+    assert "are too small to be sure, such as `" in finding.sentence
+    assert finding.smallest_detectable is not None
+    assert finding.smallest_detectable > 0.02
+
+
+def test_slices_that_the_policy_names_are_found_or_missed_aloud() -> None:
+    world = World(6)
+    rule = replace(LAX, sql={"rich web": "shop = 'web' and age > 60", "nobody": "age < 0"}, crosses=("shop*vip",))
+    inside = world.where(shop="web") & (world.table["age"].to_numpy() > 60)
+    rule = replace(rule, slice_rows=100, slice_columns=("day",), auto_slices=0)
+    found = world.judged(world.spoilt(inside), rule)
+    assert ("slice", "rich web") in failing(found)
+    missed = named(found, "slice", "nobody")
+    assert missed.outcome is Outcome.WARN
+    assert "`nobody`" in missed.sentence
+
+
+def test_the_number_of_slices_is_bounded_and_said() -> None:
+    world = World(7)
+    found = world.judged(world.odds, replace(LAX, max_slices=4, auto_slices=0))
+    assert named(found, "slice").sentence.startswith("none of 4 slices is")
+    assert "more were left out by quality.max_slices" in named(found, "slice").sentence
+
+
+def test_a_search_finds_a_region_that_no_column_shows() -> None:
+    """Better in most of both columns, so that only where they meet it is worse."""
+    world = World(8, 20_000)
+    inside = world.where(shop="north", vip=True)
+    odds = np.where(inside, 1.5 * world.noise, 0.75 * world.odds + 0.25 * world.other)
+    found = world.judged(odds, replace(LAX, slice_columns=COLUMNS))
+    wanted = named(found, "slice", "shop=north and vip=True")
+    assert wanted.outcome is Outcome.FAIL
+    assert wanted.cause is not None
+    assert wanted.cause["searched"]
+    assert "found by a search and confirmed on the examples that it did not see" in wanted.sentence
+    none = world.judged(odds, replace(LAX, slice_columns=COLUMNS, auto_slices=0))
+    assert all(" and " not in subject for subject, _ in told(none))
+
+
+def test_equal_models_are_hardly_ever_refused_for_a_slice_or_a_searched_region() -> None:
+    rule = replace(LAX, slice_points=0.0, slice_margin=0.0)
+    refused = [bool(failing((one := World(100 + seed, 4000)).judged(one.odds, rule))) for seed in range(40)]
+    assert sum(refused) <= 6
+
+
+def test_what_a_search_finds_in_noise_is_noise_where_it_is_tested() -> None:
+    """On the half that proposed them, regions look worse by many errors; on the other half by none."""
+    metric = next(one for one in METRICS if one.name == "squared error")
+    sure = []
+    for seed in range(25):
+        world = World(200 + seed, 4000)
+        parts = partitions_of(world.table, world.evaluation, COLUMNS, bins=8)
+        losses = Losses(metric, world.noise, np.ones(4000), world.evaluation.groups, clustered=False)
+        sure += [one.gains[0].gain.p_below(0.0) for one in search(losses, parts, QualityRule(slice_rows=80))]
+    assert len(sure) > 40
+    assert np.mean(np.array(sure) < 0.05) < 0.15
+
+
+def test_what_outcomes_mean() -> None:
+    assert slice_outcome(0.01, 0.001, -0.05, 0.02, 0.05) is Outcome.FAIL
+    assert slice_outcome(0.2, 0.001, -0.05, 0.02, 0.05) is Outcome.WARN
+    assert slice_outcome(0.2, 0.001, -0.005, 0.02, 0.05) is Outcome.PASS
+    assert slice_outcome(0.2, 0.2, -0.05, 0.02, 0.05) is Outcome.PASS
+
+
+def test_numbers_and_ranks_have_slices_too() -> None:
+    random = np.random.default_rng(9)
+    table = pa.table({"kind": np.repeat(random.choice(["a", "b"], 800), 10), "row": np.arange(8000) % 10})
+    labels = random.integers(0, 3, 8000).astype(np.float64)
+    good = labels + random.normal(0, 0.5, 8000)
+    bad = np.where(np.asarray(table["kind"].to_pylist()) == "b", random.normal(0, 1, 8000), good)
+    queries = np.repeat(np.arange(800), 10)
+    ranked = Evaluation("ranking", labels, queries % 40, queries=queries, clustered=False)
+    rule = replace(LAX, slice_rows=100)
+    found = judge_scores(ScoredExamples(HeldOut(table, ranked, ""), bad, good, ("kind", "row")), rule)
+    assert failing(found) == [("slice", "kind=b")]
+    plain = Evaluation("regression", labels, np.arange(8000) % 40)
+    found = judge_scores(
+        ScoredExamples(HeldOut(table, plain, ""), bad, good, ("kind", "row")), replace(rule, loss_margin=50.0)
+    )
+    assert failing(found)[0] == ("slice", "kind=b")
+    with pytest.raises(InvalidInput, match="cannot be cut into slices of whole examples"):
+        requested_columns(table, ranked, ["row"])

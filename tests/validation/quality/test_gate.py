@@ -1,0 +1,198 @@
+"""The quality gate on real probe processes: equal, worse and leaking models, weak baselines, first versions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from tests.validation import world
+from tests.validation.quality.judged import judged, outcome
+from tests.validation.world import HONEST, Draft, before_return
+
+from tidegate_serving.admission.verdict import Outcome
+from tidegate_serving.contract.errors import InvalidInput
+from tidegate_serving.contract.signature import Signature, TensorSpec
+from tidegate_validation.quality.rule import QualityRule
+
+WITH_HINT = Signature((*world.INPUTS, TensorSpec("hint", "float32")), world.OUTPUT)
+USES_HINT = HONEST.replace("score = 0.45", 'score = 6.0 * (inputs["hint"] - 0.5) + 0.45')
+WEAK = """
+import numpy as np
+
+class Model:
+    def predict(self, inputs):
+        return {"probability": (0.45 + 0.02 * (inputs["depot"] == b"east")).astype(np.float32)}
+"""
+
+
+def held_out(rows: int = 4000, seed: int = 21) -> pa.Table:
+    return world.parcels(rows, seed=seed)
+
+
+def leaking(table: pa.Table, noise: float) -> pa.Table:
+    """The table with a column that knows the label."""
+    random = np.random.default_rng(5)
+    return world.with_column(
+        table, "hint", (table[world.LABEL].to_numpy() + random.normal(0, noise, table.num_rows)).astype(np.float32)
+    )
+
+
+def test_an_equal_model_passes(tmp_path: Path) -> None:
+    found = judged(tmp_path, Draft(HONEST.replace("0.45", "0.44")), Draft(), held_out())
+    assert outcome(found) is Outcome.PASS, [one.sentence for one in found]
+    checks = {"AUC", "Brier score", "slice", "slices", "too good", "metric", "churn", "shift", "calibration"}
+    assert {one.check for one in found} == checks
+    (table,) = (one for one in found if one.check == "slices")
+    assert table.example is not None
+    drawn = {row["slice"]: row for row in table.example["slices"]}
+    assert {"depot=east", "depot=west"} <= set(drawn)
+    assert all(row["interval"][0] < row["gain"] < row["interval"][1] for row in drawn.values())
+
+
+def test_a_worse_model_fails_and_says_by_how_much(tmp_path: Path) -> None:
+    found = judged(tmp_path, Draft(HONEST.replace("0.45", "0.1")), Draft(), held_out())
+    failing = [one for one in found if one.outcome is Outcome.FAIL]
+    assert {one.check for one in failing} >= {"AUC"}
+    auc = next(one for one in failing if one.check == "AUC")
+    assert auc.sentence.startswith("worse than the version that serves now: AUC 0.")
+    assert auc.interval is not None
+    assert auc.number is not None
+    assert auc.interval[0] < auc.number < auc.interval[1] < -0.01
+
+
+def test_a_model_that_is_worse_on_one_slice_only_fails_naming_it(tmp_path: Path) -> None:
+    source = before_return('score = np.where(inputs["depot"] == b"south", -score, score)')
+    found = judged(tmp_path, Draft(source), Draft(), held_out(6000), QualityRule(margin=0.2, loss_margin=0.5))
+    assert [one.subject for one in found if one.outcome is Outcome.FAIL] == ["depot=south"]
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.3])
+def test_a_new_input_that_knows_the_label_is_named(tmp_path: Path, noise: float) -> None:
+    draft = Draft(USES_HINT, WITH_HINT, example={"weight": 4.0, "size": 3.0, "depot": "north", "hint": 0.5})
+    found = judged(tmp_path, draft, Draft(), leaking(held_out(), noise))
+    (finding,) = [one for one in found if one.outcome is Outcome.FAIL]
+    assert (finding.check, finding.subject) == ("too good", "hint")
+    assert finding.cause is not None
+    assert finding.cause["feature"] == "hint"
+    assert finding.cause["alone"] > 0.95
+    assert finding.sentence.startswith("too good to be true: AUC 0.9") or noise == 0.0
+    assert "`hint`, an input that version does not have" in finding.sentence
+
+
+def test_a_trusted_input_may_be_that_strong(tmp_path: Path) -> None:
+    draft = Draft(USES_HINT, WITH_HINT, example={"weight": 4.0, "size": 3.0, "depot": "north", "hint": 0.5})
+    found = judged(tmp_path, draft, Draft(), leaking(held_out(), 0.3), QualityRule(trusted=("hint",)))
+    assert outcome(found) is Outcome.WARN
+
+
+def test_a_strong_input_that_the_baseline_has_as_well_is_no_leak(tmp_path: Path) -> None:
+    """The baseline hardly uses it; the candidate does, and is far better for an honest reason."""
+    example = {"weight": 4.0, "size": 3.0, "depot": "north", "hint": 0.5}
+    weak = Draft(WEAK, WITH_HINT, example=example)
+    found = judged(tmp_path, Draft(USES_HINT, WITH_HINT, example=example), weak, leaking(held_out(), 0.5))
+    assert outcome(found) is Outcome.PASS, [one.sentence for one in found]
+    assert "as honest trees do" in next(one for one in found if one.check == "too good").sentence
+
+
+def test_an_input_that_came_to_know_the_label_is_a_leak_though_the_baseline_has_it(tmp_path: Path) -> None:
+    example = {"weight": 4.0, "size": 3.0, "depot": "north", "hint": 0.5}
+    before = Draft(HONEST, WITH_HINT, example=example)
+    found = judged(tmp_path, Draft(USES_HINT, WITH_HINT, example=example), before, leaking(held_out(), 0.2))
+    (finding,) = [one for one in found if one.outcome is Outcome.FAIL]
+    assert (finding.check, finding.subject) == ("too good", "hint"), finding.sentence
+    assert "that version does not have" not in finding.sentence
+
+
+def test_a_model_that_knows_the_held_out_rows_by_heart_is_too_good(tmp_path: Path) -> None:
+    table = held_out(1500)
+    late = table.filter(pa.array(table[world.LABEL].to_numpy() == 1))["weight"].to_pylist()
+    source = before_return(f"score = np.where(np.isin(inputs['weight'], np.float32({late})), 3.0, -3.0)")
+    found = judged(tmp_path / "models", Draft(source), Draft(), table)
+    (finding,) = [one for one in found if one.outcome is Outcome.FAIL]
+    assert finding.check == "too good"
+
+
+@pytest.mark.parametrize(("noise", "wanted"), [(0.05, Outcome.FAIL), (0.45, Outcome.WARN)])
+def test_a_first_version_fails_only_where_one_input_gives_the_answer_away(
+    tmp_path: Path, noise: float, wanted: Outcome
+) -> None:
+    example = {"weight": 4.0, "size": 3.0, "depot": "north", "hint": 0.5}
+    rule = QualityRule(first_limit=0.85)
+    found = judged(tmp_path, Draft(USES_HINT, WITH_HINT, example=example), None, leaking(held_out(), noise), rule)
+    (finding,) = [one for one in found if one.check == "too good"]
+    assert (finding.subject, finding.outcome) == ("hint", wanted), finding.sentence
+    assert "quality.trusted" in finding.sentence
+
+
+def test_answers_that_collapse_to_one_value_fail(tmp_path: Path) -> None:
+    found = judged(tmp_path, Draft(before_return("score = score * 0 + 0.1")), Draft(), held_out())
+    assert {one.check for one in found if one.outcome is Outcome.FAIL} >= {"collapse", "AUC"}
+
+
+def test_nan_on_held_out_rows_fails_with_the_row(tmp_path: Path) -> None:
+    source = before_return('score = np.where(inputs["depot"] == b"west", np.nan, score)')
+    (finding,) = judged(tmp_path, Draft(source), Draft(), held_out())
+    assert finding.outcome is Outcome.FAIL
+    assert finding.example is not None
+    assert finding.example["input"]["depot"] == "west"
+
+
+def test_a_candidate_that_dies_on_held_out_rows_fails(tmp_path: Path) -> None:
+    source = before_return('(inputs["depot"] == b"west").any() and len(score) > 1 and __import__("os")._exit(0)')
+    (finding,) = judged(tmp_path, Draft(source), Draft(), held_out())
+    assert finding.outcome is Outcome.FAIL
+    assert "exit status 0 and gave no answer" in finding.sentence
+
+
+def test_a_baseline_that_cannot_answer_does_not_hold_its_successor_back(tmp_path: Path) -> None:
+    broken = before_return('score = np.where(inputs["depot"] == b"west", np.nan, score)')
+    found = judged(tmp_path, Draft(), Draft(broken), held_out())
+    assert outcome(found) is Outcome.WARN
+    assert any(one.subject == "baseline" for one in found)
+
+
+def test_scores_that_are_no_probabilities_any_more_fail(tmp_path: Path) -> None:
+    source = HONEST.replace("(1 / (1 + np.exp(-score)))", "score")
+    found = judged(tmp_path, Draft(source), Draft(), held_out())
+    assert [one.subject for one in found if one.outcome is Outcome.FAIL] == ["range"]
+
+
+def test_a_first_version_is_held_against_chance(tmp_path: Path) -> None:
+    good = judged(tmp_path / "good", Draft(), None, held_out())
+    assert outcome(good) is Outcome.PASS
+    assert good[0].sentence.startswith("a first version: AUC 0.7")
+    blind = judged(tmp_path / "blind", Draft(before_return("score = inputs['size'] * 0.01")), None, held_out())
+    assert outcome(blind) in (Outcome.FAIL, Outcome.INCONCLUSIVE)
+
+
+@pytest.mark.parametrize("noise", [0.2, 0.4])
+def test_a_first_version_with_a_leak_is_refused_naming_it(tmp_path: Path, noise: float) -> None:
+    draft = Draft(USES_HINT, WITH_HINT, example={"weight": 4.0, "size": 3.0, "depot": "north", "hint": 0.5})
+    found = judged(tmp_path, draft, None, leaking(held_out(), noise))
+    assert [one.subject for one in found if one.outcome is Outcome.FAIL] == ["hint"]
+
+
+def test_too_few_or_one_sided_examples_are_inconclusive(tmp_path: Path) -> None:
+    few = judged(tmp_path / "few", Draft(), Draft(), held_out(120))
+    assert outcome(few) is Outcome.INCONCLUSIVE
+    never = world.with_column(held_out(), world.LABEL, np.zeros(4000, dtype=np.int64))
+    assert outcome(judged(tmp_path / "never", Draft(), Draft(), never)) is Outcome.INCONCLUSIVE
+
+
+def test_regression_goes_the_same_way(tmp_path: Path) -> None:
+    random = np.random.default_rng(6)
+    table = held_out()
+    weight = table["weight"].to_numpy()
+    hours = world.with_column(table, world.LABEL, 3.0 * weight + random.normal(0, 2, len(weight)))
+    source = HONEST.replace("(1 / (1 + np.exp(-score)))", "3.0 * weight")
+    better = judged(tmp_path / "better", Draft(source), Draft(source.replace("3.0 *", "2.9 *")), hours)
+    assert outcome(better) is Outcome.PASS, [one.sentence for one in better]
+    worse = judged(tmp_path / "worse", Draft(source.replace("3.0 *", "2.5 *")), Draft(source), hours)
+    assert {one.check for one in worse if one.outcome is Outcome.FAIL} >= {"squared error", "absolute error"}
+
+
+def test_a_label_that_is_not_there_is_a_mistake_not_a_finding(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match="lacks the label 'late'"):
+        judged(tmp_path, Draft(), None, held_out().drop_columns([world.LABEL]))

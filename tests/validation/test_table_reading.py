@@ -1,0 +1,56 @@
+"""Files of every kind with any content are read, or refused by an error of ours that names the file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.feather
+import pyarrow.parquet as pq
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tidegate_serving.contract.errors import TidegateError
+from tidegate_validation.tables import read_table
+
+SUFFIXES = st.sampled_from([".parquet", ".csv", ".csv.gz", ".tsv", ".arrow", ".feather", ".jsonl", ".duckdb::t"])
+TEXT = st.text("abc,\n\t\"'{}:[]0123456789.-", max_size=60).map(str.encode)
+
+
+def refusal(path: str) -> str:
+    """What reading says, or that the held-out data could be read."""
+    try:
+        return f"held-out data of {read_table(path, 'held-out data').num_rows} rows"
+    except TidegateError as error:
+        return str(error)
+
+
+@given(SUFFIXES, st.binary(max_size=120) | TEXT)
+@settings(max_examples=200, deadline=None)
+def test_a_file_is_read_or_refused_by_name(suffix: str, content: bytes) -> None:
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / f"data{suffix}"
+        Path(str(path).removesuffix("::t")).write_bytes(content)
+        assert "held-out data" in refusal(str(path))
+
+
+COLUMNS = st.fixed_dictionaries(
+    {
+        "x": st.lists(st.floats(allow_nan=False), min_size=3, max_size=3),
+        "n": st.lists(st.integers(-9, 9), min_size=3, max_size=3),
+    }
+)
+
+
+@given(COLUMNS)
+@settings(max_examples=30, deadline=None)
+def test_a_table_comes_back_from_every_kind_of_file(columns: dict[str, list[float]]) -> None:
+    table = pa.table({"x": pa.array(columns["x"], pa.float64()), "n": pa.array(columns["n"], pa.int64())})
+    with TemporaryDirectory() as folder:
+        place = Path(folder)
+        pq.write_table(table, place / "data.parquet")
+        pyarrow.feather.write_feather(table, place / "data.arrow")
+        for name in ("data.parquet", "data.arrow"):
+            assert read_table(place / name, "held-out data").equals(table)

@@ -1,0 +1,77 @@
+"""Predictions of a version for many examples, asked in bounded batches through the sandbox.
+
+Rows of a table become tensors one batch at a time, so that only the scores take memory that grows with the table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tidegate_serving.contract.signature import Signature
+from tidegate_serving.contract.tensors import Array
+from tidegate_validation.sandbox.answer import Answer, AnswerKind
+from tidegate_validation.sandbox.examples import Examples, examples_of
+from tidegate_validation.sandbox.session import Session
+from tidegate_validation.statistics.arrays import Floats, Integers
+
+Read = Callable[[dict[str, Array]], Floats]
+
+
+@dataclass(frozen=True, slots=True)
+class Predictions:
+    """`scores` per example, shape [n] or [n, k], of the table's `rows`, shape [n].
+
+    Where a batch was not answered, `failure` is its answer and scores end there.
+    """
+
+    scores: Floats
+    rows: Integers
+    failure: Answer | None = None
+
+    def strange(self) -> Integers:
+        """Places of examples with NaN or infinity."""
+        finite = np.isfinite(self.scores)
+        return np.flatnonzero(~(finite if finite.ndim == 1 else finite.all(axis=1)))
+
+    @property
+    def usable(self) -> bool:
+        """Whether every example has a finite score."""
+        return self.failure is None and not len(self.strange())
+
+
+def predict_table(session: Session, signature: Signature, table: Any, read: Read, batch_rows: int) -> Predictions:
+    """Asks for all rows of a pyarrow.Table that can be sent, in order; stops at the first batch without an answer."""
+    return _predict(session, _batches(signature, table, batch_rows), read)
+
+
+def predict(session: Session, examples: Examples, read: Read, batch_rows: int) -> Predictions:
+    """Asks for all examples, in order; stops at the first batch without an answer."""
+    starts = range(0, len(examples), batch_rows)
+    batches = (examples.take(np.arange(start, min(start + batch_rows, len(examples)))) for start in starts)
+    return _predict(session, batches, read)
+
+
+def _batches(signature: Signature, table: Any, batch_rows: int) -> Iterator[Examples]:
+    for start in range(0, table.num_rows, batch_rows):
+        batch = examples_of(signature, table.slice(start, batch_rows))
+        if len(batch):
+            yield Examples(batch.arrays, batch.rows + start)
+
+
+def _predict(session: Session, batches: Iterator[Examples], read: Read) -> Predictions:
+    parts: list[Floats] = []
+    rows: list[Integers] = []
+    failure = None
+    for batch in batches:
+        answer = session.ask(batch.arrays)
+        if answer.kind is not AnswerKind.OUTPUTS:
+            failure = answer
+            break
+        parts.append(read(dict(answer.outputs)))
+        rows.append(batch.rows)
+    empty = np.empty(0, dtype=np.int64)
+    return Predictions(np.concatenate(parts) if parts else np.empty(0), np.concatenate([empty, *rows]), failure)

@@ -1,0 +1,38 @@
+"""Judges the predictions themselves: collapse to one answer, churn and shift against the baseline, calibration."""
+
+from __future__ import annotations
+
+from tidegate_serving.admission.verdict import Finding, Outcome
+from tidegate_validation.quality.data.held_out import ScoredExamples
+from tidegate_validation.quality.evaluation import Task, is_probability
+from tidegate_validation.quality.judgement import finding as words
+from tidegate_validation.quality.metrics.calibration import recalibration
+from tidegate_validation.quality.metrics.prediction_change import churn, collapse, nearly_constant, shift
+from tidegate_validation.quality.rule import QualityRule
+
+
+def judge_collapse(scored: ScoredExamples, rule: QualityRule) -> list[Finding]:
+    """A finding where the candidate gives nearly one answer only; a WARN where that was nearly so before."""
+    found = collapse(scored.evaluation, scored.candidate, scored.baseline)
+    if nearly_constant(found) and found.share <= rule.collapse:
+        return [words.collapsed(found, Outcome.FAIL, rule)]
+    if found.share <= rule.collapse or (found.spread is None and found.before > rule.collapse):
+        return []
+    return [words.collapsed(found, Outcome.WARN if found.before > rule.usual * rule.collapse else Outcome.FAIL, rule)]
+
+
+def judge_change(scored: ScoredExamples, rule: QualityRule) -> list[Finding]:
+    """How far predictions moved from the baseline's, and the candidate's calibration where scores are probabilities."""
+    evaluation, candidate, baseline = scored.evaluation, scored.candidate, scored.baseline
+    found = []
+    if baseline is not None:
+        found.append(words.churned(evaluation.task, churn(evaluation, candidate, baseline), rule))
+        if is_probability(candidate) == is_probability(baseline):
+            found.append(words.shifted(shift(evaluation, candidate, baseline)))
+    if evaluation.task == Task.BINARY and is_probability(candidate):
+        line = recalibration(evaluation, candidate)
+        if line is not None:
+            usable = baseline is not None and is_probability(baseline)
+            before = recalibration(evaluation, baseline) if usable and baseline is not None else None
+            found.append(words.calibrated(line, before, rule))
+    return found

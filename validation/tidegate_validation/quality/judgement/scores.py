@@ -1,0 +1,27 @@
+"""Judges two sets of scores for the same examples: metrics, slices, thresholds, churn and calibration.
+
+Nothing here asks a model, so whoever has scores from elsewhere can call it alone.
+"""
+
+from __future__ import annotations
+
+from tidegate_serving.admission.verdict import Finding
+from tidegate_validation.quality.data.held_out import ScoredExamples
+from tidegate_validation.quality.judgement.comparison import judge_against, judge_alone
+from tidegate_validation.quality.judgement.predictions import judge_change, judge_collapse
+from tidegate_validation.quality.judgement.thresholds import judge_thresholds
+from tidegate_validation.quality.rule import QualityRule
+from tidegate_validation.quality.slices.judge import judge_slices, partitions_by_policy
+
+
+def judge_scores(scored: ScoredExamples, rule: QualityRule) -> list[Finding]:
+    """All findings about the scores. Raises InvalidInput for slices or metrics of the policy that cannot be."""
+    partitions = partitions_by_policy(scored, rule)
+    if scored.baseline is None:
+        found = judge_alone(scored.evaluation, scored.candidate, scored.held_out.groups, rule)
+    else:
+        found = judge_against(scored.evaluation, scored.candidate, scored.baseline, scored.held_out.groups, rule)
+        found += judge_slices(scored, scored.baseline, partitions, rule)
+    found = [*judge_collapse(scored, rule), *found]
+    found += judge_thresholds(scored.evaluation, scored.candidate, scored.baseline, partitions, rule)
+    return found + judge_change(scored, rule)

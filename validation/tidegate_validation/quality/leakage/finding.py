@@ -1,0 +1,62 @@
+"""Findings about candidates that are too good to be true, in words."""
+
+from __future__ import annotations
+
+from tidegate_serving.admission.verdict import Finding, Outcome
+from tidegate_validation.quality.evaluation import Evaluation
+from tidegate_validation.quality.leakage.investigation import Suspicion
+from tidegate_validation.quality.metrics.gains import EVERYTHING, SERVING, measure
+from tidegate_validation.quality.rule import QualityRule
+
+TOO_GOOD = "too good"
+LEAK = "leak"
+
+
+def believable(evaluation: Evaluation, power: float, limit: float) -> Finding:
+    """Not too good."""
+    sentence = f"{measure(evaluation)} {power:.3f} is believable, {limit:.3f} would not be"
+    return Finding(TOO_GOOD, EVERYTHING, Outcome.PASS, sentence, number=power, limit=limit)
+
+
+def too_good(
+    evaluation: Evaluation,
+    power: float,
+    reference: float | None,
+    limit: float,
+    suspicion: Suspicion,
+    rule: QualityRule,
+) -> Finding:
+    """Too good to be true, with the input that gives the answer away where one does.
+
+    A first version has no `reference` to be measured against: unless one input alone gives the answer away it is a
+    WARN, since the task may just be easy.
+    """
+    first = reference is None
+    against = "" if reference is None else f" where {SERVING} reaches {reference:.3f}"
+    values = f"{measure(evaluation)} {power:.3f}{against}"
+    suspect = suspicion.suspect
+    if suspicion.honest:
+        sentence = f"{values}, as honest trees do with the inputs of both versions ({suspicion.learners:.3f})"
+        return Finding(TOO_GOOD, EVERYTHING, Outcome.PASS, sentence, number=power, limit=limit)
+    if suspect is None:
+        why = "and no one input explains it; was it trained on the held-out data?"
+        sentence = f"too good to be true: {values}, {why}"
+        outcome = Outcome.WARN if first else Outcome.FAIL
+        return Finding(TOO_GOOD, EVERYTHING, outcome, sentence, number=power, limit=limit)
+    kind = ", an input that version does not have," if suspect.new and not first else ""
+    alone = f"{kind} reaches {suspect.alone:.3f} alone"
+    sentence = f"{values}: `{suspect.name}`{alone}, and without it {suspect.without:.3f} is left"
+    trusted = suspect.name in rule.trusted
+    cure = "it seems to know the label (if it does not, list it under quality.trusted in the policy)"
+    sentence += "; the policy trusts it" if trusted else f"; {cure}"
+    weak = first and suspect.alone < rule.single_feature_limit
+    cause = {"kind": LEAK, "feature": suspect.name, "alone": suspect.alone, "without": suspect.without}
+    return Finding(
+        check=TOO_GOOD,
+        subject=suspect.name,
+        outcome=Outcome.WARN if trusted or weak else Outcome.FAIL,
+        sentence=sentence if trusted else f"too good to be true: {sentence}",
+        number=power,
+        limit=limit,
+        cause=cause,
+    )

@@ -1,0 +1,52 @@
+"""Judges whether a candidate is better than an honest model could be, and if so, which input gives the label away."""
+
+from __future__ import annotations
+
+from tidegate_serving.admission.verdict import Finding
+from tidegate_validation.quality.data.held_out import ScoredExamples
+from tidegate_validation.quality.evaluation import Evaluation, Task
+from tidegate_validation.quality.leakage import finding as words
+from tidegate_validation.quality.leakage.investigation import CandidateModel, UnexpectedPower, investigate
+from tidegate_validation.quality.leakage.single_feature import single_feature_powers
+from tidegate_validation.quality.metrics.gains import chance, power
+from tidegate_validation.quality.rule import QualityRule, suspicious_power
+
+_ROWS = 20_000
+_NUMBERS = 20_000_000
+_FEWEST = 200
+
+
+def judge_leakage(scored: ScoredExamples, model: CandidateModel, rule: QualityRule) -> Finding:
+    """Whether the candidate is believable, and if not why."""
+    evaluation = scored.evaluation
+    reached = power(evaluation, scored.candidate)
+    rows = evaluation.sample(max(min(_ROWS, _NUMBERS // model.width), _FEWEST))
+    part = evaluation.take(rows)
+    examples = model.examples(scored.held_out.table.take(rows))
+    from_here = _scaled(evaluation, rule.single_feature_limit)
+
+    def giveaway(name: str, alone: float) -> bool:
+        return alone >= from_here and name not in rule.trusted
+
+    if scored.baseline is not None:
+        reference = power(evaluation, scored.baseline).value
+        limit = suspicious_power(reference, rule)
+        suspected = reached.interval(rule.alpha)[0] > limit
+    else:
+        reference, limit = chance(evaluation), _scaled(evaluation, rule.first_limit)
+        alone = single_feature_powers(part, examples.arrays, frozenset(examples.arrays.keys() - model.shared.keys()))
+        suspected = reached.interval(rule.alpha)[0] > limit or any(giveaway(*one) for one in alone.items())
+    if not suspected:
+        return words.believable(evaluation, reached.value, limit)
+    unexpected = UnexpectedPower(reached.value, reference, lambda honest: suspicious_power(honest, rule), giveaway)
+    suspicion = investigate(part, examples, unexpected, model)
+    against = reference if scored.baseline is not None else None
+    return words.too_good(evaluation, reached.value, against, limit, suspicion, rule)
+
+
+def _scaled(evaluation: Evaluation, limit: float) -> float:
+    """A limit on power; of a ranking, where much is reached by chance, that share of the way from chance to 1."""
+    if evaluation.task != Task.RANKING:
+        return limit
+    guess = chance(evaluation)
+    return guess + limit * (1 - guess)

@@ -1,0 +1,116 @@
+"""Findings about slices, in words; nothing is decided here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from tidegate_serving.admission.verdict import Finding, Outcome
+from tidegate_validation.quality.metrics.gains import SERVING
+from tidegate_validation.quality.rule import QualityRule
+from tidegate_validation.quality.slices.attribution import Attribution
+from tidegate_validation.quality.slices.gains import SliceTest
+
+SLICE = "slice"
+SLICE_TABLE = "slices"
+_SHOWN = 5
+_LISTED = 20
+_DRAWN = 60
+
+
+def worse_slice(attribution: Attribution, outcome: Outcome, rule: QualityRule) -> Finding:
+    """A slice on which the candidate is worse: by more than the margin, or surely but perhaps by less."""
+    one, gain = attribution.slice, attribution.slice.gain
+    rows, searched = one.slice.rows, one.slice.searched
+    low, high = gain.gain.interval(rule.alpha)
+    ends = f"between {gain.change(low)} and {gain.change(high)}"
+    how = f"by {gain.amount(-gain.gain.value)} ({ends}; {gain.amount(one.margin)} is allowed)"
+    origin = ", found by a search and confirmed on the examples that it did not see" if searched else ""
+    if outcome is Outcome.FAIL:
+        sentence = (
+            f"worse than {SERVING} where `{one.name}` ({rows} examples): its {gain.metric} is worse {how}{origin}"
+        )
+        sentence += "; look at what changed for these examples, or widen the slice's margin in the policy"
+    else:
+        sentence = f"where `{one.name}` ({rows} examples) its {gain.metric} is surely worse, {how}{origin}"
+    if attribution.explains:
+        sentence += f"; {len(attribution.explains)} other slices are worse because they share its examples"
+    return Finding(
+        SLICE,
+        one.name,
+        outcome,
+        sentence,
+        gain.gain.value,
+        gain.gain.finite_interval(rule.alpha),
+        -one.margin,
+        one.p_margin if outcome is Outcome.FAIL else one.p_worse,
+        cause={
+            "kind": "slice",
+            "slice": one.name,
+            "metric": gain.metric,
+            "rows": rows,
+            "searched": searched,
+            "explains": attribution.explains[:_LISTED],
+        },
+        rule="quality.slice_margin" if gain.relative else "quality.slice_points",
+    )
+
+
+def more_slices(names: Sequence[str], fails: bool) -> Finding:
+    """Further slices that are worse, where they are many: the fault is hardly in any one of them."""
+    shown = ", ".join(f"`{name}`" for name in names[:_SHOWN]) + (" ..." if len(names) > _SHOWN else "")
+    sentence = f"{len(names)} more slices are worse than with {SERVING}: {shown}; the fault is hardly one slice's"
+    cause = {"kind": "slices", "slices": list(names[:_LISTED])}
+    return Finding(SLICE, "more slices", Outcome.FAIL if fails else Outcome.WARN, sentence, cause=cause)
+
+
+def no_worse_slice(slices: Sequence[SliceTest], left_out: int, rule: QualityRule) -> Finding:
+    """No slice is surely worse by more than its margin; says where the data could not have shown it."""
+    searched = sum(one.slice.searched for one in slices)
+    regions = f" and {searched} regions found by a search" if searched else ""
+    sentence = f"none of {len(slices) - searched} slices{regions} is surely worse by more than its margin"
+    open_ones = [one for one in slices if one.gain.gain.interval(rule.alpha)[0] <= -one.margin]
+    open_ones.sort(key=lambda one: one.gain.gain.interval(rule.alpha)[0])
+    if open_ones:
+        sentence += f"; {len(open_ones)} of them are too small to be sure, such as `{open_ones[0].name}`"
+    if left_out:
+        sentence += f"; {left_out} more were left out by quality.max_slices"
+    cause = {
+        "kind": "undecided slices",
+        "slices": [one.name for one in open_ones[:_SHOWN]],
+        "left_out": left_out,
+    }
+    detectable = max((one.gain.gain.detectable(rule.alpha) for one in open_ones), default=None)
+    return Finding(
+        SLICE, "all slices", Outcome.PASS, sentence, smallest_detectable=detectable, cause=cause if open_ones else None
+    )
+
+
+def slice_table(slices: Sequence[SliceTest], outcomes: Mapping[str, Outcome], rule: QualityRule) -> Finding:
+    """Every slice with the metric that looks worst there, for the report's forest plot; decides nothing."""
+    shown = sorted(slices, key=lambda one: -one.slice.weight)[:_DRAWN]
+    rows = [
+        {
+            "slice": one.name,
+            "metric": one.gain.metric,
+            "rows": one.slice.rows,
+            "outcome": outcomes[one.name].value,
+            "gain": one.gain.gain.value,
+            "interval": list(one.gain.gain.interval(rule.alpha)),
+            "margin": one.margin,
+            "relative": one.gain.relative,
+        }
+        for one in shown
+    ]
+    of_them = f", the {len(shown)} least sure ones in detail" if len(shown) < len(slices) else ""
+    sentence = f"{len(slices)} slices were compared{of_them}"
+    return Finding(SLICE_TABLE, "every slice", Outcome.PASS, sentence, float(len(slices)), example={"slices": rows})
+
+
+def empty_slices(names: Sequence[str], rule: QualityRule) -> Finding:
+    """Slices that the policy names and the data does not hold."""
+    shown = ", ".join(f"`{name}`" for name in names[:_SHOWN])
+    sentence = (
+        f"the policy names slices with fewer than {rule.slice_rows} held-out examples, so nothing is said of them: "
+        f"{shown}" + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
+    )
+    return Finding(SLICE, names[0], Outcome.WARN, sentence, number=float(len(names)), limit=float(rule.slice_rows))

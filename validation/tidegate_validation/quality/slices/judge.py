@@ -1,0 +1,82 @@
+"""Judges slices: those of columns, crosses, SQL conditions and a search; one finding per slice that is worse."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tidegate_serving.admission.verdict import Finding, Outcome
+from tidegate_validation.quality.data.held_out import ScoredExamples
+from tidegate_validation.quality.rule import QualityRule, slice_outcome
+from tidegate_validation.quality.slices import finding as words
+from tidegate_validation.quality.slices.attribution import attribute_losses
+from tidegate_validation.quality.slices.gains import SliceGains, gains_by_slice, slice_metrics, tested_slices
+from tidegate_validation.quality.slices.partitions import (
+    Partition,
+    conditions_of,
+    crosses_of,
+    partitions_of,
+    requested_columns,
+)
+from tidegate_validation.quality.slices.search import Losses, search
+from tidegate_validation.statistics.arrays import Floats
+
+_FINE = 8
+_SHOWN = 5
+
+
+def partitions_by_policy(scored: ScoredExamples, rule: QualityRule) -> list[Partition]:
+    """The slices that the policy names, and those of the candidate's inputs where it names no columns.
+
+    InvalidInput for slices of the policy that cannot be.
+    """
+    table, evaluation = scored.held_out.table, scored.evaluation
+    requested = [*conditions_of(table, evaluation, rule.sql), *crosses_of(table, evaluation, rule.crosses)]
+    if rule.slice_columns:
+        return requested + requested_columns(table, evaluation, rule.slice_columns)
+    return requested + partitions_of(table, evaluation, _columns(scored))
+
+
+def judge_slices(
+    scored: ScoredExamples, baseline: Floats, partitions: Sequence[Partition], rule: QualityRule
+) -> list[Finding]:
+    """The slices that are worse in their own right, that none is, a table of all, and those without enough rows."""
+    measured = gains_by_slice(scored.evaluation, scored.candidate, baseline, partitions, rule)
+    left_out = max(len(measured) - rule.max_slices, 0)
+    slices = tested_slices([*measured[: rule.max_slices], *_searched(scored, baseline, rule)], rule)
+    outcomes = {
+        one.name: slice_outcome(one.p_margin, one.p_worse, one.gain.gain.value, one.margin, rule.alpha)
+        for one in slices
+    }
+    worse = [one for one in slices if outcomes[one.name] is not Outcome.PASS]
+    reasons = attribute_losses(worse, scored.evaluation, scored.candidate, baseline, rule.alpha)
+    found = [words.worse_slice(one, outcomes[one.slice.name], rule) for one in reasons[:_SHOWN]]
+    if len(reasons) > _SHOWN:
+        rest = [one.slice.name for one in reasons[_SHOWN:]]
+        found.append(words.more_slices(rest, any(outcomes[name] is Outcome.FAIL for name in rest)))
+    if slices and not any(one.outcome is Outcome.FAIL for one in found):
+        found.append(words.no_worse_slice(slices, left_out, rule))
+    if slices:
+        found.append(words.slice_table(slices, outcomes, rule))
+    empty = [
+        name
+        for partition in partitions
+        if partition.requested and len(partition.names) == 1
+        for name, rows in zip(partition.names, partition.rows(), strict=True)
+        if rows < rule.slice_rows
+    ]
+    return found + ([words.empty_slices(empty, rule)] if empty else [])
+
+
+def _columns(scored: ScoredExamples) -> list[str]:
+    return [name for name in scored.inputs if name in scored.held_out.table.column_names]
+
+
+def _searched(scored: ScoredExamples, baseline: Floats, rule: QualityRule) -> list[SliceGains]:
+    """Regions found by the search, judged by the last metric that is a mean."""
+    evaluation = scored.evaluation
+    means = [metric for metric in slice_metrics(evaluation, scored.candidate, baseline) if metric.whole is None]
+    if not means or rule.auto_slices <= 0:
+        return []
+    columns = rule.slice_columns or _columns(scored)
+    fine = partitions_of(scored.held_out.table, evaluation, columns, bins=_FINE)
+    return search(Losses.of(means[-1], evaluation, scored.candidate, baseline), fine, rule)

@@ -1,0 +1,169 @@
+"""Slices as sets of rows: the values of columns, crosses of them, and conditions in SQL, each slice with its name.
+
+A numeric column with many values is cut at its quantiles.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from tidegate_serving.contract.errors import InvalidInput
+from tidegate_validation.quality.evaluation import Evaluation
+from tidegate_validation.sandbox.examples import plain
+from tidegate_validation.statistics.arrays import Floats, Integers, Mask
+from tidegate_validation.statistics.bins import quantile_edges
+
+FEW = 30
+_TABLE = "held_out"
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """Slices that do not overlap: `codes` is the slice of each unit by place in `names`, -1 for none; shape [units].
+
+    `requested` says that the policy names them, so that their absence is worth a finding.
+    """
+
+    column: str
+    names: tuple[str, ...]
+    codes: Integers
+    requested: bool = False
+
+    def rows(self) -> Integers:
+        """How many units each slice has."""
+        return np.bincount(self.codes[self.codes >= 0], minlength=len(self.names))
+
+    def crossed(self, other: Partition) -> Partition:
+        """Every slice of this with every slice of the other."""
+        size = len(other.names)
+        codes = np.where((self.codes >= 0) & (other.codes >= 0), self.codes * size + other.codes, -1)
+        names = tuple(f"{mine} and {theirs}" for mine in self.names for theirs in other.names)
+        return Partition(f"{self.column}*{other.column}", names, codes, requested=True)
+
+
+def partitions_of(table: Any, evaluation: Evaluation, columns: Sequence[str], bins: int = 4) -> list[Partition]:
+    """A partition for each column that has one; `table` is a pyarrow.Table with the evaluation's rows."""
+    found = []
+    for name in columns:
+        made = _partition(name, table[name], bins)
+        if made is not None and len(made.names) > 1 and (whole := _by_unit(made, evaluation)) is not None:
+            found.append(whole)
+    return found
+
+
+def crosses_of(table: Any, evaluation: Evaluation, crosses: Sequence[str]) -> list[Partition]:
+    """Partitions of crosses such as "carrier*origin". InvalidInput for a column that is not there or has no slices."""
+    found = []
+    for cross in crosses:
+        parts = [_named(part.strip(), table, evaluation, f"cross {cross!r}") for part in cross.split("*")]
+        whole = parts[0]
+        for part in parts[1:]:
+            whole = whole.crossed(part)
+        found.append(whole)
+    return found
+
+
+def requested_columns(table: Any, evaluation: Evaluation, columns: Sequence[str]) -> list[Partition]:
+    """Partitions of the columns that the policy names. InvalidInput for one that is not there or has no slices."""
+    return [replace(_named(name, table, evaluation, "slice_columns"), requested=True) for name in columns]
+
+
+def conditions_of(table: Any, evaluation: Evaluation, sql: Mapping[str, str]) -> list[Partition]:
+    """A slice for each SQL condition on the table, which is called `held_out`. InvalidInput for one that is no SQL."""
+    import duckdb
+
+    if not sql:
+        return []
+    found = []
+    with duckdb.connect() as connection:
+        connection.register(_TABLE, table)
+        for name, condition in sql.items():
+            try:
+                rows = connection.execute(f"SELECT coalesce(({condition})::BOOLEAN, false) FROM {_TABLE}").fetchnumpy()
+            except duckdb.Error as error:
+                text = str(error).splitlines()[0]
+                raise InvalidInput(f"quality.sql.{name} is {condition!r}, no condition on the data: {text}") from error
+            inside = np.asarray(next(iter(rows.values())), dtype=bool)
+            codes = np.where(inside, 0, -1).astype(np.int64)
+            found.append(Partition(name, (name,), codes[evaluation.units()], requested=True))
+    return found
+
+
+def _named(name: str, table: Any, evaluation: Evaluation, where: str) -> Partition:
+    if name not in table.column_names:
+        raise InvalidInput(f"{where} names column {name!r}, which held-out data lacks: it has {table.column_names}")
+    made = _partition(name, table[name], 4)
+    whole = None if made is None else _by_unit(made, evaluation)
+    if whole is None:
+        raise InvalidInput(f"{where} names column {name!r}, which cannot be cut into slices of whole examples")
+    return whole
+
+
+def _by_unit(partition: Partition, evaluation: Evaluation) -> Partition | None:
+    """The same per unit; of a ranking None where rows of one query lie in different slices."""
+    if evaluation.queries is None:
+        return partition
+    _, first, back = np.unique(evaluation.queries, return_index=True, return_inverse=True)
+    if not np.array_equal(partition.codes[first][back], partition.codes):
+        return None
+    return replace(partition, codes=partition.codes[evaluation.units()])
+
+
+def _partition(name: str, column: Any, bins: int) -> Partition | None:
+    import pyarrow as pa
+
+    column = column.combine_chunks()
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    kind = column.type
+    if pa.types.is_floating(kind) or pa.types.is_integer(kind) or pa.types.is_decimal(kind):
+        return _numbers(name, column.cast(pa.float64()).to_numpy(zero_copy_only=False), bins)
+    if pa.types.is_nested(kind) or pa.types.is_temporal(kind) or pa.types.is_null(kind):
+        return None
+    encoded = column.dictionary_encode(null_encoding="encode")
+    values = encoded.dictionary.to_pylist()
+    return _frequent(name, [_value(value) for value in values], np.asarray(encoded.indices.to_numpy(), dtype=np.int64))
+
+
+def _numbers(name: str, values: Floats, bins: int) -> Partition:
+    """Single values where they are few, else equally full ranges; missing ones apart."""
+    missing = ~np.isfinite(values)
+    distinct, codes = np.unique(np.where(missing, 0.0, values), return_inverse=True)
+    if len(distinct) <= FEW:
+        names = [f"{name}={value:g}" for value in distinct]
+    else:
+        edges = quantile_edges(values[~missing], bins)
+        codes = np.searchsorted(edges, values, side="right")
+        ends = ["", *(f"{edge:.6g}" for edge in edges), ""]
+        names = [
+            f"{low} <= {name} < {high}" if low and high else f"{name} < {high}" if high else f"{name} >= {low}"
+            for low, high in itertools.pairwise(ends)
+        ]
+    whole = (*names, f"{name} is missing")
+    return Partition(name, whole, np.where(missing, len(names), codes).astype(np.int64))
+
+
+def _frequent(name: str, values: Sequence[str], codes: Integers) -> Partition:
+    """The most frequent values; the others belong to no slice."""
+    order = np.argsort(-np.bincount(codes, minlength=len(values)), kind="stable")[:FEW]
+    place = np.full(len(values), -1, dtype=np.int64)
+    place[order] = np.arange(len(order))
+    return Partition(name, tuple(f"{name}={values[one]}" for one in order), place[codes])
+
+
+def _value(value: Any) -> str:
+    if value is None or value == "" or value == b"":
+        return "(missing)"
+    return str(plain(value))
+
+
+def whole_rows(units: Mask, evaluation: Evaluation) -> Integers:
+    """The rows behind some of the units: the same, or all rows of those queries."""
+    if evaluation.queries is None:
+        return np.flatnonzero(units)
+    return np.flatnonzero(np.isin(evaluation.queries, evaluation.queries[evaluation.units()[units]]))

@@ -1,0 +1,234 @@
+"""Says why a numeric column shifted, where one plain change explains it: a constant factor, an offset, or both.
+
+A change counts as the cause only if undoing it makes the shift go away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from tidegate_validation.skew.diagnosis.landing import EXACT, chance, find_factor, find_offset, landing
+from tidegate_validation.skew.diagnosis.sample import ValueSample
+from tidegate_validation.skew.diagnosis.scale import fit_factor
+from tidegate_validation.skew.diagnosis.units import affine, nearest_factor, only_common
+from tidegate_validation.skew.distance import BlockDistance, block_distance
+from tidegate_validation.skew.numbers import ordinary_bins
+from tidegate_validation.statistics.arrays import Floats
+from tidegate_validation.statistics.bins import CategoryBins, DiscreteBins, NumericBins
+from tidegate_validation.statistics.counts import FeatureCounts
+from tidegate_validation.statistics.profile import FeatureProfile
+
+FACTOR = "constant factor"
+OFFSET = "constant offset"
+AFFINE = "factor and offset"
+_EXACT_NAME = 1e-3
+_LANDS = 0.55
+_COVERS = 0.75
+_FAMILIAR = 0.9
+_CLEARLY = 0.3
+_HALF = 0.5
+_DENSE = 0.7
+_PART = 0.05
+_PART_VALUES = 8
+_PART_FACTOR = 0.02
+_NOTHING = 0.004
+_VAGUE = 0.06
+_SNAP = 0.004
+_WIDEST_SNAP = 0.08
+_TELLING = 0.5
+_AS_WELL = 0.03
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """Served values are `factor` times training's plus `offset`, for a `share` of the rows.
+
+    `precision` is the relative standard error of the factor; `name` says which units may have been mixed up, such as
+    `kilometres against miles`. `by_values` says that the values themselves gave it away, not only their distribution.
+    """
+
+    kind: str
+    factor: float
+    offset: float = 0.0
+    share: float = 1.0
+    precision: float = 0.0
+    name: str | None = None
+    by_values: bool = False
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON, without what does not apply."""
+        document: dict[str, Any] = {"kind": self.kind, "share": round(self.share, 4)}
+        if self.kind != OFFSET:
+            document.update(factor=self.factor, precision=self.precision)
+        if self.kind != FACTOR:
+            document["offset"] = self.offset
+        if self.name:
+            document["units"] = self.name
+        return document
+
+    def inverse(self) -> Cause:
+        """The same, told from the other side: training's values in terms of the served ones."""
+        named = nearest_factor(1 / self.factor, 1e-6) if self.name and self.kind == FACTOR else None
+        name = named.words if named else " against ".join(reversed((self.name or "").split(" against ", 1))) or None
+        return replace(self, factor=1 / self.factor, offset=-self.offset / self.factor, name=name)
+
+
+@dataclass(frozen=True, slots=True)
+class _Evidence:
+    """What each candidate is compared with; `known` is empty where values are too many to be listed."""
+
+    feature: FeatureProfile
+    bins: NumericBins | DiscreteBins
+    reference: FeatureCounts
+    sample: ValueSample
+    values: Floats
+    weights: Floats
+    known: Floats
+    known_weights: Floats
+    margin: float
+
+    def distance(self, factor: float, offset: float) -> BlockDistance:
+        """Distance from training with the change undone."""
+        current = self.sample.counted(self.bins, factor, offset)
+        return block_distance(self.reference, current, ordinary_bins(self.feature))
+
+
+def find_cause(
+    feature: FeatureProfile, reference: FeatureCounts, sample: ValueSample, *, margin: float
+) -> Cause | None:
+    """The one change that explains why `sample` differs from training, or None if there is no such change."""
+    if not feature.family.numeric or isinstance(feature.bins, CategoryBins) or feature.bins is None:
+        return None
+    if len(sample.values) == 0 or not feature.quantiles:
+        return None
+    values, weights = sample.distinct()
+    known = np.array([value for value, _ in feature.support])
+    known_weights = np.array([float(n) for _, n in feature.support])
+    evidence = _Evidence(feature, feature.bins, reference, sample, values, weights, known, known_weights, margin)
+    home = _at_home(evidence)
+    for cause in _by_values(evidence, familiar=home >= _FAMILIAR):
+        if _is_nothing(evidence, cause):
+            continue
+        if cause.share > max(home, _HALF) + _CLEARLY or _explains(
+            evidence, cause, enough=0.5 if home >= _FAMILIAR else 0.9
+        ):
+            return cause
+    if home >= _FAMILIAR:
+        return None
+    return _best_shape(evidence) or _part_of_rows(evidence)
+
+
+def _at_home(evidence: _Evidence) -> float:
+    """Share of rows whose value is one of training's as it is; 0 where that would say nothing."""
+    keep = evidence.values != 0
+    values, weights, known = evidence.values[keep], evidence.weights[keep], evidence.known
+    if not len(known) or not len(values) or chance(values, weights, known, 1.0, 0.0, 0.0) > _DENSE:
+        return 0.0
+    return landing(values, weights, known, 1.0, 0.0, 0.0)
+
+
+def _by_values(evidence: _Evidence, *, familiar: bool) -> Iterator[Cause]:
+    """Changes under which served values land on training's, the plainest first."""
+    values, weights, known, known_weights = evidence.values, evidence.weights, evidence.known, evidence.known_weights
+    if not len(known):
+        return
+    least = _COVERS if familiar else 0.0
+    match = find_factor(values, weights, known, known_weights)
+    if match is not None and match.share >= _LANDS and match.covered >= least:
+        yield _exact(match.factor, match.share, match.precision)
+    for one in affine():
+        share = landing(values, weights, known, one.factor, one.offset, 0.0)
+        if share >= _LANDS and chance(values, weights, known, one.factor, one.offset, 0.0) < _DENSE:
+            yield Cause(
+                OFFSET if one.factor == 1.0 else AFFINE, one.factor, one.offset, share, 0.0, one.words, by_values=True
+            )
+    match = find_offset(values, weights, known, known_weights)
+    if match is not None and match.share >= _LANDS and match.covered >= least:
+        yield Cause(OFFSET, 1.0, match.offset, match.share, by_values=True)
+
+
+def _best_shape(evidence: _Evidence) -> Cause | None:
+    """The plainest of the changes that make the shift go away about as well as the best of them does."""
+    good = [cause for cause in _by_shape(evidence) if _explains_shape(evidence, cause)]
+    left = [evidence.distance(cause.factor, cause.offset).delta for cause in good]
+    return next((cause for cause, delta in zip(good, left, strict=True) if delta <= min(left) + _AS_WELL), None)
+
+
+def _by_shape(evidence: _Evidence) -> Iterator[Cause]:
+    """Changes that bring the distributions together, for values too many or too dense to be told one from another."""
+    levels, quantiles = np.array(evidence.feature.levels), np.array(evidence.feature.quantiles)
+    present = evidence.feature.rows - evidence.feature.missing - evidence.feature.infinite
+    fit = fit_factor(evidence.values, evidence.weights, levels, quantiles, present)
+    if fit is not None:
+        error = fit.log_error * evidence.distance(fit.factor, 0.0).design_effect ** 0.5
+        yield _estimated(fit.factor, error)
+    for one in affine():
+        yield Cause(OFFSET if one.factor == 1.0 else AFFINE, one.factor, one.offset, name=one.words)
+    inner = (levels >= 0.1) & (levels <= 0.9)
+    current = _quantiles(evidence.values, evidence.weights, levels)
+    yield Cause(OFFSET, 1.0, float(np.median((current - quantiles)[inner])))
+
+
+def _explains(evidence: _Evidence, cause: Cause, *, enough: float) -> bool:
+    """Whether undoing the change brings Δ down to a share `enough` of what it was.
+
+    One day's mix of values need not be training's; that served values land on training's is evidence of its own.
+    """
+    return evidence.distance(cause.factor, cause.offset).delta < enough * evidence.distance(1.0, 0.0).delta
+
+
+def _explains_shape(evidence: _Evidence, cause: Cause) -> bool:
+    """Whether undoing the change leaves no shift beyond the margin, where the window could have shown one."""
+    if _is_nothing(evidence, cause) or cause.precision > _VAGUE:
+        return False
+    before, after = evidence.distance(1.0, 0.0), evidence.distance(cause.factor, cause.offset)
+    return (
+        after.delta < 0.5 * before.delta
+        and after.p_value(evidence.margin) > 0.01
+        and after.detectable(evidence.margin, 0.05) < _TELLING
+    )
+
+
+def _is_nothing(evidence: _Evidence, cause: Cause) -> bool:
+    return abs(cause.factor - 1) < _NOTHING and abs(cause.offset) < _NOTHING * np.ptp(evidence.feature.quantiles)
+
+
+def _part_of_rows(evidence: _Evidence) -> Cause | None:
+    """A factor that holds for the rows off training's values only, where that is a part of the rows."""
+    values, weights, known = evidence.values, evidence.weights, evidence.known
+    if not len(known):
+        return None
+    strange = np.array([landing(values[i : i + 1], np.ones(1), known, 1.0, 0.0, 0.0) == 0 for i in range(len(values))])
+    share = float(weights[strange].sum() / weights.sum())
+    if not _PART < share < 1 - _PART or not strange.any():
+        return None
+    match = find_factor(values[strange], weights[strange], known, evidence.known_weights)
+    if match is None or match.share < 0.9 or match.precision > EXACT or strange.sum() < _PART_VALUES:
+        return None
+    if abs(np.log(abs(match.factor))) < _PART_FACTOR:
+        return None
+    return replace(_exact(match.factor, share, match.precision), by_values=False)
+
+
+def _exact(factor: float, share: float, precision: float) -> Cause:
+    """A factor found by the values, with its name if it has one."""
+    named = nearest_factor(factor, max(_EXACT_NAME, precision))
+    name = named.words if named else None
+    return Cause(FACTOR, factor, share=share, precision=precision, name=name, by_values=True)
+
+
+def _estimated(factor: float, error: float) -> Cause:
+    """A factor found by the shape: the common one that its error allows, if it is one, else as estimated."""
+    common = only_common(factor, min(max(_SNAP, 3 * error), _WIDEST_SNAP))
+    if common is not None:
+        return Cause(FACTOR, common.factor, precision=error, name=common.words or None)
+    return Cause(FACTOR, factor, precision=error)
+
+
+def _quantiles(values: Floats, weights: Floats, levels: Floats) -> Floats:
+    total = np.cumsum(weights)
+    return np.asarray(values[np.minimum(np.searchsorted(total, levels * total[-1]), len(values) - 1)])

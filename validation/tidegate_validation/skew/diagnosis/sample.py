@@ -1,0 +1,49 @@
+"""The served values of one numeric column that a diagnosis looks at: distinct values with row counts per block."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tidegate_validation.statistics.arrays import Floats, Integers
+from tidegate_validation.statistics.bins import CategoryBins, FrozenBins
+from tidegate_validation.statistics.counts import FeatureCounts
+from tidegate_validation.statistics.sql import as_number
+
+_MOST_ROWS = 200_000
+
+
+@dataclass(frozen=True, slots=True)
+class ValueSample:
+    """Finite values, their blocks and row counts; parallel arrays of shape [n]."""
+
+    values: Floats
+    blocks: Integers
+    n: Integers
+
+    def distinct(self) -> tuple[Floats, Floats]:
+        """Distinct values, ascending, with their row counts over all blocks."""
+        values, place = np.unique(self.values, return_inverse=True)
+        return values, np.bincount(place, weights=self.n.astype(np.float64)).astype(np.float64)
+
+    def counted(self, bins: FrozenBins, factor: float, offset: float) -> FeatureCounts:
+        """Counts over `bins` with a factor and an offset undone."""
+        if isinstance(bins, CategoryBins):
+            raise TypeError("categories have no factor")
+        return FeatureCounts.from_rows(self.blocks, bins.assign((self.values - offset) / factor), self.n)
+
+
+def read_sample(connection: Any, relation: str, block: str, column: str, sql_type: str) -> ValueSample:
+    """The values of a column of `relation` (SQL text); a repeatable sample where there are very many rows."""
+    value = as_number(column, sql_type)
+    found = connection.execute(
+        f"SELECT v, b, count(*) AS n FROM (SELECT v, b FROM (SELECT {value} AS v, {block} AS b FROM {relation}) "
+        f"WHERE isfinite(v) USING SAMPLE reservoir({_MOST_ROWS} ROWS) REPEATABLE (7)) GROUP BY v, b ORDER BY v, b"
+    ).fetchnumpy()
+    return ValueSample(
+        np.asarray(found["v"], dtype=np.float64),
+        np.asarray(found["b"], dtype=np.int64),
+        np.asarray(found["n"], dtype=np.int64),
+    )

@@ -1,0 +1,101 @@
+"""Factors and offsets that people mix up, with their names: miles and kilometres, seconds and minutes, °C and °F."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Conversion:
+    """`value_in_first = factor * value_in_second + offset`.
+
+    A `common` one is so frequent that a factor that was only estimated is taken for it where it fits; round numbers are
+    common without a name.
+    """
+
+    factor: float
+    first: str
+    second: str
+    offset: float = 0.0
+    common: bool = False
+
+    def inverse(self) -> Conversion:
+        """The way back."""
+        return Conversion(1.0 / self.factor, self.second, self.first, -self.offset / self.factor, self.common)
+
+    @property
+    def words(self) -> str:
+        """For a sentence: `kilometres against miles`; empty for a round number."""
+        return f"{self.first} against {self.second}" if self.first else ""
+
+
+_FACTORS = (
+    Conversion(1.609344, "kilometres", "miles", common=True),
+    Conversion(1.852, "kilometres", "nautical miles"),
+    Conversion(0.3048, "metres", "feet", common=True),
+    Conversion(0.9144, "metres", "yards"),
+    Conversion(2.54, "centimetres", "inches", common=True),
+    Conversion(25.4, "millimetres", "inches"),
+    Conversion(0.45359237, "kilograms", "pounds", common=True),
+    Conversion(28.349523, "grams", "ounces"),
+    Conversion(3.785411784, "litres", "gallons"),
+    Conversion(3.6, "kilometres per hour", "metres per second", common=True),
+    Conversion(0.44704, "metres per second", "miles per hour"),
+    Conversion(0.514444, "metres per second", "knots"),
+    Conversion(1.150779, "miles per hour", "knots"),
+    Conversion(33.86389, "hectopascals", "inches of mercury"),
+    Conversion(4.184, "joules", "calories"),
+    Conversion(180 / math.pi, "degrees", "radians", common=True),
+    Conversion(7.0, "days", "weeks"),
+    Conversion(12.0, "months", "years"),
+    Conversion(24.0, "hours", "days", common=True),
+    Conversion(60.0, "minutes", "hours, or seconds against minutes", common=True),
+    Conversion(1440.0, "minutes", "days"),
+    Conversion(3600.0, "seconds", "hours", common=True),
+    Conversion(86400.0, "seconds", "days", common=True),
+    Conversion(100.0, "hundredths", "wholes, such as per cent against shares or cents against dollars", common=True),
+    Conversion(1000.0, "thousandths", "wholes, such as metres against kilometres", common=True),
+    Conversion(1024.0, "bytes", "kibibytes"),
+    Conversion(1e6, "millionths", "wholes", common=True),
+    Conversion(1e9, "billionths", "wholes, such as nanoseconds against seconds"),
+)
+
+_ROUND = tuple(Conversion(number, "", "", common=True) for number in (2.0, 3.0, 4.0, 5.0, 10.0))
+
+AFFINE = (
+    Conversion(1.8, "degrees Fahrenheit", "degrees Celsius", 32.0),
+    Conversion(1.0, "kelvins", "degrees Celsius", 273.15),
+    Conversion(1.8, "degrees Fahrenheit", "kelvins", -459.67),
+)
+
+
+def factors() -> list[Conversion]:
+    """All pure factors, both ways."""
+    return [way for one in _FACTORS for way in (one, one.inverse())]
+
+
+def affine() -> list[Conversion]:
+    """All conversions with an offset, both ways."""
+    return [way for one in AFFINE for way in (one, one.inverse())]
+
+
+def nearest_factor(factor: float, tolerance: float) -> Conversion | None:
+    """The named conversion closest to `factor`, or None if none lies within `tolerance` (relative)."""
+    near = _within(factor, tolerance, factors())
+    return near[0] if near else None
+
+
+def only_common(factor: float, tolerance: float) -> Conversion | None:
+    """The one common conversion or round number within `tolerance` (relative); None for none or several."""
+    common = [one for one in factors() if one.common]
+    near = _within(factor, tolerance, [*common, *(way for one in _ROUND for way in (one, one.inverse()))])
+    return near[0] if len(near) == 1 else None
+
+
+def _within(factor: float, tolerance: float, known: list[Conversion]) -> list[Conversion]:
+    """Those within `tolerance`, the closest first."""
+    if factor <= 0:
+        return []
+    gaps = [(abs(math.log(factor / one.factor)), place) for place, one in enumerate(known)]
+    return [known[place] for gap, place in sorted(gaps) if gap <= tolerance]
