@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from tidegate_serving.admission.verdict import Finding, GateResult, Outcome, Ver
 from tidegate_serving.contract.errors import InvalidInput, NotFound
 from tidegate_serving.contract.servable import ServableId
 from tidegate_validation.decision import Subject, decide
+from tidegate_validation.gates import GATES as RUNNABLE
 from tidegate_validation.outcomes import gate_result, worst
 from tidegate_validation.policy import GATES, Policy
 
@@ -21,6 +23,10 @@ SUBJECT = Subject(ServableId("m", 3), "a" * 64, "b" * 64, "c" * 64)
 
 def results(**outcomes: Outcome) -> list[GateResult]:
     return [GateResult(gate, outcomes.get(gate, Outcome.PASS), f"{gate} says so") for gate in GATES]
+
+
+def test_every_gate_that_a_policy_knows_can_run_and_has_thresholds_there() -> None:
+    assert set(RUNNABLE) == set(GATES) <= {one.name for one in fields(Policy)}
 
 
 @pytest.mark.parametrize("gate", GATES)

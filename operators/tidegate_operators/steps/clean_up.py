@@ -1,7 +1,6 @@
 """Removes old versions from a model repository, never one that an engine needs or may go back to.
 
-In come the repository, the engines that serve from it and how much to keep; out goes what was removed and what was
-spared. Verdicts stay: they are small, and they are a model's history.
+The engines that serve from it say what they need. Verdicts stay: they are small, and they are a model's history.
 """
 
 from __future__ import annotations

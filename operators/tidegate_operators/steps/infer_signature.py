@@ -1,7 +1,7 @@
 """Reads signatures off a model's files, as its platform can tell them; scikit-learn's dtypes from the training data.
 
-In come the model's files and the training data; out go signatures with the metadata that their outputs need, and an
-example row where the model brings one along, for `publish`.
+`publish` asks it where nobody wrote a signature; it also finds the metadata that outputs need, and an example row where
+the model brings one along.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tidegate_operators.steps.json_object import read_object
 from tidegate_serving.contract.errors import InvalidInput
 from tidegate_serving.contract.manifest import Manifest
 from tidegate_serving.contract.servable import ServableId
@@ -61,14 +60,6 @@ def infer_signature(
     if platform in _BOOSTED and training is not None:
         found = replace(found, signatures={name: _as_trained(one, training) for name, one in found.signatures.items()})
     return _with_event_time(found, event_time)
-
-
-def read_signatures(path: Path) -> dict[str, Signature]:
-    """Signatures from a JSON file: one signature, which becomes `serving_default`, or an object of them by name."""
-    inferred = "write one, or leave it out to have it inferred"
-    document = read_object(path, "signature file", missing=inferred, wanted="it needs inputs and outputs")
-    named = {SERVING_DEFAULT: document} if "inputs" in document else document
-    return {name: Signature.from_dict(data) for name, data in named.items()}
 
 
 def _only(files: Sequence[Path], suffixes: tuple[str, ...]) -> Path:

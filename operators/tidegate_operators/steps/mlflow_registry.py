@@ -1,7 +1,7 @@
 """MLflow on both sides of the gates: a registered version is published from the registry, and its verdict told there.
 
-In come names in a tracking server; out go a published version with the registry's number, and tags, metrics and the
-report in MLflow. MLflow itself is imported when called.
+A version is published under the registry's number; a verdict becomes tags, metrics and artifacts there. MLflow itself
+is imported when called.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tidegate_operators.steps.publish import Published
-from tidegate_operators.steps.publish_files import Publication, publish_files
+from tidegate_operators.steps.publish import Publication, Published, publish
 from tidegate_serving.admission.verdict import Verdict
 from tidegate_serving.contract.errors import InvalidInput, NotFound, Unavailable, Unsupported
 from tidegate_serving.contract.repository import report_directory, verdict_path
 from tidegate_serving.contract.signature import SERVING_DEFAULT, Signature
+from tidegate_validation.progress import SILENT, Progress
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -50,18 +50,19 @@ def publish_registered(
     sample: Any = None,
     label: str | None = None,
     event_time: str | None = None,
+    progress: Progress = SILENT,
 ) -> Published:
     """Downloads a registered version and publishes it under the registry's number, with the run's metrics as metadata.
 
     Signatures and the example come from the MLmodel file where it has them, else from `training` or `sample`. NotFound
-    for a version that is not registered, Unavailable for a server that does not answer, else as `publish_files`.
+    for a version that is not registered, Unavailable for a server that does not answer, else as `publish`.
     """
     client, found = _find(registered)
     with tempfile.TemporaryDirectory(prefix="tidegate-mlflow-") as folder:
         files = _download(client, registered, found, Path(folder))
-        return publish_files(
+        return publish(
             Publication(
-                files=[files],
+                files=files,
                 servable=registered.name,
                 version=int(found.version),
                 platform=PLATFORM,
@@ -71,7 +72,8 @@ def publish_registered(
                 label=label,
                 event_time=event_time,
                 metadata=_provenance(client, registered, found),
-            )
+            ),
+            progress,
         )
 
 
@@ -80,7 +82,7 @@ def record_verdict(registered: Registered, verdict: Verdict, directory: Path | N
 
     The registered version gets the tags `tidegate.outcome`, `.allowed`, `.sentence` and `.manifest_digest`; its run, if
     it has one, a metric for each finding with a number, and, where `directory` is the version's, the signed verdict and
-    the report as artifacts. A logged model without a signature gets the manifest's.
+    the report as artifacts.
     """
     client, found = _find(registered)
     if (verdict.id.name, verdict.id.version) != (registered.name, int(found.version)):

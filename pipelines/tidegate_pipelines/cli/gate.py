@@ -1,11 +1,7 @@
-"""`tidegate validate`: runs the gates over one version and signs the verdict, or judges a model and signs nothing.
-
-In come a version's directory or a model, and the evidence; the work is in `tidegate_operators.steps`.
-"""
+"""`tidegate validate`: runs the gates over one version and signs the verdict, or judges a model and signs nothing."""
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,6 +9,7 @@ import typer
 
 from tidegate_pipelines.cli.console import say, show_table
 from tidegate_pipelines.cli.options import Baseline, HeldOut, Policy, Training
+from tidegate_pipelines.cli.progress import progress
 
 if TYPE_CHECKING:
     from tidegate_operators.steps import Evidence, Validated
@@ -75,20 +72,22 @@ def validate(
       tidegate validate models/flights/2 --held-out june.parquet --key keys/validator.key \\
           --control 127.0.0.1:8502
     """
-    from tidegate_operators.steps import Evidence, find_baseline, find_log, require_allowed
+    from tidegate_operators.steps import Evidence, against_serving, require_allowed
     from tidegate_operators.steps import validate as run
 
+    evidence = Evidence(
+        held_out, label=label, baseline=baseline, training=training, log_root=log, policy=policy, entity=entity
+    )
     if control is not None:
-        baseline = baseline or find_baseline(control=control, directory=model)
-        log = log or (find_log(control=control) if baseline else None)
-    evidence = Evidence(held_out, label, baseline, training, log, policy, entity)
+        evidence = against_serving(evidence, directory=model, control=control)
     if key is None:
         _judge(model, evidence, platform, report)
         return
     for option, given in (("--platform", platform), ("--report", report)):
         if given is not None:
             raise typer.BadParameter("is for judging without --key: leave one of the two out", param_hint=option)
-    validated = run(directory=model, private_key=key, **dataclasses.asdict(evidence))
+    with progress() as shown:
+        validated = run(model, evidence, private_key=key, progress=shown)
     show_verdict(validated)
     _show_steps(validated.verdict, place=_short(validated.verdict_path))
     require_allowed(validated)
@@ -98,7 +97,8 @@ def _judge(model: Path, evidence: Evidence, platform: str | None, report: Path |
     from tidegate_operators.steps import judge
     from tidegate_serving.contract.errors import Refused
 
-    judged = judge(model, evidence, platform=platform, report=report)
+    with progress() as shown:
+        judged = judge(model, evidence, platform=platform, report=report, progress=shown)
     _show_gates(judged.verdict)
     _show_steps(judged.verdict, place=None)
     say("nothing is signed, so no engine admits it for this" + (f"; report {judged.report}" if judged.report else ""))

@@ -1,7 +1,4 @@
-"""`tidegate mlflow`: publishes a registered version, and tells the registry what the gates said of one.
-
-In come names in a tracking server; the work is `tidegate_operators.steps.mlflow_registry`.
-"""
+"""`tidegate mlflow`: publishes a registered version, and tells the registry what the gates said of one."""
 
 from __future__ import annotations
 
@@ -12,6 +9,7 @@ import typer
 
 from tidegate_pipelines.cli.console import say
 from tidegate_pipelines.cli.options import NO_PROFILE, EventTime, Label, Repository, Training
+from tidegate_pipelines.cli.progress import progress
 
 Uri = Annotated[
     str, typer.Option("--uri", envvar="MLFLOW_TRACKING_URI", help="MLflow's tracking server, http://HOST:PORT.")
@@ -50,9 +48,10 @@ def publish(
     from tidegate_operators.steps.mlflow_registry import Registered, publish_registered
 
     registered = Registered(uri, name, version)
-    published = publish_registered(
-        registered, repository=repository, training=training, label=label, event_time=event_time
-    )
+    with progress() as shown:
+        published = publish_registered(
+            registered, repository=repository, training=training, label=label, event_time=event_time, progress=shown
+        )
     say(f"published {registered} at {published.directory} (manifest {published.manifest_digest[:12]})")
     if training is None:
         say(NO_PROFILE, "WARN")

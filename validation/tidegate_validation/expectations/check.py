@@ -1,6 +1,6 @@
 """The expectations gate: holds data against the suites of the world that it should come from.
 
-`gate_runs` hands in what to check against which profile or suites; findings come back, and Data Docs are written for
+`gates` hands in what to check against which profile or suites; findings come back, and Data Docs are written for
 people. Rows are checked on a bounded sample, statistics over all of them.
 """
 

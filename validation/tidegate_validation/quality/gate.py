@@ -1,12 +1,11 @@
 """The quality gate: predictions of candidate and baseline for the same held-out examples, compared and mistrusted.
 
-`gates` hands in the versions, the held-out table and the rule; findings come back.
+`gates` hands in the case and the rule; findings come back.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from tidegate_serving.admission.verdict import Finding
 from tidegate_serving.contract.errors import InvalidInput
 from tidegate_serving.contract.manifest import Manifest
 from tidegate_serving.contract.signature import Signature
+from tidegate_validation.case import Case, Version
 from tidegate_validation.quality import finding as words
 from tidegate_validation.quality.evaluation import Evaluation
 from tidegate_validation.quality.held_out import HeldOut, Source, held_out_of
@@ -45,10 +45,11 @@ class Model:
     prediction: Prediction
 
     @classmethod
-    def of(cls, directory: Path, manifest: Manifest) -> Model:
-        """From a version directory and its manifest. InvalidInput where its prediction cannot be told."""
-        name, signature = default_signature(manifest)
-        return cls(directory, manifest, name, signature, prediction_of(manifest, signature))
+    def of(cls, version: Version) -> Model:
+        """InvalidInput where the version's prediction cannot be told."""
+        name, signature = default_signature(version.manifest)
+        prediction = prediction_of(version.manifest, signature)
+        return cls(version.directory, version.manifest, name, signature, prediction)
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -61,31 +62,33 @@ class Model:
 
 
 @dataclass(frozen=True, slots=True)
-class QualitySubject:
-    """What is compared: models, the held-out pyarrow.Table with its label, the training data where it is at hand, and
-    how to open a sandbox.
-    """
+class _Pair:
+    """What is compared, on which case, and within which limits models are asked."""
 
+    case: Case
     candidate: Model
     baseline: Model | None
-    held_out: Any
-    label: str
-    entity: str | None
     limits: RobustnessLimits
-    probe: Sequence[str] | None = None
-    training: Any | None = None
+
+    @classmethod
+    def of(cls, case: Case, limits: RobustnessLimits) -> _Pair:
+        baseline = Model.of(case.baseline) if case.baseline is not None else None
+        return cls(case, Model.of(case.candidate), baseline, limits)
 
     def session(self, model: Model) -> Session:
         """A sandbox for one of the models."""
-        command = probe_command(model.directory, self.probe, self.limits)
+        command = probe_command(model.directory, self.case.probe, self.limits)
         return Session(command, self.limits, model.signature_name)
 
 
-def judge_quality(subject: QualitySubject, rule: QualityRule) -> list[Finding]:
-    """All findings. Raises InvalidInput where labels or columns cannot be used."""
+def judge_quality(case: Case, limits: RobustnessLimits, rule: QualityRule) -> list[Finding]:
+    """All findings; `limits` hold for the processes that models run in. InvalidInput where labels or columns cannot be
+    used.
+    """
+    subject = _Pair.of(case, limits)
     models = [model for model in (subject.candidate, subject.baseline) if model is not None]
     event_time = subject.candidate.manifest.event_time
-    source = Source(subject.held_out, subject.label, subject.training, event_time, subject.entity)
+    source = Source(case.held_out, case.label, case.training, event_time, case.entity)
     held = held_out_of(source, [model.prediction for model in models], rule)
     little = held.too_little(rule)
     if little is not None:
@@ -99,7 +102,7 @@ def judge_quality(subject: QualitySubject, rule: QualityRule) -> list[Finding]:
         found = judge_scores(scored, rule)
         suspicion = mistrust(scored, _witness(subject, scored, session, rule), rule)
     found += [suspicion, *against_history(subject.candidate.directory, found, rule), *held.notes]
-    shared = overlap(held.table, subject.training) if subject.training is not None else None
+    shared = overlap(held.table, case.training) if case.training is not None else None
     return [*trouble, *found, *([shared] if shared is not None else [])]
 
 
@@ -123,9 +126,7 @@ def _unusable(made: Predictions, held: HeldOut, model: Model) -> list[Finding]:
     return []
 
 
-def _score(
-    subject: QualitySubject, held: HeldOut, mine: Predictions, rule: QualityRule
-) -> tuple[Scored, list[Finding]]:
+def _score(subject: _Pair, held: HeldOut, mine: Predictions, rule: QualityRule) -> tuple[Scored, list[Finding]]:
     """Both models' scores on the rows that both can be sent; a baseline that fails is a finding, not the end."""
     alone = Scored(_rows(held, mine.rows), mine.scores, None, subject.candidate.inputs)
     if subject.baseline is None:
@@ -143,7 +144,7 @@ def _rows(held: HeldOut, rows: Any) -> HeldOut:
     return held if len(rows) == len(held.evaluation) else held.take(rows)
 
 
-def _witness(subject: QualitySubject, scored: Scored, session: Session, rule: QualityRule) -> Witness:
+def _witness(subject: _Pair, scored: Scored, session: Session, rule: QualityRule) -> Witness:
     model, before = subject.candidate, subject.baseline
     known = {name: before is not None and name in before.inputs for name in model.inputs}
     read = model.reader(scored.evaluation)

@@ -6,15 +6,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from collections.abc import Callable
 
 from tidegate_serving.admission.verdict import Finding, Outcome
 from tidegate_serving.contract.errors import InvalidInput
-from tidegate_serving.contract.manifest import FILE_NAME, Manifest, digest
+from tidegate_serving.contract.manifest import Manifest
 from tidegate_serving.contract.signature import SERVING_DEFAULT, FirstAxis, Signature
+from tidegate_validation.case import Case, Version
 from tidegate_validation.robustness.answer import AnswerKind
 from tidegate_validation.robustness.examination import Examination, OutOfTime
 from tidegate_validation.robustness.examples import example_of, examples_of
@@ -28,51 +26,35 @@ from tidegate_validation.robustness.world import InputFacts
 _ENDING_SECONDS = 1.0
 
 
-@dataclass(frozen=True, slots=True)
-class RobustnessSubject:
-    """The version to examine and, where there is one, the version that serves now; `held_out` is a pyarrow.Table.
-
-    Failing inputs are kept under `report`, if given.
-    """
-
-    candidate: Path
-    manifest: Manifest
-    baseline: Path | None
-    baseline_manifest: Manifest | None
-    held_out: Any
-    facts: dict[str, InputFacts]
-    probe: Sequence[str] | None = None
-    report: Path | None = None
-
-
-def examine(subject: RobustnessSubject, limits: RobustnessLimits) -> list[Finding]:
+def examine(case: Case, facts: dict[str, InputFacts], limits: RobustnessLimits) -> list[Finding]:
     """All findings about one version, in the order of the stages.
 
     Ends within `limits.total_seconds`, whatever the version does. Raises InvalidInput where the data cannot be sent to
     it at all, Unavailable where the sandbox cannot be started.
     """
-    name, signature = default_signature(subject.manifest)
+    candidate, before = case.candidate, case.baseline
+    name, signature = default_signature(candidate.manifest)
     end = time.monotonic() + limits.total_seconds
-    data = examples_of(signature, subject.held_out)
-    with Session(probe_command(subject.candidate, subject.probe, limits), limits, name) as session:
-        with _baseline(subject, limits) as baseline:
+    data = examples_of(signature, case.held_out)
+    with Session(probe_command(candidate.directory, case.probe, limits), limits, name) as session:
+        with _baseline(case, limits) as baseline:
             examination = Examination(
                 session=session,
-                baseline=baseline if subject.baseline else None,
+                baseline=baseline if before else None,
                 signature=signature,
-                baseline_inputs=_inputs(subject.baseline_manifest),
+                baseline_inputs=_inputs(before),
                 limits=limits,
-                facts=subject.facts,
+                facts=facts,
                 data=data,
-                keeper=Keeper(subject.report, _origin(subject, limits)),
+                keeper=Keeper(case.report, _origin(candidate, limits)),
                 end=end,
             )
             examination.keeper.forget()
-            _in_time(examination, lambda: _stages(examination, subject))
+            _in_time(examination, lambda: _stages(examination, candidate.manifest))
         examination.end = max(end, time.monotonic() + _ENDING_SECONDS)
         examination.stage = "unloading"
         _in_time(examination, lambda: ending.unloading(examination))
-    ending.conduct(examination, subject.manifest, subject.candidate)
+    ending.conduct(examination, candidate.manifest, candidate.directory)
     ending.sandbox(examination)
     return examination.findings
 
@@ -89,11 +71,11 @@ def default_signature(manifest: Manifest) -> tuple[str, Signature]:
     return name, signature
 
 
-def _stages(examination: Examination, subject: RobustnessSubject) -> None:
+def _stages(examination: Examination, manifest: Manifest) -> None:
     if not _load(examination):
         return
     examination.stage = "golden"
-    if not golden.golden(examination, example_of(examination.signature, subject.manifest.example)):
+    if not golden.golden(examination, example_of(examination.signature, manifest.example)):
         return
     stages: tuple[Callable[[Examination], None], ...] = (
         golden.real_data,
@@ -119,23 +101,22 @@ def _in_time(examination: Examination, run: Callable[[], None]) -> None:
         examination.report("time", examination.stage, Outcome.INCONCLUSIVE, sentence, limit=limit)
 
 
-def _baseline(subject: RobustnessSubject, limits: RobustnessLimits) -> Session:
-    manifest = subject.baseline_manifest or subject.manifest
-    command = probe_command(subject.baseline or subject.candidate, subject.probe, limits)
-    return Session(command, limits, default_signature(manifest)[0])
+def _baseline(case: Case, limits: RobustnessLimits) -> Session:
+    version = case.baseline or case.candidate
+    command = probe_command(version.directory, case.probe, limits)
+    return Session(command, limits, default_signature(version.manifest)[0])
 
 
-def _inputs(manifest: Manifest | None) -> frozenset[str]:
-    return frozenset(default_signature(manifest)[1].input_names) if manifest else frozenset()
+def _inputs(version: Version | None) -> frozenset[str]:
+    return frozenset(default_signature(version.manifest)[1].input_names) if version else frozenset()
 
 
-def _origin(subject: RobustnessSubject, limits: RobustnessLimits) -> Origin:
-    directory = subject.candidate.absolute()
+def _origin(candidate: Version, limits: RobustnessLimits) -> Origin:
     return Origin(
-        directory=directory,
-        servable=str(subject.manifest.id),
-        manifest_digest=digest((directory / FILE_NAME).read_bytes()),
-        signature=default_signature(subject.manifest)[0],
+        directory=candidate.directory.absolute(),
+        servable=str(candidate.manifest.id),
+        manifest_digest=candidate.digest,
+        signature=default_signature(candidate.manifest)[0],
         limits=limits,
     )
 

@@ -14,7 +14,7 @@ import pytest
 
 from tidegate_operators.airflow.provider import get_provider_info
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 DAGS = sorted((ROOT / "dags").glob("*.py"))
 HEAVY = ("numpy", "pandas", "pyarrow", "duckdb", "grpc", "sklearn", "onnxruntime", "tidegate_native")
 
