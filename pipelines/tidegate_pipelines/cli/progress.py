@@ -61,7 +61,7 @@ class Drawn:
 
     def at(self, doing: str, done: float) -> None:
         """Moves the lowest line on."""
-        self._display.update(self._begun[-1], completed=done, doing=doing)
+        self._display.update(self._begun[-1], completed=done, doing=doing, refresh=True)
 
     def end(self) -> None:
         """Takes the lowest line away."""
@@ -79,10 +79,11 @@ def _display() -> Display:
 
         def render(self, task: Task) -> Text:
             """One line."""
-            limit = task.fields["limit"]
-            parts = "" if task.total is None else f"{min(task.completed, task.total):g}/{task.total:g} "
-            left = time_left(task.completed, task.total, task.elapsed or 0.0, limit)
-            return Text(f"{parts}{task.fields['doing']}  {_clock(task.elapsed or 0.0)}{', ' if left else ''}{left}")
+            done, parts, elapsed = task.completed, task.total, task.elapsed or 0.0
+            count = "" if parts is None else f"{min(done, parts):g}/{parts:g}"
+            left = time_left(done, parts, elapsed, task.fields["limit"])
+            times = f"{_clock(elapsed)}, {left}" if left else _clock(elapsed)
+            return Text(" ".join(word for word in (count, task.fields["doing"], times) if word))
 
     return Display(
         SpinnerColumn(),

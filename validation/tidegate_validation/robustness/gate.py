@@ -6,13 +6,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from tidegate_serving.admission.verdict import Finding, Outcome
 from tidegate_serving.contract.errors import InvalidInput
 from tidegate_serving.contract.manifest import Manifest
 from tidegate_serving.contract.signature import SERVING_DEFAULT, FirstAxis, Signature
 from tidegate_validation.case import Case, Version
+from tidegate_validation.progress import Progress, working
 from tidegate_validation.robustness.answer import AnswerKind
 from tidegate_validation.robustness.examination import Examination, OutOfTime
 from tidegate_validation.robustness.examples import example_of, examples_of
@@ -24,6 +25,15 @@ from tidegate_validation.robustness.stages import batches, concurrency, edges, e
 from tidegate_validation.robustness.world import InputFacts
 
 _ENDING_SECONDS = 1.0
+_STAGES: Sequence[Callable[[Examination], None]] = (
+    golden.real_data,
+    repetition.repetition,
+    batches.batches,
+    concurrency.threads,
+    edges.boundaries,
+    edges.malformed,
+    latency.latency,
+)
 
 
 def examine(case: Case, facts: dict[str, InputFacts], limits: RobustnessLimits) -> list[Finding]:
@@ -50,7 +60,8 @@ def examine(case: Case, facts: dict[str, InputFacts], limits: RobustnessLimits) 
                 end=end,
             )
             examination.keeper.forget()
-            _in_time(examination, lambda: _stages(examination, candidate.manifest))
+            with working(case.progress, "robustness", len(_STAGES), limits.total_seconds):
+                _in_time(examination, lambda: _stages(examination, candidate.manifest, case.progress))
         examination.end = max(end, time.monotonic() + _ENDING_SECONDS)
         examination.stage = "unloading"
         _in_time(examination, lambda: ending.unloading(examination))
@@ -71,24 +82,16 @@ def default_signature(manifest: Manifest) -> tuple[str, Signature]:
     return name, signature
 
 
-def _stages(examination: Examination, manifest: Manifest) -> None:
+def _stages(examination: Examination, manifest: Manifest, progress: Progress) -> None:
     if not _load(examination):
         return
     examination.stage = "golden"
     if not golden.golden(examination, example_of(examination.signature, manifest.example)):
         return
-    stages: tuple[Callable[[Examination], None], ...] = (
-        golden.real_data,
-        repetition.repetition,
-        batches.batches,
-        concurrency.threads,
-        edges.boundaries,
-        edges.malformed,
-        latency.latency,
-    )
-    for stage in stages:
+    for number, stage in enumerate(_STAGES):
         if not examination.exhausted:
             examination.stage = stage.__name__
+            progress.at(examination.stage.replace("_", " "), number)
             stage(examination)
 
 
