@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import tomllib
-from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -25,8 +24,8 @@ def results(**outcomes: Outcome) -> list[GateResult]:
     return [GateResult(gate, outcomes.get(gate, Outcome.PASS), f"{gate} says so") for gate in GATES]
 
 
-def test_every_gate_that_a_policy_knows_can_run_and_has_thresholds_there() -> None:
-    assert set(RUNNABLE) == set(GATES) <= {one.name for one in fields(Policy)}
+def test_every_gate_that_has_thresholds_in_the_policy_can_run() -> None:
+    assert tuple(RUNNABLE) == GATES == ("expectations", "quality", "robustness", "skew")
 
 
 @pytest.mark.parametrize("gate", GATES)

@@ -1,7 +1,7 @@
 """The gates, by name, and their run over one version: each says what it found, and `decision` makes the verdict.
 
 A gate is a function from a case and the policy to a gate result; what it reads and whom it asks is here, how it judges
-is in its folder. To add one: its function goes into GATES, its thresholds become a field of the policy.
+is in its folder. To add one, put its function into GATES and its thresholds, under the same name, into the policy.
 """
 
 from __future__ import annotations

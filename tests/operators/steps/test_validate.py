@@ -14,6 +14,14 @@ from tidegate_serving.contract.errors import InvalidInput
 from tidegate_serving.contract.repository import verdict_path
 
 
+def test_a_version_without_a_label_needs_one_as_evidence(tmp_path: Path) -> None:
+    directory = publish(tmp_path / "models", "m", 1)
+    private_key = make_validator(tmp_path / "keys").private
+    with pytest.raises(InvalidInput) as refused:
+        validate(directory, Evidence({"x": [1.0], "late": [1]}), private_key=private_key)
+    assert refused.value.message == "m:1 names no label column, so nothing can be judged: give the label column"
+
+
 @pytest.mark.parametrize(
     ("columns", "words"),
     [
