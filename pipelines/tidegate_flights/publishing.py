@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 from tidegate_flights.candidates import Candidate
 from tidegate_flights.data import to_table
 from tidegate_flights.features import EVENT_TIME, LABEL, SERVABLE
-from tidegate_operators.steps import Publication, Published, publish
+from tidegate_operators.steps import Publication, PublishedVersion, publish
 from tidegate_serving.contract.signature import SERVING_DEFAULT
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
-def publish_candidate(candidate: Candidate, version: int, repository: Path) -> Published:
+def publish_candidate(candidate: Candidate, version: int, repository: Path) -> PublishedVersion:
     """The candidate as `flights`:`version`, with the profile of the very rows it was trained on."""
     publication = Publication(
         files=candidate.files,

@@ -14,7 +14,7 @@ from tidegate_operators.steps import (
     Evidence,
     Promoted,
     Pushed,
-    Validated,
+    Validation,
     against_serving,
     canary,
     promote,
@@ -45,16 +45,16 @@ class Release:
 
 
 @dataclass(frozen=True, slots=True)
-class Released:
+class ReleaseResult:
     """What each step of a release that came through has said."""
 
-    validated: Validated
+    validated: Validation
     pushed: Pushed
     canary: CanaryResult
     promoted: Promoted
 
 
-def release(request: Release, progress: Progress = SILENT) -> Released:
+def release(request: Release, progress: Progress = SILENT) -> ReleaseResult:
     """Runs the whole release; `progress` hears the name of each step as it begins.
 
     Raises Refused with the sentence of the step that said no, or what a step raises that could not do its work; the
@@ -74,4 +74,4 @@ def release(request: Release, progress: Progress = SILENT) -> Released:
         )
         progress.at("promote", 3)
         promoted = promote(control=control, servable=name, version=version)
-    return Released(validated, pushed, observed, promoted)
+    return ReleaseResult(validated, pushed, observed, promoted)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.support.heard import Heard
+from tests.support.progress_log import ProgressLog
 from tests.support.releases import BETTER, CRASHES, Endpoints, World, available, serve_first, traffic
 
 from tidegate_operators.steps import CanaryRule, Evidence
@@ -24,7 +24,7 @@ def request(
 
 
 def test_two_releases_follow_each_other_under_traffic(world: World, endpoints: Endpoints) -> None:
-    heard = Heard()
+    heard = ProgressLog()
     first = release(request(world, endpoints, world.publish(1, name="walk")), heard)
     assert heard.of("release") == ["validate", "push", "canary", "promote"]
     assert heard.of("judge walk:1") == ["expectations", "quality", "robustness", "skew"]
@@ -44,7 +44,7 @@ def test_two_releases_follow_each_other_under_traffic(world: World, endpoints: E
 
 def test_what_the_gates_refuse_is_never_pushed(world: World, endpoints: Endpoints) -> None:
     serve_first(endpoints, world, "refused")
-    heard = Heard()
+    heard = ProgressLog()
     directory = world.publish(2, CRASHES, name="refused")
     with pytest.raises(Refused) as refused:
         release(request(world, endpoints, directory, policy=world.policy("quality", "robustness")), heard)

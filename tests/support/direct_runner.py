@@ -7,7 +7,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from tests.support.heard import Heard
+from tests.support.progress_log import ProgressLog
 
 from tidegate_flights.airflow_runner import DagResult
 from tidegate_operators.steps import CanaryRule, Evidence
@@ -34,7 +34,7 @@ class DirectRunner:
             control=f"{engine['host']}:{engine['port']}",
             rule=CanaryRule(pairs=100, within_seconds=60),
         )
-        heard = Heard()
+        heard = ProgressLog()
         try:
             release(request, heard)
         except TidegateError as error:

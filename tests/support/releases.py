@@ -153,7 +153,7 @@ class World:
         return write_verdict(verdict, verdict_path(directory), load_private_key(self.private_key))
 
     def admitted(self, version: int, source: str = HONEST, *, name: str = NAME) -> Path:
-        """Published, with a verdict that allows it; returns its directory."""
+        """PublishedVersion, with a verdict that allows it; returns its directory."""
         directory = self.publish(version, source, name=name)
         self.admit(directory)
         return directory

@@ -32,7 +32,7 @@ from tidegate_validation.quality.gate import judge_quality
 from tidegate_validation.quality.labels import check_label
 from tidegate_validation.robustness.gate import default_signature, examine
 from tidegate_validation.robustness.world import facts_of
-from tidegate_validation.skew.release import Evidence as Served
+from tidegate_validation.skew.release import Evidence as SkewEvidence
 from tidegate_validation.skew.release import release_findings
 from tidegate_validation.skew.window import Window, log_window, table_window
 
@@ -133,10 +133,10 @@ def skew(case: Case, policy: Policy) -> GateResult:
     baseline = case.baseline.profile() if case.baseline is not None else None
     with _log(case, policy) as served, ExitStack() as stack:
         if served is not None and served.rows >= policy.skew.least_rows:
-            seen, words = Served(served, served=True), f"{served.rows} served examples"
+            seen, words = SkewEvidence(served, served=True), f"{served.rows} served examples"
         else:
             held_out = stack.enter_context(table_window(case.held_out, event_time=candidate.event_time))
-            seen, words = Served(held_out, served=False), f"{held_out.rows} held-out examples, for want of a log"
+            seen, words = SkewEvidence(held_out, served=False), f"{held_out.rows} held-out examples, for want of a log"
         findings = release_findings(candidate, baseline, seen, policy.skew)
     return gate_result("skew", findings, f"was trained on the world that is seen in {words}")
 

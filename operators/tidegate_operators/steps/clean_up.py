@@ -33,7 +33,7 @@ class Retention:
 
 
 @dataclass(frozen=True, slots=True)
-class CleanedUp:
+class CleanUpResult:
     """What was removed (or would be), what an engine needs, with the reason, and the bytes that this frees."""
 
     removed: tuple[ServableId, ...]
@@ -48,7 +48,7 @@ def clean_up(
     retention: Retention,
     dry_run: bool = False,
     now: datetime | None = None,
-) -> CleanedUp:
+) -> CleanUpResult:
     """Removes what `retention` does not keep and no engine at `controls` needs.
 
     An engine needs what it serves, loads or wants, what a label names, what it keeps, and what it would roll back to.
@@ -78,7 +78,7 @@ def clean_up(
             removed.append(identity)
             if not dry_run:
                 _remove(directory)
-    return CleanedUp(tuple(removed), tuple(spared), freed)
+    return CleanUpResult(tuple(removed), tuple(spared), freed)
 
 
 def _servables(control: str) -> tuple[ServableStatus, ...]:

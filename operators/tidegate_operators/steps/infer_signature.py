@@ -34,7 +34,7 @@ _ARROW_NAMES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Inferred:
+class InferredSignatures:
     """Signatures by name, the metadata that tells the platform how outputs come about, and an example row or none."""
 
     signatures: Mapping[str, Signature]
@@ -44,7 +44,7 @@ class Inferred:
 
 def infer_signature(
     files: Sequence[Path], platform: str, training: pa.Table | None, label: str | None, event_time: str | None
-) -> Inferred:
+) -> InferredSignatures:
     """The signatures of the model in `files` (files, or directories that hold it), as its platform reads them off it.
 
     sklearn with `training`: the columns that the estimator was fitted on, else all of `training` but label and event
@@ -87,7 +87,7 @@ def _as_trained(signature: Signature, training: pa.Table) -> Signature:
     return replace(signature, inputs=tuple(inputs))
 
 
-def _with_event_time(inferred: Inferred, event_time: str | None) -> Inferred:
+def _with_event_time(inferred: InferredSignatures, event_time: str | None) -> InferredSignatures:
     name = default_name(inferred.signatures)
     signature = inferred.signatures[name]
     if event_time is None or event_time in signature.input_names:
@@ -96,7 +96,7 @@ def _with_event_time(inferred: Inferred, event_time: str | None) -> Inferred:
     return replace(inferred, signatures={**inferred.signatures, name: timed})
 
 
-def _discovered(files: Sequence[Path], platform: str) -> Inferred:
+def _discovered(files: Sequence[Path], platform: str) -> InferredSignatures:
     """What the platform reads off the files, which lie as they would in the version's directory."""
     from tidegate_serving.platforms.discovery import completed
     from tidegate_serving.platforms.foreign import file_entries
@@ -107,7 +107,7 @@ def _discovered(files: Sequence[Path], platform: str) -> Inferred:
     entries = tuple(entry for file in files for entry in file_entries(file, root))
     bare = Manifest(ServableId("model", 0), platform, {}, entries, "")
     found = completed(bare, installed_platforms(PlatformOptions()).discover(root, bare))
-    return Inferred(found.signatures, found.metadata, found.example)
+    return InferredSignatures(found.signatures, found.metadata, found.example)
 
 
 def _read_estimator(path: Path) -> Any:
@@ -116,7 +116,7 @@ def _read_estimator(path: Path) -> Any:
     return read_estimator(path, allow_pickle=False)
 
 
-def _from_sklearn(estimator: Any, training: pa.Table, label: str | None, event_time: str | None) -> Inferred:
+def _from_sklearn(estimator: Any, training: pa.Table, label: str | None, event_time: str | None) -> InferredSignatures:
     fitted = getattr(estimator, "feature_names_in_", None)
     names = (
         [name for name in training.column_names if name not in (label, event_time)]
@@ -130,7 +130,7 @@ def _from_sklearn(estimator: Any, training: pa.Table, label: str | None, event_t
     from tidegate_serving.platforms.estimators import estimator_output
 
     output, metadata = estimator_output(estimator, _one_row(training, inputs))
-    return Inferred({SERVING_DEFAULT: Signature(inputs, (output,))}, metadata)
+    return InferredSignatures({SERVING_DEFAULT: Signature(inputs, (output,))}, metadata)
 
 
 def _one_row(training: pa.Table, inputs: Sequence[TensorSpec]) -> dict[str, Array]:

@@ -19,7 +19,7 @@ from tidegate_validation.progress import SILENT, Progress
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class Judgement:
     """The unsigned verdict, and the report's page where one was written."""
 
     verdict: Verdict
@@ -33,7 +33,7 @@ def judge(
     platform: str | None = None,
     report: Path | None = None,
     progress: Progress = SILENT,
-) -> Judged:
+) -> Judgement:
     """Runs the gates over `model` and says what they found; nothing is signed, so no engine admits it for this.
 
     `model` is a version directory, or a model's file or directory that nobody published, whose `platform` is told by
@@ -52,7 +52,7 @@ def judge(
             evidence = replace(evidence, baseline=baseline)
         verdict = run_gates(directory, evidence, report=report, progress=progress)
     page = None if report is None else write_report(verdict, report)
-    return Judged(verdict, page)
+    return Judgement(verdict, page)
 
 
 def _version(model: Path, number: int, platform: str | None, evidence: Evidence, repository: Path) -> Path:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tidegate_operators.steps.publish import Publication, Published, publish
+from tidegate_operators.steps.publish import Publication, PublishedVersion, publish
 from tidegate_serving.admission.verdict import Verdict
 from tidegate_serving.contract.errors import InvalidInput, NotFound, Unavailable, Unsupported
 from tidegate_serving.contract.repository import report_directory, verdict_path
@@ -31,7 +31,7 @@ _TAG_LETTERS = 4900
 
 
 @dataclass(frozen=True, slots=True)
-class Registered:
+class RegisteredVersion:
     """One registered version: the tracking server's address, the model's name, and a number or an alias."""
 
     uri: str
@@ -43,7 +43,7 @@ class Registered:
 
 
 def publish_registered(
-    registered: Registered,
+    registered: RegisteredVersion,
     *,
     repository: Path,
     training: Any = None,
@@ -51,7 +51,7 @@ def publish_registered(
     label: str | None = None,
     event_time: str | None = None,
     progress: Progress = SILENT,
-) -> Published:
+) -> PublishedVersion:
     """Downloads a registered version and publishes it under the registry's number, with the run's metrics as metadata.
 
     Signatures and the example come from the MLmodel file where it has them, else from `training` or `sample`. NotFound
@@ -77,7 +77,7 @@ def publish_registered(
         )
 
 
-def record_verdict(registered: Registered, verdict: Verdict, directory: Path | None = None) -> dict[str, float]:
+def record_verdict(registered: RegisteredVersion, verdict: Verdict, directory: Path | None = None) -> dict[str, float]:
     """Tells MLflow what the gates said; returns the metrics that were written.
 
     The registered version gets the tags `tidegate.outcome`, `.allowed`, `.sentence` and `.manifest_digest`; its run, if
@@ -101,7 +101,7 @@ def record_verdict(registered: Registered, verdict: Verdict, directory: Path | N
     return metrics
 
 
-def write_signature(registered: Registered, signatures: Mapping[str, Signature]) -> bool:
+def write_signature(registered: RegisteredVersion, signatures: Mapping[str, Signature]) -> bool:
     """Gives the logged model our default signature where it has none; whether it got it."""
     import mlflow
 
@@ -143,7 +143,7 @@ def mlflow_signature(signature: Signature) -> Any:
     return ModelSignature(schema(signature.inputs), schema(signature.outputs))
 
 
-def _find(registered: Registered) -> tuple[MlflowClient, Any]:
+def _find(registered: RegisteredVersion) -> tuple[MlflowClient, Any]:
     try:
         from mlflow import MlflowClient
         from mlflow.exceptions import MlflowException
@@ -160,7 +160,7 @@ def _find(registered: Registered) -> tuple[MlflowClient, Any]:
         raise Unavailable(f"MLflow at {registered.uri} failed: {error.message}") from error
 
 
-def _download(client: MlflowClient, registered: Registered, found: Any, folder: Path) -> Path:
+def _download(client: MlflowClient, registered: RegisteredVersion, found: Any, folder: Path) -> Path:
     from mlflow.artifacts import download_artifacts
     from mlflow.exceptions import MlflowException
 
@@ -171,7 +171,7 @@ def _download(client: MlflowClient, registered: Registered, found: Any, folder: 
         raise Unavailable(f"the files of {registered} cannot be downloaded from {uri}: {error}") from error
 
 
-def _provenance(client: MlflowClient, registered: Registered, found: Any) -> dict[str, str]:
+def _provenance(client: MlflowClient, registered: RegisteredVersion, found: Any) -> dict[str, str]:
     metadata = {"mlflow.uri": registered.uri, "mlflow.model": f"models:/{registered.name}/{found.version}"}
     if found.run_id:
         metadata["mlflow.run_id"] = found.run_id

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tidegate_operators.steps.infer_signature import Inferred, infer_signature
+from tidegate_operators.steps.infer_signature import InferredSignatures, infer_signature
 from tidegate_operators.steps.publication_checks import check_example, check_training, plain_example, profiled_features
 from tidegate_operators.steps.write_aside import appearing
 from tidegate_serving.contract.errors import InvalidInput, NotFound
@@ -71,14 +71,14 @@ class Publication:
 
 
 @dataclass(frozen=True, slots=True)
-class Published:
+class PublishedVersion:
     """Where the version lies, and the SHA-256 of its manifest in hex, which verdicts and pushes are bound to."""
 
     directory: Path
     manifest_digest: str
 
 
-def publish(publication: Publication, progress: Progress = SILENT) -> Published:
+def publish(publication: Publication, progress: Progress = SILENT) -> PublishedVersion:
     """Copies the files to ROOT/SERVABLE/VERSION and describes them, with `manifest.json` last.
 
     AlreadyExists for a version that is taken, NotFound for a missing file, Unsupported for a platform that is not
@@ -123,7 +123,7 @@ def publish(publication: Publication, progress: Progress = SILENT) -> Published:
                 metadata={**inferred.metadata, **one.metadata},
             )
             manifest_digest = manifest.write(aside)
-    return Published(target, manifest_digest)
+    return PublishedVersion(target, manifest_digest)
 
 
 def read_signatures(path: Path) -> dict[str, Signature]:
@@ -147,14 +147,14 @@ def _files(given: Path | str | Sequence[Path | str]) -> list[Path]:
     return files
 
 
-def _signatures(one: Publication, files: Sequence[Path], sample: pa.Table | None) -> Inferred:
+def _signatures(one: Publication, files: Sequence[Path], sample: pa.Table | None) -> InferredSignatures:
     if one.signature is None:
         return infer_signature(files, one.platform, sample, one.label, one.event_time)
     given = one.signature
-    return Inferred(given if isinstance(given, Mapping) else read_signatures(Path(given)))
+    return InferredSignatures(given if isinstance(given, Mapping) else read_signatures(Path(given)))
 
 
-def _example(one: Publication, inferred: Inferred, sample: pa.Table | None) -> Mapping[str, Any]:
+def _example(one: Publication, inferred: InferredSignatures, sample: pa.Table | None) -> Mapping[str, Any]:
     if isinstance(one.example, Mapping):
         return one.example
     if one.example is not None:

@@ -18,7 +18,7 @@ from tidegate_validation.progress import SILENT, Progress
 
 
 @dataclass(frozen=True, slots=True)
-class Validated:
+class Validation:
     """The verdict, where it lies signed, the SHA-256 of that file in hex, and the report for people."""
 
     verdict: Verdict
@@ -27,7 +27,7 @@ class Validated:
     report: Path
 
 
-def validate(directory: Path, evidence: Evidence, *, private_key: Path, progress: Progress = SILENT) -> Validated:
+def validate(directory: Path, evidence: Evidence, *, private_key: Path, progress: Progress = SILENT) -> Validation:
     """Judges the version in `directory` and writes the signed verdict, whether it allows or denies.
 
     NotFound or InvalidInput for evidence that cannot be read. A gate that fails to run is a finding with outcome ERROR,
@@ -42,7 +42,7 @@ def validate(directory: Path, evidence: Evidence, *, private_key: Path, progress
     path = verdict_path(directory)
     verdict_digest = write_verdict(verdict, path, key)
     report = write_report(verdict, report_directory(directory), Seal(key_id(key.public_key()), verdict_digest))
-    return Validated(verdict, path, verdict_digest, report)
+    return Validation(verdict, path, verdict_digest, report)
 
 
 def against_serving(evidence: Evidence, *, directory: Path, control: str) -> Evidence:
@@ -54,7 +54,7 @@ def against_serving(evidence: Evidence, *, directory: Path, control: str) -> Evi
     return replace(evidence, baseline=baseline, log_root=log_root)
 
 
-def require_allowed(validated: Validated) -> Validated:
+def require_allowed(validated: Validation) -> Validation:
     """The same, or Refused with the verdict's sentence where it does not allow the version."""
     if not validated.verdict.allowed:
         raise Refused(validated.verdict.sentence)

@@ -12,7 +12,7 @@ from tidegate_pipelines.cli.options import Baseline, HeldOut, Policy, Training
 from tidegate_pipelines.cli.progress import progress
 
 if TYPE_CHECKING:
-    from tidegate_operators.steps import Evidence, Validated
+    from tidegate_operators.steps import Evidence, Validation
     from tidegate_serving.admission.verdict import Finding, Verdict
 
 SigningKey = Annotated[
@@ -106,7 +106,7 @@ def _judge(model: Path, evidence: Evidence, platform: str | None, report: Path |
         raise Refused(judged.verdict.sentence)
 
 
-def show_verdict(validated: Validated) -> None:
+def show_verdict(validated: Validation) -> None:
     """The gates as a table, then what it all adds up to."""
     _show_gates(validated.verdict)
     say(f"signed {validated.verdict_path}; report {validated.report}")

@@ -45,9 +45,9 @@ def publish(
     event_time: EventTime = None,
 ) -> None:
     """Download a registered version and put it into the repository under the registry's number."""
-    from tidegate_operators.steps.mlflow_registry import Registered, publish_registered
+    from tidegate_operators.steps.mlflow_registry import RegisteredVersion, publish_registered
 
-    registered = Registered(uri, name, version)
+    registered = RegisteredVersion(uri, name, version)
     with progress() as shown:
         published = publish_registered(
             registered, repository=repository, training=training, label=label, event_time=event_time, progress=shown
@@ -66,7 +66,7 @@ def record(
     ],
 ) -> None:
     """Tell the registry what the gates said of a version: tags, metrics of its run, the verdict and the report."""
-    from tidegate_operators.steps.mlflow_registry import Registered, record_verdict
+    from tidegate_operators.steps.mlflow_registry import RegisteredVersion, record_verdict
     from tidegate_serving.admission.rules import trusted_verdict
     from tidegate_serving.admission.trust import watch_trust
     from tidegate_serving.contract.manifest import read_manifest
@@ -75,6 +75,6 @@ def record(
     directory = directory.absolute()
     manifest, _ = read_manifest(directory)
     verdict = trusted_verdict(verdict_path(directory), watch_trust(key).value()).verdict
-    registered = Registered(uri, manifest.id.name, str(manifest.id.version))
+    registered = RegisteredVersion(uri, manifest.id.name, str(manifest.id.version))
     metrics = record_verdict(registered, verdict, directory)
     say(f"recorded {verdict.outcome.value} and {len(metrics)} metrics for {registered}")

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tidegate_operators.steps import Publication, Published, publish
+from tidegate_operators.steps import Publication, PublishedVersion, publish
 from tidegate_serving.contract.errors import AlreadyExists, InvalidInput, NotFound, TidegateError, Unsupported
 from tidegate_serving.contract.manifest import read_manifest, verify_files
 from tidegate_serving.contract.signature import Signature, TensorSpec
@@ -46,7 +46,7 @@ def model(tmp_path: Path) -> Path:
     return folder
 
 
-def put(model: Path, repository: Path, **changed: Any) -> Published:
+def put(model: Path, repository: Path, **changed: Any) -> PublishedVersion:
     given: dict[str, Any] = {
         "files": model,
         "servable": "m",

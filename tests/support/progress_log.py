@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 
-class Heard:
+class ProgressLog:
     """All that was said, in order: begun work, and what it was at; `open` are those that have not ended."""
 
     def __init__(self) -> None:
