@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tidegate_pipelines.cli.console import say, show_table
-from tidegate_pipelines.cli.options import Baseline, HeldOut, Policy, Training
+from tidegate_pipelines.cli.options import Baseline, Entity, HeldOut, Log, Policy, Training, Truth
 from tidegate_pipelines.cli.progress import progress
 
 if TYPE_CHECKING:
@@ -18,9 +18,6 @@ if TYPE_CHECKING:
 SigningKey = Annotated[
     Path | None,
     typer.Option("--key", metavar="FILE", help="The validator's private key; without it nothing is signed."),
-]
-Truth = Annotated[
-    str | None, typer.Option("--label", metavar="COLUMN", help="The truth, where the manifest names none.")
 ]
 Serving = Annotated[
     str | None,
@@ -45,11 +42,9 @@ def validate(
     baseline: Baseline = None,
     control: Serving = None,
     training: Training = None,
-    log: Annotated[Path | None, typer.Option("--log", metavar="ROOT", help="Inference log, for the skew gate.")] = None,
+    log: Log = None,
     policy: Policy = None,
-    entity: Annotated[
-        str | None, typer.Option("--entity", metavar="COLUMN", help="Equal values belong together, a user say.")
-    ] = None,
+    entity: Entity = None,
     platform: Annotated[
         str | None, typer.Option("--platform", help="Of a model's file, where its name does not tell.")
     ] = None,

@@ -12,11 +12,14 @@ from tidegate_pipelines.cli.options import (
     Baseline,
     Control,
     Directory,
+    Entity,
     HeldOut,
     Key,
+    Log,
     Policy,
     Timeout,
     Training,
+    Truth,
 )
 from tidegate_pipelines.cli.orders import Name, Reason, Version, who
 from tidegate_pipelines.cli.progress import progress
@@ -126,9 +129,12 @@ def release(
     held_out: HeldOut,
     key: Key,
     control: Control = DEFAULT_CONTROL,
+    label: Truth = None,
     baseline: Baseline = None,
     training: Training = None,
+    log: Log = None,
     policy: Policy = None,
+    entity: Entity = None,
     pairs: Pairs = RULE.pairs,
     within: Within = RULE.within_seconds,
     fraction: Fraction = RULE.fraction,
@@ -146,7 +152,9 @@ def release(
     from tidegate_pipelines.release import Release
     from tidegate_pipelines.release import release as run
 
-    evidence = Evidence(held_out, baseline=baseline, training=training, policy=policy)
+    evidence = Evidence(
+        held_out, label=label, baseline=baseline, training=training, log_root=log, policy=policy, entity=entity
+    )
     rule = CanaryRule(fraction=fraction, pairs=pairs, within_seconds=within)
     with progress() as shown:
         released = run(Release(directory, evidence, key, control, rule), shown)
