@@ -3,7 +3,7 @@
     import numpy as np
     import tidegate
 
-    tidegate.publish(files=..., servable="flights", version=1, ...)
+    tidegate.publish(tidegate.Publication(files=..., servable="flights", version=1, ...))
     with tidegate.Client("127.0.0.1:8500") as client:
         client.predict("flights", {"distance": np.float32([719.0]), ...})
 
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
         judge,
         promote,
         publish,
-        publish_files,
         push,
         rollback,
         skew,
@@ -72,7 +71,6 @@ __all__ = [
     "monitor",
     "promote",
     "publish",
-    "publish_files",
     "push",
     "release",
     "rollback",
@@ -109,7 +107,6 @@ _HOMES = {
     "monitor": "tidegate_pipelines.monitor",
     "promote": _STEPS,
     "publish": _STEPS,
-    "publish_files": _STEPS,
     "push": _STEPS,
     "release": "tidegate_pipelines.release",
     "rollback": _STEPS,

@@ -11,21 +11,21 @@ from typing import TYPE_CHECKING, Any
 from tidegate_flights.candidates import Candidate
 from tidegate_flights.data import to_table
 from tidegate_flights.features import EVENT_TIME, LABEL, SERVABLE
-from tidegate_operators.steps import Published, publish
+from tidegate_operators.steps import Publication, PublishedVersion, publish
 from tidegate_serving.contract.signature import SERVING_DEFAULT
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
-def publish_candidate(candidate: Candidate, version: int, repository: Path) -> Published:
+def publish_candidate(candidate: Candidate, version: int, repository: Path) -> PublishedVersion:
     """The candidate as `flights`:`version`, with the profile of the very rows it was trained on."""
-    return publish(
+    publication = Publication(
         files=candidate.files,
         servable=SERVABLE,
         version=version,
         platform=candidate.platform,
-        signatures={SERVING_DEFAULT: candidate.signature},
+        signature={SERVING_DEFAULT: candidate.signature},
         repository=repository,
         training=to_table(candidate.training),
         label=LABEL,
@@ -33,6 +33,7 @@ def publish_candidate(candidate: Candidate, version: int, repository: Path) -> P
         example=example_row(candidate),
         metadata={"title": candidate.title, **candidate.metadata},
     )
+    return publish(publication)
 
 
 def example_row(candidate: Candidate) -> dict[str, Any]:

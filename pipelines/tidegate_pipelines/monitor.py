@@ -1,12 +1,12 @@
 """The skew loop: every so often, a window of what the engine saw becomes a report, and the report keep, warn or alert.
 
-In come the engine's control address and a servable; out go reports in a folder and one callback per window. Skew in
-production alerts; whether to roll back is for whoever hears the alert.
+Skew in production alerts; whether to roll back is for whoever hears the alert.
 """
 
 from __future__ import annotations
 
 import enum
+import logging
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,7 +15,11 @@ from pathlib import Path
 
 from tidegate_operators.steps import Skew, require_log, serving_directory, skew
 from tidegate_serving.admission.verdict import Outcome
-from tidegate_serving.contract.errors import InvalidInput
+from tidegate_serving.contract.errors import DeadlinePassed, InvalidInput, TidegateError, Unavailable
+
+logger = logging.getLogger(__name__)
+
+_FIRST_PAUSE_SECONDS = 1.0
 
 
 class Action(enum.StrEnum):
@@ -85,8 +89,22 @@ def monitor(
     on_window: Callable[[Observation], None],
     stop: threading.Event,
     now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    on_away: Callable[[TidegateError], None] = lambda error: logger.warning("%s", error.message),
 ) -> None:
-    """Observes windows until `stop` is set, the first at once. `on_window` hears each, whatever it calls for."""
+    """Observes windows until `stop` is set, the first at once. `on_window` hears each, whatever it calls for.
+
+    An engine that does not answer does not end it: `on_away` hears why, each time, and it is tried again after growing
+    pauses, never longer than `watch.every`. Whatever else the steps raise does end it.
+    """
+    pause = _FIRST_PAUSE_SECONDS
     while not stop.is_set():
-        on_window(observe(watch, now()))
-        stop.wait(watch.every)
+        try:
+            observation = observe(watch, now())
+        except (Unavailable, DeadlinePassed) as error:
+            on_away(error)
+            stop.wait(min(pause, watch.every))
+            pause = min(2 * pause, watch.every)
+        else:
+            pause = _FIRST_PAUSE_SECONDS
+            on_window(observation)
+            stop.wait(watch.every)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable
+from dataclasses import fields
 from pathlib import Path
 
 import pyarrow.csv
@@ -10,6 +13,8 @@ import pytest
 from tests.support.command import Command
 from tests.support.releases import BETTER, CRASHES, Endpoints, World, serve_first, traffic
 
+from tidegate_operators.steps import Evidence, Publication
+from tidegate_pipelines.cli import gate, publish, releases
 from tidegate_serving.admission.signing import load_public_key, read_verdict
 from tidegate_serving.contract.repository import report_directory, verdict_path
 
@@ -28,8 +33,8 @@ def test_a_good_version_gets_a_signed_verdict_and_a_report(tidegate: Command, wo
     first = world.publish(1, name="judged")
     done = tidegate("validate", first, *evidence(world))
     assert done.returncode == 0, done.stderr
-    for gate in ("expectations", "quality", "robustness", "skew"):
-        assert gate in done.stdout
+    for name in ("expectations", "quality", "robustness", "skew"):
+        assert name in done.stdout
     assert str(verdict_path(first)) in done.stdout
     assert read_verdict(verdict_path(first), [load_public_key(world.public_key)]).first
     assert (report_directory(first) / "index.html").is_file()
@@ -52,9 +57,26 @@ def test_a_version_that_crashes_is_a_no_with_its_reason_on_stderr(tidegate: Comm
 
 def test_a_label_that_contradicts_the_manifest_is_a_mistake(tidegate: Command, world: World) -> None:
     directory = world.publish(1, name="labelled")
-    done = tidegate("validate", directory, *evidence(world), "--label", "kind")
-    assert done.returncode == 2
-    assert "names label 'late', not 'kind'" in done.stderr
+    for command in ("validate", "release"):
+        compared = ("--baseline", directory, "--log", world.log)
+        done = tidegate(command, directory, *evidence(world), *compared, "--label", "kind")
+        assert done.returncode == 2
+        assert "names label 'late', not 'kind'" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("command", "request_type", "called", "without"),
+    [
+        (gate.validate, Evidence, {"log_root": "log"}, set()),
+        (releases.release, Evidence, {"log_root": "log"}, set()),
+        (publish.publish, Publication, {"servable": "name"}, {"sample"}),
+    ],
+)
+def test_a_commands_options_are_the_fields_of_what_it_hands_on(
+    command: Callable[..., None], request_type: type, called: dict[str, str], without: set[str]
+) -> None:
+    names = {called.get(one.name, one.name) for one in fields(request_type)} - without
+    assert names <= set(inspect.signature(command).parameters)
 
 
 def test_held_out_data_of_no_known_kind_is_a_mistake(tidegate: Command, world: World, tmp_path: Path) -> None:

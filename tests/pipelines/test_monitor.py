@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import threading
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import numpy as np
 import pytest
 from tests.support.eventually import eventually
 from tests.support.releases import Endpoints, World
 
-from tidegate_operators.steps import promote, push
+from tidegate_operators.steps import promote, push, serving_directory
 from tidegate_pipelines.monitor import Action, Observation, Watch, action_for, monitor, observe
 from tidegate_serving.admission.verdict import Outcome
 from tidegate_serving.client import Client
@@ -85,6 +86,46 @@ def test_nothing_served_is_an_error_and_no_report(world: World, endpoints: Endpo
 )
 def test_what_cannot_be_told_is_never_kept_quiet(outcome: Outcome, action: Action) -> None:
     assert action_for(outcome) is action
+
+
+class SteppedEvent(threading.Event):
+    """An event whose waits are over at once; `waited` is how long each would have been."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.waited: list[float | None] = []
+
+    def wait(self, timeout: float | None = None) -> bool:
+        self.waited.append(timeout)
+        return self.is_set()
+
+
+def test_an_engine_that_is_away_is_said_and_watched_again_when_it_is_back(
+    world: World, endpoints: Endpoints, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watch = serve(world, endpoints, "away", 1.0)
+    said: list[str] = []
+    seen: list[Observation] = []
+    stop = SteppedEvent()
+
+    def reached(*, control: str, servable: str) -> Path:
+        return serving_directory(control=control if len(said) >= 3 else "127.0.0.1:1", servable=servable)
+
+    def hear(observation: Observation) -> None:
+        seen.append(observation)
+        if len(seen) == 2:
+            stop.set()
+
+    monkeypatch.setattr("tidegate_pipelines.monitor.serving_directory", reached)
+    monitor(watch, hear, stop, on_away=lambda error: said.append(error.message))
+    assert ["127.0.0.1:1" in words for words in said] == [True, True, True]
+    assert [observation.action for observation in seen] == [Action.KEEP, Action.KEEP]
+    assert stop.waited == [1.0, 2.0, 4.0, watch.every, watch.every]
+
+
+def test_what_time_does_not_heal_ends_the_watch(world: World, endpoints: Endpoints) -> None:
+    with pytest.raises(FailedPrecondition, match="nothing serves"):
+        monitor(Watch(endpoints.control, "nobody", world.root / "skew"), lambda _: None, SteppedEvent())
 
 
 def test_a_watch_that_makes_no_sense_is_refused(world: World) -> None:

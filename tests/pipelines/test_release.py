@@ -3,29 +3,32 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
+from tests.support.progress_log import ProgressLog
 from tests.support.releases import BETTER, CRASHES, Endpoints, World, available, serve_first, traffic
 
-from tidegate_operators.steps import CanaryRule
+from tidegate_operators.steps import CanaryRule, Evidence
 from tidegate_pipelines.release import Release, release
 from tidegate_serving.admission.signing import load_public_key, read_verdict
 from tidegate_serving.contract.errors import NotFound, Refused
 from tidegate_serving.contract.repository import report_directory, verdict_path
 
-
-def request(world: World, endpoints: Endpoints, directory: Path, **more: Any) -> Release:
-    return Release(directory, world.held_out, world.private_key, endpoints.control, **{"rule": RULE, **more})
-
-
 RULE = CanaryRule(pairs=20, within_seconds=30.0)
 
 
+def request(
+    world: World, endpoints: Endpoints, directory: Path, policy: Path | None = None, rule: CanaryRule = RULE
+) -> Release:
+    return Release(directory, Evidence(world.held_out, policy=policy), world.private_key, endpoints.control, rule)
+
+
 def test_two_releases_follow_each_other_under_traffic(world: World, endpoints: Endpoints) -> None:
-    heard: list[str] = []
-    first = release(request(world, endpoints, world.publish(1, name="walk")), heard.append)
-    assert heard == ["validate", "push", "canary", "promote"]
+    heard = ProgressLog()
+    first = release(request(world, endpoints, world.publish(1, name="walk")), heard)
+    assert heard.of("release") == ["validate", "push", "canary", "promote"]
+    assert heard.of("judge walk:1") == ["expectations", "quality", "robustness", "skew"]
+    assert heard.open == []
     assert first.validated.verdict.first
     assert first.validated.report.is_file()
     directory = world.publish(2, BETTER, name="walk")
@@ -41,11 +44,12 @@ def test_two_releases_follow_each_other_under_traffic(world: World, endpoints: E
 
 def test_what_the_gates_refuse_is_never_pushed(world: World, endpoints: Endpoints) -> None:
     serve_first(endpoints, world, "refused")
-    heard: list[str] = []
+    heard = ProgressLog()
     directory = world.publish(2, CRASHES, name="refused")
     with pytest.raises(Refused) as refused:
-        release(request(world, endpoints, directory, policy=world.policy("quality", "robustness")), heard.append)
-    assert heard == ["validate"]
+        release(request(world, endpoints, directory, policy=world.policy("quality", "robustness")), heard)
+    assert heard.of("release") == ["validate"]
+    assert heard.open == []
     verdict = read_verdict(verdict_path(directory), [load_public_key(world.public_key)])
     assert not verdict.allowed
     assert refused.value.message == verdict.sentence
@@ -67,7 +71,7 @@ def test_a_canary_that_does_not_pass_leaves_the_old_version_alone(world: World, 
 def test_missing_evidence_is_named(world: World, endpoints: Endpoints, tmp_path: Path) -> None:
     directory = world.publish(1, name="evidence")
     with pytest.raises(NotFound, match=r"held-out data .*none\.parquet is missing"):
-        release(Release(directory, tmp_path / "none.parquet", world.private_key, endpoints.control))
+        release(Release(directory, Evidence(tmp_path / "none.parquet"), world.private_key, endpoints.control))
     with pytest.raises(NotFound, match=r"key file .*none\.key is missing"):
-        release(Release(directory, world.held_out, tmp_path / "none.key", endpoints.control))
+        release(Release(directory, Evidence(world.held_out), tmp_path / "none.key", endpoints.control))
     assert not verdict_path(directory).exists()

@@ -7,8 +7,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from tests.support.progress_log import ProgressLog
+
 from tidegate_flights.airflow_runner import DagResult
-from tidegate_operators.steps import CanaryRule
+from tidegate_operators.steps import CanaryRule, Evidence
 from tidegate_pipelines.release import Release, release
 from tidegate_serving.contract.errors import TidegateError
 
@@ -27,18 +29,16 @@ class DirectRunner:
         (engine,) = connections.values()
         request = Release(
             directory=Path(conf["directory"]),
-            held_out=Path(conf["held_out"]),
+            evidence=Evidence(Path(conf["held_out"]), training=Path(conf["training"]), policy=self._policy),
             private_key=Path(conf["private_key"]),
-            training=Path(conf["training"]),
             control=f"{engine['host']}:{engine['port']}",
-            policy=self._policy,
             rule=CanaryRule(pairs=100, within_seconds=60),
         )
-        begun: list[str] = []
+        heard = ProgressLog()
         try:
-            release(request, begun.append)
+            release(request, heard)
         except TidegateError as error:
-            return DagResult("failed", begun[-1], error.message)
+            return DagResult("failed", heard.of("release")[-1], error.message)
         return DagResult("success")
 
     def __enter__(self) -> Self:

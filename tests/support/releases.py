@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 from tests.support.eventually import eventually
 from tests.support.gate import Gate
 
-from tidegate_operators.steps import Published, promote, publish, push
+from tidegate_operators.steps import Publication, promote, publish, push
 from tidegate_serving.admission.signing import load_private_key, make_keys, write_verdict
 from tidegate_serving.admission.verdict import Outcome, Verdict
 from tidegate_serving.client import Client
@@ -111,18 +111,18 @@ class World:
         folder = self.root / "trained" / name / str(version)
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "model.py").write_text(source)
-        published: Published = publish(
+        publication = Publication(
             files=folder,
             servable=name,
             version=version,
             platform="python",
-            signatures={"serving_default": SIGNATURE},
+            signature={"serving_default": SIGNATURE},
             repository=self.repository,
             training=rows(4000, seed=version),
             label="late",
             example=EXAMPLE,
         )
-        return published.directory
+        return publish(publication).directory
 
     def policy(self, *gates: str) -> Path:
         """The file of a policy with these gates alone, for tests that are not about the others."""
@@ -153,7 +153,7 @@ class World:
         return write_verdict(verdict, verdict_path(directory), load_private_key(self.private_key))
 
     def admitted(self, version: int, source: str = HONEST, *, name: str = NAME) -> Path:
-        """Published, with a verdict that allows it; returns its directory."""
+        """PublishedVersion, with a verdict that allows it; returns its directory."""
         directory = self.publish(version, source, name=name)
         self.admit(directory)
         return directory

@@ -13,6 +13,7 @@ from tidegate_serving.admission.verdict import Finding, GateResult, Outcome, Ver
 from tidegate_serving.contract.errors import InvalidInput, NotFound
 from tidegate_serving.contract.servable import ServableId
 from tidegate_validation.decision import Subject, decide
+from tidegate_validation.gates import GATES as RUNNABLE
 from tidegate_validation.outcomes import gate_result, worst
 from tidegate_validation.policy import GATES, Policy
 
@@ -21,6 +22,10 @@ SUBJECT = Subject(ServableId("m", 3), "a" * 64, "b" * 64, "c" * 64)
 
 def results(**outcomes: Outcome) -> list[GateResult]:
     return [GateResult(gate, outcomes.get(gate, Outcome.PASS), f"{gate} says so") for gate in GATES]
+
+
+def test_every_gate_that_has_thresholds_in_the_policy_can_run() -> None:
+    assert tuple(RUNNABLE) == GATES == ("expectations", "quality", "robustness", "skew")
 
 
 @pytest.mark.parametrize("gate", GATES)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,8 +18,10 @@ from tests.validation.world import HONEST, Draft, Served, before_return
 from tidegate_serving.admission.signing import load_private_key, load_public_key, make_keys, read_verdict, write_verdict
 from tidegate_serving.admission.verdict import GateResult, Outcome, Verdict
 from tidegate_serving.contract.errors import InvalidInput, Tampered
-from tidegate_validation import gate_runs
-from tidegate_validation.gates import Policy, ValidationRequest, validate
+from tidegate_validation.case import Case
+from tidegate_validation.evidence import Evidence
+from tidegate_validation.gates import GATES, run_gates
+from tidegate_validation.policy import Policy
 from tidegate_validation.report import write_report
 from tidegate_validation.robustness.limits import RobustnessLimits
 from tidegate_validation.skew import report_on_log
@@ -41,17 +44,32 @@ def training(seed: int) -> pa.Table:
     return world.parcels(12_000, seed=seed, days=60)
 
 
-def request(shelf: Path, version: int, draft: Draft, policy: Policy = QUICK) -> ValidationRequest:
-    return ValidationRequest(
-        candidate=world.publish(shelf, version, draft),
+@dataclass(frozen=True)
+class Request:
+    """A version and what it is to be judged by."""
+
+    directory: Path
+    evidence: Evidence
+    report: Path | None = None
+
+    def changed(self, **changes: Any) -> Request:
+        return replace(self, evidence=replace(self.evidence, **changes))
+
+
+def validate(request: Request) -> Verdict:
+    return run_gates(request.directory, request.evidence, report=request.report)
+
+
+def request(shelf: Path, version: int, draft: Draft, policy: Policy = QUICK) -> Request:
+    evidence = Evidence(
+        world.parcels(3000, seed=9, days=30, first_day=world.FIRST_DAY + 60),
+        world.LABEL,
         baseline=shelf / world.NAME / "1",
-        held_out=world.parcels(3000, seed=9, days=30, first_day=world.FIRST_DAY + 60),
         training=draft.training,
-        label=world.LABEL,
         log_root=shelf / "log",
-        serving_model=world.NAME,
         policy=policy,
     )
+    return Request(world.publish(shelf, version, draft), evidence)
 
 
 def gate(verdict: Verdict, name: str) -> GateResult:
@@ -105,7 +123,7 @@ def test_a_missing_value_seen_only_in_the_log_must_be_answered(tmp_path: Path) -
 
 def test_a_first_version_needs_no_baseline_and_is_marked(tmp_path: Path) -> None:
     asked = request(tmp_path, 5, Draft(training=training(5)))
-    verdict = validate(replace(asked, baseline=None, log_root=None))
+    verdict = validate(asked.changed(baseline=None, log_root=None))
     assert verdict.allowed, verdict.sentence
     assert verdict.first
     assert verdict.baseline is None
@@ -115,25 +133,25 @@ def test_a_first_version_needs_no_baseline_and_is_marked(tmp_path: Path) -> None
 def test_an_exception_in_a_gate_is_an_error_and_denies(
     shelf: Path, name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    def broken(material: gate_runs.Material) -> GateResult:
+    def broken(case: Case, policy: Policy) -> GateResult:
         raise ZeroDivisionError("our own mistake")
 
-    monkeypatch.setitem(gate_runs.GATE_RUNS, name, broken)
+    monkeypatch.setitem(GATES, name, broken)
     policy = replace(POLICY, run=(name,), required=(name,))
-    verdict = validate(replace(request(tmp_path, 6, Draft(training=training(6)), policy), baseline=None))
+    verdict = validate(request(tmp_path, 6, Draft(training=training(6)), policy).changed(baseline=None))
     assert (verdict.allowed, verdict.outcome) == (False, Outcome.ERROR)
     assert gate(verdict, name).sentence == f"the {name} gate could not finish: ZeroDivisionError: our own mistake"
 
 
 def test_a_version_without_a_profile_is_not_called_the_same_as_served(tmp_path: Path) -> None:
     policy = replace(POLICY, run=("skew",), required=("skew",))
-    verdict = validate(replace(request(tmp_path, 7, Draft(), policy), baseline=None))
+    verdict = validate(request(tmp_path, 7, Draft(), policy).changed(baseline=None))
     assert (verdict.allowed, verdict.outcome) == (False, Outcome.INCONCLUSIVE)
 
 
 def test_a_version_whose_files_were_changed_is_not_judged(shelf: Path) -> None:
     asked = request(shelf, 8, Draft(training=training(8)))
-    (asked.candidate / "model.py").write_text(HONEST + "# changed\n")
+    (asked.directory / "model.py").write_text(HONEST + "# changed\n")
     with pytest.raises(Tampered, match=r"model\.py"):
         validate(asked)
 
@@ -141,7 +159,7 @@ def test_a_version_whose_files_were_changed_is_not_judged(shelf: Path) -> None:
 def test_no_data_is_a_mistake_of_the_caller(shelf: Path) -> None:
     asked = request(shelf, 9, Draft(training=training(9)))
     with pytest.raises(InvalidInput, match="no rows"):
-        validate(replace(asked, held_out=asked.held_out.slice(0, 0)))
+        validate(asked.changed(held_out=asked.evidence.held_out.slice(0, 0)))
 
 
 class Links(HTMLParser):
@@ -176,8 +194,8 @@ def strict_json(path: Path) -> dict[str, object]:
 def test_the_page_of_a_verdict_needs_nothing_from_outside(shelf: Path, tmp_path: Path) -> None:
     line = 'if b"<script>" in inputs["depot"].tolist(): __import__("os").abort()'
     asked = request(shelf, 10, Draft(before_return(line), training=training(10)))
-    depots = ["<script>", *asked.held_out["depot"].to_pylist()[1:]]
-    verdict = validate(replace(asked, held_out=world.with_column(asked.held_out, "depot", depots)))
+    depots = ["<script>", *asked.evidence.held_out["depot"].to_pylist()[1:]]
+    verdict = validate(asked.changed(held_out=world.with_column(asked.evidence.held_out, "depot", depots)))
     page = write_report(verdict, tmp_path)
     assert "<script" not in page.read_text()
     links = read_page(page)

@@ -29,7 +29,7 @@ class Subject:
     data_digest: str
 
 
-def decide(subject: Subject, results: Sequence[GateResult], policy: Policy, notes: Sequence[str] = ()) -> Verdict:
+def decide(subject: Subject, results: Sequence[GateResult], policy: Policy) -> Verdict:
     """The verdict: allowed when every required gate is there and no gate's outcome denies."""
     now = datetime.now(UTC)
     by_name = {result.gate: result for result in results}
@@ -50,7 +50,6 @@ def decide(subject: Subject, results: Sequence[GateResult], policy: Policy, note
         tool_version=metadata.version("tidegate"),
         issued_at=now.isoformat(timespec="seconds"),
         expires_at=(now + timedelta(days=policy.valid_days)).isoformat(timespec="seconds"),
-        notes=tuple(notes),
         denied_by=(*(result.gate for result in denying), *missing),
     )
 

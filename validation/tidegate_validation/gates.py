@@ -1,6 +1,7 @@
-"""Runs the gates over one version: gathers the evidence, asks each gate, and has `decision` make the verdict.
+"""The gates, by name, and their run over one version: each says what it found, and `decision` makes the verdict.
 
-Operators and the command line call `validate` with a `ValidationRequest`; the unsigned verdict goes back to be signed.
+A gate is a function from a case and the policy to a gate result; what it reads and whom it asks is here, how it judges
+is in its folder. To add one, put its function into GATES and its thresholds, under the same name, into the policy.
 """
 
 from __future__ import annotations
@@ -8,81 +9,72 @@ from __future__ import annotations
 import hashlib
 import logging
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
-from tidegate_serving.admission.verdict import GateResult, Outcome, Verdict
-from tidegate_serving.contract.errors import InvalidInput
-from tidegate_serving.contract.manifest import Manifest, read_manifest, verify_files
-from tidegate_validation import gate_runs
+from tidegate_serving.admission.verdict import Finding, GateResult, Outcome, Verdict
+from tidegate_serving.contract.errors import NotFound
+from tidegate_serving.contract.repository import expectations_directory
+from tidegate_validation.case import DATA_DOCS, Case
+from tidegate_validation.checks.gate import run_user_check
+from tidegate_validation.checks.installed import installed_checks
+from tidegate_validation.checks.rule import CheckRule
 from tidegate_validation.decision import Subject, decide
+from tidegate_validation.evidence import Evidence, open_case, open_policy
+from tidegate_validation.expectations import DataSet, check_data, read_suites
+from tidegate_validation.outcomes import gate_result
 from tidegate_validation.policy import Policy
+from tidegate_validation.progress import SILENT, Progress, working
 from tidegate_validation.quality.data.labels import check_label
+from tidegate_validation.quality.gate import judge_quality
+from tidegate_validation.robustness.gate import examine
+from tidegate_validation.robustness.input_domain import input_domains
+from tidegate_validation.sandbox.examples import default_signature
+from tidegate_validation.skew.release import Evidence as SkewEvidence
+from tidegate_validation.skew.release import release_findings
+from tidegate_validation.statistics.window import Window, log_window, table_window
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["Policy", "ValidationRequest", "table_digest", "validate"]
+Gate = Callable[[Case, Policy], GateResult]
 
 
-@dataclass(frozen=True, slots=True)
-class ValidationRequest:
-    """What shall be judged, and with which evidence.
+def run_gates(
+    directory: Path,
+    evidence: Evidence,
+    *,
+    report: Path | None = None,
+    probe: Sequence[str] | None = None,
+    progress: Progress = SILENT,
+) -> Verdict:
+    """Has the policy's gates judge the version in `directory`; the verdict is not signed.
 
-    `candidate` and `baseline` are version directories; no baseline makes a first version. `held_out` and `training` are
-    pyarrow Tables with a column per input and the `label`; `log_root` and `serving_model` name the inference log of
-    what serves now. `report` is the directory for Data Docs. `entity` names a column whose equal values belong together
-    (a user, say), for the intervals. `probe` overrides the command that loads a version, for tests.
-    """
-
-    candidate: Path
-    held_out: Any
-    label: str
-    baseline: Path | None = None
-    training: Any | None = None
-    log_root: Path | None = None
-    serving_model: str | None = None
-    policy: Policy = field(default_factory=Policy)
-    report: Path | None = None
-    entity: str | None = None
-    probe: tuple[str, ...] | None = None
-
-
-def validate(request: ValidationRequest) -> Verdict:
-    """Runs the policy's gates and returns the verdict, unsigned.
-
-    Raises NotFound, Tampered or InvalidInput for a version or data that cannot be judged at all. Whatever goes wrong
+    `report` is the directory for Data Docs and failing inputs, `probe` overrides the command that loads a version.
+    NotFound, Tampered or InvalidInput for a version or evidence that cannot be judged at all. Whatever goes wrong
     inside a gate is that gate's ERROR.
     """
-    manifest, digest = _read(request.candidate)
-    baseline = _read(request.baseline) if request.baseline else None
-    if request.held_out.num_rows == 0:
-        raise InvalidInput("held-out data has no rows: give examples that the model was not trained on")
-    if "quality" in request.policy.run:
-        check_label(request.held_out, request.label)
-    material = gate_runs.Material(
-        candidate=request.candidate,
-        manifest=manifest,
-        baseline=request.baseline,
-        baseline_manifest=baseline[0] if baseline else None,
-        held_out=request.held_out,
-        training=request.training,
-        label=request.label,
-        log_root=request.log_root,
-        serving_model=request.serving_model or manifest.id.name,
-        policy=request.policy,
-        report=request.report,
-        entity=request.entity,
-        probe=request.probe,
-    )
-    results = [_run(name, gate_runs.gate_run(name), material) for name in request.policy.run]
-    subject = Subject(manifest.id, digest, baseline[1] if baseline else None, table_digest(request.held_out))
-    return decide(subject, results, request.policy)
+    policy = open_policy(evidence)
+    case = open_case(directory, evidence, report=report, probe=probe, progress=progress)
+    if "quality" in policy.run:
+        check_label(case.held_out, case.label)
+    results = []
+    with working(progress, f"judge {case.candidate.manifest.id}", parts=len(policy.run)):
+        for place, name in enumerate(policy.run):
+            progress.at(name, place)
+            results.append(_run(name, case, policy))
+    baseline = case.baseline.digest if case.baseline is not None else None
+    subject = Subject(case.candidate.manifest.id, case.candidate.digest, baseline, table_digest(case.held_out))
+    return decide(subject, results, policy)
 
 
-def table_digest(table: Any) -> str:
-    """SHA-256 in hex of a pyarrow.Table's schema and values."""
+def table_digest(table: pa.Table) -> str:
+    """SHA-256 in hex of the table's schema and values."""
     import pyarrow as pa
 
     sink = pa.BufferOutputStream()
@@ -91,18 +83,100 @@ def table_digest(table: Any) -> str:
     return hashlib.sha256(sink.getvalue()).hexdigest()
 
 
-def _read(directory: Path) -> tuple[Manifest, str]:
-    manifest, digest = read_manifest(directory)
-    verify_files(manifest, directory)
-    return manifest, digest
-
-
-def _run(name: str, gate: Callable[[gate_runs.Material], GateResult], material: gate_runs.Material) -> GateResult:
+def _run(name: str, case: Case, policy: Policy) -> GateResult:
+    gate = GATES.get(name) or partial(user_check, name)
     started = time.monotonic()
     try:
-        result = gate(material)
+        result = gate(case, policy)
     except Exception as error:  # whatever it is, it is neither a pass nor the candidate's fault
         logger.exception("the %s gate could not finish", name)
         sentence = f"the {name} gate could not finish: {type(error).__name__}: {error}"
-        return GateResult(name, Outcome.ERROR, sentence, (), time.monotonic() - started)
+        result = GateResult(name, Outcome.ERROR, sentence, ())
     return GateResult(result.gate, result.outcome, result.sentence, result.findings, time.monotonic() - started)
+
+
+def expectations(case: Case, policy: Policy) -> GateResult:
+    """Holds the held-out data against the candidate's training, and that against the baseline's."""
+    own, candidate = read_suites(expectations_directory(case.candidate.directory)), case.candidate.profile()
+    if candidate is None and own is None:
+        return gate_result("expectations", [_no_profile("expectations", case)], "")
+    data_sets = [DataSet("held-out data", case.held_out, candidate, own)]
+    if case.training is not None and case.baseline is not None and (before := case.baseline.profile()) is not None:
+        theirs = read_suites(expectations_directory(case.baseline.directory))
+        data_sets.append(DataSet("training data", case.training, before, theirs))
+    docs = case.report / DATA_DOCS if case.report is not None else None
+    findings = check_data(data_sets, policy.expectations, docs)
+    met = [finding.sentence for finding in findings if finding.check == "expectations"]
+    return gate_result("expectations", findings, "; ".join(met))
+
+
+def quality(case: Case, policy: Policy) -> GateResult:
+    """Compares the candidate's answers with the baseline's, and mistrusts them."""
+    findings = judge_quality(case, policy.robustness, policy.quality)
+    return gate_result("quality", findings, findings[0].sentence)
+
+
+def robustness(case: Case, policy: Policy) -> GateResult:
+    """Probes the candidate in a sandbox."""
+    signature = default_signature(case.candidate.manifest)[1]
+    with _log(case, policy) as window:
+        domains = input_domains(signature, case.candidate.profile(), case.held_out, window)
+    findings = examine(case, domains, policy.robustness)
+    passed = "loads, answers real data and odd inputs alike, refuses what is malformed, and stays alive"
+    return gate_result("robustness", findings, passed)
+
+
+def skew(case: Case, policy: Policy) -> GateResult:
+    """Holds the candidate's training against what is served, or against held-out data where nothing was."""
+    candidate = case.candidate.profile()
+    if candidate is None:
+        return gate_result("skew", [_no_profile("skew", case)], "")
+    baseline = case.baseline.profile() if case.baseline is not None else None
+    with _log(case, policy) as served, ExitStack() as stack:
+        if served is not None and served.rows >= policy.skew.least_rows:
+            seen, words = SkewEvidence(served, served=True), f"{served.rows} served examples"
+        else:
+            held_out = stack.enter_context(table_window(case.held_out, event_time=candidate.event_time))
+            seen, words = SkewEvidence(held_out, served=False), f"{held_out.rows} held-out examples, for want of a log"
+        findings = release_findings(candidate, baseline, seen, policy.skew)
+    return gate_result("skew", findings, f"was trained on the world that is seen in {words}")
+
+
+def user_check(name: str, case: Case, policy: Policy) -> GateResult:
+    """Runs the check that an installed package offers under `name`."""
+    target = installed_checks().get(name)
+    if target is None:
+        raise NotFound(f"no installed package offers a check {name!r}: install it, or take it out of the policy's run")
+    return run_user_check(name, target, case, policy.robustness, policy.checks.get(name, CheckRule()))
+
+
+GATES: Mapping[str, Gate] = {
+    "expectations": expectations,
+    "quality": quality,
+    "robustness": robustness,
+    "skew": skew,
+}
+
+
+def _no_profile(gate: str, case: Case) -> Finding:
+    sentence = (
+        f"{case.candidate.manifest.id} has no training profile, so nothing can be said: publish it with its training "
+        "data"
+    )
+    return Finding(gate, "profile", Outcome.INCONCLUSIVE, sentence)
+
+
+@contextmanager
+def _log(case: Case, policy: Policy) -> Iterator[Window | None]:
+    """What the serving version was sent, or any version where that is little; None without a log."""
+    if case.log_root is None:
+        yield None
+        return
+    name = case.candidate.manifest.id.name
+    served = case.baseline.manifest.id.version if case.baseline is not None else None
+    with log_window(case.log_root, model=name, version=served) as window:
+        if window.rows >= policy.skew.least_rows or served is None:
+            yield window
+            return
+    with log_window(case.log_root, model=name, version=None) as window:
+        yield window

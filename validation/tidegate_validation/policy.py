@@ -23,7 +23,6 @@ from tidegate_validation.quality.rule import QualityRule
 from tidegate_validation.robustness.limits import RobustnessLimits
 from tidegate_validation.skew.rule import SkewRule
 
-GATES = ("expectations", "quality", "robustness", "skew")
 _Section = TypeVar("_Section")
 
 
@@ -38,8 +37,8 @@ class Policy:
     these are run.
     """
 
-    run: tuple[str, ...] = GATES
-    required: tuple[str, ...] = GATES
+    run: tuple[str, ...] = field(default_factory=lambda: GATES)
+    required: tuple[str, ...] = field(default_factory=lambda: GATES)
     allow: Mapping[str, tuple[Outcome, ...]] = field(default_factory=dict)
     valid_days: int = 30
     override: tuple[OverrideRule, ...] = ()
@@ -87,6 +86,10 @@ class Policy:
     def digest(self) -> str:
         """SHA-256 in hex of everything in it."""
         return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()
+
+
+GATES: tuple[str, ...] = tuple(one.name for one in fields(Policy) if is_dataclass(one.default_factory))
+"""Our own gates: each has its thresholds as a field of the policy, and runs by that name."""
 
 
 def _section(kind: type[_Section], data: Any, where: str) -> _Section:

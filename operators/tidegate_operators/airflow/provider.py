@@ -1,10 +1,11 @@
-"""Tells Airflow what this provider brings; Airflow calls it in every process, so it imports nothing.
+"""Tells Airflow what this provider brings; Airflow calls it in every process, so it imports nothing heavy.
 
 Airflow finds it through the entry point `apache_airflow_provider`; the answer follows provider_info.schema.json.
 """
 
 from __future__ import annotations
 
+from importlib import metadata
 from typing import Any
 
 _PACKAGE = "tidegate_operators.airflow"
@@ -16,7 +17,7 @@ def get_provider_info() -> dict[str, Any]:
         "package-name": "tidegate",
         "name": "Tidegate",
         "description": "Validate a model version, push it into the Tidegate serving engine, learn from what it saw.",
-        "versions": ["0.1.0"],
+        "versions": [metadata.version("tidegate")],
         "integrations": [{"integration-name": "Tidegate", "external-doc-url": "", "tags": ["service"]}],
         "operators": [{"integration-name": "Tidegate", "python-modules": [f"{_PACKAGE}.operators"]}],
         "hooks": [{"integration-name": "Tidegate", "python-modules": [f"{_PACKAGE}.hook"]}],

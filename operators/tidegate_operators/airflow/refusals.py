@@ -1,6 +1,6 @@
 """How a step's error ends an Airflow task: a no fails it at once, what may pass with time is left to its retries.
 
-Operators run steps inside `steps_errors`; out comes Airflow's own exception with the one sentence of ours.
+Operators run steps inside `steps_errors`, which raises Airflow's own exception with our sentence.
 """
 
 from __future__ import annotations

@@ -4,36 +4,36 @@ Airflow operators, Kubeflow components, the release pipeline and the command lin
 """
 
 from tidegate_operators.steps.canary import canary, require_passed
-from tidegate_operators.steps.evidence import Evidence
-from tidegate_operators.steps.judge import Judged, judge
+from tidegate_operators.steps.judge import Judgement, judge
 from tidegate_operators.steps.override import Glass, Overridden, override_gate
 from tidegate_operators.steps.promote import Promoted, promote
-from tidegate_operators.steps.publish import Published, publish
-from tidegate_operators.steps.publish_files import Publication, publish_files
+from tidegate_operators.steps.publish import Publication, PublishedVersion, publish
 from tidegate_operators.steps.push import Pushed, push, withdraw
 from tidegate_operators.steps.rollback import RolledBack, rollback
 from tidegate_operators.steps.serving_now import find_baseline, find_log, require_log, serving_directory
 from tidegate_operators.steps.skew import Skew, parse_time, require_no_skew, skew
-from tidegate_operators.steps.validate import Validated, require_allowed, validate
+from tidegate_operators.steps.validate import Validation, against_serving, require_allowed, validate
 from tidegate_operators.steps.verify import Verification, verify
 from tidegate_validation.canary.judgement import CanaryResult
 from tidegate_validation.canary.rule import CanaryRule
+from tidegate_validation.evidence import Evidence
 
 __all__ = [
     "CanaryResult",
     "CanaryRule",
     "Evidence",
     "Glass",
-    "Judged",
+    "Judgement",
     "Overridden",
     "Promoted",
     "Publication",
-    "Published",
+    "PublishedVersion",
     "Pushed",
     "RolledBack",
     "Skew",
-    "Validated",
+    "Validation",
     "Verification",
+    "against_serving",
     "canary",
     "find_baseline",
     "find_log",
@@ -42,7 +42,6 @@ __all__ = [
     "parse_time",
     "promote",
     "publish",
-    "publish_files",
     "push",
     "require_allowed",
     "require_log",

@@ -1,7 +1,7 @@
 """Lets a pushed version answer copies of live traffic beside the version that serves, and says whether it did well.
 
-In come the live servable and the rule; the shadow goes on through the RPC Source, numbers come back from the inference
-log, and in the end the shadow is off and a version that did not pass is gone.
+The shadow goes on through the RPC Source, numbers come from the inference log, and in the end the shadow is off and a
+version that did not pass is gone.
 """
 
 from __future__ import annotations
@@ -22,12 +22,15 @@ from tidegate_serving.control_client import ControlClient, Shadow
 from tidegate_validation.canary.judgement import CanaryResult, judge
 from tidegate_validation.canary.numbers import CanaryNumbers
 from tidegate_validation.canary.rule import CanaryRule
+from tidegate_validation.progress import SILENT, Progress, working
 
 REPORT_NAME = "canary.json"
 _POLL_SECONDS = 0.5
 
 
-def canary(*, control: str, servable: str, version: int, rule: CanaryRule | None = None) -> CanaryResult:
+def canary(
+    *, control: str, servable: str, version: int, rule: CanaryRule | None = None, progress: Progress = SILENT
+) -> CanaryResult:
     """Shadows traffic to a live version until it is surely good enough or surely not, at most `rule.within_seconds`.
 
     It may be looked at all the time: the evidence is such that looking costs no error rate. The result is also written
@@ -45,7 +48,7 @@ def canary(*, control: str, servable: str, version: int, rule: CanaryRule | None
             return _write(directory, _first(identity))
         passed = False
         try:
-            result = _write(directory, _observe(client, wanted, primary, identity, rule))
+            result = _write(directory, _observe(client, wanted, primary, identity, rule, progress))
             passed = result.allowed
         finally:
             _finish(client, identity, passed)
@@ -80,20 +83,24 @@ def _first(identity: ServableId) -> CanaryResult:
 
 
 def _observe(
-    client: ControlClient, wanted: Wanted, primary: int, identity: ServableId, rule: CanaryRule
+    client: ControlClient, wanted: Wanted, primary: int, identity: ServableId, rule: CanaryRule, progress: Progress
 ) -> CanaryResult:
     log_path = client.status(identity.name).log_path
     if not log_path:
         raise FailedPrecondition(
-            "the engine keeps no inference log, which a canary is judged by: start it with --log-path"
+            "the engine keeps no inference log, which a canary is judged by: start it with a `log_path`"
         )
     since = datetime.now(UTC)
     shadow = Shadow(identity.version, rule.fraction)
     change(client, identity.name, lambda wanted: wanted.shadowing(shadow), f"canary of {identity}")
-    return observe(
-        lambda: judge(str(identity), read_numbers(Path(log_path), identity, primary, since, rule), rule),
-        rule.within_seconds,
-    )
+
+    def look() -> CanaryResult:
+        result = judge(str(identity), read_numbers(Path(log_path), identity, primary, since, rule), rule)
+        progress.at("answers compared", result.numbers.compared)
+        return result
+
+    with working(progress, f"canary of {identity}", rule.pairs, rule.within_seconds):
+        return observe(look, rule.within_seconds)
 
 
 def observe(

@@ -1,7 +1,4 @@
-"""Counts a canary's requests in the inference log.
-
-In come the log's root, the pair of versions and the rule; out go counts, differences and latencies as `CanaryNumbers`.
-"""
+"""Counts a canary's requests in the inference log: answers compared, faults, differences and latencies."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """Removes old versions from a model repository, never one that an engine needs or may go back to.
 
-In come the repository, the engines that serve from it and how much to keep; out goes what was removed and what was
-spared. Verdicts stay: they are small, and they are a model's history.
+The engines that serve from it say what they need. Verdicts stay: they are small, and they are a model's history.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ class Retention:
 
 
 @dataclass(frozen=True, slots=True)
-class CleanedUp:
+class CleanUpResult:
     """What was removed (or would be), what an engine needs, with the reason, and the bytes that this frees."""
 
     removed: tuple[ServableId, ...]
@@ -49,7 +48,7 @@ def clean_up(
     retention: Retention,
     dry_run: bool = False,
     now: datetime | None = None,
-) -> CleanedUp:
+) -> CleanUpResult:
     """Removes what `retention` does not keep and no engine at `controls` needs.
 
     An engine needs what it serves, loads or wants, what a label names, what it keeps, and what it would roll back to.
@@ -79,7 +78,7 @@ def clean_up(
             removed.append(identity)
             if not dry_run:
                 _remove(directory)
-    return CleanedUp(tuple(removed), tuple(spared), freed)
+    return CleanUpResult(tuple(removed), tuple(spared), freed)
 
 
 def _servables(control: str) -> tuple[ServableStatus, ...]:

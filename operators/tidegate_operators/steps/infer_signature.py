@@ -1,7 +1,7 @@
 """Reads signatures off a model's files, as its platform can tell them; scikit-learn's dtypes from the training data.
 
-In come the model's files and the training data; out go signatures with the metadata that their outputs need, and an
-example row where the model brings one along, for `publish`.
+`publish` asks it where nobody wrote a signature; it also finds the metadata that outputs need, and an example row where
+the model brings one along.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tidegate_operators.steps.json_object import read_object
 from tidegate_serving.contract.errors import InvalidInput
 from tidegate_serving.contract.manifest import Manifest
 from tidegate_serving.contract.servable import ServableId
@@ -35,7 +34,7 @@ _ARROW_NAMES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Inferred:
+class InferredSignatures:
     """Signatures by name, the metadata that tells the platform how outputs come about, and an example row or none."""
 
     signatures: Mapping[str, Signature]
@@ -45,7 +44,7 @@ class Inferred:
 
 def infer_signature(
     files: Sequence[Path], platform: str, training: pa.Table | None, label: str | None, event_time: str | None
-) -> Inferred:
+) -> InferredSignatures:
     """The signatures of the model in `files` (files, or directories that hold it), as its platform reads them off it.
 
     sklearn with `training`: the columns that the estimator was fitted on, else all of `training` but label and event
@@ -61,14 +60,6 @@ def infer_signature(
     if platform in _BOOSTED and training is not None:
         found = replace(found, signatures={name: _as_trained(one, training) for name, one in found.signatures.items()})
     return _with_event_time(found, event_time)
-
-
-def read_signatures(path: Path) -> dict[str, Signature]:
-    """Signatures from a JSON file: one signature, which becomes `serving_default`, or an object of them by name."""
-    inferred = "write one, or leave it out to have it inferred"
-    document = read_object(path, "signature file", missing=inferred, wanted="it needs inputs and outputs")
-    named = {SERVING_DEFAULT: document} if "inputs" in document else document
-    return {name: Signature.from_dict(data) for name, data in named.items()}
 
 
 def _only(files: Sequence[Path], suffixes: tuple[str, ...]) -> Path:
@@ -96,7 +87,7 @@ def _as_trained(signature: Signature, training: pa.Table) -> Signature:
     return replace(signature, inputs=tuple(inputs))
 
 
-def _with_event_time(inferred: Inferred, event_time: str | None) -> Inferred:
+def _with_event_time(inferred: InferredSignatures, event_time: str | None) -> InferredSignatures:
     name = default_name(inferred.signatures)
     signature = inferred.signatures[name]
     if event_time is None or event_time in signature.input_names:
@@ -105,7 +96,7 @@ def _with_event_time(inferred: Inferred, event_time: str | None) -> Inferred:
     return replace(inferred, signatures={**inferred.signatures, name: timed})
 
 
-def _discovered(files: Sequence[Path], platform: str) -> Inferred:
+def _discovered(files: Sequence[Path], platform: str) -> InferredSignatures:
     """What the platform reads off the files, which lie as they would in the version's directory."""
     from tidegate_serving.platforms.discovery import completed
     from tidegate_serving.platforms.foreign import file_entries
@@ -116,7 +107,7 @@ def _discovered(files: Sequence[Path], platform: str) -> Inferred:
     entries = tuple(entry for file in files for entry in file_entries(file, root))
     bare = Manifest(ServableId("model", 0), platform, {}, entries, "")
     found = completed(bare, installed_platforms(PlatformOptions()).discover(root, bare))
-    return Inferred(found.signatures, found.metadata, found.example)
+    return InferredSignatures(found.signatures, found.metadata, found.example)
 
 
 def _read_estimator(path: Path) -> Any:
@@ -125,7 +116,7 @@ def _read_estimator(path: Path) -> Any:
     return read_estimator(path, allow_pickle=False)
 
 
-def _from_sklearn(estimator: Any, training: pa.Table, label: str | None, event_time: str | None) -> Inferred:
+def _from_sklearn(estimator: Any, training: pa.Table, label: str | None, event_time: str | None) -> InferredSignatures:
     fitted = getattr(estimator, "feature_names_in_", None)
     names = (
         [name for name in training.column_names if name not in (label, event_time)]
@@ -139,7 +130,7 @@ def _from_sklearn(estimator: Any, training: pa.Table, label: str | None, event_t
     from tidegate_serving.platforms.estimators import estimator_output
 
     output, metadata = estimator_output(estimator, _one_row(training, inputs))
-    return Inferred({SERVING_DEFAULT: Signature(inputs, (output,))}, metadata)
+    return InferredSignatures({SERVING_DEFAULT: Signature(inputs, (output,))}, metadata)
 
 
 def _one_row(training: pa.Table, inputs: Sequence[TensorSpec]) -> dict[str, Array]:

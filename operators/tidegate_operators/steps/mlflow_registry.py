@@ -1,7 +1,7 @@
 """MLflow on both sides of the gates: a registered version is published from the registry, and its verdict told there.
 
-In come names in a tracking server; out go a published version with the registry's number, and tags, metrics and the
-report in MLflow. MLflow itself is imported when called.
+A version is published under the registry's number; a verdict becomes tags, metrics and artifacts there. MLflow itself
+is imported when called.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tidegate_operators.steps.publish import Published
-from tidegate_operators.steps.publish_files import Publication, publish_files
+from tidegate_operators.steps.publish import Publication, PublishedVersion, publish
 from tidegate_serving.admission.verdict import Verdict
 from tidegate_serving.contract.errors import InvalidInput, NotFound, Unavailable, Unsupported
 from tidegate_serving.contract.repository import report_directory, verdict_path
 from tidegate_serving.contract.signature import SERVING_DEFAULT, Signature
+from tidegate_validation.progress import SILENT, Progress
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -31,7 +31,7 @@ _TAG_LETTERS = 4900
 
 
 @dataclass(frozen=True, slots=True)
-class Registered:
+class RegisteredVersion:
     """One registered version: the tracking server's address, the model's name, and a number or an alias."""
 
     uri: str
@@ -43,25 +43,26 @@ class Registered:
 
 
 def publish_registered(
-    registered: Registered,
+    registered: RegisteredVersion,
     *,
     repository: Path,
     training: Any = None,
     sample: Any = None,
     label: str | None = None,
     event_time: str | None = None,
-) -> Published:
+    progress: Progress = SILENT,
+) -> PublishedVersion:
     """Downloads a registered version and publishes it under the registry's number, with the run's metrics as metadata.
 
     Signatures and the example come from the MLmodel file where it has them, else from `training` or `sample`. NotFound
-    for a version that is not registered, Unavailable for a server that does not answer, else as `publish_files`.
+    for a version that is not registered, Unavailable for a server that does not answer, else as `publish`.
     """
     client, found = _find(registered)
     with tempfile.TemporaryDirectory(prefix="tidegate-mlflow-") as folder:
         files = _download(client, registered, found, Path(folder))
-        return publish_files(
+        return publish(
             Publication(
-                files=[files],
+                files=files,
                 servable=registered.name,
                 version=int(found.version),
                 platform=PLATFORM,
@@ -71,16 +72,17 @@ def publish_registered(
                 label=label,
                 event_time=event_time,
                 metadata=_provenance(client, registered, found),
-            )
+            ),
+            progress,
         )
 
 
-def record_verdict(registered: Registered, verdict: Verdict, directory: Path | None = None) -> dict[str, float]:
+def record_verdict(registered: RegisteredVersion, verdict: Verdict, directory: Path | None = None) -> dict[str, float]:
     """Tells MLflow what the gates said; returns the metrics that were written.
 
     The registered version gets the tags `tidegate.outcome`, `.allowed`, `.sentence` and `.manifest_digest`; its run, if
     it has one, a metric for each finding with a number, and, where `directory` is the version's, the signed verdict and
-    the report as artifacts. A logged model without a signature gets the manifest's.
+    the report as artifacts.
     """
     client, found = _find(registered)
     if (verdict.id.name, verdict.id.version) != (registered.name, int(found.version)):
@@ -99,7 +101,7 @@ def record_verdict(registered: Registered, verdict: Verdict, directory: Path | N
     return metrics
 
 
-def write_signature(registered: Registered, signatures: Mapping[str, Signature]) -> bool:
+def write_signature(registered: RegisteredVersion, signatures: Mapping[str, Signature]) -> bool:
     """Gives the logged model our default signature where it has none; whether it got it."""
     import mlflow
 
@@ -141,7 +143,7 @@ def mlflow_signature(signature: Signature) -> Any:
     return ModelSignature(schema(signature.inputs), schema(signature.outputs))
 
 
-def _find(registered: Registered) -> tuple[MlflowClient, Any]:
+def _find(registered: RegisteredVersion) -> tuple[MlflowClient, Any]:
     try:
         from mlflow import MlflowClient
         from mlflow.exceptions import MlflowException
@@ -158,7 +160,7 @@ def _find(registered: Registered) -> tuple[MlflowClient, Any]:
         raise Unavailable(f"MLflow at {registered.uri} failed: {error.message}") from error
 
 
-def _download(client: MlflowClient, registered: Registered, found: Any, folder: Path) -> Path:
+def _download(client: MlflowClient, registered: RegisteredVersion, found: Any, folder: Path) -> Path:
     from mlflow.artifacts import download_artifacts
     from mlflow.exceptions import MlflowException
 
@@ -169,7 +171,7 @@ def _download(client: MlflowClient, registered: Registered, found: Any, folder: 
         raise Unavailable(f"the files of {registered} cannot be downloaded from {uri}: {error}") from error
 
 
-def _provenance(client: MlflowClient, registered: Registered, found: Any) -> dict[str, str]:
+def _provenance(client: MlflowClient, registered: RegisteredVersion, found: Any) -> dict[str, str]:
     metadata = {"mlflow.uri": registered.uri, "mlflow.model": f"models:/{registered.name}/{found.version}"}
     if found.run_id:
         metadata["mlflow.run_id"] = found.run_id

@@ -10,23 +10,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from tidegate_serving.contract.errors import InvalidInput
-from tidegate_serving.contract.signature import Signature, TensorSpec, default_name
+from tidegate_serving.contract.signature import Signature, default_name, inputs_by_name
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-
-def inputs_by_name(signatures: Mapping[str, Signature]) -> dict[str, TensorSpec]:
-    """Every input of every signature; where two signatures disagree about one, the default signature's, else the first.
-
-    InvalidInput where there is no signature.
-    """
-    default = signatures[default_name(signatures)]
-    found: dict[str, TensorSpec] = {}
-    for signature in (default, *signatures.values()):
-        for spec in signature.inputs:
-            found.setdefault(spec.name, spec)
-    return found
 
 
 def profiled_features(signatures: Mapping[str, Signature], event_time: str | None) -> tuple[str, ...]:

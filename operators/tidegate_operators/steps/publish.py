@@ -1,24 +1,23 @@
 """Publishes a version: its files, training profile and manifest appear in the model repository all at once, or not.
 
-In comes what a training job has made; out goes the directory ROOT/NAME/VERSION, written aside, synced and renamed, with
-`manifest.json` last, after tfx's Pusher.
+A training job, a command or an orchestrator says what in a `Publication`; what it leaves out is inferred.
 """
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
-import os
+import json
+import math
 import shutil
-import uuid
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tidegate_operators.steps.infer_signature import InferredSignatures, infer_signature
 from tidegate_operators.steps.publication_checks import check_example, check_training, plain_example, profiled_features
-from tidegate_serving.contract.errors import AlreadyExists, InvalidInput, NotFound
+from tidegate_operators.steps.write_aside import appearing
+from tidegate_serving.contract.errors import InvalidInput, NotFound
 from tidegate_serving.contract.manifest import FILE_NAME, Manifest, describe_files
 from tidegate_serving.contract.repository import (
     EXPECTATIONS,
@@ -28,116 +27,169 @@ from tidegate_serving.contract.repository import (
     version_directory,
 )
 from tidegate_serving.contract.servable import ServableId
-from tidegate_serving.contract.signature import Signature
+from tidegate_serving.contract.signature import SERVING_DEFAULT, Signature, inputs_by_name
+from tidegate_validation.progress import SILENT, Progress, working
+from tidegate_validation.tables import as_table
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_LOCK = ".publish.lock"
-_ASIDE = ".aside"
+_EXAMPLE_ROWS = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Published:
+class Publication:
+    """What to publish. Tables are given as `tidegate_validation.tables.as_table` takes them.
+
+    files: a directory, whose contents are copied, or files, which are copied under their own names.
+    servable, version: what clients call the model, and a number that is not taken.
+    platform: onnx, sklearn, tensorflow and so on.
+    repository: root folder of the model repository.
+    training: the training data, one column per input and `label`; without its profile no skew can be judged.
+    sample: rows of the same columns, of which no profile is made; else `training` serves to infer from.
+    signature: a JSON file, or signatures by name; None infers them from the files, sklearn's dtypes from the sample.
+    example: one row, a value per input, as JSON file or mapping; None takes the sample's first row without a gap.
+    label: the column of the truth.
+    event_time: the input that carries the event's time in Unix seconds.
+    metadata: free text by name.
+    expectations: a folder with an edited suite; None infers one from `training`.
+    """
+
+    files: Path | str | Sequence[Path | str]
+    servable: str
+    version: int
+    platform: str
+    repository: Path | str
+    training: Any = None
+    sample: Any = None
+    signature: Path | str | Mapping[str, Signature] | None = None
+    example: Path | str | Mapping[str, Any] | None = None
+    label: str | None = None
+    event_time: str | None = None
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    expectations: Path | str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedVersion:
     """Where the version lies, and the SHA-256 of its manifest in hex, which verdicts and pushes are bound to."""
 
     directory: Path
     manifest_digest: str
 
 
-def publish(
-    *,
-    files: Path | Sequence[Path],
-    servable: str,
-    version: int,
-    platform: str,
-    signatures: Mapping[str, Signature],
-    repository: Path,
-    training: pa.Table | None = None,
-    label: str | None = None,
-    event_time: str | None = None,
-    example: Mapping[str, Any],
-    metadata: Mapping[str, str] | None = None,
-    expectations: Path | None = None,
-) -> Published:
-    """Copies `files` into the repository as `servable`:`version` and describes them.
+def publish(publication: Publication, progress: Progress = SILENT) -> PublishedVersion:
+    """Copies the files to ROOT/SERVABLE/VERSION and describes them, with `manifest.json` last.
 
-    `files` is a directory, whose contents are copied, or files, which are copied under their own names. `training`
-    holds the training data, one column per input and `label`; its profile goes into the version, without it no skew can
-    be judged. `expectations` is a folder with an edited `suite.json` (see `tidegate expectations infer`), which the
-    version then carries; without it one is inferred from the profile. `event_time` names the input that carries the
-    event's time in Unix seconds. `example` is one row: a value per input.
-
-    AlreadyExists for a version that is taken, NotFound for a missing file, InvalidInput, naming the column or input,
-    for what does not fit together. Whatever fails, nothing of the version is left behind.
+    AlreadyExists for a version that is taken, NotFound for a missing file, Unsupported for a platform that is not
+    installed or cannot tell its signature, InvalidInput, naming the column or input, for what does not fit together.
+    Whatever fails, nothing of the version is left behind.
     """
     from tidegate_serving.platforms.platform import PlatformOptions
     from tidegate_serving.platforms.registry import installed_platforms
 
-    identity = ServableId(servable, version)
-    installed_platforms(PlatformOptions()).check(platform)
-    row = plain_example(example)
-    check_example(row, signatures)
-    if training is not None:
-        check_training(training, signatures, label, event_time)
-    target = version_directory(repository, identity)
-    with _place_aside(target) as aside:
-        _copy(files, aside)
+    one = publication
+    identity = ServableId(one.servable, one.version)
+    installed_platforms(PlatformOptions()).check(one.platform)
+    with working(progress, f"publish {identity}", parts=5):
+        progress.at("read", 0)
+        files = _files(one.files)
+        training = None if one.training is None else as_table(one.training, "training data")
+        sample = training if one.sample is None else as_table(one.sample, "sample data")
+        inferred = _signatures(one, files, sample)
         if training is not None:
-            _build_profile(aside, training, signatures, label, event_time)
-        _add_expectations(aside, expectations, inferred=training is not None)
-        manifest = Manifest(
-            id=identity,
-            platform=platform,
-            signatures=signatures,
-            files=describe_files(aside),
-            created_at=datetime.now(UTC).isoformat(timespec="seconds"),
-            event_time=event_time,
-            label=label,
-            example=row,
-            metadata=metadata or {},
-        )
-        manifest_digest = manifest.write(aside)
-        _sync_tree(aside)
-        aside.rename(target)
-        _sync(target.parent)
-    return Published(target, manifest_digest)
+            check_training(training, inferred.signatures, one.label, one.event_time)
+        row = plain_example(_example(one, inferred, sample))
+        check_example(row, inferred.signatures)
+        target = version_directory(Path(one.repository), identity)
+        with appearing(target) as aside:
+            progress.at("copy", 1)
+            _copy(files, aside)
+            progress.at("profile", 2)
+            if training is not None:
+                _build_profile(aside, training, one, inferred.signatures)
+            progress.at("expectations", 3)
+            _add_expectations(aside, one.expectations, inferred=training is not None)
+            progress.at("digests", 4)
+            manifest = Manifest(
+                id=identity,
+                platform=one.platform,
+                signatures=inferred.signatures,
+                files=describe_files(aside),
+                created_at=datetime.now(UTC).isoformat(timespec="seconds"),
+                event_time=one.event_time,
+                label=one.label,
+                example=row,
+                metadata={**inferred.metadata, **one.metadata},
+            )
+            manifest_digest = manifest.write(aside)
+    return PublishedVersion(target, manifest_digest)
 
 
-@contextlib.contextmanager
-def _place_aside(target: Path) -> Iterator[Path]:
-    """A new directory beside `target` that is gone afterwards unless it was renamed; one publisher per name at a time,
-    so whatever else lies aside was left by one that died."""
-    folder = target.parent
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / _LOCK).open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        for leftover in folder.glob(f".*{_ASIDE}"):
-            shutil.rmtree(leftover)
-        _check_free(target)
-        aside = folder / f".{target.name}.{uuid.uuid4().hex[:8]}{_ASIDE}"
-        aside.mkdir()
-        try:
-            yield aside
-        finally:
-            if aside.exists():
-                shutil.rmtree(aside)
+def read_signatures(path: Path) -> dict[str, Signature]:
+    """Signatures from a JSON file: one signature, which becomes `serving_default`, or an object of them by name."""
+    inferred = "write one, or leave it out to have it inferred"
+    document = _read_object(path, "signature file", missing=inferred, wanted="it needs inputs and outputs")
+    named = {SERVING_DEFAULT: document} if "inputs" in document else document
+    return {name: Signature.from_dict(data) for name, data in named.items()}
 
 
-def _check_free(target: Path) -> None:
-    if not target.exists():
-        return
-    if (target / FILE_NAME).is_file():
-        raise AlreadyExists(f"{target} is published already: a version never changes, publish under a new number")
-    raise AlreadyExists(f"{target} exists without a {FILE_NAME}: somebody else left half a version, remove it first")
-
-
-def _copy(files: Path | Sequence[Path], aside: Path) -> None:
-    single = [files] if isinstance(files, Path) else list(files)
-    if not single:
+def _files(given: Path | str | Sequence[Path | str]) -> list[Path]:
+    files = [Path(one) for one in ([given] if isinstance(given, Path | str) else given)]
+    if not files:
         raise InvalidInput("a version needs files: name a directory, or the files of the model")
-    for source in single:
-        _check_source(source)
+    for file in files:
+        if not file.exists():
+            raise NotFound(f"{file} is missing: name the model's directory or files")
+        for path in (file, *sorted(file.rglob("*"))):
+            if path.is_symlink():
+                raise InvalidInput(f"{path} is a link: a version holds plain files only, put the file itself there")
+    return files
+
+
+def _signatures(one: Publication, files: Sequence[Path], sample: pa.Table | None) -> InferredSignatures:
+    if one.signature is None:
+        return infer_signature(files, one.platform, sample, one.label, one.event_time)
+    given = one.signature
+    return InferredSignatures(given if isinstance(given, Mapping) else read_signatures(Path(given)))
+
+
+def _example(one: Publication, inferred: InferredSignatures, sample: pa.Table | None) -> Mapping[str, Any]:
+    if isinstance(one.example, Mapping):
+        return one.example
+    if one.example is not None:
+        cure = "write one JSON object with a value per input"
+        return _read_object(Path(one.example), "example file", missing=cure, wanted=cure)
+    if sample is None and inferred.example:
+        return inferred.example
+    if sample is None:
+        raise InvalidInput("a version needs an example row for its warm-up: give training data, or an example as JSON")
+    names = [name for name in inputs_by_name(inferred.signatures) if name in sample.column_names]
+    for row in sample.select(names).slice(0, _EXAMPLE_ROWS).to_pylist():
+        if all(not _is_missing(value) for value in row.values()):
+            return dict(row)
+    raise InvalidInput(f"the first {_EXAMPLE_ROWS} training rows all miss a value: give an example row as JSON")
+
+
+def _is_missing(value: Any) -> bool:
+    return value is None or (isinstance(value, float) and math.isnan(value))
+
+
+def _read_object(path: Path, what: str, *, missing: str, wanted: str) -> dict[str, Any]:
+    """The JSON object in a file; `missing` and `wanted` say what to do where there is none, and what it should hold."""
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise NotFound(f"{what} {path} is missing: {missing}") from error
+    except ValueError as error:
+        raise InvalidInput(f"{what} {path} is not JSON: {error}") from error
+    if not isinstance(document, dict):
+        raise InvalidInput(f"{what} {path} holds no object: {wanted}")
+    return document
+
+
+def _copy(files: Sequence[Path], aside: Path) -> None:
+    for source in files:
         if source.is_dir():
             shutil.copytree(source, aside, dirs_exist_ok=True)
         else:
@@ -146,57 +198,34 @@ def _copy(files: Path | Sequence[Path], aside: Path) -> None:
         if (aside / reserved).exists():
             raise InvalidInput(f"{reserved} is written by publish: leave it out of the model's files")
     if not any(path.is_file() for path in aside.rglob("*")):
-        raise InvalidInput(f"{single[0]} holds no file: a version needs at least one")
+        raise InvalidInput(f"{files[0]} holds no file: a version needs at least one")
 
 
-def _check_source(source: Path) -> None:
-    if not source.exists():
-        raise NotFound(f"{source} is missing: name the model's directory or files")
-    for path in (source, *sorted(source.rglob("*"))):
-        if path.is_symlink():
-            raise InvalidInput(f"{path} is a link: a version holds plain files only, put the file itself there")
-
-
-def _build_profile(
-    aside: Path, training: pa.Table, signatures: Mapping[str, Signature], label: str | None, event_time: str | None
-) -> None:
+def _build_profile(aside: Path, training: pa.Table, one: Publication, signatures: Mapping[str, Signature]) -> None:
     from tidegate_validation.statistics import build_profile
 
     build_profile(
         training,
-        features=profiled_features(signatures, event_time),
-        label=label,
-        event_time=event_time,
+        features=profiled_features(signatures, one.event_time),
+        label=one.label,
+        event_time=one.event_time,
         directory=profile_directory(aside),
     )
 
 
-def _add_expectations(aside: Path, given: Path | None, inferred: bool) -> None:
+def _add_expectations(aside: Path, given: Path | str | None, inferred: bool) -> None:
     from tidegate_validation.expectations import ExpectationRule, Suites, read_suites, write_suites
     from tidegate_validation.expectations.suite import STATISTICS_NAME, SUITE_NAME
     from tidegate_validation.statistics import read_profile
 
     folder = expectations_directory(aside)
     if given is not None:
-        if read_suites(given) is None:
-            raise NotFound(f"{given} has no suite.json: make one with `tidegate expectations infer`")
+        edited = Path(given)
+        if read_suites(edited) is None:
+            raise NotFound(f"{edited} has no suite.json: make one with `tidegate expectations infer`")
         folder.mkdir()
         for name in (SUITE_NAME, STATISTICS_NAME):
-            if (given / name).is_file():
-                shutil.copy2(given / name, folder / name)
+            if (edited / name).is_file():
+                shutil.copy2(edited / name, folder / name)
     elif inferred:
         write_suites(Suites.inferred(read_profile(profile_directory(aside)), ExpectationRule()), folder)
-
-
-def _sync_tree(directory: Path) -> None:
-    for path in sorted(directory.rglob("*"), reverse=True):
-        _sync(path)
-    _sync(directory)
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

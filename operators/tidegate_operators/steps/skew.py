@@ -1,7 +1,6 @@
 """Judges what an engine saw against what a version was trained on, and writes the report.
 
-In come the version directory with its training profile and the inference log's root; out go the findings, as HTML and
-JSON, to people and to the monitor.
+The findings go to people, as HTML and JSON, and to the monitor.
 """
 
 from __future__ import annotations

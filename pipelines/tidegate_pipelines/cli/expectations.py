@@ -1,7 +1,4 @@
-"""`tidegate expectations`: infers the suites of data expectations as files to edit, and shows them in words.
-
-In come training data, or a version with a profile; the work is in `tidegate_validation.expectations`.
-"""
+"""`tidegate expectations`: infers the suites of data expectations as files to edit, and shows them in words."""
 
 from __future__ import annotations
 

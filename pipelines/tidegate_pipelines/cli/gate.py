@@ -1,29 +1,23 @@
-"""`tidegate validate`: runs the gates over one version and signs the verdict, or judges a model and signs nothing.
-
-In come a version's directory or a model, and the evidence; the work is in `tidegate_operators.steps`.
-"""
+"""`tidegate validate`: runs the gates over one version and signs the verdict, or judges a model and signs nothing."""
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tidegate_pipelines.cli.console import say, show_table
-from tidegate_pipelines.cli.options import Baseline, HeldOut, Policy, Training
+from tidegate_pipelines.cli.options import Baseline, Entity, HeldOut, Log, Policy, Training, Truth
+from tidegate_pipelines.cli.progress import progress
 
 if TYPE_CHECKING:
-    from tidegate_operators.steps import Evidence, Validated
+    from tidegate_operators.steps import Evidence, Validation
     from tidegate_serving.admission.verdict import Finding, Verdict
 
 SigningKey = Annotated[
     Path | None,
     typer.Option("--key", metavar="FILE", help="The validator's private key; without it nothing is signed."),
-]
-Truth = Annotated[
-    str | None, typer.Option("--label", metavar="COLUMN", help="The truth, where the manifest names none.")
 ]
 Serving = Annotated[
     str | None,
@@ -48,11 +42,9 @@ def validate(
     baseline: Baseline = None,
     control: Serving = None,
     training: Training = None,
-    log: Annotated[Path | None, typer.Option("--log", metavar="ROOT", help="Inference log, for the skew gate.")] = None,
+    log: Log = None,
     policy: Policy = None,
-    entity: Annotated[
-        str | None, typer.Option("--entity", metavar="COLUMN", help="Equal values belong together, a user say.")
-    ] = None,
+    entity: Entity = None,
     platform: Annotated[
         str | None, typer.Option("--platform", help="Of a model's file, where its name does not tell.")
     ] = None,
@@ -75,20 +67,22 @@ def validate(
       tidegate validate models/flights/2 --held-out june.parquet --key keys/validator.key \\
           --control 127.0.0.1:8502
     """
-    from tidegate_operators.steps import Evidence, find_baseline, find_log, require_allowed
+    from tidegate_operators.steps import Evidence, against_serving, require_allowed
     from tidegate_operators.steps import validate as run
 
+    evidence = Evidence(
+        held_out, label=label, baseline=baseline, training=training, log_root=log, policy=policy, entity=entity
+    )
     if control is not None:
-        baseline = baseline or find_baseline(control=control, directory=model)
-        log = log or (find_log(control=control) if baseline else None)
-    evidence = Evidence(held_out, label, baseline, training, log, policy, entity)
+        evidence = against_serving(evidence, directory=model, control=control)
     if key is None:
         _judge(model, evidence, platform, report)
         return
     for option, given in (("--platform", platform), ("--report", report)):
         if given is not None:
             raise typer.BadParameter("is for judging without --key: leave one of the two out", param_hint=option)
-    validated = run(directory=model, private_key=key, **dataclasses.asdict(evidence))
+    with progress() as shown:
+        validated = run(model, evidence, private_key=key, progress=shown)
     show_verdict(validated)
     _show_steps(validated.verdict, place=_short(validated.verdict_path))
     require_allowed(validated)
@@ -98,7 +92,8 @@ def _judge(model: Path, evidence: Evidence, platform: str | None, report: Path |
     from tidegate_operators.steps import judge
     from tidegate_serving.contract.errors import Refused
 
-    judged = judge(model, evidence, platform=platform, report=report)
+    with progress() as shown:
+        judged = judge(model, evidence, platform=platform, report=report, progress=shown)
     _show_gates(judged.verdict)
     _show_steps(judged.verdict, place=None)
     say("nothing is signed, so no engine admits it for this" + (f"; report {judged.report}" if judged.report else ""))
@@ -106,7 +101,7 @@ def _judge(model: Path, evidence: Evidence, platform: str | None, report: Path |
         raise Refused(judged.verdict.sentence)
 
 
-def show_verdict(validated: Validated) -> None:
+def show_verdict(validated: Validation) -> None:
     """The gates as a table, then what it all adds up to."""
     _show_gates(validated.verdict)
     say(f"signed {validated.verdict_path}; report {validated.report}")

@@ -1,7 +1,4 @@
-"""`tidegate mlflow`: publishes a registered version, and tells the registry what the gates said of one.
-
-In come names in a tracking server; the work is `tidegate_operators.steps.mlflow_registry`.
-"""
+"""`tidegate mlflow`: publishes a registered version, and tells the registry what the gates said of one."""
 
 from __future__ import annotations
 
@@ -12,6 +9,7 @@ import typer
 
 from tidegate_pipelines.cli.console import say
 from tidegate_pipelines.cli.options import NO_PROFILE, EventTime, Label, Repository, Training
+from tidegate_pipelines.cli.progress import progress
 
 Uri = Annotated[
     str, typer.Option("--uri", envvar="MLFLOW_TRACKING_URI", help="MLflow's tracking server, http://HOST:PORT.")
@@ -47,12 +45,13 @@ def publish(
     event_time: EventTime = None,
 ) -> None:
     """Download a registered version and put it into the repository under the registry's number."""
-    from tidegate_operators.steps.mlflow_registry import Registered, publish_registered
+    from tidegate_operators.steps.mlflow_registry import RegisteredVersion, publish_registered
 
-    registered = Registered(uri, name, version)
-    published = publish_registered(
-        registered, repository=repository, training=training, label=label, event_time=event_time
-    )
+    registered = RegisteredVersion(uri, name, version)
+    with progress() as shown:
+        published = publish_registered(
+            registered, repository=repository, training=training, label=label, event_time=event_time, progress=shown
+        )
     say(f"published {registered} at {published.directory} (manifest {published.manifest_digest[:12]})")
     if training is None:
         say(NO_PROFILE, "WARN")
@@ -67,7 +66,7 @@ def record(
     ],
 ) -> None:
     """Tell the registry what the gates said of a version: tags, metrics of its run, the verdict and the report."""
-    from tidegate_operators.steps.mlflow_registry import Registered, record_verdict
+    from tidegate_operators.steps.mlflow_registry import RegisteredVersion, record_verdict
     from tidegate_serving.admission.rules import trusted_verdict
     from tidegate_serving.admission.trust import watch_trust
     from tidegate_serving.contract.manifest import read_manifest
@@ -76,6 +75,6 @@ def record(
     directory = directory.absolute()
     manifest, _ = read_manifest(directory)
     verdict = trusted_verdict(verdict_path(directory), watch_trust(key).value()).verdict
-    registered = Registered(uri, manifest.id.name, str(manifest.id.version))
+    registered = RegisteredVersion(uri, manifest.id.name, str(manifest.id.version))
     metrics = record_verdict(registered, verdict, directory)
     say(f"recorded {verdict.outcome.value} and {len(metrics)} metrics for {registered}")

@@ -45,6 +45,13 @@ Baseline = Annotated[
     Path | None,
     typer.Option("--baseline", metavar="DIRECTORY", help="The version to compare with."),
 ]
+Truth = Annotated[
+    str | None, typer.Option("--label", metavar="COLUMN", help="The truth, where the manifest names none.")
+]
+Log = Annotated[Path | None, typer.Option("--log", metavar="ROOT", help="Inference log, for the skew gate.")]
+Entity = Annotated[
+    str | None, typer.Option("--entity", metavar="COLUMN", help="Equal values belong together, a user say.")
+]
 Timeout = Annotated[float, typer.Option("--timeout", metavar="SECONDS", help="How long to wait for the engine.")]
 Repository = Annotated[
     Path, typer.Option("--repository", metavar="ROOT", help="The model repository.", envvar="TIDEGATE_REPOSITORY")

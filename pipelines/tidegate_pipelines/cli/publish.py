@@ -1,7 +1,4 @@
-"""`tidegate publish`: puts a trained model into the model repository.
-
-In come files and options; the work is `tidegate_operators.steps.publish_files`.
-"""
+"""`tidegate publish`: puts a trained model into the model repository."""
 
 from __future__ import annotations
 
@@ -12,6 +9,7 @@ import typer
 
 from tidegate_pipelines.cli.console import say
 from tidegate_pipelines.cli.options import NO_PROFILE, EventTime, Label, Repository, Training
+from tidegate_pipelines.cli.progress import progress
 from tidegate_serving.contract.servable import MAX_VERSION
 
 
@@ -54,24 +52,25 @@ def publish(
       tidegate publish model/ --name prices --version 7 --platform python --signature signature.json \\
           --example row.json
     """
-    from tidegate_operators.steps import Publication, publish_files
+    from tidegate_operators.steps import Publication
+    from tidegate_operators.steps import publish as run
 
-    published = publish_files(
-        Publication(
-            files=files,
-            servable=name,
-            version=version,
-            platform=platform,
-            repository=repository,
-            training=training,
-            signature=None if signature == "inferred" else Path(signature),
-            example=example,
-            label=label,
-            event_time=event_time,
-            metadata=_pairs(metadata or []),
-            expectations=expectations,
-        )
+    publication = Publication(
+        files=files,
+        servable=name,
+        version=version,
+        platform=platform,
+        repository=repository,
+        training=training,
+        signature=None if signature == "inferred" else signature,
+        example=example,
+        label=label,
+        event_time=event_time,
+        metadata=_pairs(metadata or []),
+        expectations=expectations,
     )
+    with progress() as shown:
+        published = run(publication, shown)
     say(f"published {name}:{version} at {published.directory} (manifest {published.manifest_digest[:12]})")
     if training is None:
         say(NO_PROFILE, "WARN")

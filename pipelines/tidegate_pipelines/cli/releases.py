@@ -1,7 +1,4 @@
-"""`tidegate push`, `canary`, `promote`, `release` and `rollback`: how a version comes to serve, and goes.
-
-In come directories and names; the work is in `tidegate_operators.steps` and `tidegate_pipelines.release`.
-"""
+"""`tidegate push`, `canary`, `promote`, `release` and `rollback`: how a version comes to serve, and goes."""
 
 from __future__ import annotations
 
@@ -15,15 +12,21 @@ from tidegate_pipelines.cli.options import (
     Baseline,
     Control,
     Directory,
+    Entity,
     HeldOut,
     Key,
+    Log,
     Policy,
     Timeout,
     Training,
+    Truth,
 )
 from tidegate_pipelines.cli.orders import Name, Reason, Version, who
+from tidegate_pipelines.cli.progress import progress
 from tidegate_serving.contract.servable import MAX_VERSION
+from tidegate_validation.canary.rule import CanaryRule
 
+RULE = CanaryRule()
 Pairs = Annotated[int, typer.Option("--pairs", min=1, help="Fewest compared answers before a promotion.")]
 Within = Annotated[float, typer.Option("--within", metavar="SECONDS", help="Time that the canary has.")]
 Fraction = Annotated[float, typer.Option("--fraction", help="Share of requests that is copied, 0 to 1.")]
@@ -60,11 +63,11 @@ def canary(
     name: Name,
     version: Version,
     control: Control = DEFAULT_CONTROL,
-    pairs: Pairs = 100,
-    within: Within = 60.0,
-    fraction: Fraction = 1.0,
-    max_error_share: ErrorShare = 0.01,
-    max_difference: MaxDifference = None,
+    pairs: Pairs = RULE.pairs,
+    within: Within = RULE.within_seconds,
+    fraction: Fraction = RULE.fraction,
+    max_error_share: ErrorShare = RULE.max_error_share,
+    max_difference: MaxDifference = RULE.max_difference,
 ) -> None:
     """Copy live traffic to a pushed version and judge it.
 
@@ -76,8 +79,8 @@ def canary(
     Example:
       tidegate canary flights 2 --pairs 500 --within 120
     """
-    from tidegate_operators.steps import CanaryRule, require_passed
     from tidegate_operators.steps import canary as run
+    from tidegate_operators.steps import require_passed
 
     rule = CanaryRule(
         fraction=fraction,
@@ -86,7 +89,8 @@ def canary(
         max_error_share=max_error_share,
         max_difference=max_difference,
     )
-    result = require_passed(run(control=control, servable=name, version=version, rule=rule))
+    with progress() as shown:
+        result = require_passed(run(control=control, servable=name, version=version, rule=rule, progress=shown))
     say(result.sentence, result.outcome.value)
 
 
@@ -125,12 +129,15 @@ def release(
     held_out: HeldOut,
     key: Key,
     control: Control = DEFAULT_CONTROL,
+    label: Truth = None,
     baseline: Baseline = None,
     training: Training = None,
+    log: Log = None,
     policy: Policy = None,
-    pairs: Pairs = 100,
-    within: Within = 60.0,
-    fraction: Fraction = 1.0,
+    entity: Entity = None,
+    pairs: Pairs = RULE.pairs,
+    within: Within = RULE.within_seconds,
+    fraction: Fraction = RULE.fraction,
 ) -> None:
     """Validate, push, canary and promote, in one go.
 
@@ -140,22 +147,17 @@ def release(
     Example:
       tidegate release models/flights/2 --held-out june.parquet --key keys/validator.key
     """
-    from tidegate_operators.steps import CanaryRule
+    from tidegate_operators.steps import Evidence
     from tidegate_pipelines.cli.gate import show_verdict
     from tidegate_pipelines.release import Release
     from tidegate_pipelines.release import release as run
 
-    request = Release(
-        directory=directory,
-        held_out=held_out,
-        private_key=key,
-        control=control,
-        baseline=baseline,
-        training=training,
-        policy=policy,
-        rule=CanaryRule(fraction=fraction, pairs=pairs, within_seconds=within),
+    evidence = Evidence(
+        held_out, label=label, baseline=baseline, training=training, log_root=log, policy=policy, entity=entity
     )
-    released = run(request, on_step=lambda step: say(f"{step} ..."))
+    rule = CanaryRule(fraction=fraction, pairs=pairs, within_seconds=within)
+    with progress() as shown:
+        released = run(Release(directory, evidence, key, control, rule), shown)
     show_verdict(released.validated)
     say(released.canary.sentence, released.canary.outcome.value)
     say(f"{released.promoted.id} is stable")

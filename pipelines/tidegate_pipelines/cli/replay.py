@@ -1,6 +1,6 @@
 """`tidegate replay`: tries an input again that made the robustness gate refuse a version.
 
-In comes a file that the gate kept, named in the verdict's finding; the work is `tidegate_validation.robustness.replay`.
+The gate kept it in a file, which the verdict's finding names.
 """
 
 from __future__ import annotations

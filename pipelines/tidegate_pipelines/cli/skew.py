@@ -1,7 +1,4 @@
-"""`tidegate skew`: compares what an engine saw with what a version was trained on.
-
-In come the version's directory and the inference log; the work is `tidegate_operators.steps.skew`.
-"""
+"""`tidegate skew`: compares what an engine saw with what a version was trained on."""
 
 from __future__ import annotations
 

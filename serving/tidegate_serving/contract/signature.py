@@ -149,3 +149,16 @@ def default_name(signatures: Mapping[str, Signature]) -> str:
     if not signatures:
         raise InvalidInput("a version needs at least one signature, usually under the name 'serving_default'")
     return SERVING_DEFAULT if SERVING_DEFAULT in signatures else next(iter(signatures))
+
+
+def inputs_by_name(signatures: Mapping[str, Signature]) -> dict[str, TensorSpec]:
+    """Every input of every signature; where two signatures disagree about one, the default signature's, else the first.
+
+    InvalidInput where there is no signature.
+    """
+    default = signatures[default_name(signatures)]
+    found: dict[str, TensorSpec] = {}
+    for signature in (default, *signatures.values()):
+        for spec in signature.inputs:
+            found.setdefault(spec.name, spec)
+    return found

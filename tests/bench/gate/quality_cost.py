@@ -70,7 +70,8 @@ def _table(rows: int, seed: int, first_day: int) -> pa.Table:
 
 
 def _main(rows: int) -> None:
-    from tidegate_validation.gates import ValidationRequest, validate
+    from tidegate_validation.evidence import Evidence
+    from tidegate_validation.gates import run_gates
 
     with tempfile.TemporaryDirectory(prefix="tidegate-bench-") as folder:
         root = Path(folder)
@@ -90,7 +91,7 @@ def _main(rows: int) -> None:
         ]
         held_out = _table(rows, 9, world.FIRST_DAY + 31)
         begun = time.monotonic()
-        verdict = validate(ValidationRequest(versions[1], held_out, world.LABEL, baseline=versions[0]))
+        verdict = run_gates(versions[1], Evidence(held_out, world.LABEL, baseline=versions[0]))
         seconds = time.monotonic() - begun
     if not verdict.allowed:
         raise SystemExit(f"the release that should cost was refused: {verdict.sentence}")

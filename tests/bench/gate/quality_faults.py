@@ -18,7 +18,9 @@ from tests.validation.world import HONEST, Draft, before_return
 
 from tidegate_serving.admission.verdict import Verdict
 from tidegate_serving.contract.signature import Signature, TensorSpec
-from tidegate_validation.gates import Policy, ValidationRequest, validate
+from tidegate_validation.evidence import Evidence
+from tidegate_validation.gates import run_gates
+from tidegate_validation.policy import Policy
 from tidegate_validation.quality.rule import QualityRule
 
 RUNS = 20
@@ -57,9 +59,7 @@ def _is_right(case: Case, seed: int) -> bool:
         root = Path(folder)
         baseline = world.publish(root, 1, Draft(training=_training(seed + 100)))
         candidate = world.publish(root, 2, case.candidate)
-        verdict = validate(
-            ValidationRequest(candidate, case.held_out, world.LABEL, baseline=baseline, policy=case.policy)
-        )
+        verdict = run_gates(candidate, Evidence(case.held_out, world.LABEL, baseline=baseline, policy=case.policy))
     return _names(verdict, case)
 
 

@@ -13,7 +13,9 @@ from tests.validation.world import HONEST, Draft
 
 from tidegate_serving.admission.verdict import GateResult, Outcome, Verdict
 from tidegate_serving.contract.errors import InvalidInput
-from tidegate_validation.gates import Policy, ValidationRequest, validate
+from tidegate_validation.evidence import Evidence
+from tidegate_validation.gates import run_gates
+from tidegate_validation.policy import Policy
 from tidegate_validation.robustness.limits import RobustnessLimits
 
 CHECKS = """
@@ -61,15 +63,8 @@ def judged(tmp_path: Path, policy: str) -> Verdict:
     (tmp_path / "policy.toml").write_text(policy)
     loaded = replace(Policy.load(tmp_path / "policy.toml"), robustness=LIMITS)
     held_out: pa.Table = world.parcels(600, seed=9)
-    return validate(
-        ValidationRequest(
-            candidate=world.publish(shelf, 2, Draft(HONEST)),
-            baseline=shelf / world.NAME / "1",
-            held_out=held_out,
-            label=world.LABEL,
-            policy=loaded,
-        )
-    )
+    evidence = Evidence(held_out, world.LABEL, baseline=shelf / world.NAME / "1", policy=loaded)
+    return run_gates(world.publish(shelf, 2, Draft(HONEST)), evidence)
 
 
 def only(verdict: Verdict) -> GateResult:

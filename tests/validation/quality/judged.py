@@ -13,9 +13,9 @@ from tests.validation import world
 from tests.validation.world import Draft
 
 from tidegate_serving.admission.verdict import Finding, Outcome
-from tidegate_serving.contract.manifest import read_manifest
+from tidegate_validation.case import Case, Version
 from tidegate_validation.outcomes import worst
-from tidegate_validation.quality.gate import Model, QualitySubject, judge_quality
+from tidegate_validation.quality.gate import judge_quality
 from tidegate_validation.quality.rule import QualityRule
 from tidegate_validation.sandbox.limits import RobustnessLimits
 
@@ -32,17 +32,9 @@ def judged(
 ) -> list[Finding]:
     """The quality gate's findings about a candidate, version 2, and a baseline, version 1, on a held-out table."""
     directories = [world.publish(root, 2, candidate)] + ([world.publish(root, 1, baseline)] if baseline else [])
-    models = [Model.of(directory, read_manifest(directory)[0]) for directory in directories]
-    subject = QualitySubject(
-        candidate=models[0],
-        baseline=models[1] if baseline else None,
-        held_out=table,
-        label=world.LABEL,
-        entity=None,
-        limits=LIMITS,
-        training=training,
-    )
-    return judge_quality(subject, rule or QualityRule())
+    versions = [Version.read(directory) for directory in directories]
+    case = Case(versions[0], versions[1] if baseline else None, table, world.LABEL, training)
+    return judge_quality(case, LIMITS, rule or QualityRule())
 
 
 def outcome(findings: Sequence[Finding]) -> Outcome:

@@ -15,9 +15,10 @@ from tests.validation.robustness.fault_cases import MAX_BATCH, Case
 from tests.validation.world import Draft
 
 from tidegate_serving.admission.verdict import Finding, Outcome
-from tidegate_serving.contract.manifest import read_manifest
+from tidegate_validation.case import Case as Trial
+from tidegate_validation.case import Version
 from tidegate_validation.outcomes import worst
-from tidegate_validation.robustness.gate import RobustnessSubject, examine
+from tidegate_validation.robustness.gate import examine
 from tidegate_validation.robustness.input_domain import input_domains
 from tidegate_validation.robustness.limits import RobustnessLimits
 
@@ -44,21 +45,12 @@ class Run:
 
 def examined(root: Path, case: Case) -> Run:
     """One examination of the case, in a repository of its own under `root`."""
-    directory = world.publish(root, 2, Draft(source=case.source))
-    manifest = read_manifest(directory)[0]
+    version = Version.read(world.publish(root, 2, Draft(source=case.source)))
     data = case.held_out()
     limits = replace(LIMITS, **case.limits)
-    subject = RobustnessSubject(
-        candidate=directory,
-        manifest=manifest,
-        baseline=None,
-        baseline_manifest=None,
-        held_out=data,
-        domains=input_domains(manifest.signatures["serving_default"], None, data, None),
-        report=root / "report",
-    )
+    domains = input_domains(version.manifest.signatures["serving_default"], None, data, None)
     begun = time.monotonic()
-    findings = examine(subject, limits)
+    findings = examine(Trial(version, None, data, world.LABEL, report=root / "report"), domains, limits)
     seconds = time.monotonic() - begun
     over = max(0.0, seconds - limits.total_seconds)
     return Run(wrong(case, findings), max(over, late(findings)), seconds, tuple(findings))

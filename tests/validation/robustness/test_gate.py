@@ -16,10 +16,11 @@ from tests.validation.robustness.fault_cases import Case
 from tests.validation.world import HONEST, Draft, before_return
 
 from tidegate_serving.admission.verdict import Finding, Outcome
-from tidegate_serving.contract.manifest import read_manifest
 from tidegate_serving.contract.signature import Signature, TensorSpec
+from tidegate_validation.case import Case as Trial
+from tidegate_validation.case import Version
 from tidegate_validation.outcomes import worst
-from tidegate_validation.robustness.gate import RobustnessSubject, examine
+from tidegate_validation.robustness.gate import examine
 from tidegate_validation.robustness.input_domain import input_domains
 from tidegate_validation.robustness.limits import RobustnessLimits
 from tidegate_validation.statistics import make_profile
@@ -50,23 +51,14 @@ def examined(
 ) -> list[Finding]:
     """Findings about a version with this source; its input domain is what `table` shows."""
     data = held_out() if table is None else table
-    directory = world.publish(tmp_path, 2, draft or Draft(source=source))
-    manifest = read_manifest(directory)[0]
-    before = world.publish(tmp_path, 1, Draft(source=baseline)) if baseline else None
-    signature = manifest.signatures["serving_default"]
+    version = Version.read(world.publish(tmp_path, 2, draft or Draft(source=source)))
+    before = Version.read(world.publish(tmp_path, 1, Draft(source=baseline))) if baseline else None
+    signature = version.manifest.signatures["serving_default"]
     training = make_profile(
         world.parcels(2000, seed=1), features=["weight", "size", "depot"], label=None, event_time=None
     )
-    subject = RobustnessSubject(
-        candidate=directory,
-        manifest=manifest,
-        baseline=before,
-        baseline_manifest=read_manifest(before)[0] if before else None,
-        held_out=data,
-        domains=input_domains(signature, training, data, None),
-        probe=probe,
-    )
-    return examine(subject, limits)
+    trial = Trial(version, before, data, world.LABEL, probe=probe)
+    return examine(trial, input_domains(signature, training, data, None), limits)
 
 
 def failing(findings: list[Finding]) -> list[Finding]:

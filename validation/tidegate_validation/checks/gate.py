@@ -6,14 +6,12 @@ A check that raises, hangs or dies is an ERROR of the check, never a pass and ne
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from tidegate_serving.admission.verdict import Finding, GateResult, Outcome
-from tidegate_serving.contract.manifest import Manifest
+from tidegate_validation.case import Case, Version
 from tidegate_validation.checks.answers import answers
 from tidegate_validation.checks.process import CheckAnswer, CheckKind, run_check
 from tidegate_validation.checks.rule import CheckRule
@@ -24,58 +22,40 @@ _SEED = 7
 _LOG_LETTERS = 600
 
 
-@dataclass(frozen=True, slots=True)
-class CheckSubject:
-    """What the check is about; tables are pyarrow's."""
-
-    candidate: Path
-    manifest: Manifest
-    baseline: Path | None
-    baseline_manifest: Manifest | None
-    held_out: Any
-    training: Any | None
-    label: str
-    limits: SandboxLimits
-    probe: Sequence[str] | None = None
-
-
-def run_user_check(name: str, target: str, subject: CheckSubject, rule: CheckRule) -> GateResult:
+def run_user_check(name: str, target: str, case: Case, limits: SandboxLimits, rule: CheckRule) -> GateResult:
     """Calls `target`, `module:function`, in a sandboxed process with a mapping:
 
     `candidate` and `baseline` are version directories, `held_out` and `training` tables, `label` the column of the
     truth, `candidate_answers` and `baseline_answers` tables of outputs beside `held_out`, `options` the policy's; what
     there is not is None. It returns findings, see `tidegate_serving.admission.verdict.Finding`.
     """
-    answer = run_check(target, _request(subject, rule), subject.limits, rule.seconds)
+    answer = run_check(target, _request(case, limits, rule), limits, rule.seconds)
     if answer.kind is not CheckKind.FINDINGS:
         return GateResult(name, Outcome.ERROR, _fault(name, target, answer))
     return _result(name, answer.findings)
 
 
-def _request(subject: CheckSubject, rule: CheckRule) -> dict[str, Any]:
-    held_out = subject.held_out
+def _request(case: Case, limits: SandboxLimits, rule: CheckRule) -> dict[str, Any]:
+    held_out = case.held_out
     if 0 < rule.rows < held_out.num_rows:
         chosen = np.random.default_rng(_SEED).choice(held_out.num_rows, rule.rows, replace=False)
         held_out = held_out.take(np.sort(chosen))
-    request: dict[str, Any] = {
-        "candidate": subject.candidate.absolute(),
-        "baseline": None if subject.baseline is None else subject.baseline.absolute(),
+
+    def answered(version: Version | None) -> Any:
+        if version is None or not rule.answers:
+            return None
+        return answers(version.directory, version.manifest, held_out, limits, case.probe)
+
+    return {
+        "candidate": case.candidate.directory.absolute(),
+        "baseline": None if case.baseline is None else case.baseline.directory.absolute(),
         "held_out": held_out,
-        "training": subject.training,
-        "label": subject.label,
-        "candidate_answers": None,
-        "baseline_answers": None,
+        "training": case.training,
+        "label": case.label,
+        "candidate_answers": answered(case.candidate),
+        "baseline_answers": answered(case.baseline),
         "options": dict(rule.options),
     }
-    if rule.answers:
-        request["candidate_answers"] = answers(
-            subject.candidate, subject.manifest, held_out, subject.limits, subject.probe
-        )
-        if subject.baseline is not None and subject.baseline_manifest is not None:
-            request["baseline_answers"] = answers(
-                subject.baseline, subject.baseline_manifest, held_out, subject.limits, subject.probe
-            )
-    return request
 
 
 def _result(name: str, findings: Sequence[Finding]) -> GateResult:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from tidegate_serving.admission.verdict import Finding, Outcome
 from tidegate_serving.contract.errors import InvalidInput
 from tidegate_serving.contract.manifest import Manifest
 from tidegate_serving.contract.signature import Signature
+from tidegate_validation.case import Case, Version
 from tidegate_validation.quality.data.held_out import HeldOut, ScoredExamples, Source, held_out_of
 from tidegate_validation.quality.data.outputs import Prediction, as_scores, prediction_of
 from tidegate_validation.quality.data.predictions import Predictions, Read, predict, predict_table
@@ -43,10 +44,11 @@ class Model:
     prediction: Prediction
 
     @classmethod
-    def of(cls, directory: Path, manifest: Manifest) -> Model:
-        """From a version directory and its manifest. InvalidInput where its prediction cannot be told."""
-        name, signature = default_signature(manifest)
-        return cls(directory, manifest, name, signature, prediction_of(manifest, signature))
+    def of(cls, version: Version) -> Model:
+        """InvalidInput where the version's prediction cannot be told."""
+        name, signature = default_signature(version.manifest)
+        prediction = prediction_of(version.manifest, signature)
+        return cls(version.directory, version.manifest, name, signature, prediction)
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -59,30 +61,32 @@ class Model:
 
 
 @dataclass(frozen=True, slots=True)
-class QualitySubject:
-    """What is compared: models, the held-out pyarrow.Table with its label, the training data where it is at hand, and
-    how to open a sandbox.
-    """
+class _Pair:
+    """What is compared, on which case, and within which limits models are asked."""
 
+    case: Case
     candidate: Model
     baseline: Model | None
-    held_out: Any
-    label: str
-    entity: str | None
     limits: SandboxLimits
-    probe: Sequence[str] | None = None
-    training: Any | None = None
+
+    @classmethod
+    def of(cls, case: Case, limits: SandboxLimits) -> _Pair:
+        baseline = Model.of(case.baseline) if case.baseline is not None else None
+        return cls(case, Model.of(case.candidate), baseline, limits)
 
     def session(self, model: Model) -> Session:
         """A sandbox for one of the models."""
-        return Session(model.directory, self.limits, model.signature_name, self.probe)
+        return Session(model.directory, self.limits, model.signature_name, self.case.probe)
 
 
-def judge_quality(subject: QualitySubject, rule: QualityRule) -> list[Finding]:
-    """All findings. Raises InvalidInput where labels or columns cannot be used."""
+def judge_quality(case: Case, limits: SandboxLimits, rule: QualityRule) -> list[Finding]:
+    """All findings; `limits` hold for the processes that models run in. InvalidInput where labels or columns cannot be
+    used.
+    """
+    subject = _Pair.of(case, limits)
     models = [model for model in (subject.candidate, subject.baseline) if model is not None]
     event_time = subject.candidate.manifest.event_time
-    source = Source(subject.held_out, subject.label, subject.training, event_time, subject.entity)
+    source = Source(case.held_out, case.label, case.training, event_time, case.entity)
     held = held_out_of(source, [model.prediction for model in models], rule)
     little = held.too_little(rule)
     if little is not None:
@@ -96,7 +100,7 @@ def judge_quality(subject: QualitySubject, rule: QualityRule) -> list[Finding]:
         found = judge_scores(scored, rule)
         leakage = judge_leakage(scored, _candidate_model(subject, scored, session, rule), rule)
     found += [leakage, *against_history(subject.candidate.directory, found, rule), *held.notes]
-    shared = overlap(held.table, subject.training) if subject.training is not None else None
+    shared = overlap(held.table, case.training) if case.training is not None else None
     return [*trouble, *found, *([shared] if shared is not None else [])]
 
 
@@ -120,9 +124,7 @@ def _unusable(made: Predictions, held: HeldOut, model: Model) -> list[Finding]:
     return []
 
 
-def _score(
-    subject: QualitySubject, held: HeldOut, mine: Predictions, rule: QualityRule
-) -> tuple[ScoredExamples, list[Finding]]:
+def _score(subject: _Pair, held: HeldOut, mine: Predictions, rule: QualityRule) -> tuple[ScoredExamples, list[Finding]]:
     """Both models' scores on the rows that both can be sent; a baseline that fails is a finding, not the end."""
     alone = ScoredExamples(_rows(held, mine.rows), mine.scores, None, subject.candidate.inputs)
     if subject.baseline is None:
@@ -140,9 +142,7 @@ def _rows(held: HeldOut, rows: Any) -> HeldOut:
     return held if len(rows) == len(held.evaluation) else held.take(rows)
 
 
-def _candidate_model(
-    subject: QualitySubject, scored: ScoredExamples, session: Session, rule: QualityRule
-) -> CandidateModel:
+def _candidate_model(subject: _Pair, scored: ScoredExamples, session: Session, rule: QualityRule) -> CandidateModel:
     model, before = subject.candidate, subject.baseline
     shared = {name: before is not None and name in before.inputs for name in model.inputs}
     read = model.reader(scored.evaluation)

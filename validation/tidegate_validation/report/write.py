@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tidegate_serving.admission.verdict import Verdict
+from tidegate_validation.case import DATA_DOCS
 from tidegate_validation.report.skew_view import skew_view
 from tidegate_validation.report.verdict_view import verdict_view
 from tidegate_validation.report.view import Seal
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     import jinja2
 
 PAGE = "index.html"
-DATA_DOCS = "data-docs"
 _CODE = re.compile(r"`([^`]+)`")
 
 

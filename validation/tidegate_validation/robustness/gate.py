@@ -8,12 +8,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
 from tidegate_serving.admission.verdict import Finding, Outcome
-from tidegate_serving.contract.manifest import FILE_NAME, Manifest, digest
+from tidegate_serving.contract.manifest import Manifest
+from tidegate_validation.case import Case, Version
+from tidegate_validation.progress import Progress, working
 from tidegate_validation.robustness.examination import Examination, OutOfTime
 from tidegate_validation.robustness.failing_inputs import FailingInputs, Origin
 from tidegate_validation.robustness.input_domain import InputDomain
@@ -36,38 +35,22 @@ _STAGES: Sequence[Callable[[Examination], None]] = (
 """In this order, after the version was loaded and answered ordinary rows; none runs once too many processes died."""
 
 
-@dataclass(frozen=True, slots=True)
-class RobustnessSubject:
-    """The version to examine and, where there is one, the version that serves now; `held_out` is a pyarrow.Table.
-
-    `domains` says by input what values occur. Failing inputs are kept under `report`, if given.
-    """
-
-    candidate: Path
-    manifest: Manifest
-    baseline: Path | None
-    baseline_manifest: Manifest | None
-    held_out: Any
-    domains: Mapping[str, InputDomain]
-    probe: Sequence[str] | None = None
-    report: Path | None = None
-
-
-def examine(subject: RobustnessSubject, limits: RobustnessLimits) -> list[Finding]:
+def examine(case: Case, domains: Mapping[str, InputDomain], limits: RobustnessLimits) -> list[Finding]:
     """All findings about one version, in the order of the stages.
 
     Ends within `limits.total_seconds`, whatever the version does. Raises InvalidInput where the data cannot be sent to
     it at all, Unavailable where the sandbox cannot be started.
     """
-    name, signature = default_signature(subject.manifest)
+    candidate, before = case.candidate, case.baseline
+    name, signature = default_signature(candidate.manifest)
     end = time.monotonic() + limits.total_seconds
-    data = examples_of(signature, subject.held_out)
-    with Session(subject.candidate, limits, name, subject.probe) as session:
+    data = examples_of(signature, case.held_out)
+    with Session(candidate.directory, limits, name, case.probe) as session:
         with ExitStack() as stack:
             baseline, baseline_inputs = None, frozenset[str]()
-            if subject.baseline is not None and subject.baseline_manifest is not None:
-                known, its_signature = default_signature(subject.baseline_manifest)
-                baseline = stack.enter_context(Session(subject.baseline, limits, known, subject.probe))
+            if before is not None:
+                known, its_signature = default_signature(before.manifest)
+                baseline = stack.enter_context(Session(before.directory, limits, known, case.probe))
                 baseline_inputs = frozenset(its_signature.input_names)
             examination = Examination(
                 session=session,
@@ -75,30 +58,32 @@ def examine(subject: RobustnessSubject, limits: RobustnessLimits) -> list[Findin
                 signature=signature,
                 baseline_inputs=baseline_inputs,
                 limits=limits,
-                domains=subject.domains,
+                domains=domains,
                 data=data,
-                failing_inputs=FailingInputs(subject.report, _origin(subject, limits, name)),
+                failing_inputs=FailingInputs(case.report, _origin(candidate, limits, name)),
                 end=end,
             )
             examination.failing_inputs.remove_earlier()
-            _in_time(examination, lambda: _stages(examination, subject))
+            with working(case.progress, "robustness", len(_STAGES), limits.total_seconds):
+                _in_time(examination, lambda: _stages(examination, candidate.manifest, case.progress))
         examination.end = max(end, time.monotonic() + _ENDING_SECONDS)
         examination.stage = "unloading"
         _in_time(examination, lambda: ending.unloading(examination))
-    ending.conduct(examination, subject.manifest, subject.candidate)
+    ending.conduct(examination, candidate.manifest, candidate.directory)
     ending.sandbox_limits(examination)
     return examination.findings
 
 
-def _stages(examination: Examination, subject: RobustnessSubject) -> None:
+def _stages(examination: Examination, manifest: Manifest, progress: Progress) -> None:
     if not _load(examination):
         return
     examination.stage = "golden"
-    if not golden.golden(examination, example_of(examination.signature, subject.manifest.example)):
+    if not golden.golden(examination, example_of(examination.signature, manifest.example)):
         return
-    for stage in _STAGES:
+    for number, stage in enumerate(_STAGES):
         if not examination.exhausted:
             examination.stage = stage.__name__
+            progress.at(examination.stage.replace("_", " "), number)
             stage(examination)
 
 
@@ -111,12 +96,11 @@ def _in_time(examination: Examination, run: Callable[[], None]) -> None:
         examination.report("time", examination.stage, Outcome.INCONCLUSIVE, sentence, limit=limit)
 
 
-def _origin(subject: RobustnessSubject, limits: RobustnessLimits, signature: str) -> Origin:
-    directory = subject.candidate.absolute()
+def _origin(candidate: Version, limits: RobustnessLimits, signature: str) -> Origin:
     return Origin(
-        directory=directory,
-        servable=str(subject.manifest.id),
-        manifest_digest=digest((directory / FILE_NAME).read_bytes()),
+        directory=candidate.directory.absolute(),
+        servable=str(candidate.manifest.id),
+        manifest_digest=candidate.digest,
         signature=signature,
         limits=limits,
     )

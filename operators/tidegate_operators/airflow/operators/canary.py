@@ -1,7 +1,4 @@
-"""Lets a pushed version answer copies of live traffic, as an Airflow task.
-
-In come the version directory and the rule; the task fails unless the canary passes.
-"""
+"""Lets a pushed version answer copies of live traffic, as an Airflow task, which fails unless the canary passes."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Makes a pushed version the one that ordinary clients get, as an Airflow task.
-
-In comes the version directory; out goes the change of label to the engine.
-"""
+"""Makes a pushed version the one that ordinary clients get, as an Airflow task."""
 
 from __future__ import annotations
 

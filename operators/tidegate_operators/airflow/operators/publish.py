@@ -1,56 +1,61 @@
-"""Publishes a trained model to the repository as an Airflow task.
-
-In come paths, as templates; out goes the version directory in the repository, at ROOT/NAME/VERSION.
-"""
+"""Publishes a trained model to the repository as an Airflow task, at ROOT/NAME/VERSION."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tidegate_operators.airflow.compat import BaseOperator
-from tidegate_operators.airflow.operators.fields import COLOUR, optional_path
+from tidegate_operators.airflow.operators.fields import COLOUR, given
 from tidegate_operators.airflow.refusals import steps_errors
 
 if TYPE_CHECKING:
     from tidegate_operators.airflow.compat import Context
 
+PUBLICATION = (
+    "files",
+    "servable",
+    "version",
+    "platform",
+    "repository",
+    "training",
+    "sample",
+    "signature",
+    "example",
+    "label_column",
+    "event_time",
+    "metadata",
+    "expectations",
+)
+"""The fields of `tidegate_operators.steps.Publication`, each of which is an argument."""
+
 
 class PublishModelOperator(BaseOperator):
     """Copies `files` to `repository`/`servable`/`version`, with manifest and training profile.
 
-    `training` is a Parquet file; `signature` and `example` are JSON files, inferred where they are left out, see
-    `tidegate_operators.steps.publish_files`. A version that exists already fails the task: versions never change.
+    The arguments are the fields of `tidegate.Publication`, with paths as text. A version that exists already fails the
+    task: versions never change.
     """
 
-    template_fields: Sequence[str] = (
-        "files",
-        "servable",
-        "version",
-        "platform",
-        "repository",
-        "training",
-        "signature",
-        "example",
-        "label_column",
-        "event_time",
-    )
+    template_fields: Sequence[str] = PUBLICATION
     ui_color = COLOUR
 
     def __init__(
         self,
         *,
-        files: str,
+        files: str | Sequence[str],
         servable: str,
         version: int | str,
         platform: str,
         repository: str,
         training: str | None = None,
+        sample: str | None = None,
         signature: str | None = None,
         example: str | None = None,
         label_column: str | None = None,
         event_time: str | None = None,
+        metadata: Mapping[str, str] | None = None,
+        expectations: str | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -60,27 +65,17 @@ class PublishModelOperator(BaseOperator):
         self.platform = platform
         self.repository = repository
         self.training = training
+        self.sample = sample
         self.signature = signature
         self.example = example
         self.label_column = label_column
         self.event_time = event_time
+        self.metadata = metadata
+        self.expectations = expectations
 
     def execute(self, context: Context) -> None:
         """Publishes; Airflow calls it."""
-        from tidegate_operators.steps import Publication, publish_files
+        from tidegate_operators.steps import Publication, publish
 
         with steps_errors():
-            publish_files(
-                Publication(
-                    files=[Path(self.files)],
-                    servable=self.servable,
-                    version=int(self.version),
-                    platform=self.platform,
-                    repository=Path(self.repository),
-                    training=optional_path(self.training),
-                    signature=optional_path(self.signature),
-                    example=optional_path(self.example),
-                    label=self.label_column or None,
-                    event_time=self.event_time or None,
-                )
-            )
+            publish(Publication(**{**given(self, PUBLICATION), "version": int(self.version)}))

@@ -1,7 +1,4 @@
-"""Takes a servable back to an earlier version, as an Airflow task.
-
-In come the servable and, where wanted, the version; out go a push and a promotion to the engine.
-"""
+"""Takes a servable back to an earlier version, as an Airflow task."""
 
 from __future__ import annotations
 

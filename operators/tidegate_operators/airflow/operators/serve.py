@@ -1,7 +1,4 @@
-"""Pushes one version into the engine as an Airflow task.
-
-In come the version directory and what ValidateModelOperator returned; out goes the push to the engine.
-"""
+"""Pushes one version into the engine as an Airflow task."""
 
 from __future__ import annotations
 

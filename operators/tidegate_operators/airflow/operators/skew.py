@@ -1,7 +1,4 @@
-"""Writes the skew report of one version and one span of time, as an Airflow task.
-
-In come the version directory and the span; out goes the page for people.
-"""
+"""Writes the skew report of one version and one span of time, as an Airflow task."""
 
 from __future__ import annotations
 
@@ -11,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from tidegate_operators.airflow.compat import BaseOperator
 from tidegate_operators.airflow.hook import DEFAULT_CONNECTION, TidegateHook
-from tidegate_operators.airflow.operators.fields import COLOUR, optional_path
+from tidegate_operators.airflow.operators.fields import COLOUR
 from tidegate_operators.airflow.refusals import steps_errors
 
 if TYPE_CHECKING:
@@ -57,7 +54,7 @@ class SkewReportOperator(BaseOperator):
             control = TidegateHook(self.tidegate_conn_id).control
             found = skew(
                 directory=Path(self.directory),
-                log_root=optional_path(self.log_root) or require_log(control=control),
+                log_root=Path(self.log_root) if self.log_root else require_log(control=control),
                 since=parse_time(self.since),
                 until=parse_time(self.until),
                 report=Path(self.report),

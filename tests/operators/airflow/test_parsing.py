@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import fields
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,9 @@ from typing import Any
 import pytest
 
 from tidegate_operators.airflow.provider import get_provider_info
+from tidegate_operators.steps import Evidence, Publication
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 DAGS = sorted((ROOT / "dags").glob("*.py"))
 HEAVY = ("numpy", "pandas", "pyarrow", "duckdb", "grpc", "sklearn", "onnxruntime", "tidegate_native")
 
@@ -83,12 +85,20 @@ def test_airflow_finds_the_provider_by_its_entry_point() -> None:
         entry for entry in metadata.entry_points(group="apache_airflow_provider") if entry.module.startswith("tidegate")
     ]
     assert entry.load() is get_provider_info
+    assert get_provider_info()["versions"] == [metadata.version("tidegate")]
 
 
 LOOK = """
-import json, os
+import inspect, json, os
+from types import SimpleNamespace
 from airflow.providers_manager import ProvidersManager
 from tidegate import airflow
+from tidegate_operators.airflow.operators.fields import given
+from tidegate_operators.airflow.operators.publish import PUBLICATION
+from tidegate_operators.airflow.operators.validate import EVIDENCE
+
+def handed_on(names, **rendered):
+    return given(SimpleNamespace(**{**dict.fromkeys(names, "said"), **rendered}), names)
 
 os.environ["AIRFLOW_CONN_TIDEGATE_DEFAULT"] = '{"conn_type": "tidegate", "host": "engine", "port": 9}'
 os.environ["AIRFLOW_CONN_BARE"] = '{"conn_type": "tidegate"}'
@@ -107,6 +117,12 @@ print(json.dumps({
     "test": airflow.TidegateHook("nobody").test_connection(),
     "fields": {name: [field for field in operator.template_fields if not hasattr(operator, field)]
                for name, operator in made.items()},
+    "arguments": {name: sorted(set(inspect.signature(kind.__init__).parameters) - {"self", "kwargs"})
+                  for name, kind in vars(airflow).items() if name.endswith("Operator")},
+    "handed_on": {"ValidateModelOperator": handed_on(EVIDENCE),
+                  "PublishModelOperator": handed_on(PUBLICATION)},
+    "left_empty": handed_on(EVIDENCE, policy="", label_column=None),
+    "templated": {name: sorted(operator.template_fields) for name, operator in made.items()},
 }))
 """
 
@@ -135,3 +151,23 @@ def test_testing_a_connection_says_why_it_fails(seen: dict[str, Any]) -> None:
 def test_every_operator_can_be_made_and_has_all_of_its_template_fields(seen: dict[str, Any]) -> None:
     assert len(seen["fields"]) == 7
     assert all(missing == [] for missing in seen["fields"].values())
+
+
+@pytest.mark.parametrize(
+    ("operator", "request_type", "own"),
+    [
+        ("ValidateModelOperator", Evidence, {"directory", "private_key", "tidegate_conn_id"}),
+        ("PublishModelOperator", Publication, set()),
+    ],
+)
+def test_an_operators_arguments_are_the_fields_of_what_it_hands_on(
+    seen: dict[str, Any], operator: str, request_type: type, own: set[str]
+) -> None:
+    names = {one.name for one in fields(request_type)}
+    assert set(seen["handed_on"][operator]) == names
+    assert set(seen["arguments"][operator]) == own | names - {"label"} | {"label_column"}
+    assert seen["templated"][operator] == seen["arguments"][operator]
+
+
+def test_what_a_template_leaves_empty_keeps_its_default(seen: dict[str, Any]) -> None:
+    assert {one.name for one in fields(Evidence)} - set(seen["left_empty"]) == {"policy", "label"}

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tidegate_operators.steps import Publication, Published, publish, publish_files
+from tidegate_operators.steps import Publication, PublishedVersion, publish
 from tidegate_serving.contract.errors import AlreadyExists, InvalidInput, NotFound, TidegateError, Unsupported
 from tidegate_serving.contract.manifest import read_manifest, verify_files
 from tidegate_serving.contract.signature import Signature, TensorSpec
@@ -46,20 +46,20 @@ def model(tmp_path: Path) -> Path:
     return folder
 
 
-def put(model: Path, repository: Path, **changed: Any) -> Published:
+def put(model: Path, repository: Path, **changed: Any) -> PublishedVersion:
     given: dict[str, Any] = {
         "files": model,
         "servable": "m",
         "version": 3,
         "platform": "python",
-        "signatures": {"serving_default": SIGNATURE},
+        "signature": {"serving_default": SIGNATURE},
         "repository": repository,
         "training": training(),
         "label": "late",
         "event_time": "at",
         "example": EXAMPLE,
     }
-    return publish(**{**given, **changed})
+    return publish(Publication(**{**given, **changed}))
 
 
 def leftovers(repository: Path) -> list[str]:
@@ -127,7 +127,7 @@ def test_what_a_dead_publisher_left_is_cleaned(model: Path, tmp_path: Path) -> N
         ({"training": training().drop_columns(["kind"])}, InvalidInput, "training data lacks kind"),
         ({"label": "truth"}, InvalidInput, "training data lacks truth"),
         ({"training": training().slice(0, 0)}, InvalidInput, "no rows"),
-        ({"signatures": {}}, InvalidInput, "at least one signature"),
+        ({"signature": {}}, InvalidInput, "at least one signature"),
         ({"platform": "onx"}, Unsupported, "'onx' is unknown"),
         ({"servable": "../m"}, InvalidInput, "servable name"),
     ],
@@ -162,7 +162,7 @@ def test_publishing_from_paths_takes_the_example_from_the_first_complete_row(mod
     table = training().set_column(0, "x", pa.array([None, float("nan"), 0.25] + [1.0] * 197, pa.float32()))
     pq.write_table(table, tmp_path / "train.parquet")
     (tmp_path / "signature.json").write_text(json.dumps(SIGNATURE.to_dict()))
-    published = publish_files(
+    published = publish(
         Publication(
             files=[model],
             servable="m",
@@ -211,7 +211,7 @@ def test_paths_that_do_not_lead_anywhere_are_named(
         "signature": tmp_path / "signature.json",
     }
     with pytest.raises(error, match=words):
-        publish_files(Publication(**{**given, **changed}))
+        publish(Publication(**{**given, **changed}))
 
 
 def test_a_version_carries_the_expectations_of_its_data(model: Path, tmp_path: Path) -> None:
@@ -249,7 +249,7 @@ def test_a_saved_model_is_published_with_all_its_signatures(saved_models: Path, 
     table = pa.table({"x": pa.array(np.linspace(0.0, 9.0, 50), pa.float32())})
     path = tmp_path / "train.parquet"
     pq.write_table(table, path)
-    published = publish_files(
+    published = publish(
         Publication([saved_models / "half_plus_two/1"], "half", 1, "tensorflow", tmp_path / "models", training=path)
     )
     manifest, _ = read_manifest(published.directory)
@@ -261,5 +261,5 @@ def test_a_saved_model_is_published_with_all_its_signatures(saved_models: Path, 
 def test_a_table_is_published_from_its_file_alone(tmp_path: Path) -> None:
     (tmp_path / "airports.json").write_text('{"JFK": {"delay": 1.5}}')
     publication = Publication([tmp_path / "airports.json"], "airports", 1, "table", tmp_path / "models")
-    manifest, _ = read_manifest(publish_files(publication).directory)
+    manifest, _ = read_manifest(publish(publication).directory)
     assert manifest.example == {"key": "JFK"}

@@ -17,7 +17,7 @@ from tests.support.command import Command
 from tests.support.releases import World, make_world
 
 from tidegate_operators.steps.mlflow_registry import (
-    Registered,
+    RegisteredVersion,
     mlflow_signature,
     publish_registered,
     record_verdict,
@@ -42,7 +42,7 @@ def client(mlflow_address: str) -> Iterator[Any]:
 
 
 @pytest.fixture(scope="module")
-def registered(client: Any, mlflow_address: str) -> Registered:
+def registered(client: Any, mlflow_address: str) -> RegisteredVersion:
     """A scikit-learn model without a signature, logged by a training run and registered as `walk` 1."""
     random = np.random.default_rng(3)
     rows = pd.DataFrame({"a": random.normal(size=200), "b": random.normal(size=200)})
@@ -51,7 +51,7 @@ def registered(client: Any, mlflow_address: str) -> Registered:
         mlflow.log_metric("val_auc", 0.83)
         mlflow.sklearn.log_model(model, name="model", pip_requirements=["scikit-learn"], registered_model_name="walk")
     client.set_registered_model_alias("walk", "candidate", "1")
-    return Registered(mlflow_address, "walk", "@candidate")
+    return RegisteredVersion(mlflow_address, "walk", "@candidate")
 
 
 def verdict_on(world: World, findings: tuple[Finding, ...]) -> tuple[Verdict, Path]:
@@ -63,7 +63,9 @@ def verdict_on(world: World, findings: tuple[Finding, ...]) -> tuple[Verdict, Pa
     return replace(verdict, gates=(GateResult("quality", Outcome.PASS, "no worse", findings),)), directory
 
 
-def test_a_verdict_is_told_to_the_registry_and_to_the_run(client: Any, registered: Registered, world: World) -> None:
+def test_a_verdict_is_told_to_the_registry_and_to_the_run(
+    client: Any, registered: RegisteredVersion, world: World
+) -> None:
     finding = Finding("metric", "AUC", Outcome.PASS, "no worse", number=0.01, interval=(-0.002, 0.02))
     verdict, directory = verdict_on(world, (finding, Finding("churn", "answers (%)", Outcome.PASS, "few")))
     written = record_verdict(registered, verdict, directory)
@@ -84,7 +86,7 @@ def test_a_verdict_is_told_to_the_registry_and_to_the_run(client: Any, registere
     }
 
 
-def test_a_verdict_on_another_version_is_not_recorded(registered: Registered, world: World) -> None:
+def test_a_verdict_on_another_version_is_not_recorded(registered: RegisteredVersion, world: World) -> None:
     directory = world.publish(2, name="walk")
     world.admit(directory)
     verdict = read_verdict(verdict_path(directory), [load_public_key(world.public_key)])
@@ -92,7 +94,7 @@ def test_a_verdict_on_another_version_is_not_recorded(registered: Registered, wo
         record_verdict(registered, verdict)
 
 
-def test_a_model_without_a_signature_gets_ours_once(registered: Registered) -> None:
+def test_a_model_without_a_signature_gets_ours_once(registered: RegisteredVersion) -> None:
     signatures = {SERVING_DEFAULT: SIGNATURE}
     assert write_signature(registered, signatures)
     assert not write_signature(registered, signatures)
@@ -101,7 +103,7 @@ def test_a_model_without_a_signature_gets_ours_once(registered: Registered) -> N
 
 
 def test_a_registered_version_is_published_under_its_number_with_its_runs_metrics(
-    registered: Registered, tmp_path: Path
+    registered: RegisteredVersion, tmp_path: Path
 ) -> None:
     rows = pd.DataFrame({"a": [0.5, -1.0], "b": [0.0, 2.0], "late": [1, 0]})
     published = publish_registered(registered, repository=tmp_path, sample=rows, label="late")
@@ -123,15 +125,15 @@ def test_what_is_not_registered_and_a_server_that_is_not_there_are_said(
     mlflow_address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(NotFound, match="nothing 7 in MLflow"):
-        publish_registered(Registered(mlflow_address, "nothing", "7"), repository=tmp_path)
+        publish_registered(RegisteredVersion(mlflow_address, "nothing", "7"), repository=tmp_path)
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
     with pytest.raises(Unavailable, match=r"127\.0\.0\.1:9"):
-        publish_registered(Registered("http://127.0.0.1:9", "walk", "1"), repository=tmp_path)
+        publish_registered(RegisteredVersion("http://127.0.0.1:9", "walk", "1"), repository=tmp_path)
 
 
 def test_the_command_records_only_what_a_trusted_key_signed(
     client: Any,
-    registered: Registered,
+    registered: RegisteredVersion,
     world: World,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,

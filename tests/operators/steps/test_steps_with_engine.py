@@ -6,6 +6,7 @@ import json
 import time
 import zlib
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -28,6 +29,8 @@ from tests.support.releases import (
 
 from tidegate_operators.steps import (
     CanaryRule,
+    Evidence,
+    against_serving,
     canary,
     find_baseline,
     find_log,
@@ -100,6 +103,10 @@ def test_a_second_version_takes_over_without_a_failed_request(endpoints: Endpoin
     second = world.admitted(2, BETTER, name=name)
     assert find_baseline(control=endpoints.control, directory=second) == first
     assert find_log(control=endpoints.control) == world.log
+    evidence = against_serving(Evidence(world.held_out), directory=second, control=endpoints.control)
+    assert evidence == Evidence(world.held_out, baseline=first, log_root=world.log)
+    named = replace(evidence, baseline=second, log_root=second)
+    assert against_serving(named, directory=second, control=endpoints.control) == named
     with traffic(endpoints.grpc, name) as versions:
         assert push(directory=second, control=endpoints.control).beside == 1
         assert answered_by(endpoints, name) == 1

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 from tests.support.loading import load_published, outputs
 
-from tidegate_operators.steps.publish_files import Publication, publish_files
+from tidegate_operators.steps.publish import Publication, publish
 from tidegate_serving.contract.signature import SERVING_DEFAULT
 
 ROWS = 60
@@ -46,7 +46,7 @@ def test_a_boosted_model_loads_beside_what_publishing_adds_and_takes_bools(
 ) -> None:
     told = train(tmp_path / file)
     training = FRAME.assign(late=LATE)
-    made = publish_files(
+    made = publish(
         Publication([tmp_path / file], "m", 1, platform, tmp_path / "repository", training=training, label="late")
     )
     assert (made.directory / "expectations" / "suite.json").is_file()
@@ -60,6 +60,6 @@ def test_a_boosted_model_loads_beside_what_publishing_adds_and_takes_bools(
 def test_a_table_in_json_loads_beside_what_publishing_adds(tmp_path: Path) -> None:
     (tmp_path / "table.json").write_text(json.dumps({"a": 1.0, "b": 2.0}))
     training = pd.DataFrame({"key": ["a", "b"] * 30})
-    made = publish_files(Publication([tmp_path / "table.json"], "m", 1, "table", tmp_path / "r", training=training))
+    made = publish(Publication([tmp_path / "table.json"], "m", 1, "table", tmp_path / "r", training=training))
     keys = np.array([b"b", b"a"], dtype=object)
     assert outputs(load_published(made.directory), {"key": keys})["value"].tolist() == [2.0, 1.0]

@@ -15,7 +15,8 @@ import skops.io
 from onnx import TensorProto, helper
 from sklearn.linear_model import LinearRegression, LogisticRegression, RidgeClassifier
 
-from tidegate_operators.steps.infer_signature import infer_signature, read_signatures
+from tidegate_operators.steps.infer_signature import infer_signature
+from tidegate_operators.steps.publish import read_signatures
 from tidegate_serving.contract.errors import InvalidInput, ModelFailed, NotFound, Unsupported
 from tidegate_serving.contract.signature import Signature, TensorSpec
 
