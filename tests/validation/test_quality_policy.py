@@ -11,8 +11,7 @@ import pyarrow as pa
 import pytest
 from tests.validation.judged import failing, named
 
-from tidegate_serving.admission.signing import load_private_key, make_keys, write_verdict
-from tidegate_serving.admission.verdict import Finding, GateResult, Outcome, Verdict
+from tidegate_serving.admission import Finding, GateResult, Outcome, Verdict, load_private_key, make_keys, write_verdict
 from tidegate_serving.contract.errors import InvalidInput
 from tidegate_serving.contract.repository import verdict_path
 from tidegate_serving.contract.servable import ServableId
@@ -149,8 +148,8 @@ direction = "HIGHER_IS_BETTER"
         ("metric = 'auc'\nabsolute = 1.0", "give it a direction"),
         ("metric = 'auc'\nabsolute = 1.0\ndirection = 'UP'", "neither HIGHER_IS_BETTER nor LOWER_IS_BETTER"),
         ("metric = 'auc'", "limits nothing"),
-        ("metric = 'auc'\nlowest = 1.0", "'lowest' in .*thresholds.* is unknown"),
-        ("metric = 'auc'\nlower = 'a'", "'lower' in .*thresholds.* is 'a'"),
+        ("metric = 'auc'\nlowest = 1.0", "thresholds number 1 has an unknown key 'lowest': did you mean lower\\?"),
+        ("metric = 'auc'\nlower = 'a'", "thresholds number 1: lower is 'a': use a finite number"),
     ],
 )
 def test_a_threshold_that_cannot_be_is_refused_by_name(tmp_path: Path, text: str, message: str) -> None:

@@ -6,7 +6,7 @@ Airflow operators, Kubeflow components, the release pipeline and the command lin
 from tidegate_operators.steps.canary import canary, require_passed
 from tidegate_operators.steps.evidence import Evidence
 from tidegate_operators.steps.judge import Judged, judge
-from tidegate_operators.steps.override import Glass, Overridden, override_gate
+from tidegate_operators.steps.override import OverrideRequest, WrittenOverride, override_gate
 from tidegate_operators.steps.promote import Promoted, promote
 from tidegate_operators.steps.publish import Published, publish
 from tidegate_operators.steps.publish_files import Publication, publish_files
@@ -23,9 +23,8 @@ __all__ = [
     "CanaryResult",
     "CanaryRule",
     "Evidence",
-    "Glass",
     "Judged",
-    "Overridden",
+    "OverrideRequest",
     "Promoted",
     "Publication",
     "Published",
@@ -34,6 +33,7 @@ __all__ = [
     "Skew",
     "Validated",
     "Verification",
+    "WrittenOverride",
     "canary",
     "find_baseline",
     "find_log",

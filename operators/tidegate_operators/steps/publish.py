@@ -7,10 +7,7 @@ In comes what a training job has made; out goes the directory ROOT/NAME/VERSION,
 from __future__ import annotations
 
 import contextlib
-import fcntl
-import os
 import shutil
-import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -19,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from tidegate_operators.steps.publication_checks import check_example, check_training, plain_example, profiled_features
 from tidegate_serving.contract.errors import AlreadyExists, InvalidInput, NotFound
-from tidegate_serving.contract.manifest import FILE_NAME, Manifest, describe_files
+from tidegate_serving.contract.manifest import FILE_NAME, Manifest, describe_files, digest
 from tidegate_serving.contract.repository import (
     EXPECTATIONS,
     PROFILE,
@@ -29,12 +26,13 @@ from tidegate_serving.contract.repository import (
 )
 from tidegate_serving.contract.servable import ServableId
 from tidegate_serving.contract.signature import Signature
+from tidegate_serving.files import folder_aside, hold, write_atomically
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 _LOCK = ".publish.lock"
-_ASIDE = ".aside"
+_ASIDE = ".publishing"
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,31 +95,23 @@ def publish(
             example=row,
             metadata=metadata or {},
         )
-        manifest_digest = manifest.write(aside)
-        _sync_tree(aside)
-        aside.rename(target)
-        _sync(target.parent)
-    return Published(target, manifest_digest)
+        data = manifest.to_bytes()
+        write_atomically(aside / FILE_NAME, data)
+    return Published(target, digest(data))
 
 
 @contextlib.contextmanager
 def _place_aside(target: Path) -> Iterator[Path]:
-    """A new directory beside `target` that is gone afterwards unless it was renamed; one publisher per name at a time,
-    so whatever else lies aside was left by one that died."""
+    """A new directory that becomes `target` at the end; one publisher per name at a time, so whatever else lies aside
+    was left by one that died."""
     folder = target.parent
     folder.mkdir(parents=True, exist_ok=True)
-    with (folder / _LOCK).open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with hold(folder / _LOCK):
         for leftover in folder.glob(f".*{_ASIDE}"):
             shutil.rmtree(leftover)
         _check_free(target)
-        aside = folder / f".{target.name}.{uuid.uuid4().hex[:8]}{_ASIDE}"
-        aside.mkdir()
-        try:
+        with folder_aside(target, _ASIDE) as aside:
             yield aside
-        finally:
-            if aside.exists():
-                shutil.rmtree(aside)
 
 
 def _check_free(target: Path) -> None:
@@ -186,17 +176,3 @@ def _add_expectations(aside: Path, given: Path | None, inferred: bool) -> None:
                 shutil.copy2(given / name, folder / name)
     elif inferred:
         write_suites(Suites.inferred(read_profile(profile_directory(aside)), ExpectationRule()), folder)
-
-
-def _sync_tree(directory: Path) -> None:
-    for path in sorted(directory.rglob("*"), reverse=True):
-        _sync(path)
-    _sync(directory)
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

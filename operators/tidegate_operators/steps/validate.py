@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tidegate_operators.steps.evidence import Evidence, gather
-from tidegate_serving.admission.signing import key_id, load_private_key, write_verdict
-from tidegate_serving.admission.verdict import Verdict
+from tidegate_serving.admission import Verdict, key_id, load_private_key, write_verdict
 from tidegate_serving.contract.errors import Refused
 from tidegate_serving.contract.repository import report_directory, verdict_path
 

@@ -19,10 +19,9 @@ from tidegate_serving.config.model import BatchingConfig, ModelConfig, check_pol
 from tidegate_serving.contract.errors import InvalidInput
 from tidegate_serving.contract.servable import check_name
 from tidegate_serving.sources.version_policy import parse_version_policy
-from tidegate_serving.typed_values import convert
+from tidegate_serving.typed_config import NOT_A_KEY, keys, read_config
 
 __all__ = ["BatchingConfig", "EngineConfig", "ModelConfig"]
-NOT_A_KEY = {"config": False}
 TABLES = ("batching", "models", "platforms", "sources", "device_limits_bytes")
 Setting = str | int | float | bool
 
@@ -168,9 +167,9 @@ class EngineConfig:
         `env` is `os.environ` where it is None. Lists in variables are separated by the system's path separator.
         Raises NotFound for a missing file, InvalidInput for an unknown key, naming the nearest one, or a bad value.
         """
-        known = set(keys()) - set(TABLES)
+        known = set(keys(cls)) - set(TABLES)
         values, origins = layered(path, os.environ if env is None else env, overrides or {}, known)
-        made: EngineConfig = convert(cls, values, where=str(path) if path else "the engine's config")
+        made = read_config(cls, values, str(path) if path else "the engine's config", texts=True)
         return dataclasses.replace(made, origins=origins)
 
 
@@ -184,11 +183,6 @@ def _check_address(name: str, address: str) -> None:
     found = _ADDRESS.match(address)
     if address and (found is None or int(found[1]) > _MOST_PORT):
         raise InvalidInput(f"{name} is {address!r}: write host:port, such as 127.0.0.1:8500, with port 0 for any")
-
-
-def keys() -> list[str]:
-    """The names of all keys, in their order."""
-    return [known.name for known in dataclasses.fields(EngineConfig) if known.metadata != NOT_A_KEY]
 
 
 def is_loopback(address: str) -> bool:

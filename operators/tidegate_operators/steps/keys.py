@@ -7,18 +7,27 @@ change is made under a lock and appears all at once.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 
-from tidegate_serving.admission.key_ring import KeyRing, Revocation, RevokedVersion, Role, TrustedKey
-from tidegate_serving.admission.signing import make_keys
-from tidegate_serving.admission.trust import key_of, read_ring, ring_file, write_ring
+from tidegate_serving.admission import (
+    KeyRing,
+    Revocation,
+    RevokedVersion,
+    Role,
+    TrustedKey,
+    key_of,
+    make_keys,
+    read_ring,
+    ring_file,
+    write_ring,
+)
 from tidegate_serving.contract import times
 from tidegate_serving.contract.errors import AlreadyExists, FailedPrecondition, InvalidInput, NotFound
 from tidegate_serving.contract.servable import check_name
+from tidegate_serving.files import hold
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,8 +139,7 @@ def _changed(path: Path) -> Iterator[_Held]:
         raise InvalidInput(f"{folder} is no folder: name the folder of the key ring")
     folder.mkdir(parents=True, exist_ok=True)
     file = path if path.suffix == ".json" else ring_file(folder)
-    with (folder / ".keyring.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with hold(folder / ".keyring.lock"):
         before = read_ring(file) if file.exists() else KeyRing.of()
         held = _Held(folder, before)
         yield held
