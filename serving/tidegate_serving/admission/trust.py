@@ -76,7 +76,7 @@ def read_ring(path: Path) -> KeyRing:
         document = json.loads(file.read_bytes())
     except FileNotFoundError as error:
         raise NotFound(f"key ring {file} is missing: make one with `tidegate keys new`") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InvalidInput(f"{file} is no key ring ({error}): name a folder made by `tidegate keys new`") from error
     if not isinstance(document, dict):
         raise InvalidInput(f"{file} is no key ring: name a folder made by `tidegate keys new`")

@@ -1,4 +1,4 @@
-"""A verdict is an in-toto statement in a DSSE envelope; only a trusted key's signature over its bytes makes it count."""
+"""A verdict is an in-toto statement in a DSSE envelope; only a trusted key's signature over it makes it count."""
 
 from __future__ import annotations
 
