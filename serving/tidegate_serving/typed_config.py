@@ -17,7 +17,7 @@ import typing
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from tidegate_serving.contract.errors import InvalidInput, NotFound
 
@@ -27,6 +27,8 @@ _KINDS = {Path: "a path in quotes", str: "a text in quotes", int: "a whole numbe
 _TRUE = {"1", "true", "t", "yes", "y", "on"}
 _FALSE = {"0", "false", "f", "no", "n", "off"}
 _Config = TypeVar("_Config")
+_Value = TypeVar("_Value")
+Bounds = tuple[float, float]
 
 
 def read_config(kind: type[_Config], values: Mapping[str, Any], where: str, *, texts: bool = False) -> _Config:
@@ -35,7 +37,7 @@ def read_config(kind: type[_Config], values: Mapping[str, Any], where: str, *, t
     With `texts` numbers, truth values and lists may come as text, as variables hold them, and an empty text is None.
     InvalidInput for an unknown or missing key, a value of another type, and whatever `kind` itself refuses.
     """
-    return typing.cast("_Config", _Reader(texts).table(kind, values, where))
+    return cast("_Config", _Reader(texts).table(kind, values, where))
 
 
 def read_toml(path: Path, what: str) -> dict[str, Any]:
@@ -51,6 +53,32 @@ def read_toml(path: Path, what: str) -> dict[str, Any]:
 def keys(kind: Any) -> list[str]:
     """The names of all keys of a dataclass, in their order."""
     return [field.name for field in dataclasses.fields(kind) if field.metadata.get("config", True)]
+
+
+def within(bounds: Bounds, default: _Value) -> _Value:
+    """A field of a dataclass whose number lies within `bounds`; in a list or table each."""
+    if isinstance(default, dict):
+        return cast("_Value", dataclasses.field(default_factory=default.copy, metadata=bounded(bounds)))
+    return dataclasses.field(default=default, metadata=bounded(bounds))
+
+
+def bounded(bounds: Bounds) -> dict[str, Bounds]:
+    """The metadata of such a field, for one without a default."""
+    return {"bounds": bounds}
+
+
+def check_bounds(config: Any) -> None:
+    """InvalidInput, naming the key, for a number of a dataclass that lies out of the bounds of its field."""
+    for known in dataclasses.fields(config):
+        if (bounds := known.metadata.get("bounds")) is None:
+            continue
+        value = getattr(config, known.name)
+        if isinstance(value, Mapping):
+            for key, item in value.items():
+                _check(f"{known.name}.{key}", item, *bounds)
+        else:
+            for item in value if isinstance(value, tuple) else (value,):
+                _check(known.name, item, *bounds)
 
 
 def nearest(key: str, known: Iterable[str], cutoff: float = 0.5) -> str | None:
@@ -131,6 +159,14 @@ class _Reader:
         if dataclasses.is_dataclass(kind):
             return tuple(self._value(kind, item, f"{where} number {place}") for place, item in enumerate(value, 1))
         return tuple(self._value(kind, item, where) for item in value)
+
+
+def _check(name: str, value: float | None, least: float, most: float) -> None:
+    if value is None or least <= value <= most:
+        return
+    if most == 1:
+        raise InvalidInput(f"{name} is {value}: use a share from 0 to 1")
+    raise InvalidInput(f"{name} is {value}: use {f'{least} or more' if value < least else f'{most} or less'}")
 
 
 def _mapping(value: Any, where: str) -> Mapping[str, Any]:

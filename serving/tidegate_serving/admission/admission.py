@@ -1,7 +1,8 @@
 """The gate, engine side: a version comes in only with a verdict that a trusted key signed for exactly its manifest.
 
-Sources ask before they want a version, loaders ask again right before they load it. A digest that was admitted once is
-remembered, so that a rollback never fails because a verdict's date has passed; an override admits until it expires.
+Sources ask before they aspire to a version, loaders ask again right before they load it. A digest that was admitted
+once is remembered, so that a rollback never fails because a verdict's date has passed; an override admits until it
+expires.
 """
 
 from __future__ import annotations

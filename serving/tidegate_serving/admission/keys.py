@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tidegate_serving.contract.errors import AlreadyExists, InvalidInput, NotFound
+from tidegate_serving.files import sync
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
@@ -47,6 +48,8 @@ def make_keys(private: Path, public: Path) -> None:
             raise AlreadyExists(_taken(path)) from error
         with os.fdopen(descriptor, "wb") as file:
             file.write(data)
+        sync(path)
+        sync(path.parent)
 
 
 def _taken(path: Path) -> str:

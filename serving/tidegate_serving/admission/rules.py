@@ -1,7 +1,7 @@
 """Whether a version may come in: signature, key, subject, revocation, date, decision, overrides; checked here only.
 
-The engine asks before it wants and before it loads a version, `tidegate verify` asks offline; both call the same
-functions, so what one says holds for the other.
+The engine asks before it aspires to a version and before it loads it, `tidegate verify` asks offline; both call the
+same functions, so what one says holds for the other.
 """
 
 from __future__ import annotations

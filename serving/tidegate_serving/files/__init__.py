@@ -1,6 +1,6 @@
 """How files are written so that they survive a crash: atomic replacement, locks, files of records."""
 
-from tidegate_serving.files.atomic import folder_aside, remove_folder, write_atomically, write_json, written_aside
+from tidegate_serving.files.atomic import folder_aside, remove_folder, sync, write_atomically, write_json, written_aside
 from tidegate_serving.files.records import RecordFile
 from tidegate_serving.files.state import file_error, hold, keep, lock, make_folder
 
@@ -13,6 +13,7 @@ __all__ = [
     "lock",
     "make_folder",
     "remove_folder",
+    "sync",
     "write_atomically",
     "write_json",
     "written_aside",

@@ -110,7 +110,7 @@ OVERRIDE = Override(
 )
 
 
-class Desk:
+class Signer:
     """A validator's keys, and one file that is written and read again and again."""
 
     def __init__(self, folder: Path) -> None:
@@ -143,8 +143,8 @@ class Desk:
 
 
 @pytest.fixture(scope="module")
-def desk(tmp_path_factory: pytest.TempPathFactory) -> Desk:
-    return Desk(tmp_path_factory.mktemp("desk"))
+def signer(tmp_path_factory: pytest.TempPathFactory) -> Signer:
+    return Signer(tmp_path_factory.mktemp("keys"))
 
 
 def places(document: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
@@ -181,36 +181,36 @@ def attempt(read: Callable[[], T]) -> T | str:
 
 @EXAMPLES
 @given(verdict=verdicts())
-def test_every_verdict_comes_back_as_it_was_signed(desk: Desk, verdict: Verdict) -> None:
-    digest = write_verdict(verdict, desk.file, desk.key)
-    signed = trusted_verdict(desk.file, desk.ring)
+def test_every_verdict_comes_back_as_it_was_signed(signer: Signer, verdict: Verdict) -> None:
+    digest = write_verdict(verdict, signer.file, signer.key)
+    signed = trusted_verdict(signer.file, signer.ring)
     assert (signed.verdict, signed.digest) == (verdict, digest)
-    assert claimed_verdict(desk.file) == verdict
+    assert claimed_verdict(signer.file) == verdict
 
 
 @EXAMPLES
 @given(data=st.binary(max_size=200) | ANY_JSON.map(lambda value: json.dumps(value).encode()))
-def test_any_bytes_are_a_verdict_or_our_error(desk: Desk, data: bytes) -> None:
-    desk.file.write_bytes(data)
-    for read in (lambda: trusted_verdict(desk.file, desk.ring), lambda: claimed_verdict(desk.file)):
+def test_any_bytes_are_a_verdict_or_our_error(signer: Signer, data: bytes) -> None:
+    signer.file.write_bytes(data)
+    for read in (lambda: trusted_verdict(signer.file, signer.ring), lambda: claimed_verdict(signer.file)):
         with pytest.raises(TidegateError, match=r"3\.verdict\.json"):
             read()
 
 
 @EXAMPLES
 @given(data=st.binary(max_size=200) | ANY_JSON.map(lambda value: json.dumps(value).encode()))
-def test_any_signed_bytes_are_our_error(desk: Desk, data: bytes) -> None:
-    desk.sign(data)
+def test_any_signed_bytes_are_our_error(signer: Signer, data: bytes) -> None:
+    signer.sign(data)
     with pytest.raises(TidegateError, match=r"3\.verdict\.json"):
-        trusted_verdict(desk.file, desk.ring)
+        trusted_verdict(signer.file, signer.ring)
 
 
 @EXAMPLES
 @given(data=st.data())
-def test_a_signed_statement_with_anything_in_it_is_a_verdict_or_our_error(desk: Desk, data: st.DataObject) -> None:
-    statement = data.draw(altered(desk.statement(VERDICT)))
-    desk.sign(json.dumps(statement).encode())
-    found = attempt(lambda: trusted_verdict(desk.file, desk.ring).verdict)
+def test_a_signed_statement_with_anything_in_it_is_a_verdict_or_our_error(signer: Signer, data: st.DataObject) -> None:
+    statement = data.draw(altered(signer.statement(VERDICT)))
+    signer.sign(json.dumps(statement).encode())
+    found = attempt(lambda: trusted_verdict(signer.file, signer.ring).verdict)
     if isinstance(found, str):
         assert "3.verdict.json" in found
     else:
@@ -219,33 +219,33 @@ def test_a_signed_statement_with_anything_in_it_is_a_verdict_or_our_error(desk: 
 
 @EXAMPLES
 @given(data=st.data())
-def test_an_override_with_anything_in_it_is_an_override_or_our_error(desk: Desk, data: st.DataObject) -> None:
-    statement = data.draw(altered(desk.statement(OVERRIDE)))
-    desk.sign(json.dumps(statement).encode())
-    found = attempt(lambda: Override.from_dict(open_override(desk.file).predicate(), str(desk.file)))
+def test_an_override_with_anything_in_it_is_an_override_or_our_error(signer: Signer, data: st.DataObject) -> None:
+    statement = data.draw(altered(signer.statement(OVERRIDE)))
+    signer.sign(json.dumps(statement).encode())
+    found = attempt(lambda: Override.from_dict(open_override(signer.file).predicate(), str(signer.file)))
     if isinstance(found, str):
         assert "3.verdict.json" in found
     else:
         assert (found.id, found.manifest_digest) == (OVERRIDE.id, OVERRIDE.manifest_digest)
 
 
-def test_nesting_without_end_is_our_error(desk: Desk) -> None:
+def test_nesting_without_end_is_our_error(signer: Signer) -> None:
     deep = b"[" * 100_000
-    desk.sign(deep)
+    signer.sign(deep)
     with pytest.raises(TidegateError, match="no in-toto statement"):
-        trusted_verdict(desk.file, desk.ring)
-    desk.file.write_bytes(deep)
+        trusted_verdict(signer.file, signer.ring)
+    signer.file.write_bytes(deep)
     with pytest.raises(TidegateError, match="no signed document"):
-        trusted_verdict(desk.file, desk.ring)
+        trusted_verdict(signer.file, signer.ring)
     with pytest.raises(TidegateError, match="no key ring"):
-        read_ring(desk.file)
+        read_ring(signer.file)
 
 
 @EXAMPLES
 @given(data=st.data())
-def test_a_ring_with_anything_in_it_is_a_ring_or_our_error(desk: Desk, data: st.DataObject) -> None:
-    key = replace(key_of(desk.public, "alice", Role.OVERRIDE, VERDICT.issued_at), not_after=VERDICT.expires_at)
-    file = desk.file.with_name("keyring.json")
+def test_a_ring_with_anything_in_it_is_a_ring_or_our_error(signer: Signer, data: st.DataObject) -> None:
+    key = replace(key_of(signer.public, "alice", Role.OVERRIDE, VERDICT.issued_at), not_after=VERDICT.expires_at)
+    file = signer.file.with_name("keyring.json")
     write_ring(KeyRing.of([key]), file)
     assert read_ring(file) == KeyRing.of([key])
     file.write_text(json.dumps(data.draw(altered(json.loads(file.read_text())))))
