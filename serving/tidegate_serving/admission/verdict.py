@@ -231,7 +231,7 @@ def claimed_verdict(path: Path) -> Verdict:
 
 
 def verdict_schema() -> dict[str, Any]:
-    """The published JSON Schema (draft 2020-12) of a verdict; `$defs/statement` is that of what is signed."""
+    """The published JSON Schema (draft 2020-12) of a verdict's document."""
     text = resources.files("tidegate_serving.admission").joinpath(SCHEMA).read_text(encoding="utf-8")
     schema: dict[str, Any] = json.loads(text)
     return schema
