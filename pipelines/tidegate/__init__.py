@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     )
     from tidegate_pipelines.monitor import Observation, Watch, monitor
     from tidegate_pipelines.release import Release, release
-    from tidegate_serving.admission.signing import make_keys
+    from tidegate_serving.admission import make_keys
     from tidegate_serving.client import Client
     from tidegate_serving.config import EngineConfig
     from tidegate_serving.contract.errors import Refused, TidegateError
@@ -103,7 +103,7 @@ _HOMES = {
     "canary": _STEPS,
     "find_baseline": _STEPS,
     "judge": _STEPS,
-    "make_keys": "tidegate_serving.admission.signing",
+    "make_keys": "tidegate_serving.admission",
     "monitor": "tidegate_pipelines.monitor",
     "promote": _STEPS,
     "publish": _STEPS,

@@ -14,8 +14,7 @@ from typing import Any, Protocol
 
 from tidegate_flights.airflow_runner import DagResult
 from tidegate_flights.folders import Folders
-from tidegate_serving.admission.signing import load_public_key, read_verdict
-from tidegate_serving.admission.verdict import Finding, GateResult, Outcome, Verdict
+from tidegate_serving.admission import Finding, GateResult, Outcome, Verdict, read_trust, trusted_verdict
 from tidegate_serving.contract.errors import NotFound
 from tidegate_serving.contract.repository import report_directory, verdict_path
 
@@ -72,8 +71,8 @@ class Releases:
 
     def verdict(self, version: int) -> Verdict:
         """What the gates said, its signature checked."""
-        key = load_public_key(self._folders.public_key)
-        return read_verdict(verdict_path(self._folders.version(version)), [key])
+        ring = read_trust([self._folders.public_key])
+        return trusted_verdict(verdict_path(self._folders.version(version)), ring).verdict
 
     def refusal(self, version: int) -> Refusal | None:
         """Why the gates did not admit a version; None where they did."""

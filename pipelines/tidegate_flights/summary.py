@@ -6,7 +6,6 @@ read the file.
 
 from __future__ import annotations
 
-import json
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -20,6 +19,7 @@ from tidegate_flights.mistakes import KILOMETRES_PER_MILE, Mistake
 from tidegate_flights.options import DemoOptions
 from tidegate_flights.releases import Refusal
 from tidegate_flights.traffic import ReplayResult
+from tidegate_serving.files import write_json
 
 VERSION = "1"
 FACTOR_TOLERANCE = 0.01
@@ -89,10 +89,8 @@ class Summary:
         }
 
     def write(self, path: Path) -> None:
-        """Writes the file aside and renames it into place."""
-        aside = path.with_name(f".{path.name}")
-        aside.write_text(json.dumps(self.to_dict(), indent=1) + "\n")
-        aside.replace(path)
+        """Writes the file, whole or not at all."""
+        write_json(path, self.to_dict())
 
     def problems(self) -> list[str]:
         """One sentence for each thing that is not as it should be; empty when all of the demo holds."""

@@ -22,8 +22,8 @@ from pathlib import Path
 
 from scipy import stats
 from tests.bench.load import Load
-from tests.bench.serving import LOAD_CORE, PREDICT, REST_BODY, REST_PATH, SERVER_CORE, check_answers, grpc_body
 from tests.bench.servers import Running, pinned, publish_null_model
+from tests.bench.serving import LOAD_CORE, PREDICT, REST_BODY, REST_PATH, SERVER_CORE, check_answers, grpc_body
 from tests.support.engine_process import ANY, to_toml
 from tests.support.eventually import eventually
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.support.engine_process import EngineProcess
+from tests.support.versions import write_manifest
 
 from tidegate_serving.contract.manifest import Manifest, describe_files
 from tidegate_serving.contract.repository import version_directory
@@ -50,7 +51,7 @@ def publish_null_model(repository: Path) -> None:
     (directory / "model.py").write_text(NULL_MODEL)
     floats = (-1, 4)
     signature = Signature((TensorSpec("x", "float32", floats),), (TensorSpec("y", "float32", floats),))
-    Manifest(
+    manifest = Manifest(
         id=ServableId(MODEL, 1),
         platform="python",
         signatures={SERVING_DEFAULT: signature},
@@ -58,7 +59,8 @@ def publish_null_model(repository: Path) -> None:
         created_at="2013-01-01T00:00:00Z",
         example={"x": [0.0, 1.0, 2.0, 3.0]},
         metadata={"python.file": "model.py", "python.class": "Null"},
-    ).write(directory)
+    )
+    write_manifest(manifest, directory)
 
 
 @contextlib.contextmanager

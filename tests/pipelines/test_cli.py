@@ -178,7 +178,7 @@ def test_debug_shows_where_it_went_wrong(tidegate: Command) -> None:
 def test_a_fault_of_our_own_is_called_that_and_has_its_own_status(
     tidegate: Command, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tidegate_operators.steps.key_keeping.make_keys", lambda *_: 1 / 0)
+    monkeypatch.setattr("tidegate_operators.steps.keys.make_keys", lambda *_: 1 / 0)
     done = tidegate("keys", "new", "keys")
     assert done.returncode == 70
     assert "ZeroDivisionError" in done.stderr

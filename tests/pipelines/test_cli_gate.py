@@ -15,7 +15,7 @@ from tests.support.releases import BETTER, CRASHES, Endpoints, World, serve_firs
 
 from tidegate_operators.steps import Evidence, Publication
 from tidegate_pipelines.cli import gate, publish, releases
-from tidegate_serving.admission.signing import load_public_key, read_verdict
+from tidegate_serving.admission import read_trust, trusted_verdict
 from tidegate_serving.contract.repository import report_directory, verdict_path
 
 
@@ -36,19 +36,19 @@ def test_a_good_version_gets_a_signed_verdict_and_a_report(tidegate: Command, wo
     for name in ("expectations", "quality", "robustness", "skew"):
         assert name in done.stdout
     assert str(verdict_path(first)) in done.stdout
-    assert read_verdict(verdict_path(first), [load_public_key(world.public_key)]).first
+    assert trusted_verdict(verdict_path(first), read_trust([world.public_key])).verdict.first
     assert (report_directory(first) / "index.html").is_file()
     second = world.publish(2, BETTER, name="judged")
     one_gate = ("--policy", world.policy("quality"), "--baseline", first)
     assert tidegate("validate", second, *evidence(world), *one_gate).returncode == 0
-    assert not read_verdict(verdict_path(second), [load_public_key(world.public_key)]).first
+    assert not trusted_verdict(verdict_path(second), read_trust([world.public_key])).verdict.first
 
 
 def test_a_version_that_crashes_is_a_no_with_its_reason_on_stderr(tidegate: Command, world: World) -> None:
     directory = world.publish(1, CRASHES, name="crashing")
     done = tidegate("validate", directory, *evidence(world), "--policy", world.policy("robustness"))
     assert done.returncode == 1
-    verdict = read_verdict(verdict_path(directory), [load_public_key(world.public_key)])
+    verdict = trusted_verdict(verdict_path(directory), read_trust([world.public_key])).verdict
     assert not verdict.allowed
     assert done.stderr == f"tidegate: {verdict.sentence}\n"
     assert "robustness" in done.stderr

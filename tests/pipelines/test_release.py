@@ -10,7 +10,7 @@ from tests.support.releases import BETTER, CRASHES, Endpoints, World, available,
 
 from tidegate_operators.steps import CanaryRule, Evidence
 from tidegate_pipelines.release import Release, release
-from tidegate_serving.admission.signing import load_public_key, read_verdict
+from tidegate_serving.admission import read_trust, trusted_verdict
 from tidegate_serving.contract.errors import NotFound, Refused
 from tidegate_serving.contract.repository import report_directory, verdict_path
 
@@ -35,7 +35,7 @@ def test_two_releases_follow_each_other_under_traffic(world: World, endpoints: E
     with traffic(endpoints.grpc, "walk"):
         second = release(request(world, endpoints, directory, policy=world.policy("quality")))
     assert (second.pushed.beside, second.promoted.ended) == (1, (1,))
-    verdict = read_verdict(verdict_path(directory), [load_public_key(world.public_key)])
+    verdict = trusted_verdict(verdict_path(directory), read_trust([world.public_key])).verdict
     assert verdict == second.validated.verdict
     assert verdict.baseline == first.pushed.manifest_digest
     assert not verdict.first
@@ -50,7 +50,7 @@ def test_what_the_gates_refuse_is_never_pushed(world: World, endpoints: Endpoint
         release(request(world, endpoints, directory, policy=world.policy("quality", "robustness")), heard)
     assert heard.of("release") == ["validate"]
     assert heard.open == []
-    verdict = read_verdict(verdict_path(directory), [load_public_key(world.public_key)])
+    verdict = trusted_verdict(verdict_path(directory), read_trust([world.public_key])).verdict
     assert not verdict.allowed
     assert refused.value.message == verdict.sentence
     assert [gate.gate for gate in verdict.gates if gate.outcome.value == "FAIL"] == ["robustness"]

@@ -23,8 +23,7 @@ from tests.support.eventually import eventually
 from tests.support.gate import Gate
 
 from tidegate_operators.steps import Publication, promote, publish, push
-from tidegate_serving.admission.signing import load_private_key, make_keys, write_verdict
-from tidegate_serving.admission.verdict import Outcome, Verdict
+from tidegate_serving.admission import Outcome, Verdict, load_private_key, make_keys, write_verdict
 from tidegate_serving.client import Client
 from tidegate_serving.contract.manifest import read_manifest
 from tidegate_serving.contract.repository import verdict_path

@@ -8,10 +8,8 @@ from pathlib import Path
 
 from tests.support.versions import Validator
 
-from tidegate_operators.steps.key_keeping import new_key
-from tidegate_serving.admission.key_ring import Role
-from tidegate_serving.admission.override import Override, write_override
-from tidegate_serving.admission.signing import load_private_key, open_verdict
+from tidegate_operators.steps.keys import new_key
+from tidegate_serving.admission import Override, Role, load_private_key, open_verdict, write_override
 from tidegate_serving.contract.manifest import read_manifest
 from tidegate_serving.contract.repository import override_path, verdict_path
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from tests.support.rings import Ring
 from tests.support.versions import digest_of
 
-from tidegate_serving.admission.admission import AdmittedDigests, Standing, VerdictAdmission
+from tidegate_serving.admission import AdmissionRecords, Standing, VerdictAdmission
 from tidegate_serving.contract.manifest import read_manifest
 
 POLICY = """
@@ -36,7 +36,7 @@ class TrustGate:
 
     def restarted(self) -> VerdictAdmission:
         self.admission = VerdictAdmission(
-            [self.ring.folder], AdmittedDigests(self.memory), self.policy, clock=lambda: self.now
+            [self.ring.folder], AdmissionRecords(self.memory), self.policy, clock=lambda: self.now
         )
         return self.admission
 

@@ -10,9 +10,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from tidegate_serving.admission.signing import load_private_key, make_keys, write_verdict
-from tidegate_serving.admission.verdict import GateResult, Outcome, Verdict
-from tidegate_serving.contract.manifest import Manifest, describe_files, read_manifest
+from tidegate_serving.admission import GateResult, Outcome, Verdict, load_private_key, make_keys, write_verdict
+from tidegate_serving.contract.manifest import FILE_NAME, Manifest, describe_files, digest, read_manifest
 from tidegate_serving.contract.repository import verdict_path, version_directory
 from tidegate_serving.contract.servable import ServableId
 from tidegate_serving.contract.signature import SERVING_DEFAULT, Signature, TensorSpec
@@ -59,13 +58,20 @@ def fill(directory: Path, files: Mapping[str, str | bytes]) -> None:
         path.write_bytes(content if isinstance(content, bytes) else content.encode())
 
 
+def write_manifest(manifest: Manifest, directory: Path) -> str:
+    """Writes `manifest.json`, as a publisher does last; its digest."""
+    data = manifest.to_bytes()
+    (directory / FILE_NAME).write_bytes(data)
+    return digest(data)
+
+
 def publish(root: Path, name: str, version: int, draft: Draft | None = None) -> Path:
     """Writes ROOT/NAME/VERSION with a manifest; the directory."""
     draft = draft or Draft()
     identity = ServableId(name, version)
     directory = version_directory(root, identity)
     fill(directory, draft.files or {"model.py": HALF_PLUS_TWO})
-    Manifest(
+    manifest = Manifest(
         id=identity,
         platform=draft.platform,
         signatures=draft.signatures or {SERVING_DEFAULT: draft.signature},
@@ -74,7 +80,8 @@ def publish(root: Path, name: str, version: int, draft: Draft | None = None) -> 
         event_time=draft.event_time,
         example={"x": 1.0} if draft.example is None else draft.example,
         metadata=draft.metadata or {},
-    ).write(directory)
+    )
+    write_manifest(manifest, directory)
     return directory
 
 

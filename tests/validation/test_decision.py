@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tidegate_serving.admission.override_rule import OverrideRule
-from tidegate_serving.admission.verdict import Finding, GateResult, Outcome, Verdict
+from tidegate_serving.admission import Finding, GateResult, Outcome, OverrideRule, Verdict
 from tidegate_serving.contract.errors import InvalidInput, NotFound
 from tidegate_serving.contract.servable import ServableId
 from tidegate_validation.decision import Subject, decide
@@ -122,20 +121,29 @@ def test_the_policy_in_the_readme_is_one() -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("strict = true", "key 'strict'"),
-        ("[quality]\nmargins = 1", "key 'margins' in \\[quality\\]"),
-        ("[quality]\nmargin = 'much'", "'margin' .* is 'much': it must be float"),
-        ("[robustness]\nmax_batch = 1.5", "'max_batch'"),
+        ("strict = true", "unknown key 'strict': known are run, required"),
+        ("[quality]\nmargins = 1", "quality has an unknown key 'margins': did you mean margin"),
+        ("[quality]\nmargin = 'much'", "quality: margin is 'much': use a finite number"),
+        ("[quality]\nmargin = '0.1'", "quality: margin is '0.1': use a finite number"),
+        ("[quality]\ntrusted = 'age'", "quality: trusted is 'age': use a list"),
+        ("[quality]\nexponential_gain = 1", "quality: exponential_gain is 1: use true or false"),
+        ("[robustness]\nmax_batch = 1.5", "robustness: max_batch is 1.5: use a whole number"),
+        ("[robustness]\ncall_seconds = 0", "robustness: robustness.call_seconds is 0.0: it must be above 0"),
         ("run = ['beauty']", "gate 'beauty'"),
         ("[allow]\nbeauty = ['WARN']", "gate 'beauty'"),
-        ("[allow]\nskew = ['MAYBE']", "MAYBE"),
-        ("skew = 3", "\\[skew\\]"),
-        ("override = 3", "write it as \\[\\[override\\]\\] tables"),
-        ("[[override]]\nkeys = ['a']", "gates in \\[\\[override\\]\\] number 1 .* is None"),
+        ("[allow]\nskew = ['MAYBE']", "allow.skew is 'MAYBE': use PASS, WARN"),
+        ("skew = 3", "skew is 3: use a table"),
+        ("override = 3", "override is 3: use a list"),
+        ("[[override]]\nkeys = ['a']", "override number 1 lacks the key 'gates'"),
+        (
+            "[[override]]\nkeys = []\ngates = ['skew']",
+            "override number 1: keys is \\[\\]: it must be a list of at least one text",
+        ),
         ("[[override]]\nkeys = ['a']\ngates = ['beauty']", "gate 'beauty'"),
         ("[[override]]\nkeys = ['a']\ngates = ['skew']\noutcomes = ['PASS']", "outcome 'PASS'"),
         ("[[override]]\nkeys = ['a']\ngates = ['skew']\nmost_hours = 0", "most_hours .* above 0"),
-        ("[[override]]\nkeys = ['a']\ngates = ['skew']\nhours = 1", "key 'hours'"),
+        ("[[override]]\nkeys = ['a']\ngates = ['skew']\nhours = 1", "override number 1 has an unknown key 'hours'"),
+        ("[checks.fairness]\nseconds = 1", "gate 'fairness' in checks"),
         ("run = [", "is not TOML"),
     ],
 )

@@ -15,8 +15,16 @@ import pytest
 from tests.validation import world
 from tests.validation.world import HONEST, Draft, Served, before_return
 
-from tidegate_serving.admission.signing import load_private_key, load_public_key, make_keys, read_verdict, write_verdict
-from tidegate_serving.admission.verdict import GateResult, Outcome, Verdict
+from tidegate_serving.admission import (
+    GateResult,
+    Outcome,
+    Verdict,
+    load_private_key,
+    make_keys,
+    read_trust,
+    trusted_verdict,
+    write_verdict,
+)
 from tidegate_serving.contract.errors import InvalidInput, Tampered
 from tidegate_validation.case import Case
 from tidegate_validation.evidence import Evidence
@@ -89,7 +97,7 @@ def test_an_honest_retrain_is_let_through_by_all_four_gates(shelf: Path, tmp_pat
     assert 'href="data-docs/index.html"' in page.read_text()
     make_keys(tmp_path / "key", tmp_path / "pub")
     write_verdict(verdict, tmp_path / "v.json", load_private_key(tmp_path / "key"))
-    assert read_verdict(tmp_path / "v.json", [load_public_key(tmp_path / "pub")]) == verdict
+    assert trusted_verdict(tmp_path / "v.json", read_trust([tmp_path / "pub"])).verdict == verdict
 
 
 def test_a_wrong_unit_is_refused_by_the_skew_gate(shelf: Path) -> None:

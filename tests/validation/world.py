@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from tests.support.versions import write_manifest
 
 from tidegate_serving.contract import log_record
 from tidegate_serving.contract.manifest import Manifest, describe_files
@@ -105,7 +106,7 @@ def publish(root: Path, version: int, draft: Draft) -> Path:
             event_time=TIME,
             directory=profile_directory(directory),
         )
-    Manifest(
+    manifest = Manifest(
         id=identity,
         platform="python",
         signatures={SERVING_DEFAULT: draft.signature},
@@ -115,7 +116,8 @@ def publish(root: Path, version: int, draft: Draft) -> Path:
         label=LABEL,
         example=draft.example or {"weight": 4.0, "size": float(SIZES[0]), "depot": "north"},
         metadata=draft.metadata,
-    ).write(directory)
+    )
+    write_manifest(manifest, directory)
     return directory
 
 

@@ -5,7 +5,7 @@ Airflow operators, Kubeflow components, the release pipeline and the command lin
 
 from tidegate_operators.steps.canary import canary, require_passed
 from tidegate_operators.steps.judge import Judgement, judge
-from tidegate_operators.steps.override import Glass, Overridden, override_gate
+from tidegate_operators.steps.override import OverrideRequest, WrittenOverride, override_gate
 from tidegate_operators.steps.promote import Promoted, promote
 from tidegate_operators.steps.publish import Publication, PublishedVersion, publish
 from tidegate_operators.steps.push import Pushed, push, withdraw
@@ -22,9 +22,8 @@ __all__ = [
     "CanaryResult",
     "CanaryRule",
     "Evidence",
-    "Glass",
     "Judgement",
-    "Overridden",
+    "OverrideRequest",
     "Promoted",
     "Publication",
     "PublishedVersion",
@@ -33,6 +32,7 @@ __all__ = [
     "Skew",
     "Validation",
     "Verification",
+    "WrittenOverride",
     "against_serving",
     "canary",
     "find_baseline",

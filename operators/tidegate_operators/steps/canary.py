@@ -6,7 +6,6 @@ version that did not pass is gone.
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -19,6 +18,7 @@ from tidegate_serving.contract.errors import FailedPrecondition, Refused
 from tidegate_serving.contract.repository import report_directory
 from tidegate_serving.contract.servable import ServableId
 from tidegate_serving.control_client import ControlClient, Shadow
+from tidegate_serving.files import write_json
 from tidegate_validation.canary.judgement import CanaryResult, judge
 from tidegate_validation.canary.numbers import CanaryNumbers
 from tidegate_validation.canary.rule import CanaryRule
@@ -124,9 +124,5 @@ def observe(
 
 
 def _write(directory: Path, result: CanaryResult) -> CanaryResult:
-    folder = report_directory(directory)
-    folder.mkdir(parents=True, exist_ok=True)
-    aside = folder / f".{REPORT_NAME}"
-    aside.write_text(json.dumps(result.to_dict(), indent=1) + "\n")
-    aside.replace(folder / REPORT_NAME)
+    write_json(report_directory(directory) / REPORT_NAME, result.to_dict())
     return result

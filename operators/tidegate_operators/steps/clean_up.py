@@ -5,8 +5,6 @@ The engines that serve from it say what they need. Verdicts stay: they are small
 
 from __future__ import annotations
 
-import shutil
-import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -18,6 +16,7 @@ from tidegate_serving.contract.manifest import read_manifest
 from tidegate_serving.contract.repository import report_directory, version_directory, versions
 from tidegate_serving.contract.servable import ServableId, State
 from tidegate_serving.control_client import ControlClient, ServableStatus
+from tidegate_serving.files import remove_folder
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +76,8 @@ def clean_up(
             freed += sum(path.stat().st_size for path in directory.rglob("*") if path.is_file())
             removed.append(identity)
             if not dry_run:
-                _remove(directory)
+                remove_folder(directory)
+                remove_folder(report_directory(directory))
     return CleanUpResult(tuple(removed), tuple(spared), freed)
 
 
@@ -114,12 +114,3 @@ def _is_old(directory: Path, retention: Retention, now: datetime) -> bool:
     except TidegateError:
         created = datetime.fromtimestamp(directory.stat().st_mtime, UTC)
     return now - created >= retention.older_than
-
-
-def _remove(directory: Path) -> None:
-    """Its name is gone before its files are, so that nobody ever sees half of it."""
-    for path in (directory, report_directory(directory)):
-        if path.exists():
-            going = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.removed")
-            path.rename(going)
-            shutil.rmtree(going)

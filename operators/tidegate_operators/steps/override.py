@@ -1,7 +1,7 @@
 """Overrides one gate's no for one version, for a while: somebody's signed word, beside the version's verdict.
 
-In come the version, the gate, a reason, a time and a private key; out goes a document that an engine counts only where
-its own key ring and policy permit it. What they would refuse is refused here already, as far as it can be known.
+An engine counts it only where its own key ring and policy permit it; what they would refuse is refused here already, as
+far as it can be known.
 """
 
 from __future__ import annotations
@@ -10,14 +10,24 @@ from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
-from tidegate_serving.admission.envelope import Envelope
-from tidegate_serving.admission.key_ring import Role, TrustedKey, key_id_of
-from tidegate_serving.admission.override import Override, open_override, write_override
-from tidegate_serving.admission.override_rule import denied_outcome, read_override_rules, refusal
-from tidegate_serving.admission.rules import check_subject, trusted_verdict
-from tidegate_serving.admission.signing import load_private_key, open_verdict
-from tidegate_serving.admission.trust import read_trust
-from tidegate_serving.admission.verdict import Verdict
+from tidegate_serving.admission import (
+    Envelope,
+    Override,
+    Role,
+    TrustedKey,
+    Verdict,
+    check_subject,
+    denied_outcome,
+    key_id,
+    load_private_key,
+    open_override,
+    open_verdict,
+    read_override_rules,
+    read_trust,
+    refusal,
+    trusted_verdict,
+    write_override,
+)
 from tidegate_serving.contract import times
 from tidegate_serving.contract.errors import InvalidInput, PermissionRefused, Tampered
 from tidegate_serving.contract.manifest import FILE_NAME, Manifest, read_manifest
@@ -25,7 +35,7 @@ from tidegate_serving.contract.repository import override_path, report_directory
 
 
 @dataclass(frozen=True, slots=True)
-class Overridden:
+class WrittenOverride:
     """An override that was written: where it lies, what it says, how the gate had come out, and by which key."""
 
     path: Path
@@ -35,8 +45,8 @@ class Overridden:
 
 
 @dataclass(frozen=True, slots=True)
-class Glass:
-    """What shall be broken: the `gate`'s no, for `lasting`, because of `reason`."""
+class OverrideRequest:
+    """What shall be overridden: the `gate`'s no, for `lasting`, because of `reason`."""
 
     gate: str
     reason: str
@@ -44,8 +54,8 @@ class Glass:
 
 
 def override_gate(
-    *, directory: Path, glass: Glass, private_key: Path, policy: Path, trusted: Path | None = None
-) -> Overridden:
+    *, directory: Path, request: OverrideRequest, private_key: Path, policy: Path, trusted: Path | None = None
+) -> WrittenOverride:
     """Writes the override of one gate's no, signed with `private_key`; one that was there for that gate is replaced.
 
     `policy` is the file whose [[override]] rules the engine trusts; `trusted` the key ring, which says what the key is
@@ -58,24 +68,24 @@ def override_gate(
     key = _named(secret.public_key().public_bytes_raw(), private_key.stem, trusted)
     manifest, digest = read_manifest(directory)
     envelope, verdict = _verdict(directory, manifest, digest, trusted)
-    _check_gate(verdict, glass.gate)
+    _check_gate(verdict, request.gate)
     now = times.now()
     override = Override(
         id=manifest.id,
         manifest_digest=digest,
         verdict_digest=envelope.digest,
-        gate=glass.gate,
-        reason=glass.reason,
+        gate=request.gate,
+        reason=request.reason,
         issued_at=times.to_text(now),
-        expires_at=times.to_text(now + glass.lasting),
+        expires_at=times.to_text(now + request.lasting),
     )
-    outcome = denied_outcome(verdict, glass.gate)
-    if (why := refusal(rules, key, glass.gate, outcome, override.hours)) is not None:
+    outcome = denied_outcome(verdict, request.gate)
+    if (why := refusal(rules, key, request.gate, outcome, override.hours)) is not None:
         raise PermissionRefused(f"{policy}: {why}")
-    path = override_path(directory, glass.gate)
+    path = override_path(directory, request.gate)
     write_override(override, path, secret)
     _write_report(directory, verdict, envelope)
-    return Overridden(path, override, outcome, key)
+    return WrittenOverride(path, override, outcome, key)
 
 
 def _write_report(directory: Path, verdict: Verdict, envelope: Envelope) -> None:
@@ -91,7 +101,7 @@ def _write_report(directory: Path, verdict: Verdict, envelope: Envelope) -> None
         if not path.exists():
             continue
         opened = open_override(path)
-        one = Override.from_dict(opened.document(), str(path))
+        one = Override.from_dict(opened.predicate(), str(path))
         if one.verdict_digest == envelope.digest:
             by = f"key {', '.join(opened.signatures)}"
             lines.append(OverrideLine(gate, denied_outcome(verdict, gate), by, one.reason, one.expires_at))
@@ -99,7 +109,7 @@ def _write_report(directory: Path, verdict: Verdict, envelope: Envelope) -> None
 
 
 def _named(public_key: bytes, stem: str, trusted: Path | None) -> TrustedKey:
-    name = key_id_of(public_key)
+    name = key_id(public_key)
     if trusted is None:
         return TrustedKey(name, stem, Role.OVERRIDE, public_key, times.to_text(times.now()))
     known = read_trust([trusted]).keys.get(name)
@@ -120,7 +130,7 @@ def _verdict(directory: Path, manifest: Manifest, digest: str, trusted: Path | N
         signed = trusted_verdict(path, read_trust([trusted]))
         check_subject(signed, manifest.id, digest, directory / FILE_NAME)
         return envelope, signed.verdict
-    verdict = Verdict.from_dict(envelope.document(), str(path))
+    verdict = Verdict.from_dict(envelope.predicate(), str(path))
     if verdict.manifest_digest != digest:
         raise Tampered(f"{path} is for another manifest than {directory / FILE_NAME}: validate this version first")
     return envelope, verdict

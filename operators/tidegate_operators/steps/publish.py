@@ -5,10 +5,11 @@ A training job, a command or an orchestrator says what in a `Publication`; what 
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,9 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 from tidegate_operators.steps.infer_signature import InferredSignatures, infer_signature
 from tidegate_operators.steps.publication_checks import check_example, check_training, plain_example, profiled_features
-from tidegate_operators.steps.write_aside import appearing
-from tidegate_serving.contract.errors import InvalidInput, NotFound
-from tidegate_serving.contract.manifest import FILE_NAME, Manifest, describe_files
+from tidegate_serving.contract.errors import AlreadyExists, InvalidInput, NotFound
+from tidegate_serving.contract.manifest import FILE_NAME, Manifest, describe_files, digest
 from tidegate_serving.contract.repository import (
     EXPECTATIONS,
     PROFILE,
@@ -28,6 +28,7 @@ from tidegate_serving.contract.repository import (
 )
 from tidegate_serving.contract.servable import ServableId
 from tidegate_serving.contract.signature import SERVING_DEFAULT, Signature, inputs_by_name
+from tidegate_serving.files import folder_aside, hold, write_atomically
 from tidegate_validation.progress import SILENT, Progress, working
 from tidegate_validation.tables import as_table
 
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _EXAMPLE_ROWS = 1000
+_LOCK = ".publish.lock"
+_ASIDE = ".publishing"
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +105,7 @@ def publish(publication: Publication, progress: Progress = SILENT) -> PublishedV
         row = plain_example(_example(one, inferred, sample))
         check_example(row, inferred.signatures)
         target = version_directory(Path(one.repository), identity)
-        with appearing(target) as aside:
+        with _place_aside(target) as aside:
             progress.at("copy", 1)
             _copy(files, aside)
             progress.at("profile", 2)
@@ -122,8 +125,9 @@ def publish(publication: Publication, progress: Progress = SILENT) -> PublishedV
                 example=row,
                 metadata={**inferred.metadata, **one.metadata},
             )
-            manifest_digest = manifest.write(aside)
-    return PublishedVersion(target, manifest_digest)
+            data = manifest.to_bytes()
+            write_atomically(aside / FILE_NAME, data)
+    return PublishedVersion(target, digest(data))
 
 
 def read_signatures(path: Path) -> dict[str, Signature]:
@@ -132,6 +136,28 @@ def read_signatures(path: Path) -> dict[str, Signature]:
     document = _read_object(path, "signature file", missing=inferred, wanted="it needs inputs and outputs")
     named = {SERVING_DEFAULT: document} if "inputs" in document else document
     return {name: Signature.from_dict(data) for name, data in named.items()}
+
+
+@contextlib.contextmanager
+def _place_aside(target: Path) -> Iterator[Path]:
+    """A new directory that becomes `target` at the end; one publisher per name at a time, so whatever else lies aside
+    was left by one that died."""
+    folder = target.parent
+    folder.mkdir(parents=True, exist_ok=True)
+    with hold(folder / _LOCK):
+        for leftover in folder.glob(f".*{_ASIDE}"):
+            shutil.rmtree(leftover)
+        _check_free(target)
+        with folder_aside(target, _ASIDE) as aside:
+            yield aside
+
+
+def _check_free(target: Path) -> None:
+    if not target.exists():
+        return
+    if (target / FILE_NAME).is_file():
+        raise AlreadyExists(f"{target} is published already: a version never changes, publish under a new number")
+    raise AlreadyExists(f"{target} exists without a {FILE_NAME}: somebody else left half a version, remove it first")
 
 
 def _files(given: Path | str | Sequence[Path | str]) -> list[Path]:

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tidegate_operators.steps.verdict_file import verdict_digest
 from tidegate_operators.steps.wanted import REQUESTED_BY, Changed, Wanted, change, give_up, read_wanted
+from tidegate_serving.admission import open_verdict
 from tidegate_serving.contract.errors import FailedPrecondition, Tampered, TidegateError
 from tidegate_serving.contract.manifest import read_manifest
 from tidegate_serving.contract.repository import verdict_path
@@ -102,7 +102,7 @@ def withdraw(*, control: str, servable: str, version: int, reason: str) -> bool:
 
 def _check_verdict(directory: Path, expected: str) -> None:
     path = verdict_path(directory)
-    if verdict_digest(path) != expected:
+    if open_verdict(path).digest != expected:
         raise Tampered(f"{path} is not the verdict that the gate handed over: validate the version again")
 
 

@@ -9,8 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tidegate_operators.steps.serving_now import find_baseline, find_log
-from tidegate_serving.admission.signing import key_id, load_private_key, write_verdict
-from tidegate_serving.admission.verdict import Verdict
+from tidegate_serving.admission import Verdict, key_id, load_private_key, write_verdict
 from tidegate_serving.contract.errors import Refused
 from tidegate_serving.contract.repository import report_directory, verdict_path
 from tidegate_validation.evidence import Evidence

@@ -1,7 +1,6 @@
 """Checks a verdict offline, step by step, as an engine would before it admits the version.
 
-In come a version directory or a verdict's file and whom to trust; out goes what was found right, what was found wrong
-and how to mend it. Nothing is written, no engine is asked.
+It says what was found right, what was found wrong and how to mend it. Nothing is written, no engine is asked.
 """
 
 from __future__ import annotations
@@ -13,18 +12,19 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from tidegate_serving.admission.key_ring import KeyRing
-from tidegate_serving.admission.override_rule import OverrideRule, read_override_rules
-from tidegate_serving.admission.rules import (
+from tidegate_serving.admission import (
+    KeyRing,
+    OverrideRule,
     SignedOverride,
     SignedVerdict,
     check_date,
     check_not_revoked,
     check_subject,
     overrides_for,
+    read_override_rules,
+    read_trust,
     trusted_verdict,
 )
-from tidegate_serving.admission.trust import read_trust
 from tidegate_serving.contract import times
 from tidegate_serving.contract.errors import NotFound, TidegateError
 from tidegate_serving.contract.manifest import FILE_NAME, Manifest, read_manifest, verify_files

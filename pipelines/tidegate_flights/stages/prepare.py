@@ -23,7 +23,7 @@ from tidegate_flights.mistakes import Mistake, train_mistaken
 from tidegate_flights.options import DemoOptions
 from tidegate_flights.publishing import publish_candidate, write_rows
 from tidegate_flights.story import Story
-from tidegate_serving.admission.signing import make_keys
+from tidegate_serving.admission import make_keys
 from tidegate_serving.contract.errors import ModelFailed
 
 if TYPE_CHECKING:

@@ -1,7 +1,7 @@
 """`tidegate keys`: makes, adds, rotates, revokes and lists the keys of a key ring.
 
-In come the ring's folder and names; the work is `tidegate_operators.steps.key_keeping`. Private keys belong to whoever
-signs, the folder's `keyring.json` to whoever operates engines.
+The work is `tidegate_operators.steps.keys`. Private keys belong to whoever signs, the folder's `keyring.json` to
+whoever operates engines.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import typer
 from tidegate_pipelines.cli.console import say, show_table
 
 if TYPE_CHECKING:
-    from tidegate_operators.steps.key_keeping import NewKey
-    from tidegate_serving.admission.key_ring import Role, TrustedKey
+    from tidegate_operators.steps.keys import NewKey
+    from tidegate_serving.admission import Role, TrustedKey
 
 Ring = Annotated[Path, typer.Argument(metavar="RING", help="The key ring's folder.")]
 Name = Annotated[str, typer.Option("--name", help="A person's or a machine's; it outlives a rotation.")]
@@ -66,7 +66,7 @@ def new(
       tidegate keys new keys/
       tidegate keys new keys/ --name alice --role override --days 90
     """
-    from tidegate_operators.steps.key_keeping import new_key
+    from tidegate_operators.steps.keys import new_key
 
     _say_made(new_key(ring, name=name, role=_role(role), days=days, comment=comment))
 
@@ -85,7 +85,7 @@ def add(
     Example:
       tidegate keys add keys/ alice.pub --name alice --role override
     """
-    from tidegate_operators.steps.key_keeping import add_key
+    from tidegate_operators.steps.keys import add_key
 
     key = add_key(ring, public, name=name, role=_role(role), comment=comment)
     say(f"{key} is trusted as {key.role}")
@@ -105,7 +105,7 @@ def rotate(
     Example:
       tidegate keys rotate keys/ --name validator
     """
-    from tidegate_operators.steps.key_keeping import rotate_key
+    from tidegate_operators.steps.keys import rotate_key
 
     made = rotate_key(ring, name=name, overlap_days=overlap_days)
     _say_made(made)
@@ -131,7 +131,7 @@ def revoke(
     Example:
       tidegate keys revoke keys/ 3f0c9a5be1d27714 --reason "laptop stolen"
     """
-    from tidegate_operators.steps.key_keeping import revoke_key
+    from tidegate_operators.steps.keys import revoke_key
 
     for one in revoke_key(ring, key=key, reason=reason, compromised=not keep_signed):
         stands = "what it signed before stands" if keep_signed else "nothing that it signed counts"
@@ -146,7 +146,7 @@ def show(ring: Ring, as_json: Annotated[bool, typer.Option("--json", help="As ke
     Example:
       tidegate keys list keys/
     """
-    from tidegate_serving.admission.trust import read_ring
+    from tidegate_serving.admission import read_ring
 
     found = read_ring(ring)
     if as_json:
@@ -171,7 +171,7 @@ def _signs(key: TrustedKey) -> str:
 
 
 def _role(text: str) -> Role:
-    from tidegate_serving.admission.key_ring import Role
+    from tidegate_serving.admission import Role
 
     if text not in list(Role):
         raise typer.BadParameter(f"{text!r} is neither validator nor override", param_hint="--role")

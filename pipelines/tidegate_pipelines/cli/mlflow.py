@@ -67,14 +67,13 @@ def record(
 ) -> None:
     """Tell the registry what the gates said of a version: tags, metrics of its run, the verdict and the report."""
     from tidegate_operators.steps.mlflow_registry import RegisteredVersion, record_verdict
-    from tidegate_serving.admission.rules import trusted_verdict
-    from tidegate_serving.admission.trust import watch_trust
+    from tidegate_serving.admission import read_trust, trusted_verdict
     from tidegate_serving.contract.manifest import read_manifest
     from tidegate_serving.contract.repository import verdict_path
 
     directory = directory.absolute()
     manifest, _ = read_manifest(directory)
-    verdict = trusted_verdict(verdict_path(directory), watch_trust(key).value()).verdict
+    verdict = trusted_verdict(verdict_path(directory), read_trust(key)).verdict
     registered = RegisteredVersion(uri, manifest.id.name, str(manifest.id.version))
     metrics = record_verdict(registered, verdict, directory)
     say(f"recorded {verdict.outcome.value} and {len(metrics)} metrics for {registered}")

@@ -1,6 +1,6 @@
 """`tidegate override` and `tidegate revoke`: the two ways to put a person's word over a verdict's.
 
-In come a version and a reason; the work is in `tidegate_operators.steps`.
+The work is in `tidegate_operators.steps.override` and `keys`.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ def override(
       tidegate override models/flights/2 --gate quality --reason "the old version leaks memory" \\
           --expires 4h --key alice.key --policy policy.toml
     """
-    from tidegate_operators.steps.override import Glass, override_gate
+    from tidegate_operators.steps.override import OverrideRequest, override_gate
 
     lasting = duration(expires, "--expires")
     for name in gate:
-        glass = Glass(name, reason, lasting)
-        done = override_gate(directory=directory, glass=glass, private_key=key, policy=policy, trusted=ring)
+        request = OverrideRequest(name, reason, lasting)
+        done = override_gate(directory=directory, request=request, private_key=key, policy=policy, trusted=ring)
         one = done.override
         say(f"{done.outcome} of the {one.gate} gate for {one.id} is overridden by {done.key} until {one.expires_at}")
         say(f"written to {done.path}; delete it to take it back")
@@ -74,7 +74,7 @@ def revoke(
     Example:
       tidegate revoke models/flights/2 --ring keys/ --reason "trained on leaked labels"
     """
-    from tidegate_operators.steps.key_keeping import revoke_version
+    from tidegate_operators.steps.keys import revoke_version
     from tidegate_serving.contract.manifest import read_manifest
 
     digest, name = version, ""

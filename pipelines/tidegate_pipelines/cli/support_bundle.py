@@ -7,7 +7,6 @@ lines. There is no model data in it.
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Annotated
 
@@ -49,13 +48,11 @@ def write_bundle(file: Path, files: dict[str, bytes]) -> None:
     import zipfile
 
     from tidegate_serving.contract.errors import InvalidInput
+    from tidegate_serving.files import written_aside
 
-    aside = file.with_name(f".{file.name}.{os.getpid()}")
     try:
-        with zipfile.ZipFile(aside, "w", zipfile.ZIP_DEFLATED) as archive:
+        with written_aside(file) as aside, zipfile.ZipFile(aside, "w", zipfile.ZIP_DEFLATED) as archive:
             for name, data in sorted(files.items()):
                 archive.writestr(name, data)
-        aside.replace(file)
     except OSError as error:
-        aside.unlink(missing_ok=True)
         raise InvalidInput(f"{file} cannot be written ({error}): name another file") from error

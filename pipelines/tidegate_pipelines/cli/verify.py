@@ -1,6 +1,6 @@
 """`tidegate verify`: checks a verdict and its signature offline, and explains a refusal.
 
-In come a version or a verdict's file and whom to trust; the work is `tidegate_operators.steps.verify`.
+The work is `tidegate_operators.steps.verify`.
 """
 
 from __future__ import annotations

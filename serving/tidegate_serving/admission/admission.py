@@ -1,7 +1,8 @@
 """The gate, engine side: a version comes in only with a verdict that a trusted key signed for exactly its manifest.
 
-Sources ask before they want a version, loaders ask again right before they load it. A digest that was admitted once is
-remembered, so that a rollback never fails because a verdict's date has passed; an override admits until it expires.
+Sources ask before they aspire to a version, loaders ask again right before they load it. A digest that was admitted
+once is remembered, so that a rollback never fails because a verdict's date has passed; an override admits until it
+expires.
 """
 
 from __future__ import annotations
@@ -13,9 +14,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Protocol
 
-from tidegate_serving.admission.admitted import AdmissionRecord, AdmittedDigests, AdmittedOverride
 from tidegate_serving.admission.key_ring import KeyRing
-from tidegate_serving.admission.override_rule import OverrideRule, read_override_rules
+from tidegate_serving.admission.override import OverrideRule, read_override_rules
+from tidegate_serving.admission.records import AdmissionRecord, AdmissionRecords, OverrideRecord
 from tidegate_serving.admission.rules import (
     SignedOverride,
     SignedVerdict,
@@ -25,13 +26,11 @@ from tidegate_serving.admission.rules import (
     overrides_for,
     trusted_verdict,
 )
-from tidegate_serving.admission.trust import FileMark, Watched, file_mark, watch_trust
+from tidegate_serving.admission.trust import FileMark, FileWatch, file_mark, watch_trust
 from tidegate_serving.admission.verdict import Outcome
 from tidegate_serving.contract import times
 from tidegate_serving.contract.manifest import FILE_NAME, Manifest
 from tidegate_serving.contract.repository import verdict_path
-
-__all__ = ["Admission", "AdmitUnverified", "AdmittedDigests", "Standing", "VerdictAdmission"]
 
 _log = logging.getLogger(__name__)
 _NO_JUDGEMENT = (Outcome.ERROR, Outcome.INCONCLUSIVE)
@@ -72,11 +71,11 @@ class VerdictAdmission:
     def __init__(
         self,
         trusted_keys: Sequence[Path],
-        admitted: AdmittedDigests,
+        admitted: AdmissionRecords,
         override_policy: Path | None = None,
         clock: Callable[[], datetime] = times.now,
     ) -> None:
-        self._ring: Watched[KeyRing] = watch_trust(trusted_keys)
+        self._ring: FileWatch[KeyRing] = watch_trust(trusted_keys)
         self._rules = _watch_rules(override_policy)
         self._admitted = admitted
         self._clock = clock
@@ -167,14 +166,34 @@ class AdmitUnverified:
         return None
 
 
+class LiveAdmission:
+    """An `Admission` that asks `now`, which a reload of the config replaces while the engine runs."""
+
+    def __init__(self, now: Admission) -> None:
+        self.now = now
+
+    def check(self, directory: Path, manifest: Manifest, digest: str) -> None:
+        """What the present admission says."""
+        self.now.check(directory, manifest, digest)
+
+    def standing(self, digest: str) -> Standing:
+        """By what right a version serves, as the present admission knows it."""
+        return self.now.standing(digest)
+
+    def mark(self) -> object:
+        """Changes with the present admission's, and with the admission itself."""
+        now = self.now
+        return id(now), now.mark()
+
+
 _OVERDUE = ("REVOKED", "KEY REVOKED", "KEY NO LONGER TRUSTED", "OVERRIDE EXPIRED")
 _STAYS = "what serves now goes on serving, and it will not load again"
 
 
-def _watch_rules(policy: Path | None) -> Watched[tuple[OverrideRule, ...]]:
+def _watch_rules(policy: Path | None) -> FileWatch[tuple[OverrideRule, ...]]:
     if policy is None:
-        return Watched((), tuple)
-    return Watched((policy,), lambda: read_override_rules(policy))
+        return FileWatch((), tuple)
+    return FileWatch((policy,), lambda: read_override_rules(policy))
 
 
 def _record(signed: SignedVerdict, at: datetime, overrides: Sequence[SignedOverride] = ()) -> AdmissionRecord:
@@ -186,7 +205,7 @@ def _record(signed: SignedVerdict, at: datetime, overrides: Sequence[SignedOverr
         key_name=signed.key.name,
         admitted_at=times.to_text(at),
         overrides=tuple(
-            AdmittedOverride(
+            OverrideRecord(
                 gate=one.override.gate,
                 outcome=one.outcome,
                 key_id=one.key.id,
@@ -214,11 +233,11 @@ def _key_notes(ring: KeyRing, record: AdmissionRecord) -> list[str]:
     return notes
 
 
-def _is_over(override: AdmittedOverride, at: datetime) -> bool:
+def _is_over(override: OverrideRecord, at: datetime) -> bool:
     return times.from_text(override.expires_at, "expires_at") <= at
 
 
-def _override_note(override: AdmittedOverride, at: datetime) -> str:
+def _override_note(override: OverrideRecord, at: datetime) -> str:
     words = (
         f"{override.outcome} of the {override.gate} gate was overridden by {override.key_name} "
         f"(key {override.key_id}) until {override.expires_at}: {override.reason}"

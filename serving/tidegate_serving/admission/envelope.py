@@ -1,7 +1,7 @@
-"""Signed documents: a payload's exact bytes, its type and signatures over both, as one JSON file. DSSE, version 1.
+"""Signed statements about a version as files: an in-toto Statement (version 1) in a DSSE envelope (version 1).
 
-`signing` seals verdicts and `override` overrides with a private key; whoever reads one opens it here and asks by which
-key it is signed.
+The statement's subject names the version and its manifest's SHA-256, its predicate is the document that is signed:
+verdicts and overrides are. https://github.com/in-toto/attestation and https://github.com/secure-systems-lab/dsse
 """
 
 from __future__ import annotations
@@ -9,71 +9,92 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tidegate_serving.admission.keys import key_id
 from tidegate_serving.contract.errors import NotAdmitted, Tampered
+from tidegate_serving.files import write_atomically
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
+PAYLOAD_TYPE = "application/vnd.in-toto+json"
+STATEMENT_TYPE = "https://in-toto.io/Statement/v1"
+_MALFORMED = (ValueError, KeyError, TypeError, RecursionError)
+
 
 @dataclass(frozen=True, slots=True)
 class Envelope:
-    """A signed document as it lies in a file. `digest` is the SHA-256 of the file's bytes in hex, `signatures` go by
+    """A signed statement as it lies in a file. `digest` is the SHA-256 of the file's bytes in hex, `signatures` go by
     key id; nothing in it may be believed before `signed_by` has said True."""
 
     path: Path
-    payload_type: str
     payload: bytes
     signatures: Mapping[str, bytes]
     digest: str
+    predicate_type: str
+    cure: str
 
     def signed_by(self, name: str, key: Ed25519PublicKey) -> bool:
-        """Whether the signature under key id `name` is that key's, over type and payload."""
+        """Whether the signature under key id `name` is that key's, over payload and type."""
         from cryptography.exceptions import InvalidSignature
 
         try:
-            key.verify(self.signatures[name], _encoding(self.payload_type, self.payload))
+            key.verify(self.signatures[name], _signed_bytes(self.payload))
         except InvalidSignature:
             return False
         return True
 
-    def document(self) -> dict[str, Any]:
-        """The payload, a JSON object. Tampered, naming the file, where it is none."""
+    def predicate(self) -> dict[str, Any]:
+        """What the statement says of its subject. Tampered, naming the file, where the payload is no statement with
+        this type of predicate, or is about another version than its predicate names."""
         try:
-            found = json.loads(self.payload)
-        except ValueError as error:
-            raise Tampered(f"{self.path} holds no JSON document ({error}): make it again") from error
-        if not isinstance(found, dict):
-            raise Tampered(f"{self.path} holds no JSON object: make it again")
+            statement = json.loads(self.payload)
+            found: dict[str, Any] = statement["predicate"]
+            (subject,) = statement["subject"]
+            about = _subject(found)
+            named = {"name": subject["name"], "digest": {"sha256": subject["digest"]["sha256"]}}
+            types = statement["_type"], statement["predicateType"]
+        except _MALFORMED as error:
+            raise Tampered(
+                f"{self.path} holds no in-toto statement ({type(error).__name__}: {error}): {self.cure}"
+            ) from error
+        if types != (STATEMENT_TYPE, self.predicate_type):
+            wanted = f"{STATEMENT_TYPE} with predicate {self.predicate_type}"
+            raise Tampered(
+                f"{self.path} holds {types[0]!r} with predicate {types[1]!r} instead of {wanted}: {self.cure}"
+            )
+        if named != about:
+            raise Tampered(f"{self.path} has subject {named} and a predicate about {about}: {self.cure}")
         return found
 
 
-def key_id(key: Ed25519PublicKey) -> str:
-    """Short name of a key: the first 16 hex digits of the SHA-256 of its 32 bytes."""
-    return hashlib.sha256(key.public_bytes_raw()).hexdigest()[:16]
-
-
-def seal(document: Mapping[str, Any], payload_type: str, path: Path, key: Ed25519PrivateKey) -> str:
-    """Signs the document and renames the envelope into place; returns the SHA-256 of the file's bytes in hex."""
-    payload = json.dumps(document, sort_keys=True, allow_nan=False).encode()
-    signature = key.sign(_encoding(payload_type, payload))
+def seal(predicate: Mapping[str, Any], predicate_type: str, path: Path, key: Ed25519PrivateKey) -> str:
+    """Signs the statement of a predicate, which names its version by `name`, `version` and `manifest_digest`, and
+    writes the envelope atomically; returns the SHA-256 of the file's bytes in hex."""
+    statement = {
+        "_type": STATEMENT_TYPE,
+        "subject": [_subject(predicate)],
+        "predicateType": predicate_type,
+        "predicate": predicate,
+    }
+    payload = json.dumps(statement, sort_keys=True, allow_nan=False).encode()
+    signature = key.sign(_signed_bytes(payload))
     envelope = {
-        "payloadType": payload_type,
+        "payloadType": PAYLOAD_TYPE,
         "payload": base64.b64encode(payload).decode(),
         "signatures": [{"keyid": key_id(key.public_key()), "sig": base64.b64encode(signature).decode()}],
     }
     data = (json.dumps(envelope, indent=1) + "\n").encode()
-    replace_file(path, data)
+    write_atomically(path, data)
     return hashlib.sha256(data).hexdigest()
 
 
-def open_envelope(path: Path, payload_type: str, cure: str) -> Envelope:
-    """The envelope in a file. NotAdmitted where there is none, Tampered where it is no envelope of this type; `cure`
+def open_envelope(path: Path, predicate_type: str, cure: str) -> Envelope:
+    """The envelope in a file. NotAdmitted where there is none, Tampered where it is no envelope of a statement; `cure`
     ends the sentence, such as "run `tidegate validate` again"."""
     try:
         data = path.read_bytes()
@@ -84,18 +105,18 @@ def open_envelope(path: Path, payload_type: str, cure: str) -> Envelope:
         payload = _exact_base64(envelope["payload"])
         signatures = {str(entry["keyid"]): _exact_base64(entry["sig"]) for entry in envelope["signatures"]}
         found = envelope["payloadType"]
-    except (ValueError, KeyError, TypeError) as error:
+    except _MALFORMED as error:
         raise Tampered(f"{path} is no signed document ({type(error).__name__}: {error}): {cure}") from error
-    if found != payload_type:
-        raise Tampered(f"{path} carries payload type {found!r} instead of {payload_type}: {cure}")
-    return Envelope(path, payload_type, payload, signatures, hashlib.sha256(data).hexdigest())
+    if found != PAYLOAD_TYPE:
+        raise Tampered(f"{path} carries payload type {found!r} instead of {PAYLOAD_TYPE}: {cure}")
+    return Envelope(path, payload, signatures, hashlib.sha256(data).hexdigest(), predicate_type, cure)
 
 
-def replace_file(path: Path, data: bytes) -> None:
-    """Writes a file aside and renames it into place."""
-    aside = path.with_name(f".{path.name}.{os.getpid()}")
-    aside.write_bytes(data)
-    aside.replace(path)
+def _subject(predicate: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "name": f"{predicate['name']}:{predicate['version']}",
+        "digest": {"sha256": predicate["manifest_digest"]},
+    }
 
 
 def _exact_base64(text: str) -> bytes:
@@ -106,6 +127,7 @@ def _exact_base64(text: str) -> bytes:
     return data
 
 
-def _encoding(payload_type: str, payload: bytes) -> bytes:
-    kind = payload_type.encode()
+def _signed_bytes(payload: bytes) -> bytes:
+    """DSSE's pre-authentication encoding."""
+    kind = PAYLOAD_TYPE.encode()
     return b"DSSEv1 %d %s %d %s" % (len(kind), kind, len(payload), payload)

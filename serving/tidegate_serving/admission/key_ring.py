@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import base64
 import enum
-import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from tidegate_serving.admission.keys import key_id
 from tidegate_serving.contract.errors import InvalidInput
 from tidegate_serving.contract.formats import check_format
 from tidegate_serving.contract.times import from_text
@@ -147,11 +147,6 @@ class KeyRing:
         return cls.of(keys, revoked)
 
 
-def key_id_of(public_key: bytes) -> str:
-    """The id of a key by its 32 bytes, as `envelope.key_id` gives it for a key object."""
-    return hashlib.sha256(public_key).hexdigest()[:16]
-
-
 def _strictest(one: TrustedKey, other: TrustedKey) -> TrustedKey:
     if one.role is not other.role:
         raise InvalidInput(
@@ -169,7 +164,7 @@ def _key_document(key: TrustedKey) -> dict[str, Any]:
 
 def _key(entry: Mapping[str, Any]) -> TrustedKey:
     public_key = base64.b64decode(entry["public_key"], validate=True)
-    if len(public_key) != 32 or key_id_of(public_key) != entry["id"]:
+    if len(public_key) != 32 or key_id(public_key) != entry["id"]:
         raise ValueError(f"key {entry['id']!r} is not the id of its public key")
     revoked = entry["revoked"]
     key = TrustedKey(

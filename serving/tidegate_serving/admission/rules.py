@@ -1,7 +1,7 @@
 """Whether a version may come in: signature, key, subject, revocation, date, decision, overrides; checked here only.
 
-The engine asks before it wants and before it loads a version, `tidegate verify` asks offline; both call the same
-functions, so what one says holds for the other.
+The engine asks before it aspires to a version and before it loads it, `tidegate verify` asks offline; both call the
+same functions, so what one says holds for the other.
 """
 
 from __future__ import annotations
@@ -13,10 +13,8 @@ from pathlib import Path
 
 from tidegate_serving.admission.envelope import Envelope
 from tidegate_serving.admission.key_ring import KeyRing, Role, TrustedKey
-from tidegate_serving.admission.override import Override, open_override
-from tidegate_serving.admission.override_rule import OverrideRule, denied_outcome, refusal
-from tidegate_serving.admission.signing import open_verdict
-from tidegate_serving.admission.verdict import Verdict
+from tidegate_serving.admission.override import Override, OverrideRule, denied_outcome, open_override, refusal
+from tidegate_serving.admission.verdict import Verdict, open_verdict
 from tidegate_serving.contract.errors import NotAdmitted, Refused, Tampered, TidegateError
 from tidegate_serving.contract.repository import override_path
 from tidegate_serving.contract.servable import ServableId
@@ -55,7 +53,7 @@ def trusted_verdict(path: Path, ring: KeyRing) -> SignedVerdict:
     """
     envelope = open_verdict(path)
     key = _signer(envelope, ring, Role.VALIDATOR, "run `tidegate validate` again")
-    verdict = Verdict.from_dict(envelope.document(), str(path))
+    verdict = Verdict.from_dict(envelope.predicate(), str(path))
     _check_key(key, verdict.issued_at, path, "validate this version again with a key that is trusted now")
     return SignedVerdict(path, verdict, envelope.digest, key)
 
@@ -119,7 +117,7 @@ def counting_override(
     """The override in a file, once all about it is found right; else NotAdmitted or Tampered saying what is not."""
     envelope = open_override(path)
     key = _signer(envelope, ring, Role.OVERRIDE, "make it again with `tidegate override`")
-    override = Override.from_dict(envelope.document(), str(path))
+    override = Override.from_dict(envelope.predicate(), str(path))
     _check_key(key, override.issued_at, path, "override again with a key that is trusted now")
     if (override.id, override.manifest_digest, override.gate) != (
         signed.verdict.id,

@@ -1,7 +1,7 @@
 """What is trusted, from files on disk: PEM keys and key rings, joined, and read again whenever one of them changes.
 
-Engines and `tidegate verify` name the files; `admittance` asks for the ring at each check, so a revocation counts from
-the next one on.
+Engines and `tidegate verify` name the files; an engine's admission asks for the ring at each check, so a revocation
+counts from the next one on.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Generic, TypeVar
 
-from tidegate_serving.admission.envelope import key_id, replace_file
 from tidegate_serving.admission.key_ring import FILE_NAME, KeyRing, Role, TrustedKey
-from tidegate_serving.admission.signing import load_public_key
+from tidegate_serving.admission.keys import key_id, load_public_key
 from tidegate_serving.contract.errors import InvalidInput, NotFound, TidegateError
 from tidegate_serving.contract.times import from_text
+from tidegate_serving.files import write_json
 
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
 FileMark = tuple[int, int, int, int]
 
 
-class Watched(Generic[_T]):
+class FileWatch(Generic[_T]):
     """A value read from files, read again once one of them changed; one that can no longer be read keeps what it said.
 
     The first reading happens at once and raises what `read` raises.
@@ -50,10 +50,10 @@ class Watched(Generic[_T]):
         return tuple(file_mark(path) for path in self._files)
 
 
-def watch_trust(paths: Sequence[Path]) -> Watched[KeyRing]:
+def watch_trust(paths: Sequence[Path]) -> FileWatch[KeyRing]:
     """The joined ring of PEM files, ring files and folders with a ring. NotFound or InvalidInput naming the file."""
     files = [ring_file(path) for path in paths]
-    return Watched(files, lambda: read_trust(files))
+    return FileWatch(files, lambda: read_trust(files))
 
 
 def read_trust(paths: Sequence[Path]) -> KeyRing:
@@ -76,7 +76,7 @@ def read_ring(path: Path) -> KeyRing:
         document = json.loads(file.read_bytes())
     except FileNotFoundError as error:
         raise NotFound(f"key ring {file} is missing: make one with `tidegate keys new`") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InvalidInput(f"{file} is no key ring ({error}): name a folder made by `tidegate keys new`") from error
     if not isinstance(document, dict):
         raise InvalidInput(f"{file} is no key ring: name a folder made by `tidegate keys new`")
@@ -85,7 +85,7 @@ def read_ring(path: Path) -> KeyRing:
 
 def write_ring(ring: KeyRing, path: Path) -> None:
     """Writes the ring into a file, or into a folder, all at once."""
-    replace_file(ring_file(path), (json.dumps(ring.to_dict(), indent=1) + "\n").encode())
+    write_json(ring_file(path), ring.to_dict())
 
 
 def key_of(public: Path, name: str, role: Role, created_at: str) -> TrustedKey:

@@ -1,7 +1,7 @@
 """What the gates found about one version and whether it may serve: findings, gate results and the verdict over them.
 
-`tidegate_validation.decision` makes verdicts; operators, the engine and reports read them. The document is signed as
-a whole (see `signing`), and bound to the manifest's digest, the data, the configuration and the tool's version.
+`tidegate_validation.decision` makes verdicts; operators, the engine and reports read them. Signed as the predicate of
+an in-toto statement, a verdict is bound to the manifest's digest, the data, the configuration and the tool's version.
 """
 
 from __future__ import annotations
@@ -11,14 +11,20 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from importlib import resources
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from tidegate_serving.contract.errors import Tampered
+from tidegate_serving.admission.envelope import Envelope, open_envelope, seal
+from tidegate_serving.contract.errors import InvalidInput, Tampered
 from tidegate_serving.contract.formats import check_format
 from tidegate_serving.contract.plain_json import plain, plain_number
 from tidegate_serving.contract.servable import ServableId
 
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
 VERSION = "1"
+PREDICATE_TYPE = "urn:tidegate:verdict:1"
 SCHEMA = "verdict.schema.json"
 
 
@@ -204,8 +210,24 @@ class Verdict:
                 notes=tuple(data["notes"]),
                 denied_by=tuple(data["denied_by"]),
             )
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError, InvalidInput) as error:
             raise Tampered(f"{where} is no usable verdict ({error}): run `tidegate validate` again") from error
+
+
+def write_verdict(verdict: Verdict, path: Path, key: Ed25519PrivateKey) -> str:
+    """Signs the verdict and writes its envelope; returns the SHA-256 of the file's bytes in hex."""
+    return seal(verdict.to_dict(), PREDICATE_TYPE, path, key)
+
+
+def open_verdict(path: Path) -> Envelope:
+    """A verdict's envelope, nothing checked yet. NotAdmitted or Tampered, naming the file."""
+    return open_envelope(path, PREDICATE_TYPE, "run `tidegate validate` on this version")
+
+
+def claimed_verdict(path: Path) -> Verdict:
+    """The verdict in a file, its signature not checked: for who chooses or explains, never for who admits. NotAdmitted
+    or Tampered, naming the file."""
+    return Verdict.from_dict(open_verdict(path).predicate(), str(path))
 
 
 def verdict_schema() -> dict[str, Any]:

@@ -13,18 +13,28 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tidegate_serving.config.bounds import ENGINE, check_bounds
 from tidegate_serving.config.layers import layered
-from tidegate_serving.config.model import BatchingConfig, ModelConfig, check_policy
+from tidegate_serving.config.model import (
+    ROWS,
+    SECONDS,
+    SHARE,
+    THREADS,
+    BatchingConfig,
+    ModelConfig,
+    check_policy,
+)
 from tidegate_serving.contract.errors import InvalidInput
 from tidegate_serving.contract.servable import check_name
 from tidegate_serving.sources.version_policy import parse_version_policy
-from tidegate_serving.typed_values import convert
+from tidegate_serving.typed_config import NOT_A_KEY, check_bounds, keys, read_config, within
 
 __all__ = ["BatchingConfig", "EngineConfig", "ModelConfig"]
-NOT_A_KEY = {"config": False}
 TABLES = ("batching", "models", "platforms", "sources", "device_limits_bytes")
 Setting = str | int | float | bool
+MESSAGE_BYTES = (1, 2**40)
+CONNECTIONS = (1, 2**31 - 1)
+SOME_SECONDS = (0.001, 10**9)
+BYTES = (0, 2**63 - 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +103,8 @@ class EngineConfig:
     repository: Path | None = None
     versions: str = "latest:1"
     versions_always_present: bool = False
-    poll_seconds: float = 1.0
-    quiet_seconds: float = 2.0
+    poll_seconds: float = within(SECONDS, 1.0)
+    quiet_seconds: float = within(SECONDS, 2.0)
     directories: tuple[Path, ...] = ()
     roots: tuple[Path, ...] = ()
     state_directory: Path | None = None
@@ -106,28 +116,28 @@ class EngineConfig:
     labels_may_wait: bool = False
     allow_pickle: bool = False
     warm_up: bool = True
-    warm_up_iterations: int = 1
-    warm_up_batch_sizes: tuple[int, ...] = ()
-    load_threads: int = 2
-    initial_load_threads: int = 0
-    unload_threads: int = 1
-    memory_limit_bytes: int = 0
-    device_limits_bytes: Mapping[str, int] = field(default_factory=dict)
+    warm_up_iterations: int = within((1, 1_000_000), 1)
+    warm_up_batch_sizes: tuple[int, ...] = within(ROWS, ())
+    load_threads: int = within(THREADS, 2)
+    initial_load_threads: int = within((0, THREADS[1]), 0)
+    unload_threads: int = within(THREADS, 1)
+    memory_limit_bytes: int = within(BYTES, 0)
+    device_limits_bytes: Mapping[str, int] = within(BYTES, {})
     keep_previous: bool = False
     policy: str = "availability"
-    retry_first_seconds: float = 1.0
-    retry_most_seconds: float = 600.0
+    retry_first_seconds: float = within(SOME_SECONDS, 1.0)
+    retry_most_seconds: float = within(SOME_SECONDS, 600.0)
     log_path: Path | None = None
-    log_sampling_rate: float = 1.0
-    log_block_rows: int = 16384
-    log_block_seconds: float = 1.0
-    log_buffer_bytes: int = 134217728
-    io_threads: int = 1
-    max_message_bytes: int = 67108864
-    max_connections: int = 4096
-    request_timeout_seconds: float = 30.0
-    start_seconds: float = 120.0
-    drain_seconds: float = 30.0
+    log_sampling_rate: float = within(SHARE, 1.0)
+    log_block_rows: int = within(ROWS, 16384)
+    log_block_seconds: float = within(SOME_SECONDS, 1.0)
+    log_buffer_bytes: int = within(BYTES, 134217728)
+    io_threads: int = within(THREADS, 1)
+    max_message_bytes: int = within(MESSAGE_BYTES, 67108864)
+    max_connections: int = within(CONNECTIONS, 4096)
+    request_timeout_seconds: float = within(SOME_SECONDS, 30.0)
+    start_seconds: float = within(SECONDS, 120.0)
+    drain_seconds: float = within(SECONDS, 30.0)
     ready_file: Path | None = None
     batching: BatchingConfig = field(default_factory=BatchingConfig)
     models: Mapping[str, ModelConfig] = field(default_factory=dict)
@@ -136,7 +146,7 @@ class EngineConfig:
     origins: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False, metadata=NOT_A_KEY)
 
     def __post_init__(self) -> None:
-        check_bounds(self, ENGINE)
+        check_bounds(self)
         for name in ADDRESSES:
             _check_address(name, getattr(self, name))
         if self.metrics_path and not _PATH.match(self.metrics_path):
@@ -168,9 +178,9 @@ class EngineConfig:
         `env` is `os.environ` where it is None. Lists in variables are separated by the system's path separator.
         Raises NotFound for a missing file, InvalidInput for an unknown key, naming the nearest one, or a bad value.
         """
-        known = set(keys()) - set(TABLES)
+        known = set(keys(cls)) - set(TABLES)
         values, origins = layered(path, os.environ if env is None else env, overrides or {}, known)
-        made: EngineConfig = convert(cls, values, where=str(path) if path else "the engine's config")
+        made = read_config(cls, values, str(path) if path else "the engine's config", texts=True)
         return dataclasses.replace(made, origins=origins)
 
 
@@ -184,11 +194,6 @@ def _check_address(name: str, address: str) -> None:
     found = _ADDRESS.match(address)
     if address and (found is None or int(found[1]) > _MOST_PORT):
         raise InvalidInput(f"{name} is {address!r}: write host:port, such as 127.0.0.1:8500, with port 0 for any")
-
-
-def keys() -> list[str]:
-    """The names of all keys, in their order."""
-    return [known.name for known in dataclasses.fields(EngineConfig) if known.metadata != NOT_A_KEY]
 
 
 def is_loopback(address: str) -> bool:

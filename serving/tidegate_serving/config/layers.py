@@ -1,17 +1,16 @@
 """Where a config's values come from: a TOML file, `TIDEGATE_*` variables, overrides; later ones win.
 
-`config` names the keys; out come plain values by key, and for each the place that it came from.
+`engine_config` names the keys and reads the values into types; each value keeps the place that it came from.
 """
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
-from tidegate_serving.contract.errors import InvalidInput, NotFound
-from tidegate_serving.typed_values import nearest
+from tidegate_serving.contract.errors import InvalidInput
+from tidegate_serving.typed_config import nearest, read_toml
 
 ENVIRONMENT_PREFIX = "TIDEGATE_"
 
@@ -26,7 +25,7 @@ def layered(
     values: dict[str, Any] = {}
     origins: dict[str, str] = {}
     layers: tuple[tuple[str, Mapping[str, Any]], ...] = (
-        (str(path), {} if path is None else _read_toml(path)),
+        (str(path), {} if path is None else read_toml(path, "config file")),
         (f"variable {ENVIRONMENT_PREFIX}", _from_environment(env, known)),
         ("command line", {key: value for key, value in overrides.items() if value is not None}),
     )
@@ -47,15 +46,6 @@ def _leaves(key: str, value: Any) -> list[str]:
     if not isinstance(value, Mapping):
         return [key]
     return [leaf for name, item in value.items() for leaf in _leaves(f"{key}.{name}", item)]
-
-
-def _read_toml(path: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError as error:
-        raise NotFound(f"config file {path} is missing: write one, or leave out --config") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InvalidInput(f"config file {path} is not TOML: {error}") from error
 
 
 def _from_environment(env: Mapping[str, str], known: Collection[str]) -> dict[str, str]:

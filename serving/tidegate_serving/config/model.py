@@ -6,14 +6,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from tidegate_serving.config.bounds import BATCHING, MODEL, check_bounds
 from tidegate_serving.contract.errors import InvalidInput
 from tidegate_serving.contract.servable import is_name
 from tidegate_serving.sources.version_policy import parse_version_policy
+from tidegate_serving.typed_config import check_bounds, within
 
 POLICIES = ("availability", "resources")
+ROWS = (1, 2**31 - 1)
+THREADS = (1, 1024)
+SECONDS = (0, 10**9)
+SHARE = (0, 1)
+_VERSIONS = (0, 2**63 - 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,14 +33,14 @@ class BatchingConfig:
         fewer rows are filled up with copies of the first, more run in pieces; empty for any number.
     """
 
-    max_batch_rows: int = 1024
-    timeout_us: int = 0
-    max_queued_rows: int = 16384
-    concurrency: int = 1
-    allowed_batch_sizes: tuple[int, ...] = ()
+    max_batch_rows: int = within(ROWS, 1024)
+    timeout_us: int = within((0, 3_600_000_000), 0)
+    max_queued_rows: int = within(ROWS, 16384)
+    concurrency: int = within(THREADS, 1)
+    allowed_batch_sizes: tuple[int, ...] = within(ROWS, ())
 
     def __post_init__(self) -> None:
-        check_bounds(self, BATCHING)
+        check_bounds(self)
         sizes = self.allowed_batch_sizes
         if sorted(set(sizes)) != list(sizes):
             raise InvalidInput(f"allowed_batch_sizes are {list(sizes)}: write them in ascending order, each once")
@@ -71,17 +76,17 @@ class ModelConfig:
     platform: str | None = None
     versions: str | None = None
     versions_always_present: bool | None = None
-    poll_seconds: float | None = None
+    poll_seconds: float | None = within(SECONDS, None)
     policy: str | None = None
-    labels: Mapping[str, int] = field(default_factory=dict)
+    labels: Mapping[str, int] = within(_VERSIONS, {})
     batching: BatchingConfig | None = None
-    log_sampling_rate: float | None = None
+    log_sampling_rate: float | None = within(SHARE, None)
     keep_previous: bool | None = None
 
     def __post_init__(self) -> None:
         if self.policy is not None:
             check_policy(self.policy)
-        check_bounds(self, MODEL)
+        check_bounds(self)
         if self.versions is not None:
             parse_version_policy(self.versions)
         for label in self.labels:

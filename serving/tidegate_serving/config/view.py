@@ -13,10 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tidegate_serving.config.engine_config import EngineConfig, keys
+from tidegate_serving.config.engine_config import EngineConfig
 from tidegate_serving.config.model import BatchingConfig, ModelConfig
 from tidegate_serving.contract.errors import FailedPrecondition
 from tidegate_serving.redaction import REMOVED, hidden, is_secret
+from tidegate_serving.typed_config import keys
 
 DEFAULT = "default"
 FIXED = {
@@ -94,7 +95,7 @@ def effective(config: EngineConfig) -> list[ConfigValue]:
     """Every value of a config, defaults among them, in the order of the keys."""
     return [
         ConfigValue(key, value, _origin(config.origins, key))
-        for name in keys()
+        for name in keys(EngineConfig)
         for key, value in _flat(_quoted(name), getattr(config, name))
     ]
 

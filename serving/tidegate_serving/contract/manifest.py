@@ -40,7 +40,7 @@ class FileEntry:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """The whole manifest. Build one with `describe`, write it with `write`, read it with `read_manifest`.
+    """The whole manifest. `describe_files` lists its files, `to_bytes` is what a publisher writes last.
 
     `example` is one row per input, by name, used for warm-up. `event_time` names the input that carries the time of
     the event in Unix seconds, if there is one; it may be an input that the model itself does not use. `label` names the
@@ -73,14 +73,6 @@ class Manifest:
             "files": [{"path": entry.path, "size": entry.size, "sha256": entry.sha256} for entry in self.files],
         }
         return (json.dumps(document, indent=1, sort_keys=True) + "\n").encode()
-
-    def write(self, directory: Path) -> str:
-        """Writes `manifest.json` aside and renames it into place; returns its digest."""
-        data = self.to_bytes()
-        aside = directory / f".{FILE_NAME}.{os.getpid()}"
-        aside.write_bytes(data)
-        aside.replace(directory / FILE_NAME)
-        return digest(data)
 
 
 def digest(data: bytes) -> str:

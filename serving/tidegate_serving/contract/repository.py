@@ -2,7 +2,7 @@
 
     ROOT/NAME/VERSION/            files of the version, `profile/` (training profile), `expectations/` (of the data;
                                       people edit them before publishing), `manifest.json` last
-    ROOT/NAME/VERSION.verdict.json    the signed verdict (a DSSE envelope)
+    ROOT/NAME/VERSION.verdict.json    the signed verdict (an in-toto statement)
     ROOT/NAME/VERSION.override-GATE.json    a signed override of that gate's no, if there is one
     ROOT/NAME/VERSION.report/     the verdict for people: `index.html`, `verdict.json`, Data Docs
 

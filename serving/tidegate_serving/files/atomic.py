@@ -1,37 +1,84 @@
-"""Writes a file so that nobody ever sees half of it, and so that it is there after a crash once the call has returned.
+"""Writes files and folders so that nobody ever sees half of one, and so that they are there after a crash.
 
-The RPC Source's state and the ready file are written here.
+What other processes read is written under another name beside its place, synced and renamed; then the folder is synced.
 """
 
 from __future__ import annotations
 
 import contextlib
+import json
 import os
+import shutil
+import uuid
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
+
+ASIDE = ".aside"
 
 
-def write_atomically(path: Path, data: bytes) -> None:
-    """Writes aside, syncs, renames into place, syncs the folder, which it makes. OSError leaves the old file alone and
-    nothing beside it."""
+def write_atomically(path: Path, data: bytes | str) -> None:
+    """Writes a file whole, text as UTF-8; makes its folder. OSError leaves the old file alone and nothing beside it."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    aside = path.with_name(f".{path.name}.{os.getpid()}")
+    with written_aside(path) as aside:
+        aside.write_bytes(data.encode() if isinstance(data, str) else data)
+
+
+def write_json(path: Path, document: Any) -> None:
+    """The same for a JSON document, indented; ValueError for NaN and infinities, which JSON lacks."""
+    write_atomically(path, json.dumps(document, indent=1, allow_nan=False) + "\n")
+
+
+@contextlib.contextmanager
+def written_aside(path: Path) -> Iterator[Path]:
+    """A name to write a file under by whatever means; what lies there at the end is synced and becomes `path`. Where
+    the body or the disk fails, nothing changes."""
+    aside = _beside(path, ASIDE)
     try:
-        with aside.open("wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
+        yield aside
+        sync(aside)
         aside.replace(path)
-    except OSError:
+    except BaseException:
         with contextlib.suppress(OSError):  # where it cannot even be removed, the first error is the one to tell
             aside.unlink()
         raise
-    sync_folder(path.parent)
+    sync(path.parent)
 
 
-def sync_folder(path: Path) -> None:
-    """What was made, renamed or removed in a folder is so after a crash too."""
-    folder = os.open(path, os.O_RDONLY)
+@contextlib.contextmanager
+def folder_aside(path: Path, ending: str = ASIDE) -> Iterator[Path]:
+    """A new folder to fill; at the end all in it is synced and it becomes `path`, where no folder may lie that is not
+    empty. Where the body fails it is removed; what a crash leaves behind begins with a dot and ends with `ending`."""
+    aside = _beside(path, ending)
+    aside.mkdir(parents=True)
     try:
-        os.fsync(folder)
+        yield aside
+        for inside in sorted(aside.rglob("*"), reverse=True):
+            sync(inside)
+        sync(aside)
+        aside.rename(path)
+    except BaseException:
+        shutil.rmtree(aside)
+        raise
+    sync(path.parent)
+
+
+def remove_folder(path: Path, ending: str = ".removed") -> None:
+    """Removes a folder, if it is there; its name is gone before its files are, so that nobody ever sees half of it."""
+    going = _beside(path, ending)
+    with contextlib.suppress(FileNotFoundError):
+        path.rename(going)
+        shutil.rmtree(going)
+
+
+def sync(path: Path) -> None:
+    """What a file holds, or what was made, renamed or removed in a folder, is so after a crash too."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
     finally:
-        os.close(folder)
+        os.close(descriptor)
+
+
+def _beside(path: Path, ending: str) -> Path:
+    return path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}{ending}")

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from tidegate_serving.contract.errors import InvalidInput
-from tidegate_serving.files.atomic import sync_folder
-from tidegate_serving.files.state import in_our_words, keep
+from tidegate_serving.files.atomic import sync
+from tidegate_serving.files.state import file_error, keep
 
 
 class RecordFile:
@@ -44,20 +44,20 @@ class RecordFile:
 
     def add(self, document: dict[str, Any]) -> None:
         """Adds a line, behind the last whole one, on disk before it returns; where that fails, the file is as it was
-        and this raises as `state_file.keep`."""
+        and this raises as `state.keep`."""
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             is_new = not self._path.exists()
             with self._path.open("xb" if is_new else "r+b") as file:
                 _append(file.fileno(), _line(document))
             if is_new:
-                sync_folder(self._path.parent)
+                sync(self._path.parent)
         except OSError as error:
-            raise in_our_words(error, self._path) from error
+            raise file_error(error, self._path) from error
         self.lines += 1
 
     def replace(self, documents: Sequence[dict[str, Any]]) -> None:
-        """Makes these the only lines, all or none; raises as `state_file.keep`."""
+        """Makes these the only lines, all or none; raises as `state.keep`."""
         keep(self._path, b"".join(map(_line, documents)))
         self.lines = len(documents)
 

@@ -1,12 +1,14 @@
-"""Keeps what an engine has to remember, and says in our words what is wrong with a folder that cannot keep it.
+"""Keeps what an engine has to remember, locks files, and says with a cure why a folder cannot keep something.
 
-The RPC Source's wishes and operators' orders are written through here.
+The RPC Source's desired states and operators' overrides are written through here.
 """
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import fcntl
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TextIO
 
@@ -30,7 +32,7 @@ def keep(path: Path, data: bytes) -> None:
     try:
         write_atomically(path, data)
     except OSError as error:
-        raise in_our_words(error, path) from error
+        raise file_error(error, path) from error
 
 
 def make_folder(path: Path, key: str) -> None:
@@ -40,7 +42,7 @@ def make_folder(path: Path, key: str) -> None:
     except OSError as error:
         if error.errno in _NO_FOLDER:
             raise InvalidInput(f"{key} is {path}, which is or lies in a file: name a folder") from error
-        raise in_our_words(error, path) from error
+        raise file_error(error, path) from error
 
 
 def lock(path: Path) -> TextIO | None:
@@ -48,7 +50,7 @@ def lock(path: Path) -> TextIO | None:
     try:
         file = path.open("w", encoding="ascii")
     except OSError as error:
-        raise in_our_words(error, path) from error
+        raise file_error(error, path) from error
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -57,8 +59,16 @@ def lock(path: Path) -> TextIO | None:
     return file
 
 
-def in_our_words(error: OSError, path: Path) -> TidegateError:
-    """What an error of the file system means for whoever asked."""
+@contextlib.contextmanager
+def hold(path: Path) -> Iterator[None]:
+    """Waits until no other process holds the lock file, and holds it meanwhile. OSError where there is no folder."""
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def file_error(error: OSError, path: Path) -> TidegateError:
+    """The contract's error for an error of the file system, with the path and the cure."""
     if error.errno in _FULL:
         return ResourceExhausted(f"{path} cannot be kept, the disk is full: free space there and try again")
     if error.errno in _FORBIDDEN:

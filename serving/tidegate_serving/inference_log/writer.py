@@ -6,7 +6,6 @@ ROOT/model=NAME/version=N/date=YYYY-MM-DD/, by the date of the event where the m
 
 from __future__ import annotations
 
-import os
 import uuid
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
@@ -18,6 +17,7 @@ import pyarrow.parquet as pq
 
 from tidegate_serving.contract import log_record
 from tidegate_serving.contract.tensors import Array
+from tidegate_serving.files import written_aside
 from tidegate_serving.inference_log.block import Block
 from tidegate_serving.inference_log.columns import to_column
 
@@ -60,13 +60,8 @@ class LogWriter:
         folder = self._root / f"model={block.model}" / f"version={block.version}" / f"date={day.isoformat()}"
         folder.mkdir(parents=True, exist_ok=True)
         name = f"{int(np.min(block.received_at_us))}-{uuid.uuid4().hex[:12]}.parquet"
-        aside = folder / f".{name}.{os.getpid()}"
-        try:
+        with written_aside(folder / name) as aside:
             pq.write_table(table, aside, compression="lz4", use_dictionary=_repetitive(table.schema))
-            aside.replace(folder / name)
-        except BaseException:
-            aside.unlink(missing_ok=True)
-            raise
 
 
 def _repetitive(schema: Any) -> list[str]:

@@ -5,23 +5,24 @@ The engine's config gives the first ones; the endpoint hands them to the data pl
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tidegate_serving.config import EngineConfig
-from tidegate_serving.config.bounds import LIMITS, check_bounds
+from tidegate_serving.config.engine_config import CONNECTIONS, MESSAGE_BYTES, SOME_SECONDS
+from tidegate_serving.typed_config import bounded, check_bounds
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """`max_message_bytes` per request, `max_connections` over all endpoints, `request_timeout_seconds` for requests that
-    bring no deadline. InvalidInput for one out of bounds."""
+    """`max_message_bytes` per request, `max_connections` over all endpoints, `request_timeout_seconds` for requests
+    without a deadline of their own. InvalidInput for one out of bounds."""
 
-    max_message_bytes: int
-    max_connections: int
-    request_timeout_seconds: float
+    max_message_bytes: int = field(metadata=bounded(MESSAGE_BYTES))
+    max_connections: int = field(metadata=bounded(CONNECTIONS))
+    request_timeout_seconds: float = field(metadata=bounded(SOME_SECONDS))
 
     def __post_init__(self) -> None:
-        check_bounds(self, LIMITS)
+        check_bounds(self)
 
     @classmethod
     def of(cls, config: EngineConfig) -> Limits:

@@ -10,8 +10,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from tidegate_serving.admission.admission import Admission, AdmittedDigests, AdmitUnverified, VerdictAdmission
-from tidegate_serving.admission.live import LiveAdmission
+from tidegate_serving.admission import Admission, AdmissionRecords, AdmitUnverified, LiveAdmission, VerdictAdmission
 from tidegate_serving.config import BatchingConfig, EngineConfig
 from tidegate_serving.config.files import file_system_options
 from tidegate_serving.contract.errors import InvalidInput
@@ -41,7 +40,7 @@ from tidegate_serving.sources.rpc import RpcSource, VersionChecks
 from tidegate_serving.sources.rpc_state import WishStore
 from tidegate_serving.sources.static import StaticSource, StaticWish, read_static
 from tidegate_serving.sources.target import Source, VersionPath
-from tidegate_serving.typed_values import nearest
+from tidegate_serving.typed_config import nearest
 
 ADMITTED_FILE = "admitted.jsonl"
 
@@ -207,7 +206,7 @@ def _admission(config: EngineConfig) -> Admission:
             "or the key ring, or set allow_unverified for development"
         )
     state = config.state_directory
-    admitted = AdmittedDigests(None if state is None else state / ADMITTED_FILE)
+    admitted = AdmissionRecords(None if state is None else state / ADMITTED_FILE)
     return VerdictAdmission(config.trusted_keys, admitted, config.override_policy)
 
 

@@ -1,6 +1,7 @@
 """Writes log blocks and says once, where everybody looks, when the log cannot be written.
 
-The endpoint hands blocks in; the log's writer keeps them; what goes wrong is a problem that status, journal and log show.
+The endpoint hands blocks in, the log's writer keeps them; what goes wrong is a problem that status, journal and log
+show.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from tidegate_serving.contract.errors import TidegateError, Unavailable
-from tidegate_serving.files.state import in_our_words
+from tidegate_serving.files.state import file_error
 from tidegate_serving.sources.problems import Reports
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ class LogKeeper:
         if isinstance(error, TidegateError):
             return error
         if isinstance(error, OSError):
-            return in_our_words(error, self._root)
+            return file_error(error, self._root)
         return Unavailable(f"a block cannot be written ({type(error).__name__}: {error})")
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+from tidegate_serving.admission import AdmissionWatch, OverrideGauge
 from tidegate_serving.config import EngineConfig, ModelConfig
 from tidegate_serving.config.view import ConfigDiff
 from tidegate_serving.contract.errors import FailedPrecondition, InvalidInput
@@ -27,15 +28,14 @@ from tidegate_serving.platforms.platform import Platform
 from tidegate_serving.requests.control_calls import ControlCalls
 from tidegate_serving.requests.model_states import ModelStates
 from tidegate_serving.requests.running_plane import RunningPlane, start_plane
-from tidegate_serving.runtime.admission_watch import AdmissionWatch
 from tidegate_serving.runtime.assembly import Lifecycle, make_lifecycle
 from tidegate_serving.runtime.assembly_sources import Sources, make_sources
 from tidegate_serving.runtime.control_room import ControlRoom
 from tidegate_serving.runtime.model_swap import ModelSwap
-from tidegate_serving.runtime.override_gauge import OverrideGauge
 from tidegate_serving.runtime.readiness import Readiness
 from tidegate_serving.runtime.reload import LiveConfig, Reloader
 from tidegate_serving.runtime.served_names import ServedNames
+from tidegate_serving.sources.target import manifest_digests
 from tidegate_serving.tensorflow_serving.reload_call import ReloadCall
 
 _LEAST_SECONDS = 1.0  # for unloading, where answering took all the time that there was
@@ -97,7 +97,7 @@ class RunningEngine:
         parts.events.subscribe(_log_change)
         self._watch = AdmissionWatch(
             sources.admission,
-            parts.manager.origins,
+            lambda among: manifest_digests(parts.manager.origins(among)),
             parts.monitor.state,
             sources.problems,
             readiness.remark,

@@ -6,7 +6,7 @@ After TensorFlow Serving's `Source`, `Target` and `ServableData`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Generic, Protocol, TypeVar
@@ -31,6 +31,11 @@ class VersionPath:
     platform: str
     revision: int = 0
     foreign: bool = False
+
+
+def manifest_digests(origins: Mapping[ServableId, object]) -> dict[ServableId, str]:
+    """The digests of versions that come from a path, by what the manager knows of their origins."""
+    return {servable: origin.manifest_digest for servable, origin in origins.items() if isinstance(origin, VersionPath)}
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,10 +11,9 @@ from typing import Any
 
 from tidegate_serving.contract.errors import InvalidInput, Unsupported
 from tidegate_serving.tensorflow_serving.flag_table import FLAGS, Fate, Flag
-from tidegate_serving.typed_values import nearest
+from tidegate_serving.typed_config import nearest, read_scalar
 
 _BY_NAME: Mapping[str, Flag] = {flag.name: flag for flag in FLAGS}
-_TRUE, _FALSE = frozenset({"true", "1", "t", "yes", "y"}), frozenset({"false", "0", "f", "no", "n"})
 _log = logging.getLogger(__name__)
 
 
@@ -41,7 +40,7 @@ def parse_flags(arguments: Sequence[str]) -> Flags:
     left = list(arguments)
     while left:
         flag, text = _take(left)
-        value = _value(flag, text)
+        value = text if isinstance(flag.default, str) else read_scalar(type(flag.default), text, f"--{flag.name}")
         values[flag.name] = value
         if flag.fate is Fate.REFUSED and value != flag.default:
             raise Unsupported(f"--{flag.name} is not supported: {flag.note}")
@@ -70,18 +69,3 @@ def _take(left: list[str]) -> tuple[Flag, str]:
     if not left:
         raise InvalidInput(f"--{name} has no value: write --{name}=VALUE")
     return flag, left.pop(0)
-
-
-def _value(flag: Flag, text: str) -> bool | int | float | str:
-    if isinstance(flag.default, str):
-        return text
-    if isinstance(flag.default, bool):
-        if text.lower() not in _TRUE | _FALSE:
-            raise InvalidInput(f"--{flag.name} is {text!r}: use true or false")
-        return text.lower() in _TRUE
-    kind = type(flag.default)
-    try:
-        return kind(text)
-    except ValueError as error:
-        what = "a whole number" if kind is int else "a number"
-        raise InvalidInput(f"--{flag.name} is {text!r}: use {what}") from error

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tests.support.engine_process import EngineProcess
+from tests.support.versions import write_manifest
 
 from tidegate_serving.contract.manifest import Manifest, describe_files
 from tidegate_serving.contract.repository import version_directory
@@ -88,7 +89,7 @@ def _published(
     example: dict[str, object],
     metadata: dict[str, str],
 ) -> Path:
-    Manifest(
+    manifest = Manifest(
         id=id,
         platform=platform,
         signatures={SERVING_DEFAULT: signature},
@@ -96,5 +97,6 @@ def _published(
         created_at="2013-01-01T00:00:00Z",
         example=example,
         metadata=metadata,
-    ).write(directory)
+    )
+    write_manifest(manifest, directory)
     return directory

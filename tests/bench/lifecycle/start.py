@@ -16,6 +16,7 @@ from http.client import HTTPConnection
 from pathlib import Path
 
 from tests.bench.rows import Row
+from tests.support.versions import write_manifest
 
 from tidegate_serving.contract.manifest import Manifest, describe_files
 from tidegate_serving.contract.repository import version_directory
@@ -128,12 +129,13 @@ def publish_small_onnx(repository: Path) -> Path:
     directory.mkdir(parents=True)
     (directory / "model.onnx").write_bytes(model.SerializeToString())
     signature = Signature((TensorSpec("x", "float32"),), (TensorSpec("y", "float32"),))
-    Manifest(
+    manifest = Manifest(
         id=ID,
         platform="onnx",
         signatures={SERVING_DEFAULT: signature},
         files=describe_files(directory),
         created_at="2013-01-01T00:00:00Z",
         example={"x": 1.0},
-    ).write(directory)
+    )
+    write_manifest(manifest, directory)
     return directory

@@ -23,8 +23,7 @@ from tidegate_operators.steps.mlflow_registry import (
     record_verdict,
     write_signature,
 )
-from tidegate_serving.admission.signing import load_public_key, read_verdict
-from tidegate_serving.admission.verdict import Finding, GateResult, Outcome, Verdict
+from tidegate_serving.admission import Finding, GateResult, Outcome, Verdict, read_trust, trusted_verdict
 from tidegate_serving.contract.errors import InvalidInput, NotFound, Unavailable
 from tidegate_serving.contract.manifest import read_manifest
 from tidegate_serving.contract.repository import report_directory, verdict_path
@@ -59,7 +58,7 @@ def verdict_on(world: World, findings: tuple[Finding, ...]) -> tuple[Verdict, Pa
     world.admit(directory)
     (report_directory(directory)).mkdir(exist_ok=True)
     (report_directory(directory) / "index.html").write_text("<p>a report</p>")
-    verdict = read_verdict(verdict_path(directory), [load_public_key(world.public_key)])
+    verdict = trusted_verdict(verdict_path(directory), read_trust([world.public_key])).verdict
     return replace(verdict, gates=(GateResult("quality", Outcome.PASS, "no worse", findings),)), directory
 
 
@@ -89,7 +88,7 @@ def test_a_verdict_is_told_to_the_registry_and_to_the_run(
 def test_a_verdict_on_another_version_is_not_recorded(registered: RegisteredVersion, world: World) -> None:
     directory = world.publish(2, name="walk")
     world.admit(directory)
-    verdict = read_verdict(verdict_path(directory), [load_public_key(world.public_key)])
+    verdict = trusted_verdict(verdict_path(directory), read_trust([world.public_key])).verdict
     with pytest.raises(InvalidInput, match="about walk:2"):
         record_verdict(registered, verdict)
 

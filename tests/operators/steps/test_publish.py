@@ -109,7 +109,7 @@ def test_half_a_version_that_somebody_left_is_not_overwritten(model: Path, tmp_p
 
 
 def test_what_a_dead_publisher_left_is_cleaned(model: Path, tmp_path: Path) -> None:
-    dead = tmp_path / "models" / "m" / ".3.deadbeef.aside"
+    dead = tmp_path / "models" / "m" / ".3.deadbeef.publishing"
     dead.mkdir(parents=True)
     (dead / "half.onnx").write_bytes(b"half")
     put(model, tmp_path / "models")

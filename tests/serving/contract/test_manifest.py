@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.support.versions import write_manifest
 
 from tidegate_serving.contract.errors import InvalidInput, NotFound, Tampered, Unsupported
 from tidegate_serving.contract.manifest import FileEntry, Manifest, describe_files, read_manifest, verify_files
@@ -29,7 +30,7 @@ def version(tmp_path: Path) -> Path:
         example={"x": [1.0, 2.0, 3.0, 4.0]},
         metadata={"author": "team"},
     )
-    manifest.write(directory)
+    write_manifest(manifest, directory)
     return directory
 
 

@@ -14,9 +14,8 @@ from tests.support.eventually import eventually
 from tests.support.rings import Ring, make_ring
 from tests.support.versions import adding, digest_of, publish
 
-from tidegate_operators.steps.key_keeping import revoke_version
-from tidegate_serving.admission.signing import open_verdict
-from tidegate_serving.admission.verdict import Outcome
+from tidegate_operators.steps.keys import revoke_version
+from tidegate_serving.admission import Outcome, open_verdict, watch
 from tidegate_serving.client import Client
 from tidegate_serving.config import EngineConfig
 from tidegate_serving.contract.errors import NotAdmitted, Refused
@@ -24,7 +23,6 @@ from tidegate_serving.contract.repository import override_path
 from tidegate_serving.contract.servable import State
 from tidegate_serving.control_client import ControlClient, VersionStatus
 from tidegate_serving.engine import Engine
-from tidegate_serving.runtime import admission_watch
 
 ANY = "127.0.0.1:0"
 X = np.array([1.0], dtype=np.float32)
@@ -38,7 +36,7 @@ def ring(tmp_path: Path) -> Ring:
 
 @pytest.fixture
 def engine(tmp_path: Path, ring: Ring, monkeypatch: pytest.MonkeyPatch) -> Iterator[Engine]:
-    monkeypatch.setattr(admission_watch, "SECONDS", 0.05)
+    monkeypatch.setattr(watch, "SECONDS", 0.05)
     (tmp_path / "policy.toml").write_text(POLICY)
     config = EngineConfig(
         grpc_address=ANY,

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.support.loading import ID, answered, foreign_loader, load_files, load_foreign, load_published, outputs
-from tests.support.versions import Draft, fill, flip, publish
+from tests.support.versions import Draft, fill, flip, publish, write_manifest
 
 from tidegate_serving.contract.errors import NotAdmitted, NotFound, Tampered, Unsupported
 from tidegate_serving.contract.manifest import Manifest, read_manifest
@@ -57,7 +57,7 @@ def test_a_manifest_that_is_there_counts_and_is_verified(tmp_path: Path) -> None
 
 def test_a_published_version_without_signatures_has_them_discovered(tmp_path: Path) -> None:
     directory = publish(tmp_path, "m", 1, Draft("table", {"t.json": TABLE}, example={"key": "a"}))
-    replace(read_manifest(directory)[0], signatures={}).write(directory)
+    write_manifest(replace(read_manifest(directory)[0], signatures={}), directory)
     assert outputs(load_published(directory), {"key": KEYS})["value"].tolist() == [2]
 
 

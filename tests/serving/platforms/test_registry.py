@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.support.loading import ID, admit, outputs
-from tests.support.versions import publish
+from tests.support.versions import publish, write_manifest
 
 from tidegate_serving.contract.errors import AlreadyExists, InvalidInput, Unsupported
 from tidegate_serving.contract.manifest import Manifest, read_manifest
@@ -42,9 +42,8 @@ def test_a_platform_is_added_while_versions_load(tmp_path: Path) -> None:
     registry = installed_platforms(PlatformOptions())
     directory = publish(tmp_path, "m", 1)
     manifest, _ = read_manifest(directory)
-    path = VersionPath(
-        directory, Manifest(**{**_fields(manifest), "platform": "doubling"}).write(directory), "doubling"
-    )
+    doubling = Manifest(**{**_fields(manifest), "platform": "doubling"})
+    path = VersionPath(directory, write_manifest(doubling, directory), "doubling")
     loader = VersionLoader(ID, path, registry, admit)
     with pytest.raises(Unsupported, match="'doubling' is unknown"):
         loader.load()

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.support.versions import Draft, flip, publish
+from tests.support.versions import Draft, flip, publish, write_manifest
 
 from tidegate_serving.config import BatchingConfig
 from tidegate_serving.contract.errors import InvalidInput, ModelFailed, TidegateError, Unsupported
@@ -86,7 +86,7 @@ def version(root: Path, records: Sequence[bytes], example: dict[str, Any] | None
 
 def refresh(directory: Path) -> None:
     """The manifest lists the files as they are now."""
-    replace(read_manifest(directory)[0], files=describe_files(directory)).write(directory)
+    write_manifest(replace(read_manifest(directory)[0], files=describe_files(directory)), directory)
 
 
 def load(directory: Path, options: WarmUpOptions | None = None, size_for: Callable[[int], int] | None = None) -> None:
@@ -114,7 +114,7 @@ def test_a_request_without_the_axis_of_one_element_reaches_the_model_with_it(tmp
     directory = version(tmp_path, [predict_log(1, 2)])
     x, word = NAMED.inputs
     upright = Signature((replace(x, shape=(-1, 1)), word), (TensorSpec("y", "float32", (-1, 1)),))
-    replace(read_manifest(directory)[0], signatures={SERVING_DEFAULT: upright}).write(directory)
+    write_manifest(replace(read_manifest(directory)[0], signatures={SERVING_DEFAULT: upright}), directory)
     load(directory)
     assert seen(directory) == ['{"x": [[1.0], [2.0]], "word": ["w", "w"]}']
 

@@ -11,7 +11,7 @@ import pytest
 from tests.support.fakes import FakeTarget
 from tests.support.versions import Validator, fill, make_validator, publish
 
-from tidegate_serving.admission.admission import Admission, AdmittedDigests, AdmitUnverified, VerdictAdmission
+from tidegate_serving.admission import Admission, AdmissionRecords, AdmitUnverified, VerdictAdmission
 from tidegate_serving.contract.errors import InvalidInput, NotFound
 from tidegate_serving.contract.servable import ServableId
 from tidegate_serving.sources.file_system import NAME, FileSystemOptions, FileSystemSource, Surroundings
@@ -177,7 +177,7 @@ def test_a_name_that_another_source_has_is_left_alone(repository: Repository, ca
 
 def test_versions_without_a_verdict_are_shown_with_their_error_and_displace_nothing(tmp_path: Path) -> None:
     validator: Validator = make_validator(tmp_path / "keys")
-    gate = VerdictAdmission([validator.public], AdmittedDigests(None))
+    gate = VerdictAdmission([validator.public], AdmissionRecords(None))
     repository = Repository(tmp_path / "repository", "latest:1", gate)
     validator.sign(repository.add("m", 1))
     newer = repository.add("m", 2)

@@ -14,7 +14,7 @@ from tests.support.eventually import eventually
 from tests.support.fakes import FakeTarget
 from tests.support.versions import Validator, make_validator, publish
 
-from tidegate_serving.admission.admission import AdmittedDigests, VerdictAdmission
+from tidegate_serving.admission import AdmissionRecords, VerdictAdmission
 from tidegate_serving.contract.errors import InvalidInput, NotFound, TidegateError
 from tidegate_serving.sources.extra import SourceContext, make_source
 from tidegate_serving.sources.mlflow.registry import Proposal, Registry
@@ -66,7 +66,7 @@ class Place:
 
     @contextmanager
     def source(self, models: dict[str, str]) -> Iterator[MlflowSource]:
-        admission = VerdictAdmission([self.validator.public], AdmittedDigests(None))
+        admission = VerdictAdmission([self.validator.public], AdmissionRecords(None))
         context = SourceContext(self.target, admission, Owners(), self.problems, self.folder / "state")
         table = {
             "uri": self.address,
@@ -168,6 +168,6 @@ def test_an_alias_that_is_not_set_is_a_problem_of_its_model_alone(place: Place, 
 )
 def test_a_table_that_cannot_be_is_refused(tmp_path: Path, changes: dict[str, Any], words: str) -> None:
     table = {"uri": "http://127.0.0.1:9", "repository": str(tmp_path), "models": {"m": "alias:x"}, **changes}
-    context = SourceContext(FakeTarget(), VerdictAdmission([], AdmittedDigests(None)), Owners(), SourceProblems())
+    context = SourceContext(FakeTarget(), VerdictAdmission([], AdmissionRecords(None)), Owners(), SourceProblems())
     with pytest.raises((InvalidInput, TidegateError), match=words):
         make_source("mlflow", table, context)

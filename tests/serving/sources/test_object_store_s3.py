@@ -14,7 +14,7 @@ from tests.support.eventually import eventually
 from tests.support.fakes import FakeTarget
 from tests.support.versions import adding, make_validator, publish
 
-from tidegate_serving.admission.admission import AdmittedDigests, VerdictAdmission
+from tidegate_serving.admission import AdmissionRecords, VerdictAdmission
 from tidegate_serving.client import Client
 from tidegate_serving.config import EngineConfig
 from tidegate_serving.contract.servable import State
@@ -50,7 +50,7 @@ def table(s3: str, name: str, cache: Path, **more: Any) -> dict[str, Any]:
 def test_versions_in_s3_are_wanted_once_a_verdict_admits_them(s3: str, tmp_path: Path) -> None:
     files, validator = bucket(s3, "gate"), make_validator(tmp_path)
     target, problems = FakeTarget(), SourceProblems()
-    admission = VerdictAdmission([validator.public], AdmittedDigests(None))
+    admission = VerdictAdmission([validator.public], AdmissionRecords(None))
     context = SourceContext(target, admission, Owners(), problems)
     for version in (1, 2):
         directory = publish(tmp_path / "made", "m", version)

@@ -12,7 +12,7 @@ import pytest
 from tests.support.fakes import FakeTarget
 from tests.support.versions import Validator, digest_of, edit_manifest, flip, make_validator, publish
 
-from tidegate_serving.admission.admission import AdmittedDigests, VerdictAdmission
+from tidegate_serving.admission import AdmissionRecords, VerdictAdmission
 from tidegate_serving.contract.errors import (
     FailedPrecondition,
     InvalidInput,
@@ -49,7 +49,7 @@ class Bench:
     def make(self) -> RpcSource:
         checks = VersionChecks(
             roots=(self.root,),
-            admission=VerdictAdmission([self.validator.public], AdmittedDigests(None)),
+            admission=VerdictAdmission([self.validator.public], AdmissionRecords(None)),
             check_platform=installed_platforms(PlatformOptions()).check,
             available=self.available.__contains__,
         )

@@ -161,8 +161,8 @@ def test_a_rule_reads_the_strings_that_templates_make() -> None:
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({"pair": 5}, "no pair"),
-        ({"pairs": "many"}, "no number"),
+        ({"pair": 5}, "unknown key 'pair': did you mean pairs"),
+        ({"pairs": "many"}, "pairs is 'many': use a whole number"),
         ({"fraction": 0}, "fraction"),
         ({"pairs": 0}, "pairs"),
         ({"within_seconds": -1}, "within_seconds"),

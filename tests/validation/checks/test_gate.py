@@ -124,10 +124,10 @@ def test_a_check_without_objections_passes(tmp_path: Path) -> None:
     ("policy", "words"),
     [
         ('run = ["fairness"]\n', "gate 'fairness' in run"),
-        ("[checks.fair]\nsecond = 5\n", "policy key 'second' in \\[checks.fair\\]"),
+        ("[checks.fair]\nsecond = 5\n", "checks.fair has an unknown key 'second': did you mean seconds"),
         ("[checks.fair]\nseconds = 0\n", "0 seconds"),
-        ('[checks.fair]\nrows = "many"\n', "'rows' in \\[checks.fair\\]"),
-        ("[checks.fair.options]\nday = 2013-01-01\n", "options in \\[checks.fair\\]"),
+        ('[checks.fair]\nrows = "many"\n', "checks.fair: rows is 'many': use a whole number"),
+        ("[checks.fair.options]\nday = 2013-01-01\n", "checks.fair: options hold what JSON cannot"),
     ],
 )
 def test_a_policy_that_asks_for_nonsense_is_refused_by_name(tmp_path: Path, policy: str, words: str) -> None:

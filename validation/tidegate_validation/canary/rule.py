@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 from tidegate_serving.contract.errors import InvalidInput
-
-_WHOLE = ("pairs",)
+from tidegate_serving.typed_config import read_config
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,17 +67,4 @@ class CanaryRule:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> CanaryRule:
         """From names and values, which may be strings as templates make them; unknown names are refused."""
-        known = {field.name for field in fields(cls)}
-        unknown = sorted(set(data) - known)
-        if unknown:
-            raise InvalidInput(f"a canary's rule has no {', '.join(unknown)}: use {', '.join(sorted(known))}")
-        try:
-            return cls(**{name: _number(name, value) for name, value in data.items()})
-        except (TypeError, ValueError) as error:
-            raise InvalidInput(f"a canary's rule {dict(data)!r} holds something that is no number: {error}") from error
-
-
-def _number(name: str, value: Any) -> Any:
-    if value is None or value == "":
-        return None
-    return int(value) if name in _WHOLE else float(value)
+        return read_config(cls, data, "a canary's rule", texts=True)

@@ -22,35 +22,10 @@ class CheckRule:
     answers: bool = True
     options: Mapping[str, Any] = field(default_factory=dict)
 
-    @classmethod
-    def from_dict(cls, name: str, data: Any, where: str) -> CheckRule:
-        """From the policy's `[checks.NAME]`; `where` names the file. InvalidInput for what cannot be."""
-        place = f"[checks.{name}] of {where}"
-        if not isinstance(data, Mapping):
-            raise InvalidInput(f"{place} is {data!r}: it must be a table of keys")
-        given = dict(data)
-        values: dict[str, Any] = {}
-        kinds: Mapping[str, tuple[type, ...]] = {
-            "seconds": (int, float),
-            "rows": (int,),
-            "answers": (bool,),
-            "options": (dict,),
-        }
-        for key, value in given.items():
-            if key not in kinds:
-                raise InvalidInput(f"policy key {key!r} in {place} is unknown: use one of {', '.join(kinds)}")
-            if type(value) not in kinds[key]:
-                raise InvalidInput(f"policy key {key!r} in {place} is {value!r}: it must be {kinds[key][-1].__name__}")
-            values[key] = value
-        rule = cls(**values)
-        if rule.seconds <= 0 or rule.rows < 0:
-            raise InvalidInput(
-                f"{place} gives {rule.seconds:g} seconds and {rule.rows} rows: give time, and 0 rows or more"
-            )
+    def __post_init__(self) -> None:
+        if self.seconds <= 0 or self.rows < 0:
+            raise InvalidInput(f"{self.seconds:g} seconds and {self.rows} rows: give time, and 0 rows or more")
         try:
-            json.dumps(rule.options)
+            json.dumps(self.options)
         except TypeError as error:
-            raise InvalidInput(
-                f"options in {place} hold what JSON cannot ({error}): use text, numbers and lists"
-            ) from error
-        return rule
+            raise InvalidInput(f"options hold what JSON cannot ({error}): use text, numbers and lists") from error

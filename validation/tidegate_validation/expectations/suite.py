@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tidegate_serving.contract.errors import InvalidInput, NotFound
+from tidegate_serving.files import write_json
 from tidegate_validation.expectations.expectation import CRITICAL, SEVERITIES, Expectation
 from tidegate_validation.expectations.infer import infer, infer_statistics
 from tidegate_validation.expectations.rule import ExpectationRule
@@ -37,14 +38,13 @@ class Suites:
 
 def write_suites(suites: Suites, directory: Path) -> None:
     """Writes both files into a directory, which is made if need be."""
-    directory.mkdir(parents=True, exist_ok=True)
     for name, expectations in ((SUITE_NAME, suites.rows), (STATISTICS_NAME, suites.statistics)):
         document = {
             "name": name.removesuffix(".json"),
             "expectations": [_document(one) for one in expectations],
             "meta": {"inferred_by": "tidegate"},
         }
-        (directory / name).write_text(json.dumps(document, indent=1, allow_nan=False) + "\n", encoding="utf-8")
+        write_json(directory / name, document)
 
 
 def read_suites(directory: Path) -> Suites | None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tidegate_serving.admission.verdict import Verdict
+from tidegate_serving.files import write_atomically
 from tidegate_validation.case import DATA_DOCS
 from tidegate_validation.report.skew_view import skew_view
 from tidegate_validation.report.verdict_view import verdict_view
@@ -27,14 +27,13 @@ def write_report(subject: Verdict | SkewReport, directory: Path, seal: Seal | No
 
     `seal` is what is known of a verdict's signature, and what was overridden since.
     """
-    directory.mkdir(parents=True, exist_ok=True)
     twin = "verdict.json" if isinstance(subject, Verdict) else "skew.json"
     document = json.dumps(subject.to_dict(), indent=1, ensure_ascii=False, default=str)
-    _replace(directory / twin, document + "\n")
+    write_atomically(directory / twin, document + "\n")
     docs = directory / DATA_DOCS / PAGE
     view = verdict_view(subject, seal) if isinstance(subject, Verdict) else skew_view(subject)
     page = _template().render(view=view, twin=twin, docs=f"{DATA_DOCS}/{PAGE}" if docs.is_file() else None)
-    _replace(directory / PAGE, page)
+    write_atomically(directory / PAGE, page)
     return directory / PAGE
 
 
@@ -58,9 +57,3 @@ def _sentence(text: str) -> str:
     """With a capital letter and a full stop."""
     ended = text if text.endswith((".", "?", "!")) else f"{text}."
     return ended[:1].upper() + ended[1:]
-
-
-def _replace(path: Path, text: str) -> None:
-    aside = path.with_name(f".{path.name}.{os.getpid()}")
-    aside.write_text(text, encoding="utf-8")
-    aside.replace(path)

@@ -17,6 +17,7 @@ from tidegate_serving.contract.errors import InvalidInput, NotFound, TidegateErr
 from tidegate_serving.contract.formats import check_format
 from tidegate_serving.contract.probe_frames import Frame, read_frame, write_frame
 from tidegate_serving.contract.tensors import Array
+from tidegate_serving.files import written_aside
 from tidegate_validation.robustness.limits import RobustnessLimits
 
 KIND = "failing-input"
@@ -101,7 +102,7 @@ def write_failing_input(path: Path, failed: FailingInput, origin: Origin) -> Non
         "signature": origin.signature,
         "limits": asdict(origin.limits),
     }
-    with path.open("wb") as file:
+    with written_aside(path) as aside, aside.open("wb") as file:
         write_frame(file, Frame(KIND, "", head, failed.tensors))
         if failed.then is not None:
             write_frame(file, Frame("then", "", {}, failed.then))

@@ -23,7 +23,7 @@ from tidegate_serving.sources.extra import SourceContext
 from tidegate_serving.sources.mlflow.registry import Proposal, Registry
 from tidegate_serving.sources.polling import Poller
 from tidegate_serving.sources.target import AspiredVersion, VersionPath
-from tidegate_serving.typed_values import convert
+from tidegate_serving.typed_config import read_config
 
 NAME = "MLflow registry"
 MEMORY_FILE = "mlflow-source.json"
@@ -163,5 +163,5 @@ def _read(path: Path) -> dict[str, int]:
 
 def make_source(table: Mapping[str, Any], context: SourceContext) -> MlflowSource:
     """From the config's table. InvalidInput for a key or value that cannot be."""
-    options: MlflowOptions = convert(MlflowOptions, table, where="[sources.mlflow]")
+    options = read_config(MlflowOptions, table, "[sources.mlflow]", texts=True)
     return MlflowSource(options, context)

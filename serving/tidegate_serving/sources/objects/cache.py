@@ -10,7 +10,6 @@ import contextlib
 import json
 import os
 import shutil
-import uuid
 from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import TextIO
@@ -19,7 +18,7 @@ from tidegate_serving.contract.errors import FailedPrecondition, InvalidInput, R
 from tidegate_serving.contract.formats import check_format
 from tidegate_serving.contract.manifest import FILE_NAME, Manifest
 from tidegate_serving.contract.servable import ServableId, is_name, is_version
-from tidegate_serving.files.state import keep, lock, make_folder
+from tidegate_serving.files import folder_aside, keep, lock, make_folder, remove_folder
 
 _ASIDE = ".fetching"
 _GOING = ".going"
@@ -50,7 +49,7 @@ class VersionCache:
 
     def open(self) -> None:
         """Makes the folder and sweeps away what a crash left. FailedPrecondition where another engine uses it, else
-        raises as `state_file.keep`."""
+        raises as `state.keep`."""
         make_folder(self.root, "cache")
         self._lock = lock(self.root / LOCK_FILE)
         if self._lock is None:
@@ -118,29 +117,16 @@ class VersionCache:
         needed = sum(entry.size for entry in manifest.files) + len(manifest.to_bytes())
         self._make_room(manifest, needed, keep)
         target = self.path(manifest.id)
-        aside = target.with_name(f"{target.name}.{uuid.uuid4().hex[:8]}{_ASIDE}")
-        aside.mkdir(parents=True)
-        try:
+        with folder_aside(target, _ASIDE) as aside:
             yield aside
-            if target.exists():
-                self._take_away(target)
-            aside.rename(target)
-            self._whole.add(manifest.id)
-        finally:
-            if aside.exists():
-                shutil.rmtree(aside)
+            remove_folder(target, _GOING)
+        self._whole.add(manifest.id)
 
     def remove(self, id: ServableId) -> None:
         """Takes a version out; its name is gone before its files are."""
         self._whole.discard(id)
         for path in (self.path(id), self.manifest_path(id)):
-            if path.exists():
-                self._take_away(path)
-
-    def _take_away(self, path: Path) -> None:
-        going = path.with_name(f"{path.name}.{uuid.uuid4().hex[:8]}{_GOING}")
-        path.rename(going)
-        shutil.rmtree(going)
+            remove_folder(path, _GOING)
 
     def _make_room(self, manifest: Manifest, needed: int, keep: Collection[ServableId]) -> None:
         if not self._most_bytes:

@@ -14,6 +14,7 @@ from tidegate_serving.admission.admission import Admission
 from tidegate_serving.contract.errors import NotFound, TidegateError
 from tidegate_serving.contract.manifest import FILE_NAME, Manifest, read_manifest
 from tidegate_serving.contract.servable import ServableId, check_name, is_version
+from tidegate_serving.files import write_atomically
 from tidegate_serving.sources.objects.cache import VersionCache
 from tidegate_serving.sources.objects.store import Child, ObjectStore
 from tidegate_serving.sources.version_policy import VersionPolicy
@@ -90,8 +91,7 @@ class Mirror:
             _log.warning("the copy of %s in the cache is not whole, it is fetched again", id)
             self._cache.remove(id)
         folder = self._cache.manifest_path(id)
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / FILE_NAME).write_bytes(self._store.read(id.name, str(id.version), FILE_NAME))
+        write_atomically(folder / FILE_NAME, self._store.read(id.name, str(id.version), FILE_NAME))
         return read_manifest(folder)
 
     def _held(self, id: ServableId) -> tuple[Manifest, str] | None:
@@ -130,10 +130,7 @@ class Mirror:
             key = (name, child.name)
             if self._stamps.get(key) != child.stamp or not child.stamp:
                 target = self._cache.root / name / child.name
-                target.parent.mkdir(parents=True, exist_ok=True)
-                aside = target.with_name(f".{target.name}")
-                aside.write_bytes(self._store.read(name, child.name))
-                aside.replace(target)
+                write_atomically(target, self._store.read(name, child.name))
                 self._stamps[key] = child.stamp
         for key in [key for key in self._stamps if key[0] == name]:
             if key[1] not in {child.name for child in documents} and self._is_gone(*key):

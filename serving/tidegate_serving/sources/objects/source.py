@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from tidegate_serving.contract.errors import InvalidInput, TidegateError
-from tidegate_serving.files.state import in_our_words
+from tidegate_serving.files.state import file_error
 from tidegate_serving.sources.extra import SourceContext
 from tidegate_serving.sources.file_system import FileSystemOptions, FileSystemSource, Surroundings
 from tidegate_serving.sources.objects.cache import VersionCache
@@ -23,7 +23,7 @@ from tidegate_serving.sources.objects.store import ObjectStore
 from tidegate_serving.sources.polling import Poller
 from tidegate_serving.sources.version_policy import parse_version_policy
 from tidegate_serving.sources.watched import WatchOptions
-from tidegate_serving.typed_values import convert
+from tidegate_serving.typed_config import read_config
 
 NAME = "object store"
 _ROOT = ""
@@ -120,7 +120,7 @@ class ObjectStoreSource:
         except TidegateError as error:
             self._problems.report(name, self._url, error)
         except OSError as error:
-            self._problems.report(name, self._url, in_our_words(error, Path(error.filename or self._options.cache)))
+            self._problems.report(name, self._url, file_error(error, Path(error.filename or self._options.cache)))
         else:
             self._problems.settle(name, self._url)
 
@@ -137,5 +137,5 @@ class ObjectStoreSource:
 
 def make_source(table: Mapping[str, Any], context: SourceContext) -> ObjectStoreSource:
     """From the config's table. InvalidInput for a key or value that cannot be, Unsupported without fsspec."""
-    options: ObjectStoreOptions = convert(ObjectStoreOptions, table, where="[sources.object_store]")
+    options = read_config(ObjectStoreOptions, table, "[sources.object_store]", texts=True)
     return ObjectStoreSource(options, ObjectStore(options.url, options.options, options.timeout_seconds), context)

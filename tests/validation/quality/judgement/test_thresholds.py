@@ -126,8 +126,8 @@ direction = "HIGHER_IS_BETTER"
         ("metric = 'auc'\nabsolute = 1.0", "give it a direction"),
         ("metric = 'auc'\nabsolute = 1.0\ndirection = 'UP'", "neither HIGHER_IS_BETTER nor LOWER_IS_BETTER"),
         ("metric = 'auc'", "limits nothing"),
-        ("metric = 'auc'\nlowest = 1.0", "'lowest' in .*thresholds.* is unknown"),
-        ("metric = 'auc'\nlower = 'a'", "'lower' in .*thresholds.* is 'a'"),
+        ("metric = 'auc'\nlowest = 1.0", "thresholds number 1 has an unknown key 'lowest': did you mean lower\\?"),
+        ("metric = 'auc'\nlower = 'a'", "thresholds number 1: lower is 'a': use a finite number"),
     ],
 )
 def test_a_threshold_that_cannot_be_is_refused_by_name(tmp_path: Path, text: str, message: str) -> None:

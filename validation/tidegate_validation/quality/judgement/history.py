@@ -5,8 +5,6 @@ The verdicts' signatures are not checked here, which is why history warns and ne
 
 from __future__ import annotations
 
-import base64
-import json
 import logging
 import math
 from collections.abc import Sequence
@@ -14,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tidegate_serving.admission.verdict import Finding, Outcome, Verdict
+from tidegate_serving.admission import Finding, Outcome, Verdict, claimed_verdict
 from tidegate_serving.contract.errors import TidegateError
 from tidegate_validation.quality.judgement.finding import METRIC
 from tidegate_validation.quality.rule import QualityRule
@@ -62,11 +60,10 @@ def earlier_verdicts(directory: Path) -> list[Verdict]:
 
 
 def _read(path: Path) -> Verdict | None:
-    """The verdict in a signed envelope; one that cannot be read is no history, and the log says so."""
+    """One that cannot be read is no history, and the log says so."""
     try:
-        envelope = json.loads(path.read_bytes())
-        return Verdict.from_dict(json.loads(base64.b64decode(envelope["payload"])), str(path))
-    except (OSError, ValueError, KeyError, TypeError, TidegateError) as error:
+        return claimed_verdict(path)
+    except (OSError, TidegateError) as error:
         logger.warning("verdict %s is left out of the history: %s", path, error)
         return None
 

@@ -1,37 +1,28 @@
-"""Keys as PEM files, and verdicts signed with them: Ed25519, in DSSE envelopes.
+"""Keys as PEM files: Ed25519, made, read and called by an id.
 
-The gate writes verdicts beside version directories; whoever has public keys only reads them through `read_verdict`, or
-through `admittance` where a key ring says which keys count.
+The gate signs verdicts with a private key, people sign overrides; a key ring says whose public keys count.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tidegate_serving.admission.envelope import Envelope, key_id, open_envelope, seal
-from tidegate_serving.admission.verdict import Verdict
-from tidegate_serving.contract.errors import AlreadyExists, InvalidInput, NotAdmitted, NotFound, Tampered
+from tidegate_serving.contract.errors import AlreadyExists, InvalidInput, NotFound
+from tidegate_serving.files import sync
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-__all__ = [
-    "PAYLOAD_TYPE",
-    "key_id",
-    "load_private_key",
-    "load_public_key",
-    "make_keys",
-    "open_verdict",
-    "read_verdict",
-    "write_verdict",
-]
-
-PAYLOAD_TYPE = "application/vnd.tidegate.verdict+json"
-_CURE = "run `tidegate validate` on this version"
 _MAKE = "make one with `tidegate keys new`"
+
+
+def key_id(key: Ed25519PublicKey | bytes) -> str:
+    """Short name of a public key or its 32 bytes: the first 16 hex digits of their SHA-256."""
+    data = key if isinstance(key, bytes) else key.public_bytes_raw()
+    return hashlib.sha256(data).hexdigest()[:16]
 
 
 def make_keys(private: Path, public: Path) -> None:
@@ -57,6 +48,8 @@ def make_keys(private: Path, public: Path) -> None:
             raise AlreadyExists(_taken(path)) from error
         with os.fdopen(descriptor, "wb") as file:
             file.write(data)
+        sync(path)
+        sync(path.parent)
 
 
 def _taken(path: Path) -> str:
@@ -89,33 +82,6 @@ def load_public_key(path: Path) -> Ed25519PublicKey:
     if not isinstance(key, Ed25519PublicKey):
         raise InvalidInput(f"{path} is no Ed25519 key: {_MAKE}")
     return key
-
-
-def write_verdict(verdict: Verdict, path: Path, key: Ed25519PrivateKey) -> str:
-    """Signs the verdict and renames the envelope into place; returns the SHA-256 of the envelope's bytes in hex."""
-    return seal(verdict.to_dict(), PAYLOAD_TYPE, path, key)
-
-
-def open_verdict(path: Path) -> Envelope:
-    """A verdict's envelope, nothing checked yet. NotAdmitted or Tampered, naming the file."""
-    return open_envelope(path, PAYLOAD_TYPE, _CURE)
-
-
-def read_verdict(path: Path, keys: Sequence[Ed25519PublicKey]) -> Verdict:
-    """The verdict in an envelope that one of `keys` signed.
-
-    Raises NotAdmitted where there is no envelope or no trusted signature, Tampered where bytes were changed; both
-    name the file. Whether the verdict allows its version is for the caller to ask.
-    """
-    envelope = open_verdict(path)
-    trusted = {key_id(key): key for key in keys}
-    known = envelope.signatures.keys() & trusted.keys()
-    if not known:
-        signers = ", ".join(envelope.signatures) or "nobody"
-        raise NotAdmitted(f"{path} is signed by {signers}, which is not trusted here: add the validator's public key")
-    if not any(envelope.signed_by(name, trusted[name]) for name in known):
-        raise Tampered(f"{path} was changed after it was signed: {_CURE} again")
-    return Verdict.from_dict(envelope.document(), str(path))
 
 
 def _read_key(path: Path) -> bytes:

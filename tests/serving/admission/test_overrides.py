@@ -12,10 +12,8 @@ from tests.support.rings import Ring, make_ring
 from tests.support.trust_gate import POLICY, TrustGate
 from tests.support.versions import forge
 
-from tidegate_operators.steps.key_keeping import revoke_key
-from tidegate_serving.admission.admission import AdmittedDigests, Standing, VerdictAdmission
-from tidegate_serving.admission.key_ring import Role
-from tidegate_serving.admission.verdict import Outcome
+from tidegate_operators.steps.keys import revoke_key
+from tidegate_serving.admission import AdmissionRecords, Outcome, Role, Standing, VerdictAdmission
 from tidegate_serving.contract.errors import NotAdmitted, Refused
 from tidegate_serving.contract.manifest import read_manifest
 from tidegate_serving.contract.repository import override_path
@@ -149,7 +147,7 @@ def test_an_outcome_that_the_policy_does_not_name_cannot_be_overridden(
 def test_without_a_policy_nobody_overrides(ring: Ring, directory: Path) -> None:
     denied(ring, directory)
     ring.override(directory, "alice")
-    admission = VerdictAdmission([ring.folder], AdmittedDigests(None))
+    admission = VerdictAdmission([ring.folder], AdmissionRecords(None))
     with pytest.raises(Refused, match=r"no \[\[override\]\] rule"):
         admission.check(directory, *read_manifest(directory))
 

@@ -12,12 +12,9 @@ from tests.support.rings import Ring
 from tests.support.trust_gate import TrustGate
 from tests.support.versions import digest_of, publish
 
-from tidegate_operators.steps.key_keeping import revoke_key, revoke_version, rotate_key
-from tidegate_serving.admission import admission
-from tidegate_serving.admission.admission import Standing
-from tidegate_serving.admission.key_ring import KeyRing
-from tidegate_serving.admission.rules import SignedVerdict
-from tidegate_serving.admission.rules import trusted_verdict as real
+from tidegate_operators.steps.keys import revoke_key, revoke_version, rotate_key
+from tidegate_serving.admission import KeyRing, SignedVerdict, Standing, admission
+from tidegate_serving.admission import trusted_verdict as real
 from tidegate_serving.contract.errors import NotAdmitted, Refused
 from tidegate_serving.contract.manifest import read_manifest
 from tidegate_serving.contract.repository import verdict_path

@@ -14,14 +14,14 @@ from typing import Any
 
 from tidegate_serving.contract.errors import InvalidInput
 from tidegate_serving.contract.formats import check_format
-from tidegate_serving.files.records import RecordFile
+from tidegate_serving.files import RecordFile
 
 _VERSION = "2"
 _SPARE_LINES = 64
 
 
 @dataclass(frozen=True, slots=True)
-class AdmittedOverride:
+class OverrideRecord:
     """An override that a version came in by."""
 
     gate: str
@@ -42,10 +42,10 @@ class AdmissionRecord:
     key_id: str
     key_name: str
     admitted_at: str
-    overrides: tuple[AdmittedOverride, ...] = ()
+    overrides: tuple[OverrideRecord, ...] = ()
 
 
-class AdmittedDigests:
+class AdmissionRecords:
     """Records by manifest digest, in a file if there is one to keep them in: a line each, of which the last counts."""
 
     def __init__(self, path: Path | None) -> None:
@@ -72,7 +72,7 @@ class AdmittedDigests:
 
     def add(self, record: AdmissionRecord) -> None:
         """Remembers an admission, on disk before it returns; the same verdict and overrides again change nothing. Where
-        it cannot be kept, it is not remembered, and this raises as `state_file.keep`."""
+        it cannot be kept, it is not remembered, and this raises as `files.keep`."""
         with self._lock:
             known = self._records.get(record.manifest_digest)
             if known is not None and _same(known, record):
@@ -108,12 +108,12 @@ def _read(file: RecordFile) -> Iterator[AdmissionRecord]:
     for document, where in file.read():
         check_format(document, kind="admitted", version=_VERSION, where=where)
         try:
-            overrides = tuple(AdmittedOverride(**_known(AdmittedOverride, one)) for one in document["overrides"])
+            overrides = tuple(OverrideRecord(**_known(OverrideRecord, one)) for one in document["overrides"])
             yield AdmissionRecord(**{**_known(AdmissionRecord, document), "overrides": overrides})
         except (KeyError, TypeError) as error:
             raise InvalidInput(f"{where} is no admission ({error!r}): restore the file, or remove it") from error
 
 
-def _known(kind: type[AdmissionRecord | AdmittedOverride], document: Mapping[str, Any]) -> dict[str, Any]:
+def _known(kind: type[AdmissionRecord | OverrideRecord], document: Mapping[str, Any]) -> dict[str, Any]:
     """What this build knows of it: the next minor version may say more."""
     return {field.name: document[field.name] for field in fields(kind)}

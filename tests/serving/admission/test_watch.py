@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection
 from pathlib import Path
 
-from tidegate_serving.admission.admission import Standing
+from tidegate_serving.admission import AdmissionWatch, Standing
+from tidegate_serving.admission.watch import Overrides
 from tidegate_serving.contract.manifest import Manifest
 from tidegate_serving.contract.servable import ServableId, State, StateChange
-from tidegate_serving.runtime.admission_watch import AdmissionWatch, Overrides
 from tidegate_serving.sources.problems import SourceProblem, SourceProblems
-from tidegate_serving.sources.target import VersionPath
 
 ONE, TWO = ServableId("m", 1), ServableId("m", 2)
 
@@ -30,7 +29,7 @@ class Scene:
         problems = SourceProblems()
         problems.subscribe(self._hear)
         self.watch = AdmissionWatch(
-            self, self.origins, self.state, problems, self.remarks.append, self.overrides.append
+            self, self.manifests, self.state, problems, self.remarks.append, self.overrides.append
         )
 
     def _hear(self, problem: SourceProblem, present: bool) -> None:
@@ -46,9 +45,9 @@ class Scene:
     def mark(self) -> object:
         return self.revision
 
-    def origins(self, of: Collection[ServableId] | None = None) -> dict[ServableId, object]:
-        every = {ONE: VersionPath(Path("1"), "d1", "python"), TWO: VersionPath(Path("2"), "d2", "python")}
-        return {servable: path for servable, path in every.items() if of is None or servable in of}
+    def manifests(self, of: Collection[ServableId] | None = None) -> dict[ServableId, str]:
+        every = {ONE: "d1", TWO: "d2"}
+        return {servable: digest for servable, digest in every.items() if of is None or servable in of}
 
     def state(self, id: ServableId) -> StateChange:
         return StateChange(id, self.states[id])

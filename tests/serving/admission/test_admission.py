@@ -14,8 +14,7 @@ from pathlib import Path
 import pytest
 from tests.support.versions import Validator, adding, digest_of, edit_manifest, flip, make_validator, publish
 
-from tidegate_serving.admission.admission import AdmittedDigests, AdmitUnverified, VerdictAdmission
-from tidegate_serving.admission.verdict import Outcome
+from tidegate_serving.admission import AdmissionRecords, AdmitUnverified, Outcome, VerdictAdmission
 from tidegate_serving.contract.errors import (
     NotAdmitted,
     NotFound,
@@ -42,7 +41,7 @@ def directory(tmp_path: Path, validator: Validator) -> Path:
 
 
 def admission(validator: Validator, memory: Path | None = None) -> VerdictAdmission:
-    return VerdictAdmission([validator.public], AdmittedDigests(memory))
+    return VerdictAdmission([validator.public], AdmissionRecords(memory))
 
 
 def check(gate: VerdictAdmission | AdmitUnverified, directory: Path) -> None:
@@ -51,7 +50,7 @@ def check(gate: VerdictAdmission | AdmitUnverified, directory: Path) -> None:
 
 
 def test_a_signed_version_comes_in(validator: Validator, directory: Path) -> None:
-    admitted = AdmittedDigests(None)
+    admitted = AdmissionRecords(None)
     check(VerdictAdmission([validator.public], admitted), directory)
     assert read_manifest(directory)[1] in admitted
 
@@ -70,7 +69,7 @@ def test_a_foreign_key_does_not_count(tmp_path: Path, validator: Validator, dire
 
 def test_without_keys_nobody_is_trusted(directory: Path) -> None:
     with pytest.raises(NotAdmitted, match="not trusted"):
-        check(VerdictAdmission([], AdmittedDigests(None)), directory)
+        check(VerdictAdmission([], AdmissionRecords(None)), directory)
 
 
 def test_a_verdict_that_says_no_is_a_no(validator: Validator, directory: Path) -> None:
@@ -168,7 +167,7 @@ def test_a_memory_of_a_later_format_is_refused(tmp_path: Path) -> None:
     memory = tmp_path / "admitted.jsonl"
     memory.write_text(json.dumps({"format": "tidegate.admitted/3"}) + "\n")
     with pytest.raises(Unsupported, match=r"tidegate\.admitted/3"):
-        AdmittedDigests(memory)
+        AdmissionRecords(memory)
 
 
 @pytest.mark.parametrize("spoil", [lambda path: path.unlink(), lambda path: path.write_text("no key")])
@@ -204,6 +203,6 @@ def test_an_admission_that_cannot_be_kept_is_not_remembered(
                 ResourceExhausted, match=r"admitted\.jsonl cannot be kept, the disk is full: free space"
             ):
                 check(gate, directory)
-    assert digest_of(directory) not in AdmittedDigests(memory)
+    assert digest_of(directory) not in AdmissionRecords(memory)
     check(gate, directory)
-    assert digest_of(directory) in AdmittedDigests(memory)
+    assert digest_of(directory) in AdmissionRecords(memory)

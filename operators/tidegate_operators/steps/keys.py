@@ -7,18 +7,27 @@ change is made under a lock and appears all at once.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 
-from tidegate_serving.admission.key_ring import KeyRing, Revocation, RevokedVersion, Role, TrustedKey
-from tidegate_serving.admission.signing import make_keys
-from tidegate_serving.admission.trust import key_of, read_ring, ring_file, write_ring
+from tidegate_serving.admission import (
+    KeyRing,
+    Revocation,
+    RevokedVersion,
+    Role,
+    TrustedKey,
+    key_of,
+    make_keys,
+    read_ring,
+    ring_file,
+    write_ring,
+)
 from tidegate_serving.contract import times
 from tidegate_serving.contract.errors import AlreadyExists, FailedPrecondition, InvalidInput, NotFound
 from tidegate_serving.contract.servable import check_name
+from tidegate_serving.files import hold
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,23 +48,23 @@ def new_key(
     one the files are called NAME-2.
     """
     _check_days(days)
-    with _changed(ring) as held:
-        namesakes = held.ring.named(check_name(name))
+    with _editing(ring) as edit:
+        namesakes = edit.ring.named(check_name(name))
         if any(key.revoked is None for key in namesakes):
             raise AlreadyExists(f"{ring_file(ring)} has a key named {name!r}: rotate it, or take another name")
-        made = _make(held.folder, _free_stem(held.folder, name) if namesakes else name, name, role)
+        made = _make(edit.folder, _free_stem(edit.folder, name) if namesakes else name, name, role)
         entry = replace(made.key, not_after=_after(days), comment=comment)
-        held.ring = held.ring.with_key(entry)
+        edit.ring = edit.ring.with_key(entry)
     return replace(made, key=entry)
 
 
 def add_key(ring: Path, public: Path, *, name: str, role: Role, comment: str = "") -> TrustedKey:
     """Trusts a public key that was made elsewhere. AlreadyExists for a key that the ring knows."""
-    with _changed(ring) as held:
+    with _editing(ring) as edit:
         entry = replace(key_of(public, check_name(name), role, times.to_text(times.now())), comment=comment)
-        if entry.id in held.ring.keys:
-            raise AlreadyExists(f"{ring_file(ring)} knows key {entry.id} already, as {held.ring.keys[entry.id]}")
-        held.ring = held.ring.with_key(entry)
+        if entry.id in edit.ring.keys:
+            raise AlreadyExists(f"{ring_file(ring)} knows key {entry.id} already, as {edit.ring.keys[entry.id]}")
+        edit.ring = edit.ring.with_key(entry)
     return entry
 
 
@@ -65,17 +74,17 @@ def rotate_key(ring: Path, *, name: str, overlap_days: float = 7.0) -> NewKey:
     What the old key signed by then stands until it expires. NotFound for a name that has no key in use.
     """
     _check_days(overlap_days, least=0.0)
-    with _changed(ring) as held:
-        present = [key for key in held.ring.named(name) if key.revoked is None]
+    with _editing(ring) as edit:
+        present = [key for key in edit.ring.named(name) if key.revoked is None]
         if not present:
             raise NotFound(f"{ring_file(ring)} has no key in use named {name!r}: make one with `tidegate keys new`")
         end = times.to_text(times.now() + timedelta(days=overlap_days))
         for key in present:
             if key.not_after is None or times.from_text(key.not_after, "not_after") > times.from_text(end, "end"):
-                held.ring = held.ring.with_key(replace(key, not_after=end))
+                edit.ring = edit.ring.with_key(replace(key, not_after=end))
         newest = present[-1]
-        made = _make(held.folder, _free_stem(held.folder, newest.name), newest.name, newest.role)
-        held.ring = held.ring.with_key(made.key)
+        made = _make(edit.folder, _free_stem(edit.folder, newest.name), newest.name, newest.role)
+        edit.ring = edit.ring.with_key(made.key)
     return made
 
 
@@ -84,10 +93,10 @@ def revoke_key(ring: Path, *, key: str, reason: str, compromised: bool = True) -
     what it signed before now stands. NotFound for a key that the ring does not know; a revocation is never weakened.
     """
     _check_reason(reason)
-    with _changed(ring) as held:
-        known = held.ring.named(key)
+    with _editing(ring) as edit:
+        known = edit.ring.named(key)
         if not known:
-            names = ", ".join(str(one) for one in held.ring.keys.values()) or "none"
+            names = ", ".join(str(one) for one in edit.ring.keys.values()) or "none"
             raise NotFound(f"{ring_file(ring)} has no key {key!r}: it has {names}")
         revocation = Revocation(times.to_text(times.now()), reason, compromised)
         revoked = [
@@ -95,7 +104,7 @@ def revoke_key(ring: Path, *, key: str, reason: str, compromised: bool = True) -
             for one in known
         ]
         for one in revoked:
-            held.ring = held.ring.with_key(one)
+            edit.ring = edit.ring.with_key(one)
     return tuple(revoked)
 
 
@@ -106,17 +115,17 @@ def revoke_version(ring: Path, *, manifest_digest: str, name: str, reason: str) 
         raise InvalidInput(
             f"{manifest_digest!r} is no SHA-256 in hex: name the version's directory, or the whole digest"
         )
-    with _changed(ring) as held:
-        known = held.ring.revoked_versions.get(manifest_digest)
+    with _editing(ring) as edit:
+        known = edit.ring.revoked_versions.get(manifest_digest)
         if known is not None:
             raise AlreadyExists(f"{known.name or manifest_digest} was revoked already at {known.at}: {known.reason}")
         revoked = RevokedVersion(manifest_digest, name, times.to_text(times.now()), reason)
-        held.ring = held.ring.with_revoked(revoked)
+        edit.ring = edit.ring.with_revoked(revoked)
     return revoked
 
 
 @dataclass(slots=True)
-class _Held:
+class _RingEdit:
     """A ring under its lock; what `ring` is at the end is written."""
 
     folder: Path
@@ -124,19 +133,18 @@ class _Held:
 
 
 @contextlib.contextmanager
-def _changed(path: Path) -> Iterator[_Held]:
+def _editing(path: Path) -> Iterator[_RingEdit]:
     folder = path.parent if path.suffix == ".json" else path
     if folder.exists() and not folder.is_dir():
         raise InvalidInput(f"{folder} is no folder: name the folder of the key ring")
     folder.mkdir(parents=True, exist_ok=True)
     file = path if path.suffix == ".json" else ring_file(folder)
-    with (folder / ".keyring.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with hold(folder / ".keyring.lock"):
         before = read_ring(file) if file.exists() else KeyRing.of()
-        held = _Held(folder, before)
-        yield held
-        if held.ring != before:
-            write_ring(held.ring, file)
+        edit = _RingEdit(folder, before)
+        yield edit
+        if edit.ring != before:
+            write_ring(edit.ring, file)
 
 
 def _make(folder: Path, stem: str, name: str, role: Role) -> NewKey:

@@ -9,38 +9,55 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Collection, Mapping
-from typing import TypeVar
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Protocol, TypeVar
 
 from tidegate_serving.admission.admission import Admission, Standing
-from tidegate_serving.contract.errors import NotAdmitted
+from tidegate_serving.contract.errors import NotAdmitted, TidegateError
 from tidegate_serving.contract.servable import ServableId, State, StateChange
-from tidegate_serving.sources.problems import SourceProblems
-from tidegate_serving.sources.target import VersionPath
 
 SECONDS = 10.0
+GAUGE = "tidegate_override_in_force"
+_GAUGE_HELP = "1 for each gate whose no is overridden, by version that serves."
 _SHOWN = 5
 Overrides = Mapping[ServableId, tuple[str, ...]]
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
 
+class Problems(Protocol):
+    """Where it is said that something stands in a servable's way, and by whom that was noticed."""
+
+    def report(self, servable: str, source: str, error: TidegateError) -> None:
+        """There is a problem."""
+
+    def settle(self, servable: str, source: str) -> None:
+        """There is none any more."""
+
+
+class Gauges(Protocol):
+    """Where gauges are shown."""
+
+    def set_gauges(self, name: str, help: str, samples: Sequence[tuple[list[tuple[str, str]], float]]) -> None:
+        """Replaces a family: help text, and labels and value of each sample."""
+
+
 class AdmissionWatch:
-    """`origins` gives where each version under management came from, or each of some; `state` the state that one is
-    in; `remark` takes what readiness shall say, empty for nothing; and `overrides` the gates whose no is overridden, by
-    version that serves."""
+    """`manifests` gives the manifest digest of each version under management, or of each of some; `state` the state of
+    one; `remark` takes what readiness shall say, empty for nothing; and `overrides` the gates whose no is overridden,
+    by version that serves."""
 
     def __init__(
         self,
         admission: Admission,
-        origins: Callable[[Collection[ServableId] | None], Mapping[ServableId, object]],
+        manifests: Callable[[Collection[ServableId] | None], Mapping[ServableId, str]],
         state: Callable[[ServableId], StateChange | None],
-        problems: SourceProblems,
+        problems: Problems,
         remark: Callable[[str], None],
         overrides: Callable[[Overrides], None],
     ) -> None:
         self._admission = admission
-        self._origins = origins
+        self._manifests = manifests
         self._state = state
         self._problems = problems
         self._remark = remark
@@ -101,10 +118,10 @@ class AdmissionWatch:
 
     def _standings(self, among: Collection[ServableId] | None) -> dict[ServableId, Standing]:
         found = {}
-        for servable, origin in self._origins(among).items():
+        for servable, digest in self._manifests(among).items():
             change = self._state(servable)
-            if isinstance(origin, VersionPath) and change is not None and change.state is State.AVAILABLE:
-                found[servable] = self._admission.standing(origin.manifest_digest)
+            if change is not None and change.state is State.AVAILABLE:
+                found[servable] = self._admission.standing(digest)
         return found
 
     def _run(self) -> None:
@@ -115,6 +132,23 @@ class AdmissionWatch:
                 _log.exception("the admission of what serves could not be looked at, the next look tries again")
             self._wake.wait(SECONDS)
             self._wake.clear()
+
+
+class OverrideGauge:
+    """Overrides in force as a metric, so that monitoring sees a version that serves although a gate said no; the data
+    plane shows them at `/metrics`. Called with the gates that are overridden, by version."""
+
+    def __init__(self, gauges: Gauges) -> None:
+        self._gauges = gauges
+
+    def __call__(self, overrides: Overrides) -> None:
+        """These and no others are in force."""
+        labels = [
+            [("model", servable.name), ("version", str(servable.version)), ("gate", gate)]
+            for servable, gates in sorted(overrides.items())
+            for gate in sorted(set(gates))
+        ]
+        self._gauges.set_gauges(GAUGE, _GAUGE_HELP, [(one, 1.0) for one in labels])
 
 
 def _without(known: Mapping[ServableId, T], gone: Collection[ServableId]) -> dict[ServableId, T]:

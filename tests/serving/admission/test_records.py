@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tidegate_serving.admission.admitted import AdmissionRecord, AdmittedDigests, AdmittedOverride
+from tidegate_serving.admission import AdmissionRecord, AdmissionRecords, OverrideRecord
 from tidegate_serving.contract.errors import InvalidInput
 
-OVERRIDE = AdmittedOverride("quality", "FAIL", "k", "validator", "a holiday", "2026-01-01T00:00:00Z")
+OVERRIDE = OverrideRecord("quality", "FAIL", "k", "validator", "a holiday", "2026-01-01T00:00:00Z")
 
 
 def record(number: int, verdict: str = "v") -> AdmissionRecord:
@@ -24,7 +24,7 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("present", [10, 300])
 def test_an_admission_costs_a_line_however_many_there_are(path: Path, present: int) -> None:
-    memory = AdmittedDigests(path)
+    memory = AdmissionRecords(path)
     for number in range(present):
         memory.add(record(number))
     before, file = path.read_bytes(), path.stat().st_ino
@@ -36,44 +36,44 @@ def test_an_admission_costs_a_line_however_many_there_are(path: Path, present: i
 
 
 def test_the_last_line_of_a_digest_counts(path: Path) -> None:
-    memory = AdmittedDigests(path)
+    memory = AdmissionRecords(path)
     by_override = replace(record(1), overrides=(OVERRIDE,))
     memory.add(by_override)
     assert (memory.overridden(), record(1).manifest_digest in memory) == ([by_override], False)
     memory.add(record(1, "another"))
-    for known in (memory, AdmittedDigests(path)):
+    for known in (memory, AdmissionRecords(path)):
         assert known.record(record(1).manifest_digest) == record(1, "another")
         assert (known.overridden(), record(1).manifest_digest in known) == ([], True)
 
 
 def test_at_every_byte_that_a_crash_may_leave_earlier_admissions_stand_and_later_ones_can_be_kept(path: Path) -> None:
-    memory = AdmittedDigests(path)
+    memory = AdmissionRecords(path)
     memory.add(record(1))
     first = len(path.read_bytes())
     memory.add(record(2))
     whole = path.read_bytes()
     for size in range(first, len(whole)):
         path.write_bytes(whole[:size])
-        torn = AdmittedDigests(path)
+        torn = AdmissionRecords(path)
         assert (torn.record(record(1).manifest_digest), torn.record(record(2).manifest_digest)) == (record(1), None)
         torn.add(record(3))
-        again = AdmittedDigests(path)
+        again = AdmissionRecords(path)
         known = [again.record(record(number).manifest_digest) for number in (1, 2, 3)]
         assert known == [record(1), None, record(3)], size
 
 
 def test_the_file_does_not_grow_with_what_was_replaced(path: Path) -> None:
-    memory = AdmittedDigests(path)
+    memory = AdmissionRecords(path)
     for verdict in range(1000):
         memory.add(record(verdict % 2, f"v{verdict}"))
     assert path.read_bytes().count(b"\n") < 100
-    again = AdmittedDigests(path)
+    again = AdmissionRecords(path)
     assert [again.record(record(number).manifest_digest) for number in (0, 1)] == [record(0, "v998"), record(1, "v999")]
 
 
 @pytest.mark.parametrize("line", ["{", "7", '{"format": "tidegate.admitted/2", "name": "m:1"}'])
 def test_a_line_that_no_crash_could_have_torn_is_named(path: Path, line: str) -> None:
-    AdmittedDigests(path).add(record(1))
+    AdmissionRecords(path).add(record(1))
     path.write_text(f"{line}\n{path.read_text()}")
     with pytest.raises(InvalidInput, match=r"admitted\.jsonl, line 1 "):
-        AdmittedDigests(path)
+        AdmissionRecords(path)

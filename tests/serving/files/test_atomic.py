@@ -1,0 +1,145 @@
+"""A file or folder is there whole or not at all: while it is written, where that fails, and after a loss of power."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tidegate_serving.files import folder_aside, hold, lock, remove_folder, write_atomically, write_json, written_aside
+
+
+def listed(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_a_file_is_written_whole_and_its_folder_made(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "file.json"
+    write_atomically(path, "größer")
+    assert path.read_bytes() == "größer".encode()
+    write_json(path, {"a": [1, None]})
+    assert path.read_text() == '{\n "a": [\n  1,\n  null\n ]\n}\n'
+    assert listed(path.parent) == ["file.json"]
+
+
+def test_numbers_that_json_lacks_leave_the_old_file_alone(tmp_path: Path) -> None:
+    write_json(tmp_path / "f", 1)
+    with pytest.raises(ValueError, match="JSON compliant"):
+        write_json(tmp_path / "f", float("nan"))
+    assert (listed(tmp_path), (tmp_path / "f").read_text()) == (["f"], "1\n")
+
+
+def test_a_writer_that_fails_leaves_the_old_file_alone(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_text("old")
+
+    def fail() -> None:
+        with written_aside(path) as aside:
+            aside.write_text("new")
+            assert path.read_text() == "old"
+            raise RuntimeError("half way")
+
+    with pytest.raises(RuntimeError, match="half way"):
+        fail()
+    assert (listed(tmp_path), path.read_text()) == (["file"], "old")
+
+
+def test_a_disk_that_takes_nothing_leaves_the_old_file_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "file"
+    path.write_text("old")
+
+    def full(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space"):
+        write_atomically(path, b"new")
+    assert (listed(tmp_path), path.read_text()) == (["file"], "old")
+
+
+def test_writers_of_one_file_do_not_disturb_each_other(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    with written_aside(path) as one, written_aside(path) as other:
+        assert one != other
+        one.write_text("one")
+        other.write_text("other")
+    assert (listed(tmp_path), path.read_text()) == (["file"], "one")
+
+
+@pytest.fixture
+def synced(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Everything that was synced, and each renaming, in order."""
+    events: list[str] = []
+    sync = os.fsync
+
+    def record(descriptor: int) -> None:
+        name = Path(f"/proc/self/fd/{descriptor}").readlink().name
+        events.append(f"sync {name.split('.')[1] if name.startswith('.') else name}")
+        sync(descriptor)
+
+    def renaming(method: Callable[[Path, Path], Path]) -> Callable[[Path, Path], Path]:
+        def renamed(self: Path, target: Path) -> Path:
+            events.append(f"rename to {target.name}")
+            return method(self, target)
+
+        return renamed
+
+    monkeypatch.setattr(os, "fsync", record)
+    monkeypatch.setattr(Path, "replace", renaming(Path.replace))
+    monkeypatch.setattr(Path, "rename", renaming(Path.rename))
+    return events
+
+
+def test_a_file_is_on_disk_before_its_name_is_and_both_before_the_return(tmp_path: Path, synced: list[str]) -> None:
+    write_atomically(tmp_path / "file", b"data")
+    assert synced == ["sync file", "rename to file", f"sync {tmp_path.name}"]
+
+
+def test_all_in_a_folder_is_on_disk_before_its_name_is(tmp_path: Path, synced: list[str]) -> None:
+    with folder_aside(tmp_path / "7") as aside:
+        (aside / "nested").mkdir()
+        (aside / "nested" / "weights").write_bytes(b"w")
+        (aside / "manifest").write_bytes(b"m")
+    assert sorted(synced[:3]) == ["sync manifest", "sync nested", "sync weights"]
+    assert synced[3:] == ["sync 7", "rename to 7", f"sync {tmp_path.name}"]
+    assert (tmp_path / "7" / "nested" / "weights").read_bytes() == b"w"
+
+
+def test_a_folder_that_could_not_be_filled_is_gone(tmp_path: Path) -> None:
+    def fail() -> None:
+        with folder_aside(tmp_path / "7", ".filling") as aside:
+            assert (aside.name[:3], aside.name[-8:]) == (".7.", ".filling")
+            (aside / "weights").write_bytes(b"w")
+            raise RuntimeError("half way")
+
+    with pytest.raises(RuntimeError, match="half way"):
+        fail()
+    assert listed(tmp_path) == []
+
+
+def test_a_folder_that_is_there_is_not_replaced(tmp_path: Path) -> None:
+    (tmp_path / "7").mkdir()
+    (tmp_path / "7" / "weights").write_bytes(b"old")
+    with pytest.raises(OSError, match="not empty"), folder_aside(tmp_path / "7") as aside:
+        (aside / "weights").write_bytes(b"new")
+    assert (listed(tmp_path), (tmp_path / "7" / "weights").read_bytes()) == (["7"], b"old")
+
+
+def test_a_folder_loses_its_name_before_its_files(tmp_path: Path, synced: list[str]) -> None:
+    (tmp_path / "7" / "nested").mkdir(parents=True)
+    remove_folder(tmp_path / "7")
+    remove_folder(tmp_path / "7")
+    assert listed(tmp_path) == []
+    assert synced[0].startswith("rename to .7.")
+
+
+def test_a_lock_is_held_by_one_at_a_time(tmp_path: Path) -> None:
+    path = tmp_path / "lock"
+    with hold(path):
+        assert lock(path) is None
+    taken = lock(path)
+    assert taken is not None
+    taken.close()
