@@ -12,12 +12,12 @@ from tidegate_native import enter_low_priority, file_sha256
 
 from tidegate_serving.contract.manifest import Manifest, measure, verify_files
 
-__all__ = ["LARGE_BYTES", "enter_low_priority", "verify_calmly"]
+__all__ = ["LARGE_BYTES", "enter_low_priority", "verify_at_low_priority"]
 
 LARGE_BYTES = 8 << 20
 
 
-def verify_calmly(manifest: Manifest, directory: Path) -> None:
+def verify_at_low_priority(manifest: Manifest, directory: Path) -> None:
     """`verify_files`, its large files read at idle priority."""
     verify_files(manifest, directory, _measure)
 

@@ -11,14 +11,12 @@ from tests.support.versions import fill
 from tidegate_serving.contract.manifest import Manifest, read_manifest
 from tidegate_serving.contract.servable import ServableId
 from tidegate_serving.contract.signature import SERVING_DEFAULT
-from tidegate_serving.platforms.discovery import Discovered
-from tidegate_serving.platforms.foreign import foreign_manifest
-from tidegate_serving.platforms.loader import Answer, Loaded
-from tidegate_serving.platforms.platform import PlatformOptions
+from tidegate_serving.platforms.loader import Answer, Loaded, ask
+from tidegate_serving.platforms.platform import Discovered, PlatformOptions
 from tidegate_serving.platforms.registry import installed_platforms
 from tidegate_serving.platforms.tensor_checks import check_inputs, check_outputs
+from tidegate_serving.platforms.unpublished import describe_unpublished
 from tidegate_serving.platforms.version_loader import VersionLoader
-from tidegate_serving.platforms.warm_up import ask
 from tidegate_serving.sources.target import VersionPath
 
 ID = ServableId("m", 1)
@@ -28,19 +26,19 @@ def admit(manifest: Manifest, digest: str) -> None:
     """Everybody."""
 
 
-def foreign_loader(directory: Path, platform: str, **options: Any) -> VersionLoader:
-    path = VersionPath(directory, "", platform, foreign=True)
+def unpublished_loader(directory: Path, platform: str, **options: Any) -> VersionLoader:
+    path = VersionPath(directory, "", platform, unpublished=True)
     return VersionLoader(ID, path, installed_platforms(PlatformOptions(**options)), admit)
 
 
-def load_foreign(directory: Path, platform: str, **options: Any) -> Loaded:
-    return foreign_loader(directory, platform, **options).load()
+def load_unpublished(directory: Path, platform: str, **options: Any) -> Loaded:
+    return unpublished_loader(directory, platform, **options).load()
 
 
 def load_files(directory: Path, platform: str, files: Mapping[str, str | bytes], **options: Any) -> Loaded:
     """A directory that nobody published, filled and loaded."""
     fill(directory, files)
-    return load_foreign(directory, platform, **options)
+    return load_unpublished(directory, platform, **options)
 
 
 def load_published(directory: Path, **options: Any) -> Loaded:
@@ -51,7 +49,7 @@ def load_published(directory: Path, **options: Any) -> Loaded:
 
 def discover(directory: Path, platform: str, **options: Any) -> Discovered:
     registry = installed_platforms(PlatformOptions(**options))
-    return registry.discover(directory, foreign_manifest(ID, platform, directory))
+    return registry.discover(directory, describe_unpublished(ID, platform, directory))
 
 
 def answered(loaded: Loaded, inputs: Mapping[str, Any], signature: str = SERVING_DEFAULT) -> Answer:

@@ -18,7 +18,7 @@ from tidegate_operators.steps.publish_files import Publication, publish_files
 from tidegate_serving.admission.verdict import Verdict
 from tidegate_serving.contract.errors import InvalidInput, NotFound
 from tidegate_serving.contract.manifest import FILE_NAME
-from tidegate_serving.platforms.recognised import recognisable, recognised_platform
+from tidegate_serving.platforms.registry import recognisable, recognised_platform
 from tidegate_validation.tables import as_table
 
 

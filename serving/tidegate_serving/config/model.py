@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from tidegate_serving.config.bounds import BATCHING, MODEL, check_bounds
 from tidegate_serving.contract.errors import InvalidInput
 from tidegate_serving.contract.servable import is_name
-from tidegate_serving.sources.version_policy import parse_version_policy
+from tidegate_serving.sources.file_system.version_policy import parse_version_policy
 
 POLICIES = ("availability", "resources")
 

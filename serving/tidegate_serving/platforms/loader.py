@@ -1,6 +1,6 @@
-"""What a version is to the lifecycle: something that can be measured, loaded and unloaded; and what loading gives.
+"""The loader, by which the manager loads and unloads one version, and the servable, the model that loading gives.
 
-Platforms make servables, the manager drives loaders, the data plane's executor asks servables.
+After TensorFlow Serving's `Loader`. Platforms make servables, the data plane's executor calls them.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
-from tidegate_serving.contract.errors import TidegateError
+from tidegate_serving.contract.errors import ModelFailed, TidegateError, words_of
 from tidegate_serving.contract.manifest import Manifest
 from tidegate_serving.contract.tensors import Array
 
@@ -30,6 +30,17 @@ class Servable(Protocol):
 
     def close(self) -> None:
         """Gives back what the model holds; nobody calls it afterwards."""
+
+
+def ask(servable: Servable, signature: str, inputs: Mapping[str, Array]) -> Answer:
+    """A servable's answer, with whatever its code raised as ModelFailed; errors of our family pass as they are."""
+    try:
+        result = servable.predict(signature, inputs)
+    except TidegateError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise ModelFailed(f"the model raised {words_of(error)}") from error
+    return result if isinstance(result, Answer) else Answer(result)
 
 
 @runtime_checkable

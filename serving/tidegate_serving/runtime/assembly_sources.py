@@ -24,7 +24,7 @@ from tidegate_serving.control.reconciler import Steering
 from tidegate_serving.control.reconciler import Surroundings as SteeringSurroundings
 from tidegate_serving.control.rollback import Rollback
 from tidegate_serving.lifecycle.monitor import StateMonitor
-from tidegate_serving.low_priority import verify_calmly
+from tidegate_serving.low_priority import verify_at_low_priority
 from tidegate_serving.platforms.loader import Loader
 from tidegate_serving.platforms.platform import PlatformOptions, WarmUpOptions
 from tidegate_serving.platforms.registry import PlatformRegistry, installed_platforms
@@ -32,8 +32,8 @@ from tidegate_serving.platforms.version_loader import VersionLoader
 from tidegate_serving.runtime.assembly import Lifecycle
 from tidegate_serving.runtime.keep_previous import KeepPrevious
 from tidegate_serving.runtime.valves import EndpointValves
-from tidegate_serving.sources.extra_sources import ExtraPlan, ExtraSources, Shared
-from tidegate_serving.sources.file_system import FileSystemOptions, FileSystemSource, Surroundings
+from tidegate_serving.sources.extra.sources import ExtraPlan, ExtraSources, Shared
+from tidegate_serving.sources.file_system.source import FileSystemOptions, FileSystemSource, Surroundings
 from tidegate_serving.sources.owners import Owners
 from tidegate_serving.sources.problems import SourceProblems
 from tidegate_serving.sources.router import Adapter, Router
@@ -218,7 +218,9 @@ def _adapters(
         def admit(manifest: Manifest, digest: str) -> None:
             admission.check(path.directory, manifest, digest)
 
-        return VersionLoader(id, path, registry, admit, lambda rows: batching(id.name).size_for(rows), verify_calmly)
+        return VersionLoader(
+            id, path, registry, admit, lambda rows: batching(id.name).size_for(rows), verify_at_low_priority
+        )
 
     def route(platform: str) -> Adapter[Loader]:
         registry.check(platform)

@@ -63,7 +63,7 @@ class CommandLine:
         values: dict[str, Any] = {
             **self._addresses(),
             "allow_unverified": True,
-            "allow_foreign": True,
+            "allow_unpublished": True,
             "allow_reload_requests": True,
             "labels_may_wait": flags["allow_version_labels_for_unavailable_models"],
             "max_message_bytes": LARGEST_MESSAGE,

@@ -13,8 +13,8 @@ from tidegate_serving.config.files import base_path
 from tidegate_serving.config.model import BatchingConfig, ModelConfig
 from tidegate_serving.contract.errors import FailedPrecondition, InvalidInput
 from tidegate_serving.contract.servable import check_name
-from tidegate_serving.sources.version_folder import VersionFolder
-from tidegate_serving.sources.version_policy import parse_version_policy
+from tidegate_serving.sources.file_system.version_folder import VersionFolder
+from tidegate_serving.sources.file_system.version_policy import parse_version_policy
 
 TENSORFLOW = "tensorflow"
 _log = logging.getLogger(__name__)

@@ -73,8 +73,8 @@ def _check_allowed(config: EngineConfig) -> None:
 
 
 def _check_paths(config: EngineConfig, models: Mapping[str, ModelConfig]) -> None:
-    """Foreign directories may lie anywhere, as with TensorFlow Serving; others only where pushes may."""
-    if config.allow_foreign:
+    """Unpublished directories may lie anywhere, as with TensorFlow Serving; others only where pushes may."""
+    if config.allow_unpublished:
         return
     roots = [root.resolve() for root in (*config.roots, *([config.repository] if config.repository else []))]
     for name, model in models.items():

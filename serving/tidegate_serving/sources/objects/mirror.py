@@ -14,9 +14,9 @@ from tidegate_serving.admission.admission import Admission
 from tidegate_serving.contract.errors import NotFound, TidegateError
 from tidegate_serving.contract.manifest import FILE_NAME, Manifest, read_manifest
 from tidegate_serving.contract.servable import ServableId, check_name, is_version
+from tidegate_serving.sources.file_system.version_policy import VersionPolicy
 from tidegate_serving.sources.objects.cache import VersionCache
 from tidegate_serving.sources.objects.store import Child, ObjectStore
-from tidegate_serving.sources.version_policy import VersionPolicy
 
 _log = logging.getLogger(__name__)
 

@@ -15,14 +15,14 @@ from typing import Any
 
 from tidegate_serving.contract.errors import InvalidInput, TidegateError
 from tidegate_serving.files.state import in_our_words
-from tidegate_serving.sources.extra import SourceContext
-from tidegate_serving.sources.file_system import FileSystemOptions, FileSystemSource, Surroundings
+from tidegate_serving.sources.extra.factory import SourceContext
+from tidegate_serving.sources.file_system.source import FileSystemOptions, FileSystemSource, Surroundings
+from tidegate_serving.sources.file_system.version_policy import parse_version_policy
+from tidegate_serving.sources.file_system.watched import WatchOptions
 from tidegate_serving.sources.objects.cache import VersionCache
 from tidegate_serving.sources.objects.mirror import Mirror
 from tidegate_serving.sources.objects.store import ObjectStore
 from tidegate_serving.sources.polling import Poller
-from tidegate_serving.sources.version_policy import parse_version_policy
-from tidegate_serving.sources.watched import WatchOptions
 from tidegate_serving.typed_values import convert
 
 NAME = "object store"
