@@ -18,8 +18,6 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 LOCK = ROOT / "requirements-whole.lock"
 PLATFORMS = "tests/serving/platforms"
-TABULAR = f"{PLATFORMS}/test_tabular_platforms.py"
-ESTIMATORS = f"{PLATFORMS}/sklearn"
 
 
 @dataclass(frozen=True)
@@ -37,14 +35,8 @@ EXTRAS = {
         ("numpy", "pyarrow", "tidegate_native"),
         tuple(f"{PLATFORMS}/{folder}" for folder in ("python", "table", "warm_up")),
     ),
-    "sklearn": Extra(
-        ("sklearn", "skops", "pandas"), (ESTIMATORS, TABULAR, "-k", "not onnx and not utf8 and not zipmap")
-    ),
-    "onnx": Extra(
-        ("onnxruntime",),
-        (TABULAR, f"{PLATFORMS}/onnx", "-k", "onnx or utf8 or zipmap"),
-        ("onnx", "pandas", "scikit-learn", "skl2onnx", "skops"),
-    ),
+    "sklearn": Extra(("sklearn", "skops", "pandas"), (f"{PLATFORMS}/sklearn",)),
+    "onnx": Extra(("onnxruntime",), (f"{PLATFORMS}/onnx",), ("onnx", "pandas", "scikit-learn", "skl2onnx")),
     "xgboost": Extra(("xgboost",), (f"{PLATFORMS}/boosted", "-k", "xgboost"), ("pandas",)),
     "lightgbm": Extra(("lightgbm",), (f"{PLATFORMS}/boosted", "-k", "lightgbm"), ("pandas",)),
     "tensorflow": Extra(

@@ -32,8 +32,9 @@ from tidegate_serving.platforms.version_loader import VersionLoader
 from tidegate_serving.runtime.assembly import Lifecycle
 from tidegate_serving.runtime.keep_previous import KeepPrevious
 from tidegate_serving.runtime.valves import EndpointValves
+from tidegate_serving.sources.context import SourceContext
 from tidegate_serving.sources.extra.sources import ExtraPlan, ExtraSources, Shared
-from tidegate_serving.sources.file_system.source import FileSystemOptions, FileSystemSource, Surroundings
+from tidegate_serving.sources.file_system.source import FileSystemOptions, FileSystemSource
 from tidegate_serving.sources.owners import Owners
 from tidegate_serving.sources.problems import SourceProblems
 from tidegate_serving.sources.router import Adapter, Router
@@ -142,7 +143,7 @@ def make_sources(config: EngineConfig, lifecycle: Lifecycle) -> Sources:
         keep_previous=keep,
         problems=problems,
         rpc=rpc,
-        files=FileSystemSource(plan.files, steering, Surroundings(plan.admission, owners, problems)),
+        files=FileSystemSource(plan.files, SourceContext(steering, plan.admission, owners, problems)),
         static=StaticSource(plan.static, steering, owners),
         extra=ExtraSources(config.sources, Shared(steering, admission, owners, problems, config.state_directory)),
         admission=admission,

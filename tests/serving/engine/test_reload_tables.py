@@ -18,6 +18,7 @@ from tidegate_serving.config import EngineConfig, ModelConfig
 from tidegate_serving.contract.errors import FailedPrecondition, InvalidInput, TidegateError, Unavailable
 from tidegate_serving.contract.servable import ServableId, State
 from tidegate_serving.engine import Engine
+from tidegate_serving.sources.context import SourceContext
 from tidegate_serving.sources.extra import factory
 from tidegate_serving.sources.target import AspiredVersion, Source, VersionPath
 
@@ -25,7 +26,7 @@ from tidegate_serving.sources.target import AspiredVersion, Source, VersionPath
 class Spoken:
     """A source that wants version 1 of what its table names, from a folder; it can be told to fail or to wait."""
 
-    def __init__(self, table: Mapping[str, Any], context: factory.SourceContext) -> None:
+    def __init__(self, table: Mapping[str, Any], context: SourceContext) -> None:
         self._table = table
         self._context = context
         self.stopped = False
@@ -61,7 +62,7 @@ def extra_digest(directory: Path) -> str:
     return read_manifest(directory)[1]
 
 
-def make_source(table: Mapping[str, Any], context: factory.SourceContext) -> Source:
+def make_source(table: Mapping[str, Any], context: SourceContext) -> Source:
     if "names" not in table:
         raise KeyError("names")
     MADE.append(Spoken(table, context))

@@ -1,7 +1,7 @@
-"""What one of the extra sources has said: which servables it wants something of, owns and has trouble with.
+"""The connection of one extra source to the engine, which remembers what came through it.
 
-The source speaks through it to target, owners and problems; when the config takes the source away or gives it another
-table, it is closed, and all that it said can be taken back or handed on.
+An extra source calls target, owners and problems through its connection. When a reload removes the source or gives it
+another table, the connection is closed, and what the source aspired, owned and reported is withdrawn or handed on.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from tidegate_serving.sources.problems import SourceProblems
 from tidegate_serving.sources.target import AspiredVersion, Target, VersionPath
 
 
-class Share:
-    """A `Target`, `Claims` and `Reports` for one source. Silent once it is closed."""
+class SourceConnection:
+    """A `Target`, `Claims` and `Reports` for one source; once closed, it passes nothing on."""
 
     def __init__(self, target: Target[VersionPath], owners: Owners, problems: SourceProblems) -> None:
         self._target = target
@@ -25,23 +25,23 @@ class Share:
         self._lock = threading.RLock()
         self._closed = False
         self._titles: dict[str, str] = {}
-        self._wanted: set[str] = set()
-        self._heirs: set[str] = set()
+        self._aspired: set[str] = set()
+        self._inherited: set[str] = set()
         self._reported: set[tuple[str, str]] = set()
 
-    # What the source says
+    # Called by the source
 
     def set_aspired_versions(self, name: str, versions: Sequence[AspiredVersion[VersionPath]]) -> None:
-        """Passes it on and remembers it."""
+        """Passes the call on and remembers it."""
         with self._lock:
             if self._closed:
                 return
-            self._heirs.discard(name)
-            (self._wanted.add if versions else self._wanted.discard)(name)
+            self._inherited.discard(name)
+            (self._aspired.add if versions else self._aspired.discard)(name)
             self._target.set_aspired_versions(name, versions)
 
     def claim(self, name: str, source: str) -> None:
-        """As `Owners.claim`, and over from the table before. FailedPrecondition once it is closed."""
+        """As `Owners.claim`; takes over what the table before owned. FailedPrecondition once it is closed."""
         with self._lock:
             if self._closed:
                 raise FailedPrecondition(f"the {source} is no longer in the config and cannot have {name!r}")
@@ -72,38 +72,38 @@ class Share:
                 self._reported.discard((servable, source))
                 self._problems.settle(servable, source)
 
-    # What becomes of it
+    # Called by the engine
 
-    def inherit(self, before: Share) -> None:
-        """Takes over what a closed share held, until the source says something of it or `give_up` is called."""
+    def inherit(self, before: SourceConnection) -> None:
+        """Takes over what a closed connection held, until the source calls for it or `give_up` ends it."""
         with self._lock, before._lock:
             self._titles = dict(before._titles)
-            self._heirs = before._wanted | before._heirs
+            self._inherited = before._aspired | before._inherited
 
     def adopt(self, name: str) -> None:
-        """Takes over what another source let go of, as `inherit`."""
+        """Takes over one servable that another source let go of, as `inherit`."""
         with self._lock:
-            self._heirs.add(name)
+            self._inherited.add(name)
 
     @property
-    def heirs(self) -> frozenset[str]:
-        """Servables that only the table before wanted something of."""
+    def inherited(self) -> frozenset[str]:
+        """Servables that have versions only because of the table before, or of another source that let go."""
         with self._lock:
-            return frozenset(self._heirs)
+            return frozenset(self._inherited)
 
     @property
-    def wanted(self) -> frozenset[str]:
-        """Servables that this source itself wants something of."""
+    def aspired(self) -> frozenset[str]:
+        """Servables of which this source itself has aspired versions."""
         with self._lock:
-            return frozenset(self._wanted)
+            return frozenset(self._aspired)
 
     def is_troubled(self, servable: str) -> bool:
-        """Whether the source has said that something is wrong with a servable, empty for the whole source."""
+        """Whether the source reports a problem of a servable; an empty name stands for the whole source."""
         with self._lock:
             return any(name == servable for name, _ in self._reported)
 
     def close(self) -> None:
-        """Says nothing more; its problems are nobody's any more."""
+        """Passes nothing on any more, and settles the problems that the source has reported."""
         with self._lock:
             self._closed = True
             reported, self._reported = self._reported, set()
@@ -111,13 +111,13 @@ class Share:
             self._problems.settle(servable, source)
 
     def give_up(self, names: Collection[str] | None = None) -> None:
-        """Wants nothing more of these servables, or of any, and owns them no more."""
+        """Ends the versions and the ownership of these servables; None for all that the source has."""
         with self._lock:
-            held = self._wanted | self._heirs
+            held = self._aspired | self._inherited
             for name in sorted(held if names is None else held & set(names)):
-                self._wanted.discard(name)
-                self._heirs.discard(name)
+                self._aspired.discard(name)
+                self._inherited.discard(name)
                 if self._owners.owner(name) in ("", self._titles.get(name)):
                     self._target.set_aspired_versions(name, [])
-            for name in [name for name in self._titles if name not in self._wanted | self._heirs]:
+            for name in [name for name in self._titles if name not in self._aspired | self._inherited]:
                 self._owners.release(name, self._titles.pop(name))

@@ -1,24 +1,20 @@
-"""Sources that a config adds by name, each from a table `[sources.NAME]`: those built in and those of other packages.
+"""Makes the source of a table `[sources.NAME]`: one that is built in, or one of an installed package.
 
-`extra_sources` asks for each table. A package offers one under the entry point group `tidegate.sources`, as a callable
-that takes its table and a `SourceContext` and returns a `Source`; it checks the table and does nothing before `start`,
-because a reload's dry run calls it too.
+A package offers a source by an entry point of the group `tidegate.sources`: a callable that takes its table and a
+`SourceContext` and returns a `Source`. It checks the table and does nothing before `start`, because a reload's dry run
+calls it too. A new built-in source gets a folder in `sources` and a line in `_BUILT_IN`.
 """
 
 from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from importlib import metadata
-from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
-from tidegate_serving.admission.admission import Admission
 from tidegate_serving.contract.errors import InvalidInput, TidegateError, Unsupported
-from tidegate_serving.sources.owners import Claims
-from tidegate_serving.sources.problems import Reports
-from tidegate_serving.sources.target import Source, Target, VersionPath
+from tidegate_serving.sources.context import SourceContext
+from tidegate_serving.sources.target import Source
 
 GROUP = "tidegate.sources"
 _BUILT_IN = {
@@ -27,34 +23,25 @@ _BUILT_IN = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class SourceContext:
-    """What a source works with: the target that it speaks to, who admits, who owns which name, where problems go, and
-    the folder where it may remember things, None for an engine that forgets.
-    """
-
-    target: Target[VersionPath]
-    admission: Admission
-    owners: Claims
-    problems: Reports
-    state_directory: Path | None = None
-
-
 SourceFactory = Callable[[Mapping[str, Any], SourceContext], Source]
 
 
 @runtime_checkable
 class Named(Protocol):
-    """What a `Source` may offer besides, so that what only its earlier table wanted is given up in time."""
+    """What a `Source` may offer besides, so that after a reload the servables that it no longer names are given up."""
 
     def names(self) -> frozenset[str] | None:
-        """Servables that it may want something of; None as long as it does not know. Without this method: those that
-        it has wanted something of when its start is over."""
+        """Servables of which it may aspire versions; None as long as it does not know.
+
+        For a source without this method, those of which it has aspired versions when its start has returned.
+        """
 
 
 def make_source(name: str, table: Mapping[str, Any], context: SourceContext) -> Source:
-    """The source of a table, not started. InvalidInput for a name that nobody offers, and for a table that cannot be;
-    Unsupported where what it needs is not installed."""
+    """The source of a table, not started.
+
+    InvalidInput for an unknown name or a table that cannot be used, Unsupported where a library is missing.
+    """
     factory = _factory(name)
     try:
         return factory(table, context)

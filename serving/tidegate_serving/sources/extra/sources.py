@@ -1,7 +1,6 @@
-"""The sources that a config adds by tables `[sources.NAME]`, as they come, change and go while the engine runs.
+"""All sources that the config adds by tables `[sources.NAME]`: started and stopped together, replaced by a reload.
 
-The engine starts and stops them together; a reload asks for a plan, which may fail and changes nothing, and then for
-its execution.
+A reload first makes a plan, which may fail and changes nothing, and then carries it out.
 """
 
 from __future__ import annotations
@@ -15,8 +14,9 @@ from typing import Any
 
 from tidegate_serving.admission.admission import Admission
 from tidegate_serving.contract.errors import TidegateError, Unavailable
-from tidegate_serving.sources.extra.connection import Share
-from tidegate_serving.sources.extra.factory import Named, SourceContext, make_source
+from tidegate_serving.sources.context import SourceContext
+from tidegate_serving.sources.extra.connection import SourceConnection
+from tidegate_serving.sources.extra.factory import Named, make_source
 from tidegate_serving.sources.owners import Owners
 from tidegate_serving.sources.problems import SourceProblems
 from tidegate_serving.sources.target import Source, Target, VersionPath
@@ -28,7 +28,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class ExtraPlan:
-    """What is to become of the sources: those that are `made` anew or for the first time, and those that go."""
+    """What a reload does to the sources: those that are `made`, new or with another table, and those that go."""
 
     made: Mapping[str, _Extra] = field(default_factory=dict)
     gone: frozenset[str] = frozenset()
@@ -36,7 +36,7 @@ class ExtraPlan:
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """What all extra sources have in common; each speaks to target, owners and problems through a share of its own."""
+    """What all extra sources work with; each reaches target, owners and problems through a connection of its own."""
 
     target: Target[VersionPath]
     admission: Admission
@@ -46,20 +46,20 @@ class Shared:
 
 
 class ExtraSources:
-    """A `Source` that is made of others. Raises what `make_source` raises for tables that cannot be."""
+    """A `Source` made of several. Raises what `make_source` raises for tables that cannot be used."""
 
     def __init__(self, tables: Tables, shared: Shared) -> None:
         self._shared = shared
         self._running = {name: self._make(name, table) for name, table in tables.items()}
 
     def start(self) -> None:
-        """Each speaks for the first time."""
+        """Starts each of them."""
         for extra in list(self._running.values()):
             extra.source.start()
             extra.started()
 
     def stop(self) -> None:
-        """They say nothing more; what they want stays."""
+        """Stops each of them; what they aspired stays."""
         for extra in list(self._running.values()):
             extra.source.stop()
 
@@ -70,20 +70,23 @@ class ExtraSources:
         return ExtraPlan(made, frozenset(now.keys() - tables.keys()))
 
     def give_up(self, plan: ExtraPlan) -> None:
-        """Ends the sources that go, and what they want."""
+        """Stops the sources that go, and ends what they aspired."""
         for name in sorted(plan.gone & self._running.keys()):
             extra = self._running.pop(name)
             extra.stop()
-            extra.share.give_up()
+            extra.connection.give_up()
 
     def take_up(self, plan: ExtraPlan) -> None:
-        """Starts the sources that come; one with another table takes over from the one before it. Raises what a start
-        raises within ten seconds; what takes longer goes on, and a failure then is a problem of that source."""
+        """Starts the sources that come; one with another table takes over from the one before it.
+
+        Raises what a start raises within ten seconds. One that takes longer goes on, and reports a later failure as a
+        problem of that source.
+        """
         for name, extra in plan.made.items():
             before = self._running.get(name)
             if before is not None:
                 before.stop()
-                extra.share.inherit(before.share)
+                extra.connection.inherit(before.connection)
             self._running[name] = extra
             try:
                 extra.start_for(START_SECONDS)
@@ -92,54 +95,55 @@ class ExtraSources:
                 raise
 
     def take_over(self, name: str) -> bool:
-        """Another source has let go of a servable. Whether one of these may want it: then what it had stays until that
-        one says something of it, or is certain that it does not want it."""
+        """Called when another source has let go of a servable: whether one of these may want it.
+
+        If so, its versions stay until that source aspires some of its own, or is certain that it does not want it.
+        """
         for extra in self._running.values():
             if extra.may_want(name):
-                extra.share.adopt(name)
-                extra.sweep()
-                if name in extra.share.heirs:
+                extra.connection.adopt(name)
+                extra.release_inherited()
+                if name in extra.connection.inherited:
                     return True
         return False
 
     def _make(self, name: str, table: Mapping[str, Any]) -> _Extra:
         shared = self._shared
-        share = Share(shared.target, shared.owners, shared.problems)
-        problems = _Sweeping(share)
-        context = SourceContext(share, shared.admission, share, problems, shared.state_directory)
-        source = make_source(name, table, context)
-        made = _Extra(name, table, source, share)
-        problems.sweep = made.sweep
+        connection = SourceConnection(shared.target, shared.owners, shared.problems)
+        problems = _Problems(connection)
+        context = SourceContext(connection, shared.admission, connection, problems, shared.state_directory)
+        made = _Extra(name, table, make_source(name, table, context), connection)
+        problems.on_settled = made.release_inherited
         return made
 
 
-class _Sweeping:
-    """Hears when something is well again, and then looks what of the table before nobody wants."""
+class _Problems:
+    """A connection's reports, with a call after each settled problem."""
 
-    def __init__(self, share: Share) -> None:
-        self._share = share
-        self.sweep: Callable[[], None] = lambda: None
+    def __init__(self, connection: SourceConnection) -> None:
+        self._connection = connection
+        self.on_settled: Callable[[], None] = lambda: None
 
     def report(self, servable: str, source: str, error: TidegateError) -> None:
-        """Passes it on."""
-        self._share.report(servable, source, error)
+        """As `SourceConnection.report`."""
+        self._connection.report(servable, source, error)
 
     def settle(self, servable: str, source: str) -> None:
-        """Passes it on, and looks."""
-        self._share.settle(servable, source)
-        if self._share.heirs:
-            self.sweep()
+        """As `SourceConnection.settle`."""
+        self._connection.settle(servable, source)
+        if self._connection.inherited:
+            self.on_settled()
 
 
 @dataclass(frozen=True, slots=True)
 class _Extra:
-    """One source with the table that it was made from."""
+    """One source with the table that it was made from; `ready` is set when its start has returned."""
 
     name: str
     table: Mapping[str, Any]
     source: Source
-    share: Share
-    spoken: threading.Event = field(default_factory=threading.Event)
+    connection: SourceConnection
+    ready: threading.Event = field(default_factory=threading.Event)
 
     def start_for(self, seconds: float) -> None:
         """Starts it on a thread of its own; returns after `seconds`. Raises what it raised until then."""
@@ -167,26 +171,27 @@ class _Extra:
             _log.warning("source %s has not looked at everything within %g s, it goes on", self.name, seconds)
 
     def started(self) -> None:
-        """It has spoken for the first time."""
-        self.spoken.set()
-        self.sweep()
+        """Called when its start has returned."""
+        self.ready.set()
+        self.release_inherited()
 
     def stop(self) -> None:
-        """It says nothing more."""
-        self.share.close()
+        """Stops it; what it aspired stays."""
+        self.connection.close()
         self.source.stop()
 
-    def sweep(self) -> None:
-        """Gives up what only the table before wanted, where it is certain that this one does not."""
-        if not self.share.heirs or not self.spoken.is_set() or self.share.is_troubled(""):
+    def release_inherited(self) -> None:
+        """Gives up what is inherited, where it is certain that this source does not want it."""
+        connection = self.connection
+        if not connection.inherited or not self.ready.is_set() or connection.is_troubled(""):
             return
-        names = self.source.names() if isinstance(self.source, Named) else self.share.wanted
+        names = self.source.names() if isinstance(self.source, Named) else connection.aspired
         if names is not None:
-            self.share.give_up([name for name in self.share.heirs - names if not self.share.is_troubled(name)])
+            connection.give_up([name for name in connection.inherited - names if not connection.is_troubled(name)])
 
     def may_want(self, name: str) -> bool:
         """Whether it wants a servable, or cannot yet say that it does not."""
-        if not self.spoken.is_set() or self.share.is_troubled(name):
+        if not self.ready.is_set() or self.connection.is_troubled(name):
             return True
         if not isinstance(self.source, Named):
             return False
@@ -195,4 +200,4 @@ class _Extra:
 
     def _complain(self, error: Exception) -> None:
         ours = error if isinstance(error, TidegateError) else Unavailable(f"source {self.name} did not start: {error}")
-        self.share.report("", self.name, ours)
+        self.connection.report("", self.name, ours)

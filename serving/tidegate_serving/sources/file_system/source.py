@@ -11,17 +11,15 @@ import os
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tidegate_serving.admission.admission import Admission
 from tidegate_serving.contract.errors import NotFound, TidegateError, Unavailable
 from tidegate_serving.contract.servable import check_name
+from tidegate_serving.sources.context import SourceContext
 from tidegate_serving.sources.file_system.watched import PathVersion, Watched, WatchOptions
-from tidegate_serving.sources.owners import Claims, Owners
 from tidegate_serving.sources.polling import Poller
-from tidegate_serving.sources.problems import Reports, SourceProblems
-from tidegate_serving.sources.target import Target, VersionPath
 
 NAME = "file system source"
 FIRST_LOOK_SECONDS = 10.0
@@ -46,15 +44,6 @@ class FileSystemOptions:
         return self.overrides.get(name, self.watch)
 
 
-@dataclass(frozen=True, slots=True)
-class Surroundings:
-    """What a source works with besides its target: who admits, who owns which name, where problems are told."""
-
-    admission: Admission
-    owners: Claims = field(default_factory=Owners)
-    problems: Reports = field(default_factory=SourceProblems)
-
-
 class FileSystemSource:
     """A `Source` over folders. A version is complete when its manifest is there, or when it was quiet for long enough.
 
@@ -62,13 +51,10 @@ class FileSystemSource:
     and empty, at two looks in a row, gives them up.
     """
 
-    def __init__(
-        self, options: FileSystemOptions, target: Target[VersionPath], around: Surroundings, title: str = NAME
-    ) -> None:
+    def __init__(self, options: FileSystemOptions, context: SourceContext, title: str = NAME) -> None:
         self._options = options
+        self._context = context
         self._title = title
-        self._target = target
-        self._around = around
         self._lock = threading.Lock()
         self._watched: dict[str, Watched] = {}
         self._poller = Poller(self._look)
@@ -108,7 +94,7 @@ class FileSystemSource:
         """Watches other things from now on: what is no longer named is given up. `take_up` begins what is new."""
         with self._lock:
             before, self._options = self._options, options
-            self._around = Surroundings(admission, self._around.owners, self._around.problems)
+            self._context = replace(self._context, admission=admission)
             if before.root != options.root:
                 gone = set(self._watched) - options.paths.keys()
             else:
@@ -161,7 +147,7 @@ class FileSystemSource:
         already of servables that were watched elsewhere.
         """
         with self._lock:
-            options, admission = self._options, self._around.admission
+            options, admission = self._options, self._context.admission
             known = list(self._watched.values())
             for name, path in options.paths.items():
                 if name not in self._watched:
@@ -200,7 +186,7 @@ class FileSystemSource:
 
     def _guarded(self, name: str, look: Callable[[], None]) -> None:
         """Whatever goes wrong is this servable's problem and nobody else's."""
-        problems = self._around.problems
+        problems = self._context.problems
         try:
             look()
         except TidegateError as error:
@@ -220,7 +206,7 @@ class FileSystemSource:
         with self._lock:
             taken = self._watched.keys() | self._options.paths.keys()
             found = {name: root / name for name in names - taken}
-            options, admission = self._options, self._around.admission
+            options, admission = self._options, self._context.admission
             for name, path in found.items():
                 self._watched[name] = Watched(name, path, options.of(name), admission)
             there = names | odd.keys()
@@ -228,14 +214,14 @@ class FileSystemSource:
             for name in lost:
                 del self._watched[name]
         for name in lost:
-            self._around.problems.settle(name, self._title)
+            self._context.problems.settle(name, self._title)
         self._poller.add(found)
         if not there and any(self._watched):
             raise NotFound(f"repository {root} is suddenly empty, what it last held is kept: is a mount lost?")
 
     def _tell_odd(self, odd: Mapping[str, OSError]) -> None:
         """What cannot even be looked at hurts nobody else."""
-        problems = self._around.problems
+        problems = self._context.problems
         for name in self._odd - odd.keys():
             problems.settle(name, self._title)
         for name, error in odd.items():
@@ -252,13 +238,13 @@ class FileSystemSource:
                 return
             name = check_name(watched.name)
             watched.emptied = False
-            self._around.owners.claim(name, self._title)
+            self._context.owners.claim(name, self._title)
             if versions != watched.told:
-                self._target.set_aspired_versions(name, versions)
+                self._context.target.set_aspired_versions(name, versions)
                 watched.told = versions
             watched.known = bool(versions)
             if not versions:
-                self._around.owners.release(name, self._title)
+                self._context.owners.release(name, self._title)
 
     def _may_give_up(self, watched: Watched) -> bool:
         """Whether nothing is wanted any more; raises what is to be said where that is not to be."""
@@ -283,9 +269,9 @@ class FileSystemSource:
         with watched.turn:
             watched.gone = True
             if watched.known and for_good and not self._stopped:
-                self._target.set_aspired_versions(watched.name, [])
-                self._around.owners.release(watched.name, self._title)
-        self._around.problems.settle(watched.name, self._title)
+                self._context.target.set_aspired_versions(watched.name, [])
+                self._context.owners.release(watched.name, self._title)
+        self._context.problems.settle(watched.name, self._title)
 
 
 def _folders(root: Path) -> tuple[set[str], dict[str, OSError]]:

@@ -1,7 +1,4 @@
-"""Which of the versions that lie in a repository a servable wants: `latest:N`, `all`, `specific:1,4` or `none`.
-
-The file system source parses one per servable and asks it at each look.
-"""
+"""Which of a servable's versions in a repository are to be served: `latest:N`, `all`, `specific:1,4` or `none`."""
 
 from __future__ import annotations
 
@@ -10,8 +7,10 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from tidegate_serving.contract.errors import InvalidInput
+from tidegate_serving.contract.servable import MAX_VERSION
 
 T = TypeVar("T")
+_MOST_DIGITS = len(str(MAX_VERSION))
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +51,11 @@ def parse_version_policy(text: str) -> VersionPolicy:
         return VersionPolicy(latest=0)
     if text == "none":
         return VersionPolicy(specific=frozenset())
-    if kind == "latest" and rest.isdecimal() and int(rest) > 0:
-        return VersionPolicy(latest=int(rest))
     numbers = [part.strip() for part in rest.split(",")]
-    if kind == "specific" and all(number.isdecimal() for number in numbers):
-        return VersionPolicy(specific=frozenset(int(number) for number in numbers))
+    if all(number.isdecimal() and len(number) <= _MOST_DIGITS for number in numbers):
+        found = [int(number) for number in numbers]
+        if kind == "specific":
+            return VersionPolicy(specific=frozenset(found))
+        if kind == "latest" and len(found) == 1 and found[0] > 0:
+            return VersionPolicy(latest=found[0])
     raise InvalidInput(f"versions is {text!r}: use latest:N, all, specific:1,4, or none")

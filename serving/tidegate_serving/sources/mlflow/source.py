@@ -19,7 +19,7 @@ from tidegate_serving.contract.manifest import read_manifest
 from tidegate_serving.contract.repository import version_directory
 from tidegate_serving.contract.servable import ServableId, check_name
 from tidegate_serving.files.state import keep
-from tidegate_serving.sources.extra.factory import SourceContext
+from tidegate_serving.sources.context import SourceContext
 from tidegate_serving.sources.mlflow.registry import Proposal, Registry
 from tidegate_serving.sources.polling import Poller
 from tidegate_serving.sources.target import AspiredVersion, VersionPath

@@ -15,8 +15,8 @@ from typing import Any
 
 from tidegate_serving.contract.errors import InvalidInput, TidegateError
 from tidegate_serving.files.state import in_our_words
-from tidegate_serving.sources.extra.factory import SourceContext
-from tidegate_serving.sources.file_system.source import FileSystemOptions, FileSystemSource, Surroundings
+from tidegate_serving.sources.context import SourceContext
+from tidegate_serving.sources.file_system.source import FileSystemOptions, FileSystemSource
 from tidegate_serving.sources.file_system.version_policy import parse_version_policy
 from tidegate_serving.sources.file_system.watched import WatchOptions
 from tidegate_serving.sources.objects.cache import VersionCache
@@ -81,8 +81,7 @@ class ObjectStoreSource:
                 watch=WatchOptions(parse_version_policy(options.versions)),
                 overrides={name: WatchOptions(parse_version_policy(text)) for name, text in options.models.items()},
             ),
-            context.target,
-            Surroundings(context.admission, context.owners, context.problems),
+            context,
             NAME,
         )
 

@@ -1,6 +1,4 @@
-"""PyTorch's three kinds of files, against what the modules themselves answer. Run by `make test-extras` alone, where
-PyTorch is installed: its name keeps it out of the suite.
-"""
+"""PyTorch's three kinds of files, against what the modules themselves answer."""
 
 from __future__ import annotations
 

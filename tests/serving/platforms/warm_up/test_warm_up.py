@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Callable, Sequence
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from tests.support.versions import Draft, flip, publish
 
 from tidegate_serving.config import BatchingConfig
@@ -18,11 +22,12 @@ from tidegate_serving.contract.manifest import Manifest, describe_files, read_ma
 from tidegate_serving.contract.messages import message
 from tidegate_serving.contract.servable import ServableId
 from tidegate_serving.contract.signature import SERVING_DEFAULT, Signature, TensorSpec
+from tidegate_serving.platforms.loader import Loaded
 from tidegate_serving.platforms.platform import PlatformOptions, WarmUpOptions
 from tidegate_serving.platforms.registry import installed_platforms
 from tidegate_serving.platforms.version_loader import VersionLoader
 from tidegate_serving.platforms.warm_up.records import write_records
-from tidegate_serving.platforms.warm_up.runner import FILE
+from tidegate_serving.platforms.warm_up.runner import FILE, warm_up
 from tidegate_serving.sources.target import VersionPath
 from tidegate_serving.tensor_proto import fill
 
@@ -192,3 +197,31 @@ def test_a_thousand_requests_are_enough(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match=r"Number of warmup records exceeds the maximum \(1000\)"):
         load(directory)
     assert len(seen(directory)) == 2000, "the one too many was run"
+
+
+class Doubling:
+    """A model in memory."""
+
+    def predict(self, signature: str, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
+        return {"y": inputs["x"] * np.float32(2)}
+
+    def close(self) -> None:
+        """It holds nothing."""
+
+
+def spoilt(record: bytes, position: int, byte: int) -> bytes:
+    """The record with another byte somewhere."""
+    place = position % len(record)
+    return record[:place] + bytes([byte]) + record[place + 1 :]
+
+
+LOGS = st.sampled_from([predict_log(1, 2), *map(feature_log, ["classify_log", "multi_inference_log"], [1, 2])])
+
+
+@given(st.lists(st.binary(max_size=40) | st.builds(spoilt, LOGS, st.integers(0, 200), st.integers(0, 255)), max_size=3))
+def test_any_requests_are_answered_or_refused_with_an_error_of_ours(records: list[bytes]) -> None:
+    manifest = Manifest(ServableId("m", 1), "python", {SERVING_DEFAULT: NAMED}, (), "2026-01-01T00:00:00Z")
+    with tempfile.TemporaryDirectory() as folder:
+        write_records(Path(folder, FILE), records)
+        with contextlib.suppress(TidegateError):
+            warm_up(Loaded(manifest, Doubling()), Path(folder), WarmUpOptions())

@@ -12,9 +12,10 @@ from tests.support.fakes import FakeTarget
 from tests.support.versions import Validator, fill, make_validator, publish
 
 from tidegate_serving.admission.admission import Admission, AdmittedDigests, AdmitUnverified, VerdictAdmission
-from tidegate_serving.contract.errors import InvalidInput, NotFound
+from tidegate_serving.contract.errors import NotFound
 from tidegate_serving.contract.servable import ServableId
-from tidegate_serving.sources.file_system.source import NAME, FileSystemOptions, FileSystemSource, Surroundings
+from tidegate_serving.sources.context import SourceContext
+from tidegate_serving.sources.file_system.source import NAME, FileSystemOptions, FileSystemSource
 from tidegate_serving.sources.file_system.version_policy import VersionPolicy, parse_version_policy
 from tidegate_serving.sources.file_system.watched import WatchOptions
 from tidegate_serving.sources.owners import Owners
@@ -29,8 +30,8 @@ class Repository:
         self.owners = Owners()
         self.problems = SourceProblems()
         options = FileSystemOptions(root, watch=WatchOptions(parse_version_policy(versions), poll_seconds=0))
-        around = Surroundings(admission or AdmitUnverified(), self.owners, self.problems)
-        self.source = FileSystemSource(options, self.target, around)
+        context = SourceContext(self.target, admission or AdmitUnverified(), self.owners, self.problems)
+        self.source = FileSystemSource(options, context)
 
     def add(self, name: str, version: int) -> Path:
         return publish(self.root, name, version)
@@ -69,7 +70,7 @@ def test_a_servable_can_have_a_policy_of_its_own(tmp_path: Path) -> None:
     for version in (1, 2, 3):
         publish(tmp_path, "m", version)
         publish(tmp_path, "n", version)
-    FileSystemSource(options, target, Surroundings(AdmitUnverified())).poll()
+    FileSystemSource(options, SourceContext(target, AdmitUnverified())).poll()
     assert (target.numbers("m"), target.numbers("n")) == ([3, 2], [3])
 
 
@@ -203,10 +204,4 @@ def test_a_manifest_of_another_version_is_an_error_of_that_version_only(reposito
 def test_a_missing_repository_is_said_at_the_start(tmp_path: Path) -> None:
     options = FileSystemOptions(tmp_path / "nowhere")
     with pytest.raises(NotFound, match="nowhere is no folder"):
-        FileSystemSource(options, FakeTarget(), Surroundings(AdmitUnverified())).start()
-
-
-@pytest.mark.parametrize("text", ["", "latest", "latest:0", "latest:x", "specific:", "specific:1,x", "newest:1"])
-def test_policies_that_mean_nothing_are_refused(text: str) -> None:
-    with pytest.raises(InvalidInput, match=r"versions is .*: use latest:N, all, specific:1,4, or none"):
-        parse_version_policy(text)
+        FileSystemSource(options, SourceContext(FakeTarget(), AdmitUnverified())).start()

@@ -17,7 +17,8 @@ from tests.support.versions import fill, publish
 
 from tidegate_serving.admission.admission import AdmitUnverified
 from tidegate_serving.contract.errors import NotFound, Unavailable
-from tidegate_serving.sources.file_system.source import NAME, FileSystemOptions, FileSystemSource, Surroundings
+from tidegate_serving.sources.context import SourceContext
+from tidegate_serving.sources.file_system.source import NAME, FileSystemOptions, FileSystemSource
 from tidegate_serving.sources.file_system.version_policy import VersionPolicy
 from tidegate_serving.sources.file_system.watched import WatchOptions
 from tidegate_serving.sources.owners import Owners
@@ -37,14 +38,11 @@ class Bench:
         self.heard: list[tuple[str, bool]] = []
         self.problems.subscribe(self._hear)
         self.admission = AdmitUnverified()
+        self.context = SourceContext(self.target, self.admission, self.owners, self.problems)
         self.source: FileSystemSource | None = None
 
     def watch(self, *names: str, watch: WatchOptions = WATCH, **overrides: WatchOptions) -> FileSystemSource:
-        self.source = FileSystemSource(
-            self.options(*names, watch=watch, **overrides),
-            self.target,
-            Surroundings(self.admission, self.owners, self.problems),
-        )
+        self.source = FileSystemSource(self.options(*names, watch=watch, **overrides), self.context)
         return self.source
 
     def options(self, *names: str, watch: WatchOptions = WATCH, **overrides: WatchOptions) -> FileSystemOptions:
@@ -255,7 +253,7 @@ def test_another_path_replaces_the_versions_without_a_gap(bench: Bench) -> None:
 
 def test_new_servables_appear_under_a_root_and_vanished_ones_stay(bench: Bench) -> None:
     publish(bench.folder, "a", 1)
-    source = FileSystemSource(FileSystemOptions(bench.folder, watch=WATCH), bench.target, Surroundings(bench.admission))
+    source = FileSystemSource(FileSystemOptions(bench.folder, watch=WATCH), bench.context)
     source.start()
     publish(bench.folder, "b", 1)
     eventually(lambda: bench.target.numbers("b") == [1])
@@ -269,8 +267,7 @@ def test_new_servables_appear_under_a_root_and_vanished_ones_stay(bench: Bench) 
 
 
 def test_a_folder_that_never_held_a_version_is_forgotten_with_its_problem(bench: Bench) -> None:
-    around = Surroundings(bench.admission, bench.owners, bench.problems)
-    source = FileSystemSource(FileSystemOptions(bench.folder, watch=WATCH), bench.target, around)
+    source = FileSystemSource(FileSystemOptions(bench.folder, watch=WATCH), bench.context)
     publish(bench.folder, "a", 1)
     (bench.folder / "-odd name").mkdir()
     source.poll()
@@ -284,8 +281,7 @@ def test_a_folder_that_never_held_a_version_is_forgotten_with_its_problem(bench:
 
 
 def test_an_entry_that_cannot_be_looked_at_hurts_no_other(bench: Bench) -> None:
-    around = Surroundings(bench.admission, bench.owners, bench.problems)
-    source = FileSystemSource(FileSystemOptions(bench.folder, watch=WATCH), bench.target, around)
+    source = FileSystemSource(FileSystemOptions(bench.folder, watch=WATCH), bench.context)
     publish(bench.folder, "a", 1)
     (bench.folder / "loop").symlink_to(bench.folder / "loop")
     source.poll()

@@ -16,7 +16,8 @@ from tests.support.versions import Validator, make_validator, publish
 
 from tidegate_serving.admission.admission import AdmittedDigests, VerdictAdmission
 from tidegate_serving.contract.errors import InvalidInput, NotFound, TidegateError
-from tidegate_serving.sources.extra.factory import SourceContext, make_source
+from tidegate_serving.sources.context import SourceContext
+from tidegate_serving.sources.extra.factory import make_source
 from tidegate_serving.sources.mlflow.registry import Proposal, Registry
 from tidegate_serving.sources.mlflow.source import MlflowSource
 from tidegate_serving.sources.owners import Owners

@@ -17,7 +17,8 @@ from tests.support.versions import adding, publish
 from tidegate_serving.admission.admission import AdmitUnverified
 from tidegate_serving.contract.errors import InvalidInput, ResourceExhausted, Tampered, TidegateError, Unavailable
 from tidegate_serving.contract.servable import ServableId
-from tidegate_serving.sources.extra.factory import SourceContext, make_source
+from tidegate_serving.sources.context import SourceContext
+from tidegate_serving.sources.extra.factory import make_source
 from tidegate_serving.sources.file_system.version_policy import parse_version_policy
 from tidegate_serving.sources.objects.cache import VersionCache
 from tidegate_serving.sources.objects.mirror import Mirror

@@ -19,7 +19,8 @@ from tidegate_serving.client import Client
 from tidegate_serving.config import EngineConfig
 from tidegate_serving.contract.servable import State
 from tidegate_serving.engine import Engine
-from tidegate_serving.sources.extra.factory import SourceContext, make_source
+from tidegate_serving.sources.context import SourceContext
+from tidegate_serving.sources.extra.factory import make_source
 from tidegate_serving.sources.owners import Owners
 from tidegate_serving.sources.problems import SourceProblems
 
