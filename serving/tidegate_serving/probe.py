@@ -21,7 +21,7 @@ from tidegate_serving.contract.errors import InvalidInput, TidegateError, Unsupp
 from tidegate_serving.contract.manifest import Manifest, read_manifest
 from tidegate_serving.contract.probe_frames import Frame, read_frame, write_frame
 from tidegate_serving.contract.signature import SERVING_DEFAULT, Signature
-from tidegate_serving.platforms.loader import Loaded
+from tidegate_serving.platforms.loader import LoadedVersion
 from tidegate_serving.platforms.platform import PlatformOptions
 from tidegate_serving.platforms.registry import installed_platforms
 from tidegate_serving.platforms.tensor_checks import check_inputs
@@ -68,7 +68,7 @@ class Probe:
         except BaseException as error:  # a thread of the engine survives all of these too
             return Frame("error", request.token, {**_words(error), **self._head(0.0)})
 
-    def _load(self) -> Loaded:
+    def _load(self) -> LoadedVersion:
         manifest, digest = read_manifest(self._directory)
         path = VersionPath(self._directory, digest, manifest.platform)
         self._loader = VersionLoader(manifest.id, path, installed_platforms(self._options), _admit)

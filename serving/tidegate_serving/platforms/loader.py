@@ -60,7 +60,7 @@ class DescribesItself(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded:
+class LoadedVersion:
     """A version that can answer: its manifest and its servable, and, where whoever loaded it knows, the bytes that it
     really takes, by device (`ram`, `gpu:0`)."""
 
@@ -75,7 +75,7 @@ class Loader(Protocol):
     def estimate(self) -> int | Mapping[str, int]:
         """Bytes that the loaded version will need at most: of memory, or by device (`ram`, `gpu:0`)."""
 
-    def load(self) -> Loaded:
+    def load(self) -> LoadedVersion:
         """Blocks until the version can answer. Raises the contract's errors."""
 
     def unload(self) -> None:

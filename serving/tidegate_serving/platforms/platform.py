@@ -63,7 +63,7 @@ class PlatformOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class Discovered:
+class ModelDescription:
     """Signatures by name, metadata that the platform will need, an example row where the model brings one along.
 
     `refused` names signatures of the model that cannot be served, each with the reason.
@@ -100,7 +100,7 @@ class Platform(Protocol):
 class Discovers(Protocol):
     """A platform that can read signatures off a model."""
 
-    def discover(self, directory: Path, manifest: Manifest) -> Discovered:
+    def discover(self, directory: Path, manifest: Manifest) -> ModelDescription:
         """What the model says of itself; `manifest` lists its files and has no signatures yet."""
 
 

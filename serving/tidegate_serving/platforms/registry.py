@@ -20,9 +20,9 @@ from tidegate_serving.contract.manifest import Manifest
 from tidegate_serving.contract.servable import check_name
 from tidegate_serving.platforms.loader import Servable
 from tidegate_serving.platforms.platform import (
-    Discovered,
     Discovers,
     Estimates,
+    ModelDescription,
     Platform,
     PlatformOptions,
     WarmUpOptions,
@@ -105,7 +105,7 @@ class PlatformRegistry:
         """A servable, by the platform that the manifest names."""
         return self._platform(manifest).load(directory, manifest)
 
-    def discover(self, directory: Path, manifest: Manifest) -> Discovered:
+    def discover(self, directory: Path, manifest: Manifest) -> ModelDescription:
         """What the model says of itself. Unsupported where its platform cannot tell."""
         platform = self._platform(manifest)
         if not isinstance(platform, Discovers):

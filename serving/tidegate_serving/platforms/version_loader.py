@@ -13,7 +13,7 @@ from pathlib import Path
 from tidegate_serving.contract.errors import ModelFailed, Tampered, TidegateError, words_of
 from tidegate_serving.contract.manifest import Manifest, read_manifest, verify_files
 from tidegate_serving.contract.servable import ServableId
-from tidegate_serving.platforms.loader import Loaded
+from tidegate_serving.platforms.loader import LoadedVersion
 from tidegate_serving.platforms.registry import PlatformRegistry
 from tidegate_serving.platforms.unpublished import describe_unpublished, has_manifest
 from tidegate_serving.platforms.warm_up.runner import warm_up
@@ -47,14 +47,14 @@ class VersionLoader:
         self._admit = admit
         self._size_for = size_for
         self._verify = verify
-        self._loaded: Loaded | None = None
+        self._loaded: LoadedVersion | None = None
 
     def estimate(self) -> int:
         """Bytes as the platform estimates them, by the manifest's list of files."""
         manifest = self._described() if self._is_bare() else read_manifest(self._path.directory)[0]
         return self._registry.estimate(self._path.directory, manifest)
 
-    def load(self) -> Loaded:
+    def load(self) -> LoadedVersion:
         """Verifies, loads and warms up. Raises the contract's errors, ModelFailed for whatever the model raised."""
         manifest = self._described() if self._is_bare() else self._verified()
         try:
@@ -65,7 +65,7 @@ class VersionLoader:
             raise
         except (Exception, SystemExit) as error:
             raise ModelFailed(f"{self._id} cannot be loaded: {words_of(error)}") from error
-        self._loaded = Loaded(manifest, servable)
+        self._loaded = LoadedVersion(manifest, servable)
         try:
             options = replace(self._registry.warm_up, size_for=self._size_for)
             warm_up(self._loaded, self._path.directory, options)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tidegate_serving.contract.tensors import Array
-from tidegate_serving.platforms.loader import Loaded, ask
+from tidegate_serving.platforms.loader import LoadedVersion, ask
 from tidegate_serving.platforms.tensor_checks import check_outputs
 from tidegate_serving.probing.interleaving import interleaved
 from tidegate_serving.probing.state import seconds_without_processor
@@ -32,7 +32,7 @@ class Call:
     seconds: float
 
 
-def one_call(loaded: Loaded, signature: str, inputs: Mapping[str, Array], rows: int | None) -> Call:
+def one_call(loaded: LoadedVersion, signature: str, inputs: Mapping[str, Array], rows: int | None) -> Call:
     """One batch, or a whole without rows. Raises the contract's errors, ModelFailed for what else the model raised."""
     waited = seconds_without_processor()
     begun = time.monotonic()
@@ -46,7 +46,7 @@ def one_call(loaded: Loaded, signature: str, inputs: Mapping[str, Array], rows: 
 
 
 def at_once(
-    loaded: Loaded,
+    loaded: LoadedVersion,
     signature: str,
     inputs: Mapping[str, Array],
     calls: Sequence[tuple[int, int]],
@@ -73,7 +73,7 @@ class _Callers:
 
     def __init__(
         self,
-        loaded: Loaded,
+        loaded: LoadedVersion,
         signature: str,
         inputs: Mapping[str, Array],
         calls: Sequence[tuple[int, int]],

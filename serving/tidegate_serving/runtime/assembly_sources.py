@@ -33,14 +33,14 @@ from tidegate_serving.runtime.assembly import Lifecycle
 from tidegate_serving.runtime.keep_previous import KeepPrevious
 from tidegate_serving.runtime.valves import EndpointValves
 from tidegate_serving.sources.context import SourceContext
-from tidegate_serving.sources.extra.sources import ExtraPlan, ExtraSources, Shared
+from tidegate_serving.sources.extra.sources import ExtraPlan, ExtraSources
 from tidegate_serving.sources.file_system.source import FileSystemOptions, FileSystemSource
 from tidegate_serving.sources.owners import Owners
 from tidegate_serving.sources.problems import SourceProblems
 from tidegate_serving.sources.router import Adapter, Router
 from tidegate_serving.sources.rpc import RpcSource, VersionChecks
 from tidegate_serving.sources.rpc_state import WishStore
-from tidegate_serving.sources.static import StaticSource, StaticWish, read_static
+from tidegate_serving.sources.static import StaticSource, StaticVersions, read_static
 from tidegate_serving.sources.target import Source, VersionPath
 from tidegate_serving.typed_values import nearest
 
@@ -54,7 +54,7 @@ class SourcePlan:
     admission: Admission
     registry: PlatformRegistry
     files: FileSystemOptions
-    static: StaticWish
+    static: StaticVersions
     roots: tuple[Path, ...]
     extra: ExtraPlan = field(default_factory=ExtraPlan)
 
@@ -145,7 +145,9 @@ def make_sources(config: EngineConfig, lifecycle: Lifecycle) -> Sources:
         rpc=rpc,
         files=FileSystemSource(plan.files, SourceContext(steering, plan.admission, owners, problems)),
         static=StaticSource(plan.static, steering, owners),
-        extra=ExtraSources(config.sources, Shared(steering, admission, owners, problems, config.state_directory)),
+        extra=ExtraSources(
+            config.sources, SourceContext(steering, admission, owners, problems, config.state_directory)
+        ),
         admission=admission,
         registry=plan.registry,
         router=router,

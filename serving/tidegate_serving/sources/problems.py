@@ -1,7 +1,7 @@
 """What stands in the way of a source, by servable: a base path that is missing, a folder that cannot be listed.
 
-Sources report and settle; status and readiness ask, the journal listens. Such a problem takes nothing away: what was
-wanted before is still wanted.
+Sources report and settle problems, status and readiness read them, the journal listens. A problem takes no version
+away.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ class SourceProblem:
 
 
 class Reports(Protocol):
-    """Where a source says what stands in its way; an empty servable means the whole source."""
+    """Where a source reports what stands in its way; an empty servable means the whole source."""
 
     def report(self, servable: str, source: str, error: TidegateError) -> None:
-        """There is a problem. Said once, and again when its text changes."""
+        """There is a problem: listeners hear of it once, and again when its text changes."""
 
     def settle(self, servable: str, source: str) -> None:
-        """There is none any more."""
+        """The problem is over."""
 
 
 Listener = Callable[[SourceProblem, bool], None]
@@ -57,7 +57,7 @@ class SourceProblems:
             self._listeners = (*self._listeners, listener)
 
     def report(self, servable: str, source: str, error: TidegateError) -> None:
-        """There is a problem. Said once, and again when its text changes."""
+        """There is a problem: listeners hear of it once, and again when its text changes."""
         with self._lock:
             known = self._problems.get((servable, source))
             if known is not None and known.error.message == error.message:
@@ -67,7 +67,7 @@ class SourceProblems:
         self._tell(problem, True)
 
     def settle(self, servable: str, source: str) -> None:
-        """There is none any more."""
+        """The problem is over."""
         with self._lock:
             problem = self._problems.pop((servable, source), None)
         if problem is not None:

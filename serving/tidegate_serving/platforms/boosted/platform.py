@@ -22,7 +22,7 @@ from tidegate_serving.contract.tensors import Array
 from tidegate_serving.platforms.boosted.features import FeaturePlan, Features
 from tidegate_serving.platforms.loader import Servable
 from tidegate_serving.platforms.output_rules import output_rules
-from tidegate_serving.platforms.platform import Discovered, is_added, model_file, thread_count
+from tidegate_serving.platforms.platform import ModelDescription, is_added, model_file, thread_count
 
 _TIMES = 4
 RESULTS = ("predict", "margin", "leaf", "contributions")
@@ -56,7 +56,7 @@ class BoostedPlatform:
         """Bytes: a multiple of the files', as trees take more than their text."""
         return _TIMES * sum(entry.size for entry in manifest.files if not is_added(entry.path))
 
-    def discover(self, directory: Path, manifest: Manifest) -> Discovered:
+    def discover(self, directory: Path, manifest: Manifest) -> ModelDescription:
         """Features and output as the booster has them."""
         return _discovered(self._read(directory, manifest), self._key)
 
@@ -104,7 +104,7 @@ class BoostedServable:
         self._booster = None
 
 
-def _discovered(booster: Booster, key: str) -> Discovered:
+def _discovered(booster: Booster, key: str) -> ModelDescription:
     """One signature: the model's features in; `probability` out of a binary classifier, else `predict`."""
     features = booster.features
     shape = booster.result("predict", np.full((2, features.count), np.nan, dtype=features.dtype)).shape[1:]
@@ -112,4 +112,4 @@ def _discovered(booster: Booster, key: str) -> Discovered:
     if booster.binary:
         name, metadata = "probability", {key: json.dumps({"probability": "predict"})}
     output = TensorSpec(name, features.dtype, (-1, *shape))
-    return Discovered({SERVING_DEFAULT: Signature(features.inputs(), (output,))}, metadata)
+    return ModelDescription({SERVING_DEFAULT: Signature(features.inputs(), (output,))}, metadata)

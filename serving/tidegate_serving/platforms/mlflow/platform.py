@@ -20,7 +20,7 @@ from tidegate_serving.contract.manifest import FileEntry, Manifest
 from tidegate_serving.contract.signature import SERVING_DEFAULT, Signature, TensorSpec
 from tidegate_serving.platforms.loader import Servable
 from tidegate_serving.platforms.mlflow.mlmodel import FILE, OUTPUT, MlModel, read_mlmodel
-from tidegate_serving.platforms.platform import Discovered, PlatformOptions
+from tidegate_serving.platforms.platform import ModelDescription, PlatformOptions
 from tidegate_serving.platforms.registry import built_in_platform
 
 PYFUNC = "python_function"
@@ -54,16 +54,16 @@ class MlflowPlatform:
     def __init__(self, options: PlatformOptions) -> None:
         self._options = options
 
-    def discover(self, directory: Path, manifest: Manifest) -> Discovered:
+    def discover(self, directory: Path, manifest: Manifest) -> ModelDescription:
         """The model's own signature, else what its native platform can tell; its input example as the example row."""
         model = read_mlmodel(directory, manifest)
         route = self._route(model, directory, manifest)
         if route is None:
-            return Discovered({SERVING_DEFAULT: model.signature()}, example=model.example())
+            return ModelDescription({SERVING_DEFAULT: model.signature()}, example=model.example())
         if route.name in _TELLS_ITSELF or not model.has_signature:
-            found: Discovered = route.platform.discover(route.directory, route.manifest)
+            found: ModelDescription = route.platform.discover(route.directory, route.manifest)
             return replace(found, example={**found.example, **_fitting(model.example(), found)})
-        return Discovered({SERVING_DEFAULT: _predicting(model.signature())}, example=model.example())
+        return ModelDescription({SERVING_DEFAULT: _predicting(model.signature())}, example=model.example())
 
     def load(self, directory: Path, manifest: Manifest) -> Servable:
         """The native platform's servable, or one that calls pyfunc."""
@@ -139,7 +139,7 @@ def _predicting(signature: Signature) -> Signature:
     return Signature(signature.inputs, (TensorSpec(OUTPUT, first.dtype, first.shape),))
 
 
-def _fitting(example: Mapping[str, Any], found: Discovered) -> dict[str, Any]:
+def _fitting(example: Mapping[str, Any], found: ModelDescription) -> dict[str, Any]:
     """The example where its names are the inputs'; a lone value takes the name of the lone input."""
     names = found.signatures[next(iter(found.signatures))].input_names
     if len(example) == 1 and len(names) == 1:

@@ -25,7 +25,7 @@ from tidegate_serving.platforms.fixed_batch import in_pieces
 from tidegate_serving.platforms.loader import Servable
 from tidegate_serving.platforms.onnx.signature import as_array, batch_size, dtype_of, graph_signature
 from tidegate_serving.platforms.output_rules import OutputRule, output_rules
-from tidegate_serving.platforms.platform import Discovered, PlatformOptions, library, model_file, thread_count
+from tidegate_serving.platforms.platform import ModelDescription, PlatformOptions, library, model_file, thread_count
 
 _NO_TELEMETRY = ("ORT_DISABLE_TELEMETRY", "1")
 """onnxruntime reports to its maker over the network otherwise; read when the library is imported."""
@@ -37,10 +37,10 @@ class OnnxPlatform:
     def __init__(self, options: PlatformOptions) -> None:
         self._options = options
 
-    def discover(self, directory: Path, manifest: Manifest) -> Discovered:
+    def discover(self, directory: Path, manifest: Manifest) -> ModelDescription:
         """Inputs and outputs of the graph, those that can be served; a column of shape [N, 1] becomes [N]."""
         path = model_file(manifest, directory, "onnx.file", (".onnx",))
-        return Discovered({SERVING_DEFAULT: graph_signature(_session(path, manifest), path)})
+        return ModelDescription({SERVING_DEFAULT: graph_signature(_session(path, manifest), path)})
 
     def load(self, directory: Path, manifest: Manifest) -> Servable:
         """A session whose inputs and outputs are held against the signatures before anybody asks it."""

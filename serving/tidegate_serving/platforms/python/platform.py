@@ -8,20 +8,25 @@ manifest's event time unless the class sets `uses_event_time = True`.
 
 from __future__ import annotations
 
+import importlib.machinery
 import inspect
+import itertools
 import json
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from tidegate_serving.contract.errors import InvalidInput, ModelFailed
+from tidegate_serving.contract.errors import InvalidInput, ModelFailed, words_of
 from tidegate_serving.contract.manifest import Manifest
+from tidegate_serving.contract.servable import ServableId
 from tidegate_serving.contract.tensors import Array
 from tidegate_serving.platforms.loader import Answer, Servable
 from tidegate_serving.platforms.platform import PlatformOptions, model_file
-from tidegate_serving.platforms.python.modules import forget_modules, import_file
 
+_PACKAGE = "tidegate_version_"
+_numbers = itertools.count(1)
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 
@@ -34,11 +39,11 @@ class PythonPlatform:
     def load(self, directory: Path, manifest: Manifest) -> Servable:
         """Imports the file under a name of its own, so that versions never share modules, and makes the object."""
         path = model_file(manifest, directory, "python.file", (".py",))
-        package, module = import_file(path, manifest.id)
+        package, module = _import_file(path, manifest.id)
         try:
             return _made(package, module, path, (directory, manifest))
         except BaseException:
-            forget_modules(package)
+            _forget_modules(package)
             raise
 
 
@@ -107,4 +112,45 @@ class PythonServable:
     def close(self) -> None:
         """Forgets the object and its modules."""
         self._methods = {}
-        forget_modules(self._package)
+        _forget_modules(self._package)
+
+
+class _SourceWithoutCache(importlib.machinery.SourceFileLoader):
+    """Reads .py files and writes no byte code, which would be a file that the version's manifest does not list."""
+
+    def set_data(self, path: str, data: object, *, _mode: int = 0o666) -> None:
+        """Byte code is not written."""
+
+
+def _import_file(path: Path, id: ServableId) -> tuple[str, ModuleType]:
+    """The package's name and the module of a file; ModelFailed, with the cause, when it cannot be imported."""
+    package_name = f"{_PACKAGE}{next(_numbers)}"
+    package = ModuleType(package_name)
+    package.__path__ = [str(path.parent)]
+    sys.modules[package_name] = package
+    for folder in (path.parent, *(child for child in path.parent.rglob("*") if child.is_dir())):
+        sys.path_importer_cache[str(folder)] = importlib.machinery.FileFinder(
+            str(folder),
+            (importlib.machinery.ExtensionFileLoader, importlib.machinery.EXTENSION_SUFFIXES),
+            (_SourceWithoutCache, importlib.machinery.SOURCE_SUFFIXES),
+        )
+    try:
+        return package_name, importlib.import_module(f"{package_name}.{path.stem}")
+    except Exception as error:
+        _forget_modules(package_name)
+        if isinstance(error, ModuleNotFoundError) and _lies_beside(path, str(error.name)):
+            raise ModelFailed(
+                f"{path} of {id} imports {error.name!r}, which lies beside it: write `from . import {error.name}`, as "
+                "each version's files are a package of their own"
+            ) from error
+        raise ModelFailed(f"{path} of {id} cannot be imported: {words_of(error)}") from error
+
+
+def _lies_beside(path: Path, name: str) -> bool:
+    return (path.parent / f"{name}.py").is_file() or (path.parent / name).is_dir()
+
+
+def _forget_modules(package_name: str) -> None:
+    """Takes a package and all its modules out of `sys.modules`."""
+    for name in [name for name in sys.modules if name == package_name or name.startswith(package_name + ".")]:
+        del sys.modules[name]

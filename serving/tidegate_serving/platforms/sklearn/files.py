@@ -1,24 +1,53 @@
 """Reads estimator files without running code that they bring along.
 
-The sklearn platform asks; skops files may name only types that skops or `trusted_types` trusts, pickles are read only
-with the operator's leave.
+skops files may name only types that skops or this module trusts: what estimators are made of, and nothing that can run
+code of somebody's choice. Pickles are read only where the engine's operator allows them.
 """
 
 from __future__ import annotations
 
+import importlib
 import pickle
 import zipfile
 from pathlib import Path
+from types import BuiltinFunctionType, FunctionType
 from typing import Any
 
 from tidegate_serving.contract.errors import ModelFailed, PermissionRefused, words_of
 from tidegate_serving.platforms.platform import library, missing_library
-from tidegate_serving.platforms.sklearn.trusted_types import untrusted_types
 
 SUFFIXES = (".skops", ".pkl", ".pickle", ".joblib")
 # How much larger than its file an estimator was seen to be; compressed pickles do not say how large they are unpacked.
 _SKOPS_TIMES, _PICKLE_TIMES, _COMPRESSED_TIMES = 4, 3, 12
 _PICKLE_START = b"\x80"
+# scipy.stats' distributions are left out on purpose: their state is source code that they execute when they are read.
+_TRUSTED = frozenset(
+    {
+        "collections.OrderedDict",
+        "functools.partial",
+        "lightgbm.basic.Booster",
+        "numpy.dtype",
+        "numpy.ndarray",
+        "numpy.number",
+        "numpy.random.RandomState",
+        "numpy.random.mtrand.RandomState",
+        "scipy._lib.array_api_compat.numpy._aliases.asarray",
+        "scipy.interpolate._bsplines.BSpline",
+        "scipy.sparse._csc.csc_array",
+        "scipy.sparse._csc.csc_matrix",
+        "scipy.sparse._csr.csr_array",
+        "scipy.sparse._csr.csr_matrix",
+        "sklearn.cluster._kmeans._kmeans_single_elkan",
+        "sklearn.cluster._kmeans._kmeans_single_lloyd",
+        "sklearn.utils.validation.check_array",
+        "xgboost.core.Booster",
+        *(f"numpy.{name}" for name in ("clip", "max", "mean", "median", "min", "nan_to_num", "round", "sum")),
+        *(f"lightgbm.sklearn.LGBM{kind}" for kind in ("Classifier", "Ranker", "Regressor")),
+        *(f"xgboost.sklearn.XGB{kind}" for kind in ("Classifier", "Ranker", "Regressor")),
+        *(f"xgboost.sklearn.XGBRF{kind}" for kind in ("Classifier", "Regressor")),
+    }
+)
+_FUNCTIONS_OF = ("sklearn.feature_selection.", "sklearn.metrics.")
 
 
 def estimator_bytes(path: Path) -> int:
@@ -74,3 +103,23 @@ def _read_pickle(path: Path) -> Any:
         raise missing_library(str(error.name), "sklearn") from error
     except Exception as error:
         raise ModelFailed(f"{path} cannot be unpickled: {words_of(error)}") from error
+
+
+def untrusted_types(names: list[str]) -> list[str]:
+    """Those of skops' untrusted type names that are refused: neither in `_TRUSTED` nor defined by scikit-learn as a
+    class, or as a function that scores or compares.
+    """
+    return [name for name in names if name not in _TRUSTED and not _is_of_sklearn(name)]
+
+
+def _is_of_sklearn(name: str) -> bool:
+    if not name.startswith("sklearn."):
+        return False
+    module, _, attribute = name.rpartition(".")
+    try:
+        found = getattr(importlib.import_module(module), attribute, None)
+    except ImportError:
+        return False
+    if isinstance(found, FunctionType | BuiltinFunctionType):
+        return str(found.__module__).startswith(_FUNCTIONS_OF)
+    return isinstance(found, type) and found.__module__.startswith("sklearn.")

@@ -21,8 +21,8 @@ from tidegate_serving.contract.signature import SERVING_DEFAULT, Signature, Tens
 from tidegate_serving.contract.tensors import Array
 from tidegate_serving.platforms.loader import Servable
 from tidegate_serving.platforms.output_rules import OutputRule, output_rules
-from tidegate_serving.platforms.platform import Discovered, PlatformOptions, model_file
-from tidegate_serving.platforms.sklearn.estimators import OUTPUTS, Asked, estimator_output
+from tidegate_serving.platforms.platform import ModelDescription, PlatformOptions, model_file
+from tidegate_serving.platforms.sklearn.estimators import OUTPUTS, Estimator, estimator_output
 from tidegate_serving.platforms.sklearn.files import SUFFIXES, estimator_bytes, read_estimator
 
 
@@ -36,66 +36,66 @@ class SklearnPlatform:
         """Bytes: a multiple of what the file holds unpacked."""
         return estimator_bytes(model_file(manifest, directory, "sklearn.file", SUFFIXES))
 
-    def discover(self, directory: Path, manifest: Manifest) -> Discovered:
+    def discover(self, directory: Path, manifest: Manifest) -> ModelDescription:
         """One matrix in, or one column of texts, for an estimator that was fitted on that. InvalidInput where it was
         fitted on named columns, whose dtypes only the training data knows.
         """
-        estimator = self._read(directory, manifest)
-        asked = Asked(estimator)
-        if asked.columns is not None:
+        fitted = self._read(directory, manifest)
+        estimator = Estimator(fitted)
+        if estimator.columns is not None:
             raise InvalidInput(
-                f"{type(estimator).__name__} of {manifest.id} was fitted on columns whose dtypes it does not know: "
+                f"{type(fitted).__name__} of {manifest.id} was fitted on columns whose dtypes it does not know: "
                 "give --training, or a signature"
             )
-        spec, row = _trial(estimator, asked)
-        output, metadata = estimator_output(estimator, {spec.name: row})
-        return Discovered({SERVING_DEFAULT: Signature((spec,), (output,))}, metadata)
+        spec, row = _trial(fitted, estimator)
+        output, metadata = estimator_output(fitted, {spec.name: row})
+        return ModelDescription({SERVING_DEFAULT: Signature((spec,), (output,))}, metadata)
 
     def load(self, directory: Path, manifest: Manifest) -> Servable:
         """An estimator whose columns and methods are held against the signatures before anybody asks it."""
-        estimator = self._read(directory, manifest)
-        asked, rules = Asked(estimator), output_rules(manifest, OUTPUTS)
+        fitted = self._read(directory, manifest)
+        estimator, rules = Estimator(fitted), output_rules(manifest, OUTPUTS)
         for output, rule in rules.items():
-            if not asked.has(rule.result):
+            if not estimator.has(rule.result):
                 raise InvalidInput(
-                    f"{type(estimator).__name__} of {manifest.id} has no method {rule.result!r} for output {output!r}: "
+                    f"{type(fitted).__name__} of {manifest.id} has no method {rule.result!r} for output {output!r}: "
                     "name one in metadata 'sklearn.outputs'"
                 )
-        return SklearnServable(asked, manifest, rules)
+        return SklearnServable(estimator, manifest, rules)
 
     def _read(self, directory: Path, manifest: Manifest) -> Any:
         path = model_file(manifest, directory, "sklearn.file", SUFFIXES)
         return read_estimator(path, allow_pickle=self._options.allow_pickle)
 
 
-def _trial(estimator: Any, asked: Asked) -> tuple[TensorSpec, Array]:
+def _trial(fitted: Any, estimator: Estimator) -> tuple[TensorSpec, Array]:
     """The only input of an estimator without names, and a row for it."""
-    if asked.is_text:
+    if estimator.is_text:
         return TensorSpec("x", "string"), np.array([b"text"], dtype=object)
-    count = int(estimator.n_features_in_)
+    count = int(fitted.n_features_in_)
     return TensorSpec("x", "float64", (-1, count)), np.ones((1, count))
 
 
 class SklearnServable:
     """Calls each method that outputs need once per batch."""
 
-    def __init__(self, asked: Asked, manifest: Manifest, rules: Mapping[str, OutputRule]) -> None:
-        self._asked: Asked | None = asked
-        self._plans = {name: _plan(manifest, name, rules, asked.columns) for name in manifest.signatures}
+    def __init__(self, estimator: Estimator, manifest: Manifest, rules: Mapping[str, OutputRule]) -> None:
+        self._estimator: Estimator | None = estimator
+        self._plans = {name: _plan(manifest, name, rules, estimator.columns) for name in manifest.signatures}
 
     def predict(self, signature: str, inputs: Mapping[str, Array]) -> Mapping[str, Any]:
         """Outputs as the rules pick them from the methods' results."""
-        if self._asked is None:
+        if self._estimator is None:
             raise InvalidInput("this version is closed")
         columns, rules = self._plans[signature]
-        rows = self._asked.rows(inputs, columns)
+        rows = self._estimator.rows(inputs, columns)
         methods = dict.fromkeys(rule.result for rule in rules.values())
-        results = {method: self._asked.answer(method, rows) for method in methods}
+        results = {method: self._estimator.answer(method, rows) for method in methods}
         return {name: rule.pick(results[rule.result]) for name, rule in rules.items()}
 
     def close(self) -> None:
         """Frees the estimator."""
-        self._asked = None
+        self._estimator = None
 
 
 def _plan(

@@ -19,7 +19,7 @@ from tidegate_serving.contract.manifest import Manifest
 from tidegate_serving.contract.signature import SERVING_DEFAULT, Signature, TensorSpec
 from tidegate_serving.contract.tensors import Array, dtype_name
 from tidegate_serving.platforms.loader import Answer, Servable
-from tidegate_serving.platforms.platform import Discovered, PlatformOptions, model_file
+from tidegate_serving.platforms.platform import ModelDescription, PlatformOptions, model_file
 from tidegate_serving.platforms.table.files import SUFFIXES, TableData, read_table_file, table_bytes
 
 
@@ -33,14 +33,14 @@ class TablePlatform:
         """Bytes by the number of rows and values, as a small file may hold many of them."""
         return table_bytes(model_file(manifest, directory, "table.file", SUFFIXES))
 
-    def discover(self, directory: Path, manifest: Manifest) -> Discovered:
+    def discover(self, directory: Path, manifest: Manifest) -> ModelDescription:
         """The key in, every other column out."""
         table = _read(directory, manifest)
         inputs = (TensorSpec(table.key, dtype_name(table.keys)),)
         outputs = tuple(
             TensorSpec(name, dtype_name(array), (-1, *array.shape[1:])) for name, array in table.values.items()
         )
-        return Discovered({SERVING_DEFAULT: Signature(inputs, outputs)}, example=_example(table))
+        return ModelDescription({SERVING_DEFAULT: Signature(inputs, outputs)}, example=_example(table))
 
     def load(self, directory: Path, manifest: Manifest) -> Servable:
         """The table, held against every signature."""

@@ -22,7 +22,7 @@ from tidegate_serving.contract.tensors import Array
 from tidegate_serving.platforms.arrays import as_column, as_matrix
 from tidegate_serving.platforms.fixed_batch import in_pieces
 from tidegate_serving.platforms.loader import Servable
-from tidegate_serving.platforms.platform import Discovered, PlatformOptions
+from tidegate_serving.platforms.platform import ModelDescription, PlatformOptions
 from tidegate_serving.platforms.settings import Settings
 from tidegate_serving.platforms.tensorflow.saved_model import read_meta_graph
 from tidegate_serving.platforms.tensorflow.session import (
@@ -51,7 +51,7 @@ class TensorflowPlatform:
     def __init__(self, options: PlatformOptions) -> None:
         self._settings = Settings(NAME, options.settings.get(NAME, {}), KEYS)
 
-    def discover(self, directory: Path, manifest: Manifest) -> Discovered:
+    def discover(self, directory: Path, manifest: Manifest) -> ModelDescription:
         """The SignatureDefs of the SavedModel, read without TensorFlow; outputs of unknown rank need a trial run."""
         definitions = read_meta_graph(directory, self._tags()).signature_def
         found = discovered_signatures(definitions)
@@ -69,8 +69,8 @@ class TensorflowPlatform:
         return TensorflowServable(session, calls, definitions_as_served(definitions, manifest.signatures))
 
     def _tried(
-        self, directory: Path, definitions: Mapping[str, Any], found: Discovered, hidden: Sequence[str]
-    ) -> Discovered:
+        self, directory: Path, definitions: Mapping[str, Any], found: ModelDescription, hidden: Sequence[str]
+    ) -> ModelDescription:
         signatures = dict(found.signatures)
         session = open_session(directory, self._tags(), self._settings)
         try:

@@ -12,7 +12,7 @@ from tidegate_serving.contract.errors import TidegateError, Unsupported
 from tidegate_serving.contract.messages import message
 from tidegate_serving.contract.signature import PREDICT, FirstAxis, Signature, TensorSpec
 from tidegate_serving.platforms.fixed_batch import first_axis_of, fixed_batch
-from tidegate_serving.platforms.platform import Discovered
+from tidegate_serving.platforms.platform import ModelDescription
 from tidegate_serving.tensor_proto import DATA_TYPES, dtype_of, to_array
 
 INIT_OP = "__saved_model_init_op"
@@ -21,7 +21,7 @@ _BY_EXAMPLE = ("tensorflow/serving/classify", "tensorflow/serving/regress")
 _REF = 100
 
 
-def discovered_signatures(signature_defs: Mapping[str, Any]) -> Discovered:
+def discovered_signatures(signature_defs: Mapping[str, Any]) -> ModelDescription:
     """Every signature that can be served, with TensorFlow's method name, and the others with the reason."""
     found: dict[str, Signature] = {}
     refused: dict[str, str] = {}
@@ -32,7 +32,7 @@ def discovered_signatures(signature_defs: Mapping[str, Any]) -> Discovered:
             found[name] = signature_of(signature_defs[name])
         except TidegateError as error:
             refused[name] = error.message
-    return Discovered(found, refused=refused)
+    return ModelDescription(found, refused=refused)
 
 
 def definitions_as_served(signature_defs: Mapping[str, Any], served: Mapping[str, Signature]) -> Any:

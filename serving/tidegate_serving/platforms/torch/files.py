@@ -15,7 +15,7 @@ from typing import Any
 from tidegate_serving.contract.errors import InvalidInput, ModelFailed, PermissionRefused, Unsupported
 from tidegate_serving.contract.signature import DTYPES, SERVING_DEFAULT, Signature, TensorSpec
 from tidegate_serving.platforms.fixed_batch import fixed_batch
-from tidegate_serving.platforms.platform import Discovered
+from tidegate_serving.platforms.platform import ModelDescription
 
 _ENDLESS = 2**31
 _log = logging.getLogger(__name__)
@@ -61,7 +61,7 @@ def read_model(torch: Any, path: Path, device: Any, *, allow_pickle: bool) -> To
     return _pickled(module.eval())
 
 
-def exported_signature(torch: Any, path: Path) -> Discovered:
+def exported_signature(torch: Any, path: Path) -> ModelDescription:
     """What an exported program takes and gives; outputs that cannot be served are left out and logged.
 
     Unsupported for other files, for inputs without a batch, and where no output has one.
@@ -82,7 +82,7 @@ def exported_signature(torch: Any, path: Path) -> Discovered:
         raise Unsupported("; ".join(reasons) or f"{path} gives nothing: export a module that answers with tensors")
     if reasons:
         _log.warning("left out of a signature: %s", "; ".join(reasons))
-    return Discovered({SERVING_DEFAULT: Signature(takes, tuple(specs))})
+    return ModelDescription({SERVING_DEFAULT: Signature(takes, tuple(specs))})
 
 
 def _read_exported(torch: Any, path: Path) -> Any:

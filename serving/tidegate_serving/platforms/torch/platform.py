@@ -21,7 +21,7 @@ from tidegate_serving.contract.signature import Signature
 from tidegate_serving.contract.tensors import Array
 from tidegate_serving.platforms.fixed_batch import in_pieces
 from tidegate_serving.platforms.loader import Servable
-from tidegate_serving.platforms.platform import Discovered, PlatformOptions, library, model_file
+from tidegate_serving.platforms.platform import ModelDescription, PlatformOptions, library, model_file
 from tidegate_serving.platforms.settings import Settings
 from tidegate_serving.platforms.torch.files import TorchModel, exported_signature, read_model
 
@@ -36,7 +36,7 @@ class TorchPlatform:
         self._options = options
         self._settings = Settings(NAME, options.settings.get(NAME, {}), ("device", "threads"))
 
-    def discover(self, directory: Path, manifest: Manifest) -> Discovered:
+    def discover(self, directory: Path, manifest: Manifest) -> ModelDescription:
         """Inputs and outputs of an exported program; TorchScript knows no shapes, so it needs a written signature."""
         torch = _import_torch()
         path = model_file(manifest, directory, "torch.file", SUFFIXES)

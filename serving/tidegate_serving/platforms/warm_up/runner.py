@@ -19,7 +19,7 @@ from tidegate_serving.contract.messages import message
 from tidegate_serving.contract.signature import SERVING_DEFAULT, FirstAxis, Signature, default_name
 from tidegate_serving.contract.tensors import Array
 from tidegate_serving.platforms.example import default_array, example_inputs
-from tidegate_serving.platforms.loader import Loaded, RunsSessions, ask
+from tidegate_serving.platforms.loader import LoadedVersion, RunsSessions, ask
 from tidegate_serving.platforms.platform import WarmUpOptions
 from tidegate_serving.platforms.tensor_checks import check_inputs, check_outputs, with_second_axis
 from tidegate_serving.platforms.warm_up.records import read_records
@@ -32,7 +32,7 @@ Inputs = Mapping[str, Array]
 _log = logging.getLogger(__name__)
 
 
-def warm_up(loaded: Loaded, directory: Path, options: WarmUpOptions) -> None:
+def warm_up(loaded: LoadedVersion, directory: Path, options: WarmUpOptions) -> None:
     """Runs everything. Raises the model's error for the request that it cannot answer, saying which one it was."""
     _run_example(loaded, options)
     path = directory / FILE
@@ -49,7 +49,7 @@ def warm_up(loaded: Loaded, directory: Path, options: WarmUpOptions) -> None:
             raise type(error)(f"{loaded.manifest.id}: warm-up request {number} of {path} failed: {error}") from error
 
 
-def _run_example(loaded: Loaded, options: WarmUpOptions) -> None:
+def _run_example(loaded: LoadedVersion, options: WarmUpOptions) -> None:
     manifest = loaded.manifest
     found = {name: _example(manifest, name, signature) for name, signature in manifest.signatures.items()}
     cold = [name for name, inputs in found.items() if inputs is None]
@@ -76,7 +76,7 @@ def _example(manifest: Manifest, name: str, signature: Signature) -> Inputs | No
         return None
 
 
-def _runs(loaded: Loaded, record: bytes, options: WarmUpOptions) -> Iterator[Callable[[], None]]:
+def _runs(loaded: LoadedVersion, record: bytes, options: WarmUpOptions) -> Iterator[Callable[[], None]]:
     """What one record of the file asks for, for each batch size."""
     from google.protobuf.message import DecodeError
 
@@ -132,7 +132,7 @@ def _signature(manifest: Manifest, name: str) -> Signature:
     return manifest.signatures[name]
 
 
-def _predict(loaded: Loaded, name: str, inputs: Inputs) -> None:
+def _predict(loaded: LoadedVersion, name: str, inputs: Inputs) -> None:
     signature = _signature(loaded.manifest, name)
     rows = check_inputs(signature, inputs)
     answer = ask(loaded.servable, name, inputs)
@@ -141,7 +141,7 @@ def _predict(loaded: Loaded, name: str, inputs: Inputs) -> None:
     check_outputs(loaded.manifest.id, signature, rows, answer.outputs)
 
 
-def _run_session(loaded: Loaded, request: Any) -> None:
+def _run_session(loaded: LoadedVersion, request: Any) -> None:
     if not isinstance(loaded.servable, RunsSessions):
         raise Unsupported(f"Unsupported log_type for warmup: session_run_log (platform {loaded.manifest.platform})")
     feeds = {named.name: to_array(named.tensor) for named in request.feed}

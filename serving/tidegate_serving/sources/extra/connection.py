@@ -10,18 +10,17 @@ import threading
 from collections.abc import Collection, Sequence
 
 from tidegate_serving.contract.errors import FailedPrecondition, TidegateError
-from tidegate_serving.sources.owners import Owners
-from tidegate_serving.sources.problems import SourceProblems
-from tidegate_serving.sources.target import AspiredVersion, Target, VersionPath
+from tidegate_serving.sources.context import SourceContext
+from tidegate_serving.sources.target import AspiredVersion, VersionPath
 
 
 class SourceConnection:
     """A `Target`, `Claims` and `Reports` for one source; once closed, it passes nothing on."""
 
-    def __init__(self, target: Target[VersionPath], owners: Owners, problems: SourceProblems) -> None:
-        self._target = target
-        self._owners = owners
-        self._problems = problems
+    def __init__(self, context: SourceContext) -> None:
+        self._target = context.target
+        self._owners = context.owners
+        self._problems = context.problems
         self._lock = threading.RLock()
         self._closed = False
         self._titles: dict[str, str] = {}
@@ -39,6 +38,10 @@ class SourceConnection:
             self._inherited.discard(name)
             (self._aspired.add if versions else self._aspired.discard)(name)
             self._target.set_aspired_versions(name, versions)
+
+    def owner(self, name: str) -> str:
+        """As `Owners.owner`."""
+        return self._owners.owner(name)
 
     def claim(self, name: str, source: str) -> None:
         """As `Owners.claim`; takes over what the table before owned. FailedPrecondition once it is closed."""

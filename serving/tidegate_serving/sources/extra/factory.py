@@ -27,7 +27,7 @@ SourceFactory = Callable[[Mapping[str, Any], SourceContext], Source]
 
 
 @runtime_checkable
-class Named(Protocol):
+class NamesServables(Protocol):
     """What a `Source` may offer besides, so that after a reload the servables that it no longer names are given up."""
 
     def names(self) -> frozenset[str] | None:

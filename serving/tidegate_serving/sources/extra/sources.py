@@ -8,18 +8,14 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from tidegate_serving.admission.admission import Admission
 from tidegate_serving.contract.errors import TidegateError, Unavailable
 from tidegate_serving.sources.context import SourceContext
 from tidegate_serving.sources.extra.connection import SourceConnection
-from tidegate_serving.sources.extra.factory import Named, make_source
-from tidegate_serving.sources.owners import Owners
-from tidegate_serving.sources.problems import SourceProblems
-from tidegate_serving.sources.target import Source, Target, VersionPath
+from tidegate_serving.sources.extra.factory import NamesServables, make_source
+from tidegate_serving.sources.target import Source
 
 START_SECONDS = 10.0
 Tables = Mapping[str, Mapping[str, Any]]
@@ -34,22 +30,14 @@ class ExtraPlan:
     gone: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
-class Shared:
-    """What all extra sources work with; each reaches target, owners and problems through a connection of its own."""
-
-    target: Target[VersionPath]
-    admission: Admission
-    owners: Owners
-    problems: SourceProblems
-    state_directory: Path | None = None
-
-
 class ExtraSources:
-    """A `Source` made of several. Raises what `make_source` raises for tables that cannot be used."""
+    """A `Source` made of several; each reaches target, owners and problems of `context` by a connection of its own.
 
-    def __init__(self, tables: Tables, shared: Shared) -> None:
-        self._shared = shared
+    Raises what `make_source` raises for tables that cannot be used.
+    """
+
+    def __init__(self, tables: Tables, context: SourceContext) -> None:
+        self._context = context
         self._running = {name: self._make(name, table) for name, table in tables.items()}
 
     def start(self) -> None:
@@ -108,10 +96,9 @@ class ExtraSources:
         return False
 
     def _make(self, name: str, table: Mapping[str, Any]) -> _Extra:
-        shared = self._shared
-        connection = SourceConnection(shared.target, shared.owners, shared.problems)
+        connection = SourceConnection(self._context)
         problems = _Problems(connection)
-        context = SourceContext(connection, shared.admission, connection, problems, shared.state_directory)
+        context = replace(self._context, target=connection, owners=connection, problems=problems)
         made = _Extra(name, table, make_source(name, table, context), connection)
         problems.on_settled = made.release_inherited
         return made
@@ -185,7 +172,7 @@ class _Extra:
         connection = self.connection
         if not connection.inherited or not self.ready.is_set() or connection.is_troubled(""):
             return
-        names = self.source.names() if isinstance(self.source, Named) else connection.aspired
+        names = self.source.names() if isinstance(self.source, NamesServables) else connection.aspired
         if names is not None:
             connection.give_up([name for name in connection.inherited - names if not connection.is_troubled(name)])
 
@@ -193,7 +180,7 @@ class _Extra:
         """Whether it wants a servable, or cannot yet say that it does not."""
         if not self.ready.is_set() or self.connection.is_troubled(name):
             return True
-        if not isinstance(self.source, Named):
+        if not isinstance(self.source, NamesServables):
             return False
         names = self.source.names()
         return names is None or name in names

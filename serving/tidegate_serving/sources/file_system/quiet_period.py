@@ -1,7 +1,4 @@
-"""When a directory that nobody marked as complete may be taken for complete: once nothing in it changes any more.
-
-Watched servables ask at each look about version directories without a manifest.
-"""
+"""Says when a version directory without a manifest counts as complete: once nothing in it has changed for a while."""
 
 from __future__ import annotations
 
@@ -18,7 +15,7 @@ RECHECK_SECONDS = 5.0
 
 @dataclass(slots=True)
 class _Seen:
-    """What a directory looked like, and since when; `settled` is the last state that was quiet for long enough."""
+    """What a directory looked like, and since when; `settled` is the last state that did not change for long enough."""
 
     state: int
     since: float
@@ -27,10 +24,11 @@ class _Seen:
 
 
 class QuietPeriod:
-    """Remembers directories from look to look. Names, sizes and times of all files count, links followed.
+    """Remembers directories from look to look: names, sizes and times of all their files, links followed.
 
-    A directory in which nothing changed for `seconds` and 60 seconds more, by its own times, is quiet at first sight,
-    so that a restart does not wait. One that was quiet once stays complete, whatever happens in it afterwards.
+    A directory is settled once nothing in it has changed for `seconds`. One whose newest file is 60 seconds older than
+    that is settled at first sight, so that a restart does not wait. One that was settled stays so, whatever happens in
+    it afterwards.
     """
 
     def __init__(
@@ -45,7 +43,7 @@ class QuietPeriod:
         self._seen: dict[Path, _Seen] = {}
 
     def settled(self, directory: Path) -> int | None:
-        """A number that changes when the files do, or None as long as the directory is empty or changes."""
+        """A number that changes when the files do; None as long as the directory is empty or not settled."""
         now = self._clock()
         seen = self._seen.get(directory)
         if seen is not None and seen.settled == seen.state and now - seen.looked_at < RECHECK_SECONDS:
@@ -63,7 +61,7 @@ class QuietPeriod:
         return seen.settled
 
     def wait_left(self) -> float | None:
-        """Seconds until the next directory can be quiet; None where nothing is waited for."""
+        """Seconds until the next directory can be settled; None where none is waited for."""
         waiting = [seen.since for seen in list(self._seen.values()) if seen.state and seen.settled != seen.state]
         return max(0.0, self.seconds - (self._clock() - min(waiting))) if waiting else None
 
@@ -81,8 +79,10 @@ def _state_now(directory: Path) -> tuple[int, float]:
 
 
 def _state(directory: Path) -> tuple[int, float]:
-    """A number for what is there, 0 for nothing, and the time of the newest change in Unix seconds. A link that leads
-    nowhere counts itself, one that leads back is not followed."""
+    """A number for what is there, 0 for nothing, and the time of the newest change in Unix seconds.
+
+    Of a link that leads nowhere, the link itself counts; one that leads back is not followed.
+    """
     found: list[tuple[str, int, int]] = []
     top = directory.stat()
     newest, visited = top.st_ctime, {(top.st_dev, top.st_ino)}

@@ -1,7 +1,7 @@
-"""The file system source: watches base paths and wants what lies there complete and admitted.
+"""The file system source: watches base paths and aspires the versions that lie there complete and admitted.
 
 Base paths are named one by one (PATH/VERSION) or discovered under a repository (ROOT/NAME/VERSION). Each servable is
-looked at on its own and told to the target on its own: one that cannot be read keeps what it last wanted.
+looked at on its own; one that cannot be read keeps its versions.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tidegate_serving.admission.admission import Admission
 from tidegate_serving.contract.errors import NotFound, TidegateError, Unavailable
 from tidegate_serving.contract.servable import check_name
 from tidegate_serving.sources.context import SourceContext
-from tidegate_serving.sources.file_system.watched import PathVersion, Watched, WatchOptions
+from tidegate_serving.sources.file_system.watched import PathVersion, WatchedServable, WatchOptions
 from tidegate_serving.sources.polling import Poller
 
 NAME = "file system source"
@@ -40,14 +40,14 @@ class FileSystemOptions:
     overrides: Mapping[str, WatchOptions] = field(default_factory=dict)
 
     def of(self, name: str) -> WatchOptions:
-        """What counts for one servable."""
+        """The options of one servable."""
         return self.overrides.get(name, self.watch)
 
 
 class FileSystemSource:
-    """A `Source` over folders. A version is complete when its manifest is there, or when it was quiet for long enough.
+    """A `Source` over folders. A version is complete when its manifest is there, or when nothing in it changes.
 
-    A servable whose folder vanished keeps its versions, because a mount may have been lost; one whose folder is there
+    A servable whose folder vanished keeps its versions, because a mount may have been lost. One whose folder is there
     and empty, at two looks in a row, gives them up.
     """
 
@@ -56,7 +56,7 @@ class FileSystemSource:
         self._context = context
         self._title = title
         self._lock = threading.Lock()
-        self._watched: dict[str, Watched] = {}
+        self._watched: dict[str, WatchedServable] = {}
         self._poller = Poller(self._look)
         self._odd: frozenset[str] = frozenset()
         self._started = False
@@ -75,10 +75,10 @@ class FileSystemSource:
             self._look(_ROOT)
         self._started = True
         self._poller.start()
-        self._first_look()
+        self.take_up()
 
     def stop(self) -> None:
-        """Says nothing more."""
+        """Never calls its target again."""
         self._stopped = True
         self._poller.stop()
 
@@ -91,7 +91,7 @@ class FileSystemSource:
             self._look(name)
 
     def give_up(self, options: FileSystemOptions, admission: Admission) -> None:
-        """Watches other things from now on: what is no longer named is given up. `take_up` begins what is new."""
+        """Takes other options: what they no longer name is given up. `take_up` begins what is new."""
         with self._lock:
             before, self._options = self._options, options
             self._context = replace(self._context, admission=admission)
@@ -103,21 +103,30 @@ class FileSystemSource:
             leaving = [self._watched.pop(name) for name in gone | moved if name in self._watched]
         for watched in leaving:
             self._give_up(watched, for_good=watched.name in gone)
-        self._arrange({watched.name for watched in leaving if watched.known and watched.name in moved})
+        self._arrange({watched.name for watched in leaving if watched.has_versions and watched.name in moved})
 
     def take_up(self) -> None:
-        """Looks at everything at once."""
-        self._first_look()
+        """Looks at everything now, and waits at most 10 seconds for that."""
+        if not self._started:
+            return
+        names = {*self._names(), *((_ROOT,) if self._options.root is not None else ())}
+        self._poller.add(names)
+        until = time.monotonic() + FIRST_LOOK_SECONDS
+        looked = self._poller.wait_idle(names, FIRST_LOOK_SECONDS)
+        if not self._poller.wait_idle(self._names(), max(0.0, until - time.monotonic())) or not looked:
+            _log.warning("not every base path could be looked at within %g s, the others go ahead", FIRST_LOOK_SECONDS)
 
     def take_over(self, name: str) -> bool:
-        """Another source has let go of a servable. Whether it is watched: then what it had stays until the folder holds
-        something, or is seen to hold nothing."""
+        """Called when another source has let go of a servable: whether this one watches it.
+
+        If so, its versions stay until the folder is seen to hold a version, or none.
+        """
         with self._lock:
             watched = self._watched.get(name)
         if watched is None:
             return False
-        with watched.turn:
-            watched.known, watched.told = True, None
+        with watched.lock:
+            watched.has_versions, watched.aspired = True, None
         return True
 
     def configured(self) -> frozenset[str]:
@@ -129,7 +138,7 @@ class FileSystemSource:
         return name in self._options.paths
 
     def waiting(self) -> frozenset[str]:
-        """Servables of which nothing is wanted yet, because a directory is not yet known to be complete."""
+        """Servables without a version, because a directory is not yet known to be complete."""
         with self._lock:
             watched = list(self._watched.values())
         return frozenset(one.name for one in watched if one.waiting)
@@ -142,32 +151,23 @@ class FileSystemSource:
         watched = self._watched.get(name)
         return watched is not None and watched.path != path
 
-    def _arrange(self, wanted: Collection[str] = ()) -> None:
-        """Watches what the options name; whatever was watched before hears of its new options. Something is `wanted`
-        already of servables that were watched elsewhere.
+    def _arrange(self, aspired: Collection[str] = ()) -> None:
+        """Watches what the options name, and gives what was watched before its new options.
+
+        Those named in `aspired` were watched elsewhere and still have versions from there.
         """
         with self._lock:
             options, admission = self._options, self._context.admission
             known = list(self._watched.values())
             for name, path in options.paths.items():
                 if name not in self._watched:
-                    self._watched[name] = Watched(name, path, options.of(name), admission)
-                    self._watched[name].known = name in wanted
+                    self._watched[name] = WatchedServable(name, path, options.of(name), admission)
+                    self._watched[name].has_versions = name in aspired
         for watched in known:
-            watched.retell(options.of(watched.name), admission)
-
-    def _first_look(self) -> None:
-        names = {*self._names(), *((_ROOT,) if self._options.root is not None else ())}
-        if not self._started:
-            return
-        self._poller.add(names)
-        until = time.monotonic() + FIRST_LOOK_SECONDS
-        looked = self._poller.wait_idle(names, FIRST_LOOK_SECONDS)
-        if not self._poller.wait_idle(self._names(), max(0.0, until - time.monotonic())) or not looked:
-            _log.warning("not every base path could be looked at within %g s, the others go ahead", FIRST_LOOK_SECONDS)
+            watched.set_options(options.of(watched.name), admission)
 
     def _look(self, key: str) -> float | None:
-        """One look at a servable, or at the root for new ones; in how many seconds to come again."""
+        """One look at a servable, or at the root for new ones. Seconds until the next one."""
         if key == _ROOT:
             self._guarded(_ROOT, self._discover)
             return self._options.watch.poll_seconds or None
@@ -175,17 +175,17 @@ class FileSystemSource:
             watched = self._watched.get(key)
         if watched is None:
             return None
-        self._guarded(key, lambda: self._tell_seen(watched))
-        watched.waiting = not watched.known and watched.wait_left() is not None
+        self._guarded(key, lambda: self._look_and_tell(watched))
+        watched.waiting = not watched.has_versions and watched.wait_left() is not None
         return watched.pause()
 
-    def _tell_seen(self, watched: Watched) -> None:
+    def _look_and_tell(self, watched: WatchedServable) -> None:
         self._tell(watched, watched.look())
-        if watched.trouble is not None:
-            raise watched.trouble
+        if watched.fault is not None:
+            raise watched.fault
 
     def _guarded(self, name: str, look: Callable[[], None]) -> None:
-        """Whatever goes wrong is this servable's problem and nobody else's."""
+        """Looks, and reports whatever goes wrong as a problem of this servable alone."""
         problems = self._context.problems
         try:
             look()
@@ -208,7 +208,7 @@ class FileSystemSource:
             found = {name: root / name for name in names - taken}
             options, admission = self._options, self._context.admission
             for name, path in found.items():
-                self._watched[name] = Watched(name, path, options.of(name), admission)
+                self._watched[name] = WatchedServable(name, path, options.of(name), admission)
             there = names | odd.keys()
             lost = [name for name, one in self._watched.items() if name not in there and self._is_forgotten(one)]
             for name in lost:
@@ -220,7 +220,7 @@ class FileSystemSource:
             raise NotFound(f"repository {root} is suddenly empty, what it last held is kept: is a mount lost?")
 
     def _tell_odd(self, odd: Mapping[str, OSError]) -> None:
-        """What cannot even be looked at hurts nobody else."""
+        """Reports entries of the repository of which the system cannot say what they are."""
         problems = self._context.problems
         for name in self._odd - odd.keys():
             problems.settle(name, self._title)
@@ -228,54 +228,54 @@ class FileSystemSource:
             problems.report(name, self._title, Unavailable(f"{name!r} cannot be looked at, mend or remove it: {error}"))
         self._odd = frozenset(odd)
 
-    def _is_forgotten(self, watched: Watched) -> bool:
+    def _is_forgotten(self, watched: WatchedServable) -> bool:
         """A folder that came and went without ever holding a version."""
-        return not watched.known and watched.name not in self._options.paths
+        return not watched.has_versions and watched.name not in self._options.paths
 
-    def _tell(self, watched: Watched, versions: list[PathVersion]) -> None:
-        with watched.turn:
-            if self._stopped or watched.gone or not (versions or self._may_give_up(watched)):
+    def _tell(self, watched: WatchedServable, versions: list[PathVersion]) -> None:
+        with watched.lock:
+            if self._stopped or watched.dropped or not (versions or self._may_give_up(watched)):
                 return
             name = check_name(watched.name)
-            watched.emptied = False
+            watched.was_empty = False
             self._context.owners.claim(name, self._title)
-            if versions != watched.told:
+            if versions != watched.aspired:
                 self._context.target.set_aspired_versions(name, versions)
-                watched.told = versions
-            watched.known = bool(versions)
+                watched.aspired = versions
+            watched.has_versions = bool(versions)
             if not versions:
                 self._context.owners.release(name, self._title)
 
-    def _may_give_up(self, watched: Watched) -> bool:
-        """Whether nothing is wanted any more; raises what is to be said where that is not to be."""
-        if watched.known and watched.options.always_present:
+    def _may_give_up(self, watched: WatchedServable) -> bool:
+        """Whether a servable without any version to be seen gives up those it has. NotFound where that is a mistake."""
+        if watched.has_versions and watched.options.always_present:
             raise NotFound(
                 f"no version of servable {watched.name!r} is left under {watched.path}, what it last had is kept "
                 "(versions_always_present): put a version there, or take the servable out of the config"
             )
-        if not watched.known and watched.name in self._options.paths and watched.wait_left() is None:
+        if not watched.has_versions and watched.name in self._options.paths and watched.wait_left() is None:
             if watched.options.policy.specific == frozenset():
                 return False
             raise NotFound(
                 f"no complete version of servable {watched.name!r} found under base path {watched.path}: put one in "
                 f"a folder that is called by its number, such as {watched.path / '1'}"
             )
-        if watched.known and not watched.emptied and watched.options.policy.specific != frozenset():
-            watched.emptied = True
+        if watched.has_versions and not watched.was_empty and watched.options.policy.specific != frozenset():
+            watched.was_empty = True
             return False
-        return watched.known
+        return watched.has_versions
 
-    def _give_up(self, watched: Watched, for_good: bool) -> None:
-        with watched.turn:
-            watched.gone = True
-            if watched.known and for_good and not self._stopped:
+    def _give_up(self, watched: WatchedServable, for_good: bool) -> None:
+        with watched.lock:
+            watched.dropped = True
+            if watched.has_versions and for_good and not self._stopped:
                 self._context.target.set_aspired_versions(watched.name, [])
                 self._context.owners.release(watched.name, self._title)
         self._context.problems.settle(watched.name, self._title)
 
 
 def _folders(root: Path) -> tuple[set[str], dict[str, OSError]]:
-    """The folders in a repository by name, and what stands in the way of telling. OSError where it cannot be listed."""
+    """The names of a repository's folders, and errors by name of what cannot be looked at. OSError from listing it."""
     folders: set[str] = set()
     odd: dict[str, OSError] = {}
     with os.scandir(root) as entries:

@@ -1,7 +1,4 @@
-"""The versions that lie under one base path: its children whose names are numbers.
-
-Watched servables list their base path here at each look.
-"""
+"""The versions that lie under one base path: its children whose names are numbers."""
 
 from __future__ import annotations
 
@@ -15,19 +12,21 @@ _log = logging.getLogger(__name__)
 
 
 class VersionFolder:
-    """One base path. It warns of two directories with the same number once, not at each look."""
+    """One base path; two directories of the same number are logged once, not at each look."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._warned: frozenset[str] = frozenset()
 
     def versions(self) -> dict[int, Path]:
-        """Directories and links by number; `001` is version 1, and of two that mean the same the plainer counts.
+        """Directories and links by number; `001` is version 1, and of two with one number the shorter name counts.
 
-        A link counts whatever lies behind it, because that may only be away for a while. Raises OSError.
+        A link counts even where its target is missing, which may be so for a while only. Raises OSError.
         """
         with os.scandir(self.path) as entries:
-            names = [entry.name for entry in entries if is_version(entry.name) and _counts(entry)]
+            names = [
+                entry.name for entry in entries if is_version(entry.name) and (entry.is_symlink() or entry.is_dir())
+            ]
         found: dict[int, str] = {}
         hidden: set[str] = set()
         for name in sorted(names, key=lambda name: (len(name), name)):
@@ -41,7 +40,3 @@ class VersionFolder:
             served = self.path / found[int(name)]
             _log.warning("%s and %s are the same version: the first is served, remove the other", served, name)
         self._warned = hidden
-
-
-def _counts(entry: os.DirEntry[str]) -> bool:
-    return entry.is_symlink() or entry.is_dir()

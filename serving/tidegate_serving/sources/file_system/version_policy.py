@@ -21,10 +21,10 @@ class VersionPolicy:
     specific: frozenset[int] | None = None
 
     def choose(self, present: Iterable[int], look: Callable[[int], T | None], usable: Callable[[T], bool]) -> list[T]:
-        """Wanted versions, newest first: what the policy takes of the usable ones, and unusable ones that are newer.
+        """The versions to aspire, newest first: usable ones as the policy says, and unusable ones that are newer.
 
         `look` gives a version, or None for one that does not count yet; it is called only as far down as needed. The
-        unusable ones are wanted too, so that their errors can be seen; they never displace a usable one.
+        unusable ones are there so that their errors can be seen; they never displace a usable one.
         """
         chosen: list[T] = []
         taken = 0

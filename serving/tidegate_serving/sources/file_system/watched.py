@@ -1,7 +1,7 @@
 """One servable that the file system source watches: which versions lie under its base path, complete and admitted.
 
-The file system source asks it at each look. It remembers manifests and what was quiet; who is admitted is asked anew
-each time, because keys are revoked and overrides expire.
+Manifests are remembered from look to look. Admission is checked anew each time, because keys are revoked and overrides
+expire.
 """
 
 from __future__ import annotations
@@ -28,10 +28,13 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class WatchOptions:
-    """What is wanted of a servable and how often it is looked at (seconds, 0 for once).
+    """Which versions of a servable are served, and how often its folder is looked at.
 
-    `unpublished` takes directories without a manifest, of `platform`, once they were quiet for `quiet_seconds`.
-    `always_present` keeps the versions of a servable whose last one vanished.
+    policy: which of the versions that lie there.
+    poll_seconds: seconds between two looks; 0 looks once.
+    unpublished: takes directories without a manifest too, once nothing in them has changed for `quiet_seconds`.
+    platform: that of directories without a manifest.
+    always_present: keeps the versions of a servable whose last version directory vanished.
     """
 
     policy: VersionPolicy = field(default_factory=VersionPolicy)
@@ -42,25 +45,29 @@ class WatchOptions:
     always_present: bool = False
 
 
-class Watched:
+class WatchedServable:
     """Looks at PATH/VERSION, one look at a time.
 
-    For whoever tells what was seen: `turn` is held while telling, `told` is what was told last, `known` says whether
-    something is wanted of it now, `gone` that it is watched no more, `waiting` that nothing is wanted of it only
-    because a directory is not quiet yet, `emptied` that the last look found nothing any more, `trouble` what the last
-    look could not read of what was told before.
+    The source keeps here what it has done with what was seen:
+    lock: held while it calls its target.
+    aspired: what it has aspired last; None for nothing yet.
+    has_versions: whether it has aspired versions.
+    dropped: whether it has stopped to watch this servable.
+    waiting: whether there are no versions only because a directory is not settled yet.
+    was_empty: whether the last look found no version any more.
+    fault: why the last look could not read a version that was aspired before.
     """
 
     def __init__(self, name: str, path: Path, options: WatchOptions, admission: Admission) -> None:
         self.name = name
         self.options = options
-        self.turn = threading.Lock()
-        self.known = False
-        self.gone = False
+        self.lock = threading.Lock()
+        self.has_versions = False
+        self.dropped = False
         self.waiting = False
-        self.emptied = False
-        self.trouble: TidegateError | None = None
-        self.told: list[PathVersion] | None = None
+        self.was_empty = False
+        self.fault: TidegateError | None = None
+        self.aspired: list[PathVersion] | None = None
         self._folder = VersionFolder(path)
         self._admission = admission
         self._quiet = QuietPeriod(options.quiet_seconds)
@@ -72,13 +79,13 @@ class Watched:
         """The base path."""
         return self._folder.path
 
-    def retell(self, options: WatchOptions, admission: Admission) -> None:
-        """Other options from the next look on; what was complete stays complete."""
+    def set_options(self, options: WatchOptions, admission: Admission) -> None:
+        """Sets other options, from the next look on; what was complete stays complete."""
         self.options, self._admission = options, admission
         self._quiet.seconds = options.quiet_seconds
 
     def look(self) -> list[PathVersion]:
-        """The versions that are wanted now, newest first, each with what stands in its way where something does.
+        """The versions to aspire now, newest first, each with the error that stands in its way where there is one.
 
         NotFound for a base path that is missing, OSError for one that cannot be listed.
         """
@@ -89,7 +96,7 @@ class Watched:
                 f"could not find base path {self.path} for servable {self.name!r}, what it last had is kept: create "
                 "the folder, or take the servable out of the config"
             ) from error
-        self.trouble = None
+        self.fault = None
         self._forget(directories)
         self._say_missing(self.options.policy.missing(directories))
         return self.options.policy.choose(
@@ -99,7 +106,7 @@ class Watched:
         )
 
     def pause(self) -> float | None:
-        """Seconds until the next look, sooner where a directory is about to be quiet; None for no further one."""
+        """Seconds until the next look, sooner where a directory is about to be settled; None for no further one."""
         left = self.wait_left()
         if left is None:
             return self.options.poll_seconds or None
@@ -111,7 +118,7 @@ class Watched:
         return self._quiet.wait_left()
 
     def _version(self, id: ServableId, directory: Path) -> PathVersion | None:
-        """The version, wanted or with what stands in its way; None where it is not complete."""
+        """The version, with the error that stands in its way where there is one; None where it is not complete."""
         try:
             stamp = _stamp(directory / FILE_NAME)
             if stamp is None and directory.is_symlink():
@@ -127,10 +134,10 @@ class Watched:
             return self._unreadable(id, directory, error)
 
     def _unreadable(self, id: ServableId, directory: Path, error: OSError) -> PathVersion:
-        """One that was told before is told again, and one that was not hurts no other."""
-        for version in self.told or ():
+        """One that was aspired before stays as it was; one that was not gets an error of its own."""
+        for version in self.aspired or ():
             if version.id == id and version.error is None:
-                self.trouble = Unavailable(f"{directory} cannot be read, what {id} was is kept: {error}")
+                self.fault = Unavailable(f"{directory} cannot be read, what {id} was is kept: {error}")
                 return version
         cure = "mend it, or remove it"
         return AspiredVersion(id, None, Unavailable(f"{directory} of {id} cannot be read ({error}): {cure}"))

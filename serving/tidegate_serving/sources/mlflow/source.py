@@ -1,7 +1,7 @@
-"""The MLflow source: wants what the registry proposes, once a verdict admits it.
+"""The MLflow source: aspires the versions that the registry proposes, once a verdict admits them.
 
-The config's table `[sources.mlflow]` names server, models and the repository in which their versions were published
-under the registry's version numbers. A version that is not admitted leaves the last good one serving.
+Versions are published in a model repository under the registry's version numbers. A proposed version that is not
+admitted leaves the last good one serving.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class MlflowOptions:
 
 
 class MlflowSource:
-    """A `Source` over a model registry; each model is asked for and told on its own."""
+    """A `Source` over a model registry; each model is looked up and aspired on its own."""
 
     def __init__(self, options: MlflowOptions, context: SourceContext) -> None:
         self._options = options
@@ -70,7 +70,7 @@ class MlflowSource:
         self._poller = Poller(self._look)
 
     def start(self) -> None:
-        """Wants the last good versions at once, then asks the registry, and again and again."""
+        """Aspires the last good versions at once, then asks the registry again and again."""
         for name in self._options.models:
             number = self._good.get(name)
             if number is not None:
@@ -80,11 +80,11 @@ class MlflowSource:
         self._poller.wait_idle(self._options.models, self._options.timeout_seconds)
 
     def stop(self) -> None:
-        """Says nothing more."""
+        """Never calls its target again."""
         self._poller.stop()
 
     def names(self) -> frozenset[str]:
-        """What the table names."""
+        """The models that the table names."""
         return frozenset(self._options.models)
 
     def _look(self, name: str) -> float | None:
@@ -98,10 +98,7 @@ class MlflowSource:
         return self._options.poll_seconds
 
     def _tell(self, name: str, number: int) -> None:
-        """Wants the proposed version, or the last good one and what stands in the way of the proposed one.
-
-        Raises what stands in its way.
-        """
+        """Aspires the proposed version; where it cannot serve, the last good one too, and then raises why."""
         proposed = self._version(ServableId(name, number))
         versions = [proposed]
         good = self._good.get(name)

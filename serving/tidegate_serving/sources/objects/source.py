@@ -1,7 +1,6 @@
 """The object store source: a model repository in S3 or the like, served from a verified, bounded cache.
 
-The config's table `[sources.object_store]` says where it is; a mirror fills the cache, and a file system source serves
-what is in it.
+A mirror fills the cache, and a file system source serves the versions in it.
 """
 
 from __future__ import annotations
@@ -64,7 +63,7 @@ class ObjectStoreOptions:
 
 
 class ObjectStoreSource:
-    """A `Source` over an object store. Each servable is fetched and told on its own."""
+    """A `Source` over an object store. Each servable is fetched and aspired on its own."""
 
     def __init__(self, options: ObjectStoreOptions, store: ObjectStore, context: SourceContext) -> None:
         self._options = options
@@ -86,7 +85,7 @@ class ObjectStoreSource:
         )
 
     def start(self) -> None:
-        """Looks at the store once, for at most `first_seconds`, serves what is in the cache, and goes on looking."""
+        """Looks at the store once, for at most `first_seconds`, serves the cache's versions, and goes on looking."""
         deadline = time.monotonic() + self._options.first_seconds
         self._mirror.open()
         self._known |= self._mirror.held_names()
@@ -100,13 +99,13 @@ class ObjectStoreSource:
         self._files.start()
 
     def stop(self) -> None:
-        """Says nothing more; what is being fetched is broken off."""
+        """Never calls its target again; fetches in progress are broken off."""
         self._poller.stop()
         self._files.stop()
         self._mirror.close()
 
     def names(self) -> frozenset[str] | None:
-        """What the store holds, None until it was listed."""
+        """The servables in the store; None until it has been listed."""
         return self._listed
 
     def _look(self, name: str) -> float | None:

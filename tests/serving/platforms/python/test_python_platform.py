@@ -14,7 +14,7 @@ from tidegate_serving.contract.errors import InvalidInput, ModelFailed, NotFound
 from tidegate_serving.contract.manifest import Manifest, read_manifest
 from tidegate_serving.contract.servable import ServableId
 from tidegate_serving.contract.signature import Signature, TensorSpec
-from tidegate_serving.platforms.loader import Answer, Loaded
+from tidegate_serving.platforms.loader import Answer, LoadedVersion
 from tidegate_serving.platforms.platform import PlatformOptions
 from tidegate_serving.platforms.registry import installed_platforms
 from tidegate_serving.platforms.version_loader import VersionLoader
@@ -35,11 +35,11 @@ def loader_of(directory: Path, **changes: Any) -> VersionLoader:
     return VersionLoader(changes.get("id", manifest.id), path, registry, changes.get("admit", admit))
 
 
-def loaded(tmp_path: Path, source: str, **changes: Any) -> Loaded:
+def loaded(tmp_path: Path, source: str, **changes: Any) -> LoadedVersion:
     return loader_of(publish(tmp_path, "m", 1, Draft(files={"model.py": source}, **changes))).load()
 
 
-def answer(loaded: Loaded, **inputs: Any) -> Any:
+def answer(loaded: LoadedVersion, **inputs: Any) -> Any:
     return loaded.servable.predict("serving_default", inputs or {"x": X})
 
 

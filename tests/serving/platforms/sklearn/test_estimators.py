@@ -26,7 +26,7 @@ from tests.support.versions import Draft, publish
 
 from tidegate_serving.contract.errors import InvalidInput, PermissionRefused
 from tidegate_serving.contract.signature import SERVING_DEFAULT, Signature, TensorSpec
-from tidegate_serving.platforms.sklearn.trusted_types import untrusted_types
+from tidegate_serving.platforms.sklearn.files import untrusted_types
 
 RANDOM = np.random.default_rng(0)
 ROWS = 60

@@ -22,7 +22,7 @@ from tidegate_serving.contract.manifest import Manifest, describe_files, read_ma
 from tidegate_serving.contract.messages import message
 from tidegate_serving.contract.servable import ServableId
 from tidegate_serving.contract.signature import SERVING_DEFAULT, Signature, TensorSpec
-from tidegate_serving.platforms.loader import Loaded
+from tidegate_serving.platforms.loader import LoadedVersion
 from tidegate_serving.platforms.platform import PlatformOptions, WarmUpOptions
 from tidegate_serving.platforms.registry import installed_platforms
 from tidegate_serving.platforms.version_loader import VersionLoader
@@ -224,4 +224,4 @@ def test_any_requests_are_answered_or_refused_with_an_error_of_ours(records: lis
     with tempfile.TemporaryDirectory() as folder:
         write_records(Path(folder, FILE), records)
         with contextlib.suppress(TidegateError):
-            warm_up(Loaded(manifest, Doubling()), Path(folder), WarmUpOptions())
+            warm_up(LoadedVersion(manifest, Doubling()), Path(folder), WarmUpOptions())
