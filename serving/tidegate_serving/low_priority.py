@@ -1,7 +1,6 @@
-"""Loads without taking processors from inference: large files read against their digests, and threads that stand back.
+"""Low priority for threads that load and for verifying files, so that loading takes no processor from inference.
 
-Loaders, the RPC Source and the threads that load call it. Reading holds neither the GIL nor a processor against a
-request: it is the native module's, in a thread of idle priority.
+Large files are read by the native module, in a thread of idle priority and without the GIL.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ LARGE_BYTES = 8 << 20
 
 
 def verify_at_low_priority(manifest: Manifest, directory: Path) -> None:
-    """`verify_files`, its large files read at idle priority."""
+    """As `verify_files`, with large files read at idle priority."""
     verify_files(manifest, directory, _measure)
 
 

@@ -46,7 +46,7 @@ class EngineConfig:
     roots: folders under which the RPC Source may load versions.
     state_directory: where the RPC Source keeps what it was told; None forgets it at the end.
     trusted_keys: whose verdicts count: public key files (PEM) of validators, or key rings that `tidegate keys` made.
-    override_policy: a policy file whose [[override]] rules say who may override which gate; None for nobody.
+    override_policy: a policy file whose [[override]] rules say who may override which gate; None lets none.
     allow_unverified: serve versions without a verdict; for development.
     allow_unpublished: serve directories without a manifest, as TensorFlow Serving does; needs allow_unverified.
     allow_reload_requests: whether clients may replace the list of models (`HandleReloadConfigRequest`); None lets them
@@ -143,8 +143,8 @@ class EngineConfig:
             raise InvalidInput(f"metrics_path is {self.metrics_path!r}: write a path such as /monitoring/metrics")
         if self.control_address and not is_loopback(self.control_address):
             raise InvalidInput(
-                f"control_address {self.control_address} is not on loopback, and the control port asks nobody who "
-                "they are: use 127.0.0.1, and a tunnel from elsewhere"
+                f"control_address {self.control_address} is not on loopback, and the control port has no "
+                "authentication: use 127.0.0.1, and a tunnel from elsewhere"
             )
         if self.allow_unpublished and not self.allow_unverified:
             raise InvalidInput(

@@ -1,6 +1,6 @@
 """Where a config's values come from: a TOML file, `TIDEGATE_*` variables, overrides; later ones win.
 
-`config` names the keys; out come plain values by key, and for each the place that it came from.
+The result is plain values by key, and for each the place that it came from.
 """
 
 from __future__ import annotations

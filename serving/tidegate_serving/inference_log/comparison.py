@@ -1,6 +1,6 @@
-"""What a comparison of shadowed answers with primary ones shows: how far they agree, how fast they came, what failed.
+"""The result of comparing shadow answers with primary ones: agreement, latency, errors.
 
-`compare` makes these values from the log; `Engine.compare` adds what the engine itself counted.
+`compare` makes it from the log; `Engine.compare` adds the engine's own counts of copies.
 """
 
 from __future__ import annotations

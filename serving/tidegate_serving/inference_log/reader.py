@@ -1,6 +1,6 @@
 """Reads the inference log with DuckDB, while the engine goes on writing it.
 
-Skew detection, the canary and people ask here for a view or for the text of a scan; DuckDB is imported when asked for.
+DuckDB is imported inside, as only the extra `validate` installs it.
 """
 
 from __future__ import annotations

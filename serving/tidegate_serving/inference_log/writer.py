@@ -1,7 +1,7 @@
-"""Writes blocks of logged inferences as Parquet files in Hive layout, each complete before anybody can see it.
+"""Writes blocks of logged inferences as Parquet files in Hive layout, each complete before readers can see it.
 
-The data plane hands over a block of one version's rows at a time; readers find it at
-ROOT/model=NAME/version=N/date=YYYY-MM-DD/, by the date of the event where the manifest names an event time.
+A block holds rows of one version and goes to ROOT/model=NAME/version=N/date=YYYY-MM-DD/, by the date of the event where
+the manifest names an event time.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ class Servable(Protocol):
         """Outputs by name for inputs by name; strings come as objects of `bytes`. Any exception fails the batch."""
 
     def close(self) -> None:
-        """Gives back what the model holds; nobody calls it afterwards."""
+        """Gives back what the model holds; the servable is not called afterwards."""
 
 
 def ask(servable: Servable, signature: str, inputs: Mapping[str, Array]) -> Answer:

@@ -1,7 +1,7 @@
 """The small language in which a manifest says which model result feeds which output: `NAME` or `NAME[:,K]`.
 
-`sklearn.outputs` and `onnx.outputs` in the manifest's metadata are JSON objects of it, such as
-`{"probability": "predict_proba[:,1]", "label": "predict"}`; platforms parse it when they load a version.
+`sklearn.outputs`, `onnx.outputs`, `xgboost.outputs` and `lightgbm.outputs` in the manifest's metadata are JSON objects
+of it, such as `{"probability": "predict_proba[:,1]", "label": "predict"}`.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from tidegate_serving.contract.servable import ServableId
 
 
 def has_manifest(directory: Path) -> bool:
-    """Whether somebody published this version."""
+    """Whether the directory was published."""
     return (directory / FILE_NAME).exists()
 
 

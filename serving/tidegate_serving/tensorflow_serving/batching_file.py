@@ -1,6 +1,6 @@
 """TensorFlow Serving's `BatchingParameters`, from a file or a platform config, as an engine's batching.
 
-The command line hands one in. What has another meaning here is said in one line.
+Parameters that have no effect here are logged.
 """
 
 from __future__ import annotations

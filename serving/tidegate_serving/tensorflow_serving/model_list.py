@@ -1,6 +1,6 @@
 """A `ModelServerConfig`, from a file or from a reload request, as models of an engine's config.
 
-The command line and the reload call hand one in; what TensorFlow Serving refuses is refused with its words.
+What TensorFlow Serving refuses is refused in its words.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def check_platforms(old: Mapping[str, ModelConfig], new: Mapping[str, ModelConfi
 def check_labels(models: Mapping[str, ModelConfig]) -> None:
     """FailedPrecondition for a label whose version neither lies there nor is asked for.
 
-    TensorFlow Serving wants the version to be available already, so that nobody can load a version and label it in one
+    TensorFlow Serving wants the version to be available already, so that one cannot load a version and label it in one
     step; here the label waits for a version that is about to load.
     """
     for name, model in models.items():

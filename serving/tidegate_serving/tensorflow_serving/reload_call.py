@@ -1,7 +1,7 @@
 """`ModelService.HandleReloadConfigRequest`: a client replaces the list of models, as with TensorFlow Serving.
 
-The control line of the data plane hands in the request's bytes; the model swap does the work. Whoever may call decides
-the config, and a repository's rules hold for paths.
+The config says whether clients may call it. Base paths must lie under the engine's roots, unless unpublished
+directories are served.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def _check_allowed(config: EngineConfig) -> None:
     allowed = config.allow_reload_requests
     if not (is_loopback(config.grpc_address) if allowed is None else allowed):
         raise PermissionRefused(
-            "HandleReloadConfigRequest is not allowed here, because it asks nobody who they are: set "
+            "HandleReloadConfigRequest is not allowed here, as it has no authentication: set "
             "allow_reload_requests, or change the config file and send SIGHUP"
         )
 

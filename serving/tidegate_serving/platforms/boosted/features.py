@@ -1,6 +1,6 @@
 """Named columns, or one matrix, as the 2-D array of numbers that boosted trees take, in the model's own order.
 
-The xgboost and lightgbm platforms describe their model's features; a plan per signature makes the array per batch.
+A booster describes its `Features`; a `FeaturePlan` per signature makes the array of each batch.
 """
 
 from __future__ import annotations

@@ -61,7 +61,7 @@ class BoostedPlatform:
         return _discovered(self._read(directory, manifest), self._key)
 
     def load(self, directory: Path, manifest: Manifest) -> Servable:
-        """A booster whose features are held against the signatures before it answers."""
+        """A booster whose features are checked against the signatures."""
         return BoostedServable(self._read(directory, manifest), manifest, self._key)
 
     def _read(self, directory: Path, manifest: Manifest) -> Booster:

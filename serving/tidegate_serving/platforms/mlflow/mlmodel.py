@@ -1,6 +1,6 @@
 """MLflow's `MLmodel` file: which flavours a model directory has, its signature and its input example.
 
-The mlflow platform asks; MLflow itself is not needed to read them.
+MLflow itself is not needed to read it.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class MlModel:
 
 
 def read_mlmodel(directory: Path, manifest: Manifest) -> MlModel:
-    """The only MLflow model among a version's files. NotFound where there is none, InvalidInput for one of no sense."""
+    """The only MLflow model among a version's files. NotFound without one, InvalidInput where it cannot be read."""
     found = [entry.path for entry in manifest.files if PurePosixPath(entry.path).name == FILE]
     if len(found) != 1:
         raise NotFound(f"{manifest.id} lists {len(found)} files named {FILE}: it needs one MLflow model")

@@ -1,10 +1,9 @@
 """MLflow models: through the native platform of their flavour where there is one, else through pyfunc.
 
-sklearn, xgboost, lightgbm, onnx, tensorflow and pytorch models answer natively what MLflow's `predict` would;
-scikit-learn's wrappers of boosters, which answer with labels, Keras files and pickles with modules of their own stay
-with pyfunc. Pyfunc runs code that
-the model brings along, so it needs the same permission as pickle. Metadata: `mlflow.flavour` (default: the best;
-`python_function` for pyfunc), and what the native platform knows.
+sklearn, xgboost, lightgbm, onnx, tensorflow and pytorch models answer natively what MLflow's `predict` would. Pyfunc
+serves scikit-learn's wrappers of boosters, which answer with labels, Keras files, and pickles with modules of their
+own. It runs code that the model brings along, so it needs the same permission as pickle. Metadata: `mlflow.flavour`
+(default: the best; `python_function` for pyfunc), and the native platform's own.
 """
 
 from __future__ import annotations
@@ -78,10 +77,10 @@ class MlflowPlatform:
 
     def _route(self, model: MlModel, directory: Path, manifest: Manifest) -> _Route | None:
         """None for pyfunc."""
-        wish = manifest.metadata.get("mlflow.flavour")
-        if wish is not None and wish not in model.flavours:
-            raise InvalidInput(f"{manifest.id} has no flavour {wish!r}: it has {', '.join(model.flavours)}")
-        for flavour in _NATIVE if wish is None else [wish]:
+        chosen = manifest.metadata.get("mlflow.flavour")
+        if chosen is not None and chosen not in model.flavours:
+            raise InvalidInput(f"{manifest.id} has no flavour {chosen!r}: it has {', '.join(model.flavours)}")
+        for flavour in _NATIVE if chosen is None else [chosen]:
             file = _native_file(model, flavour)
             if file is not None:
                 return self._native(model, flavour, file, (directory, manifest))

@@ -1,6 +1,6 @@
 """MLflow's pyfunc as a servable, which gets tables or tensors as the model's signature says and answers by name.
 
-The mlflow platform hands in models that no native platform takes; they may run any code when they load.
+It serves models that no native platform takes. They may run any code when they load.
 """
 
 from __future__ import annotations
@@ -97,8 +97,8 @@ def _by_name(signature: Signature, answer: Any) -> dict[str, Any]:
 class CodeFolder:
     """A context in which `import` finds the modules of a model's own code folder, seen by that model alone.
 
-    MLflow puts such folders on the path, where the first version of a module that anybody imported is everybody's: a
-    new version of a model would run the old one's code. No byte code is written meanwhile: it would be a file that the
+    MLflow puts such folders on the path, where the first import of a module counts for the whole process: a new version
+    of a model would run the old one's code. No byte code is written meanwhile: it would be a file that the
     version's manifest does not list.
     """
 

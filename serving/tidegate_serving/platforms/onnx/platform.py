@@ -43,7 +43,7 @@ class OnnxPlatform:
         return ModelDescription({SERVING_DEFAULT: graph_signature(_session(path, manifest), path)})
 
     def load(self, directory: Path, manifest: Manifest) -> Servable:
-        """A session whose inputs and outputs are held against the signatures before anybody asks it."""
+        """A session whose inputs and outputs are checked against the signatures."""
         path = model_file(manifest, directory, "onnx.file", (".onnx",))
         session = _session(path, manifest)
         rules = output_rules(manifest, "onnx.outputs")

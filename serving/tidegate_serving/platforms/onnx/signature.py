@@ -1,6 +1,6 @@
-"""The signature of an ONNX graph: what it declares of its inputs, and what it answers in a trial with rows of zeros.
+"""The signature of an ONNX graph: its inputs as declared, its outputs as a trial with rows of zeros gives them.
 
-The onnx platform hands in a session; also here is which ONNX types can be served, and as what.
+Also which ONNX types can be served, and as which dtypes.
 """
 
 from __future__ import annotations
@@ -113,10 +113,10 @@ def _tried(session: Any, rows: int) -> Mapping[str, Any]:
     import onnxruntime
 
     feed = {node.name: _zeros(node, rows) for node in session.get_inputs()}
-    quiet = onnxruntime.RunOptions()
-    quiet.log_severity_level = 4
+    silent = onnxruntime.RunOptions()
+    silent.log_severity_level = 4
     try:
-        found = session.run(None, feed, quiet)
+        found = session.run(None, feed, silent)
     except Exception as error:  # onnxruntime's errors have no common class; what the graph declares counts then
         _log.info("no trial of an ONNX graph with zeros: %s", error)
         return {}

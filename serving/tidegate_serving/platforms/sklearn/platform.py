@@ -52,7 +52,7 @@ class SklearnPlatform:
         return ModelDescription({SERVING_DEFAULT: Signature((spec,), (output,))}, metadata)
 
     def load(self, directory: Path, manifest: Manifest) -> Servable:
-        """An estimator whose columns and methods are held against the signatures before anybody asks it."""
+        """An estimator whose columns and methods are checked against the signatures."""
         fitted = self._read(directory, manifest)
         estimator, rules = Estimator(fitted), output_rules(manifest, OUTPUTS)
         for output, rule in rules.items():

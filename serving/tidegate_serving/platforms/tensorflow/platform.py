@@ -59,7 +59,7 @@ class TensorflowPlatform:
         return self._tried(directory, definitions, found, hidden) if hidden else found
 
     def load(self, directory: Path, manifest: Manifest) -> Servable:
-        """A session whose SignatureDefs are held against the manifest's signatures before anybody asks it."""
+        """A session whose SignatureDefs are checked against the manifest's signatures."""
         definitions = read_meta_graph(directory, self._tags()).signature_def
         wanted = {name: _definition(manifest, name, definitions) for name in manifest.signatures}
         session = open_session(directory, self._tags(), self._settings)

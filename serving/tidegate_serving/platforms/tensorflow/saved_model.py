@@ -1,7 +1,4 @@
-"""Reads tags and SignatureDefs off a SavedModel without TensorFlow and without parsing its graph, however large.
-
-The tensorflow platform and `tidegate publish` hand in a directory; out comes a `MetaGraphDef` with only these.
-"""
+"""Reads tags and SignatureDefs off a SavedModel without TensorFlow, stepping over its graph, however large."""
 
 from __future__ import annotations
 
@@ -20,8 +17,10 @@ _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 
 
 def read_meta_graph(directory: Path, tags: frozenset[str]) -> Any:
-    """The graph's tags and signatures. NotFound where there is no SavedModel or none with exactly these tags;
-    InvalidInput where its bytes are cut short or are something else.
+    """A `MetaGraphDef` with tags and signatures alone.
+
+    NotFound where there is no SavedModel or no graph with exactly these tags, InvalidInput for bytes that are cut short
+    or are something else.
     """
     path = directory / FILE
     if not path.is_file():

@@ -1,7 +1,7 @@
-"""TensorFlow itself, and nowhere else: the import, sessions with their parameters, errors of ops as the contract's.
+"""The only importer of TensorFlow: sessions with their parameters, errors of ops as the contract's.
 
-The tensorflow platform opens one session per version, as TensorFlow Serving does, so that threads and memory are
-settled per version and closing it gives everything back.
+Each version gets a session of its own, as in TensorFlow Serving, so that threads and memory are set per version and
+closing it gives everything back.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _PASSED_ON = {1, 4, 5, 6, 7, 8, 9, 12, 14}
 
 
 def import_tensorflow() -> Any:
-    """The library, quiet unless TF_CPP_MIN_LOG_LEVEL says otherwise. Unsupported where it is not installed.
+    """The library, which logs little unless TF_CPP_MIN_LOG_LEVEL says otherwise. Unsupported where it is not installed.
 
     The allocator that TensorFlow takes with oneDNN never gives memory back, so an unloaded version would stay resident:
     the system's is asked for before TensorFlow is first imported.
@@ -30,11 +30,11 @@ def import_tensorflow() -> Any:
     os.environ.setdefault("TF_ONEDNN_USE_SYSTEM_ALLOCATOR", "1")
     with library("tensorflow", "tensorflow"):
         import tensorflow
-    tensorflow.get_logger().addFilter(_is_news)
+    tensorflow.get_logger().addFilter(_is_not_advice)
     return tensorflow
 
 
-def _is_news(record: logging.LogRecord) -> bool:
+def _is_not_advice(record: logging.LogRecord) -> bool:
     """Everything but the advice to load a SavedModel without a session, which would lose the session's parameters."""
     return "tf.saved_model.load" not in record.getMessage()
 

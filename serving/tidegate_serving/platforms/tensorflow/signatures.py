@@ -1,7 +1,4 @@
-"""TensorFlow's SignatureDefs as the contract's signatures; what the contract cannot express is refused one by one.
-
-The tensorflow platform hands in the signature map of a meta graph.
-"""
+"""TensorFlow's SignatureDefs as the contract's signatures; those that the contract cannot express are refused."""
 
 from __future__ import annotations
 
@@ -38,8 +35,7 @@ def discovered_signatures(signature_defs: Mapping[str, Any]) -> ModelDescription
 def definitions_as_served(signature_defs: Mapping[str, Any], served: Mapping[str, Signature]) -> Any:
     """A `SignatureDefMap` of all of a SavedModel's, with the graph's tensor names, shapes and defaults.
 
-    What a manifest has otherwise is as the manifest has it: inputs, outputs and shapes are those that requests are held
-    against.
+    Where the manifest's signature differs in inputs, outputs or shapes, it counts, as requests are checked against it.
     """
     described = message("tensorflow.serving.SignatureDefMap")()
     for name, definition in signature_defs.items():
@@ -72,7 +68,7 @@ def signature_of(definition: Any) -> Signature:
     The first axis is taken for the batch where the shapes allow it; an output of unknown rank does.
     """
     inputs, outputs = input_specs(definition), output_specs(definition)
-    axis = first_axis_of([_told(spec) for spec in inputs], [_told(spec) for spec in outputs])
+    axis = first_axis_of([_shape_of(spec) for spec in inputs], [_shape_of(spec) for spec in outputs])
     if definition.method_name in _BY_EXAMPLE and [spec.dtype for spec in inputs] == ["string"]:
         axis = FirstAxis.ASSUMED
     return Signature(inputs, outputs, definition.method_name or PREDICT, axis, _defaults(definition))
@@ -134,7 +130,7 @@ def _spec(role: str, name: str, info: Any) -> TensorSpec:
     )
 
 
-def _told(spec: TensorSpec) -> tuple[int, ...] | None:
+def _shape_of(spec: TensorSpec) -> tuple[int, ...] | None:
     return None if spec.unknown_rank else spec.shape
 
 

@@ -1,6 +1,6 @@
 """Shapes that a SavedModel does not tell: outputs of unknown rank, found by running the graph on made-up rows.
 
-The tensorflow platform asks while it discovers signatures, for those whose inputs are known.
+Done while signatures are discovered, for those whose inputs are known.
 """
 
 from __future__ import annotations

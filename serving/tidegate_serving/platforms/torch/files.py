@@ -1,6 +1,6 @@
 """Reads PyTorch's three kinds of files into something that can be called with tensors in order.
 
-The torch platform hands in PyTorch itself, a path and a device; an exported program also tells its signature.
+An exported program also tells its signature. PyTorch is imported by the platform and passed as `torch`.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ class TorchPlatform:
         return exported_signature(torch, path)
 
     def load(self, directory: Path, manifest: Manifest) -> Servable:
-        """A module on its device, whose inputs are held against the signatures before anybody asks it."""
+        """A module on its device, whose inputs are checked against the signatures."""
         torch = _import_torch()
         threads = self._settings.whole_number("threads", 0)
         if threads:

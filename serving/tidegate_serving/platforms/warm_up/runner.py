@@ -1,7 +1,7 @@
 """Warms a version up: runs the manifest's example, and the requests that its warm-up file holds.
 
-The version loader calls it between loading and AVAILABLE; a request that the model cannot answer fails the load. The
-file is TensorFlow Serving's `assets.extra/tf_serving_warmup_requests`, for whatever platform the version has.
+It runs between loading and AVAILABLE, and a request that the model cannot answer fails the load. The file is TensorFlow
+Serving's `assets.extra/tf_serving_warmup_requests`, for versions of any platform.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def _example(manifest: Manifest, name: str, signature: Signature) -> Inputs | No
 
 
 def _runs(loaded: LoadedVersion, record: bytes, options: WarmUpOptions) -> Iterator[Callable[[], None]]:
-    """What one record of the file asks for, for each batch size."""
+    """The calls that one record of the file stands for, one per batch size."""
     from google.protobuf.message import DecodeError
 
     try:

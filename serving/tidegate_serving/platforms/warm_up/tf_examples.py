@@ -1,7 +1,6 @@
-"""tf.Examples as a signature's inputs: serialised, as one column of strings, or taken apart into named columns.
+"""tf.Examples as a signature's inputs: serialised, as one column of strings, or parsed into named columns.
 
-Warm-up hands in the `Input` message of a classify or regress log; TensorFlow graphs parse examples themselves, every
-other platform gets columns.
+TensorFlow graphs parse examples themselves; every other platform gets columns.
 """
 
 from __future__ import annotations
