@@ -39,7 +39,7 @@ def connect(root: Path) -> Any:
     every log has. Raises NotFound for a missing folder.
     """
     if not root.is_dir():
-        raise NotFound(f"inference log {root} is no folder: start the engine with --log-path, or mend the path")
+        raise NotFound(f"inference log {root} is no folder: set the engine's log_path, or mend the path")
     connection = duckdb_module().connect()
     connection.execute("SET TimeZone = 'UTC'")
     first = next(root.glob("model=*/version=*/date=*/*.parquet"), None)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from tidegate_serving.contract.errors import InvalidInput
@@ -27,6 +28,12 @@ class OutputRule:
     def pick(self, array: Array) -> Array:
         """The output from the result. IndexError where the column is not there."""
         return array if self.column is None else array[:, self.column]
+
+
+def picked(rules: Mapping[str, OutputRule], run: Callable[[str], Array]) -> dict[str, Array]:
+    """Outputs by name, of results that `run` gives by their names, each of them once."""
+    results = {name: run(name) for name in dict.fromkeys(rule.result for rule in rules.values())}
+    return {name: rule.pick(results[rule.result]) for name, rule in rules.items()}
 
 
 def output_rules(manifest: Manifest, key: str) -> dict[str, OutputRule]:

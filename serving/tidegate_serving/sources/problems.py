@@ -9,7 +9,8 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -92,3 +93,23 @@ class SourceProblems:
     def _tell(self, problem: SourceProblem, present: bool) -> None:
         for listener in self._listeners:
             listener(problem, present)
+
+
+@contextmanager
+def reported(
+    problems: Reports, servable: str, source: str, unreadable: Callable[[OSError], TidegateError] | None = None
+) -> Iterator[None]:
+    """Reports what the block raises as a problem of the servable, in place of raising it; settles it otherwise.
+
+    `unreadable` says what an error of the file system means; without it, such an error is raised.
+    """
+    try:
+        yield
+    except TidegateError as error:
+        problems.report(servable, source, error)
+    except OSError as error:
+        if unreadable is None:
+            raise
+        problems.report(servable, source, unreadable(error))
+    else:
+        problems.settle(servable, source)

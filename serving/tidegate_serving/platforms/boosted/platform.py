@@ -21,7 +21,7 @@ from tidegate_serving.contract.signature import SERVING_DEFAULT, Signature, Tens
 from tidegate_serving.contract.tensors import Array
 from tidegate_serving.platforms.boosted.features import FeaturePlan, Features
 from tidegate_serving.platforms.loader import Servable
-from tidegate_serving.platforms.output_rules import output_rules
+from tidegate_serving.platforms.output_rules import output_rules, picked
 from tidegate_serving.platforms.platform import ModelDescription, is_added, model_file, thread_count
 
 _TIMES = 4
@@ -96,8 +96,7 @@ class BoostedServable:
         booster = self._booster
         if booster is None:
             raise InvalidInput("this version is closed")
-        results = {name: booster.result(name, data) for name in dict.fromkeys(rule.result for rule in rules.values())}
-        return {name: rule.pick(results[rule.result]) for name, rule in rules.items()}
+        return picked(rules, lambda name: booster.result(name, data))
 
     def close(self) -> None:
         """Frees the booster."""

@@ -32,8 +32,8 @@ def load_pyfunc(model: MlModel, manifest: Manifest, *, allowed: bool) -> Servabl
     """The model, loaded by MLflow. PermissionRefused unless the engine's operator allows files that run code."""
     if not allowed:
         raise PermissionRefused(
-            f"{model.root} is an MLflow pyfunc model, which can run any code: log it with a native flavour, or start "
-            "the engine with --allow-pickle"
+            f"{model.root} is an MLflow pyfunc model, which can run any code: log it with a native flavour, or set "
+            "allow_pickle"
         )
     with library("MLflow", "mlflow"):
         from mlflow import pyfunc

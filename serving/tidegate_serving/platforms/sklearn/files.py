@@ -65,9 +65,7 @@ def read_estimator(path: Path, *, allow_pickle: bool) -> Any:
     if path.suffix == ".skops":
         return _read_skops(path)
     if not allow_pickle:
-        raise PermissionRefused(
-            f"{path} is a pickle, which can run any code: save it with skops, or start the engine with --allow-pickle"
-        )
+        raise PermissionRefused(f"{path} is a pickle, which can run any code: save it with skops, or set allow_pickle")
     return _read_pickle(path)
 
 
@@ -83,7 +81,7 @@ def _read_skops(path: Path) -> Any:
     if refused:
         raise PermissionRefused(
             f"{path} holds {', '.join(refused)}, which may run any code: train without it (of a search, save "
-            "best_estimator_ alone), or save a pickle and start the engine with --allow-pickle"
+            "best_estimator_ alone), or save a pickle and set allow_pickle"
         )
     try:
         return io.load(path, trusted=names)

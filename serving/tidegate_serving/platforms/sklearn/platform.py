@@ -20,7 +20,7 @@ from tidegate_serving.contract.manifest import Manifest
 from tidegate_serving.contract.signature import SERVING_DEFAULT, Signature, TensorSpec
 from tidegate_serving.contract.tensors import Array
 from tidegate_serving.platforms.loader import Servable
-from tidegate_serving.platforms.output_rules import OutputRule, output_rules
+from tidegate_serving.platforms.output_rules import OutputRule, output_rules, picked
 from tidegate_serving.platforms.platform import ModelDescription, PlatformOptions, model_file
 from tidegate_serving.platforms.sklearn.estimators import OUTPUTS, Estimator, estimator_output
 from tidegate_serving.platforms.sklearn.files import SUFFIXES, estimator_bytes, read_estimator
@@ -45,7 +45,7 @@ class SklearnPlatform:
         if estimator.columns is not None:
             raise InvalidInput(
                 f"{type(fitted).__name__} of {manifest.id} was fitted on columns whose dtypes it does not know: "
-                "give --training, or a signature"
+                "give training data, or a signature"
             )
         spec, row = _trial(fitted, estimator)
         output, metadata = estimator_output(fitted, {spec.name: row})
@@ -85,13 +85,12 @@ class SklearnServable:
 
     def predict(self, signature: str, inputs: Mapping[str, Array]) -> Mapping[str, Any]:
         """Outputs as the rules pick them from the methods' results."""
-        if self._estimator is None:
+        estimator = self._estimator
+        if estimator is None:
             raise InvalidInput("this version is closed")
         columns, rules = self._plans[signature]
-        rows = self._estimator.rows(inputs, columns)
-        methods = dict.fromkeys(rule.result for rule in rules.values())
-        results = {method: self._estimator.answer(method, rows) for method in methods}
-        return {name: rule.pick(results[rule.result]) for name, rule in rules.items()}
+        rows = estimator.rows(inputs, columns)
+        return picked(rules, lambda method: estimator.answer(method, rows))
 
     def close(self) -> None:
         """Frees the estimator."""

@@ -44,8 +44,7 @@ def read_model(torch: Any, path: Path, device: Any, *, allow_pickle: bool) -> To
         return _exported(torch, _read_exported(torch, path), device)
     if path.suffix == ".pth" and not allow_pickle:
         raise PermissionRefused(
-            f"{path} is a pickle, which can run any code: save it with torch.export, or start the engine with "
-            "--allow-pickle"
+            f"{path} is a pickle, which can run any code: save it with torch.export, or set allow_pickle"
         )
     try:
         if path.suffix == ".pt":

@@ -20,6 +20,7 @@ from tidegate_serving.contract.servable import check_name
 from tidegate_serving.sources.context import SourceContext
 from tidegate_serving.sources.file_system.watched import PathVersion, WatchedServable, WatchOptions
 from tidegate_serving.sources.polling import Poller
+from tidegate_serving.sources.problems import reported
 
 NAME = "file system source"
 FIRST_LOOK_SECONDS = 10.0
@@ -169,33 +170,23 @@ class FileSystemSource:
     def _look(self, key: str) -> float | None:
         """One look at a servable, or at the root for new ones. Seconds until the next one."""
         if key == _ROOT:
-            self._guarded(_ROOT, self._discover)
+            with reported(self._context.problems, _ROOT, self._title, self._unreadable(_ROOT)):
+                self._discover()
             return self._options.watch.poll_seconds or None
         with self._lock:
             watched = self._watched.get(key)
         if watched is None:
             return None
-        self._guarded(key, lambda: self._look_and_tell(watched))
+        with reported(self._context.problems, key, self._title, self._unreadable(key)):
+            self._tell(watched, watched.look())
+            if watched.fault is not None:
+                raise watched.fault
         watched.waiting = not watched.has_versions and watched.wait_left() is not None
         return watched.pause()
 
-    def _look_and_tell(self, watched: WatchedServable) -> None:
-        self._tell(watched, watched.look())
-        if watched.fault is not None:
-            raise watched.fault
-
-    def _guarded(self, name: str, look: Callable[[], None]) -> None:
-        """Looks, and reports whatever goes wrong as a problem of this servable alone."""
-        problems = self._context.problems
-        try:
-            look()
-        except TidegateError as error:
-            problems.report(name, self._title, error)
-        except OSError as error:
-            what = f"base path of servable {name!r}" if name else f"repository {self._options.root}"
-            problems.report(name, self._title, Unavailable(f"{what} cannot be read, what it last had is kept: {error}"))
-        else:
-            problems.settle(name, self._title)
+    def _unreadable(self, name: str) -> Callable[[OSError], TidegateError]:
+        what = f"base path of servable {name!r}" if name else f"repository {self._options.root}"
+        return lambda error: Unavailable(f"{what} cannot be read, what it last had is kept: {error}")
 
     def _discover(self) -> None:
         root = self._options.root

@@ -22,6 +22,7 @@ from tidegate_serving.files.state import keep
 from tidegate_serving.sources.context import SourceContext
 from tidegate_serving.sources.mlflow.registry import Proposal, Registry
 from tidegate_serving.sources.polling import Poller
+from tidegate_serving.sources.problems import reported
 from tidegate_serving.sources.target import AspiredVersion, VersionPath
 from tidegate_serving.typed_values import convert
 
@@ -88,13 +89,8 @@ class MlflowSource:
         return frozenset(self._options.models)
 
     def _look(self, name: str) -> float | None:
-        problems = self._context.problems
-        try:
+        with reported(self._context.problems, name, NAME):
             self._tell(name, self._registry.proposed(name, Proposal.parse(self._options.models[name])))
-        except TidegateError as error:
-            problems.report(name, NAME, error)
-        else:
-            problems.settle(name, NAME)
         return self._options.poll_seconds
 
     def _tell(self, name: str, number: int) -> None:

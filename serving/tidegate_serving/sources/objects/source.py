@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from tidegate_serving.sources.objects.cache import VersionCache
 from tidegate_serving.sources.objects.mirror import Mirror
 from tidegate_serving.sources.objects.store import ObjectStore
 from tidegate_serving.sources.polling import Poller
+from tidegate_serving.sources.problems import reported
 from tidegate_serving.typed_values import convert
 
 NAME = "object store"
@@ -109,18 +110,12 @@ class ObjectStoreSource:
         return self._listed
 
     def _look(self, name: str) -> float | None:
-        self._guarded(name, self._discover if name == _ROOT else lambda: self._update(name))
+        with reported(self._problems, name, self._url, self._unreadable):
+            self._discover() if name == _ROOT else self._update(name)
         return self._options.poll_seconds or None
 
-    def _guarded(self, name: str, look: Callable[[], None]) -> None:
-        try:
-            look()
-        except TidegateError as error:
-            self._problems.report(name, self._url, error)
-        except OSError as error:
-            self._problems.report(name, self._url, in_our_words(error, Path(error.filename or self._options.cache)))
-        else:
-            self._problems.settle(name, self._url)
+    def _unreadable(self, error: OSError) -> TidegateError:
+        return in_our_words(error, Path(error.filename or self._options.cache))
 
     def _discover(self) -> None:
         self._listed = frozenset(self._mirror.names())

@@ -69,11 +69,11 @@ def test_native_flavours_answer_as_mlflow_would_without_it(
 
 
 def test_pickles_and_pyfuncs_need_permission(models: Path, said: dict[str, Any]) -> None:
-    with pytest.raises(PermissionRefused, match=r"model\.pkl is a pickle.*--allow-pickle"):
+    with pytest.raises(PermissionRefused, match=r"model\.pkl is a pickle.*set allow_pickle"):
         load_unpublished(models / "pickled/1", "mlflow")
     version = load_unpublished(models / "pickled/1", "mlflow", allow_pickle=True)
     assert outputs(version, rows(said))["predict"].tolist() == said["pickled"]
-    with pytest.raises(PermissionRefused, match=r"pyfunc model, which can run any code.*--allow-pickle"):
+    with pytest.raises(PermissionRefused, match=r"pyfunc model, which can run any code.*set allow_pickle"):
         load_unpublished(models / "words/1", "mlflow")
 
 

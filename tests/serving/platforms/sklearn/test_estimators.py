@@ -166,7 +166,7 @@ def test_the_estimate_counts_what_a_file_holds_unpacked(tmp_path: Path) -> None:
 
 def test_what_a_refused_file_holds_is_named_with_a_cure(tmp_path: Path) -> None:
     model = make_pipeline(FunctionTransformer(np.load), LogisticRegression())
-    with pytest.raises(PermissionRefused, match=r"holds numpy\.load.*best_estimator_.*--allow-pickle"):
+    with pytest.raises(PermissionRefused, match=r"holds numpy\.load.*best_estimator_.*set allow_pickle"):
         discover(saved(model, tmp_path), "sklearn")
 
 
