@@ -1,7 +1,7 @@
 """Installs each extra alone into a fresh environment and runs its platform's tests there: what `make test-extras` does.
 
-In come uv's path and the native wheel's; versions are those of the lock, and each environment is removed again. The
-library that an extra promises is imported before anything that the tests need on top is installed.
+Versions are those of the lock, and each environment is removed again. The library that an extra promises is imported
+before anything that the tests need on top is installed.
 """
 
 from __future__ import annotations
@@ -18,8 +18,6 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 LOCK = ROOT / "requirements-whole.lock"
 PLATFORMS = "tests/serving/platforms"
-TABULAR = f"{PLATFORMS}/test_tabular_platforms.py"
-ESTIMATORS = f"{PLATFORMS}/test_estimators.py"
 
 
 @dataclass(frozen=True)
@@ -35,30 +33,24 @@ class Extra:
 EXTRAS = {
     "": Extra(
         ("numpy", "pyarrow", "tidegate_native"),
-        tuple(f"{PLATFORMS}/test_{name}.py" for name in ("table_platform", "python_platform", "records", "warm_up")),
+        tuple(f"{PLATFORMS}/{folder}" for folder in ("python", "table", "warm_up")),
     ),
-    "sklearn": Extra(
-        ("sklearn", "skops", "pandas"), (ESTIMATORS, TABULAR, "-k", "not onnx and not utf8 and not zipmap")
-    ),
-    "onnx": Extra(
-        ("onnxruntime",),
-        (TABULAR, f"{PLATFORMS}/test_onnx_signature.py", "-k", "onnx or utf8 or zipmap"),
-        ("onnx", "pandas", "scikit-learn", "skl2onnx", "skops"),
-    ),
-    "xgboost": Extra(("xgboost",), (f"{PLATFORMS}/test_boosted_platforms.py", "-k", "xgboost"), ("pandas",)),
-    "lightgbm": Extra(("lightgbm",), (f"{PLATFORMS}/test_boosted_platforms.py", "-k", "lightgbm"), ("pandas",)),
+    "sklearn": Extra(("sklearn", "skops", "pandas"), (f"{PLATFORMS}/sklearn",)),
+    "onnx": Extra(("onnxruntime",), (f"{PLATFORMS}/onnx",), ("onnx", "pandas", "scikit-learn", "skl2onnx")),
+    "xgboost": Extra(("xgboost",), (f"{PLATFORMS}/boosted", "-k", "xgboost"), ("pandas",)),
+    "lightgbm": Extra(("lightgbm",), (f"{PLATFORMS}/boosted", "-k", "lightgbm"), ("pandas",)),
     "tensorflow": Extra(
         ("tensorflow",),
-        (f"{PLATFORMS}/test_tensorflow_platform.py",),
+        (f"{PLATFORMS}/tensorflow",),
         ("grpcio-tools",),
         ("tensorflow-serving-api",),
     ),
     "mlflow": Extra(
         ("mlflow", "pandas", "yaml"),
-        (f"{PLATFORMS}/test_mlflow_platform.py", "-k", "not saved_model"),
+        (f"{PLATFORMS}/mlflow", "-k", "not saved_model"),
         ("lightgbm", "skops", "xgboost"),
     ),
-    "torch": Extra(("torch",), (f"{PLATFORMS}/torch_platform.py",)),
+    "torch": Extra(("torch",), (f"{PLATFORMS}/torch",)),
 }
 
 
@@ -80,7 +72,7 @@ def try_extra(name: str, extra: Extra, uv: str, wheel: Path) -> bool:
         [uv, "venv", "-q", "--python", sys.executable, str(folder / "venv")],
         [*pinned, str(wheel), whole],
         [str(python), "-c", "; ".join(f"import {module}" for module in extra.imports)],
-        [*pinned, "pytest", *extra.needs],
+        [*pinned, "hypothesis", "pytest", *extra.needs],
         *([*install, "--no-deps", _pinned(package)] for package in extra.without_dependencies),
         [str(python), "-m", "pytest", "-q", "-p", "no:cacheprovider", *extra.tests],
     ]

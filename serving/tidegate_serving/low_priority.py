@@ -1,7 +1,6 @@
-"""Loads without taking processors from inference: large files read against their digests, and threads that stand back.
+"""Low priority for threads that load and for verifying files, so that loading takes no processor from inference.
 
-Loaders, the RPC Source and the threads that load call it. Reading holds neither the GIL nor a processor against a
-request: it is the native module's, in a thread of idle priority.
+Large files are read by the native module, in a thread of idle priority and without the GIL.
 """
 
 from __future__ import annotations
@@ -12,13 +11,13 @@ from tidegate_native import enter_low_priority, file_sha256
 
 from tidegate_serving.contract.manifest import Manifest, measure, verify_files
 
-__all__ = ["LARGE_BYTES", "enter_low_priority", "verify_calmly"]
+__all__ = ["LARGE_BYTES", "enter_low_priority", "verify_at_low_priority"]
 
 LARGE_BYTES = 8 << 20
 
 
-def verify_calmly(manifest: Manifest, directory: Path) -> None:
-    """`verify_files`, its large files read at idle priority."""
+def verify_at_low_priority(manifest: Manifest, directory: Path) -> None:
+    """As `verify_files`, with large files read at idle priority."""
     verify_files(manifest, directory, _measure)
 
 

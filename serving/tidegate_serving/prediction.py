@@ -1,7 +1,4 @@
-"""What a model answered, whichever way it was asked.
-
-The client makes one from an answer on the wire, the engine from one in process.
-"""
+"""A model's answer, as the client gets it over the wire and an embedding program in process."""
 
 from __future__ import annotations
 

@@ -8,25 +8,29 @@ from __future__ import annotations
 
 import argparse
 import os
+import queue
 import sys
+import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO, TypeVar
 
 from tidegate_serving.contract.errors import InvalidInput, TidegateError, Unsupported, words_of
 from tidegate_serving.contract.manifest import Manifest, read_manifest
 from tidegate_serving.contract.probe_frames import Frame, read_frame, write_frame
 from tidegate_serving.contract.signature import SERVING_DEFAULT, Signature
-from tidegate_serving.platforms.loader import Loaded
+from tidegate_serving.platforms.loader import LoadedVersion
 from tidegate_serving.platforms.platform import PlatformOptions
 from tidegate_serving.platforms.registry import installed_platforms
 from tidegate_serving.platforms.tensor_checks import check_inputs
 from tidegate_serving.platforms.version_loader import VersionLoader
 from tidegate_serving.probing.calls import at_once, one_call
 from tidegate_serving.probing.state import OwnState, resident_bytes
-from tidegate_serving.probing.thread import OwnThread
 from tidegate_serving.sources.target import VersionPath
+
+_Result = TypeVar("_Result")
 
 
 class Probe:
@@ -64,7 +68,7 @@ class Probe:
         except BaseException as error:  # a thread of the engine survives all of these too
             return Frame("error", request.token, {**_words(error), **self._head(0.0)})
 
-    def _load(self) -> Loaded:
+    def _load(self) -> LoadedVersion:
         manifest, digest = read_manifest(self._directory)
         path = VersionPath(self._directory, digest, manifest.platform)
         self._loader = VersionLoader(manifest.id, path, installed_platforms(self._options), _admit)
@@ -100,6 +104,32 @@ class Probe:
 
     def _head(self, seconds: float) -> dict[str, object]:
         return {"seconds": seconds, "resident_bytes": resident_bytes(), "state": self._state.look()}
+
+
+class OwnThread:
+    """A daemon thread that runs one task after another, as the engine's threads for loads and batches do.
+
+    What works on a program's main thread (signal handlers, an event loop) may not work where the engine runs a model.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._tasks: queue.SimpleQueue[tuple[Callable[[], Any], Future[Any]]] = queue.SimpleQueue()
+        threading.Thread(target=self._run, name=name, daemon=True).start()
+
+    def call(self, task: Callable[[], _Result]) -> _Result:
+        """What the task returns or raises, there."""
+        future: Future[_Result] = Future()
+        self._tasks.put((task, future))
+        return future.result()
+
+    def _run(self) -> None:
+        while True:
+            task, future = self._tasks.get()
+            try:
+                future.set_result(task())
+            except BaseException as error:  # handed to the caller, whatever it is
+                future.set_exception(error)
+            del task, future
 
 
 def serve(probe: Probe, requests: BinaryIO, answers: BinaryIO) -> int:

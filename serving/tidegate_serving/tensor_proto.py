@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from tidegate_serving.contract.errors import InvalidInput, Unsupported
-from tidegate_serving.contract.tensors import Array, decode, dtype_name, encode
+from tidegate_serving.contract.tensors import Array, decode, dtype_name, element_count, encode
 
 DATA_TYPES = {
     "float32": 1,
@@ -28,7 +28,9 @@ DATA_TYPES = {
     "uint64": 23,
 }
 _NAMES = {number: name for name, number in DATA_TYPES.items()}
+_MOST_ELEMENTS = 1 << 28  # one value can stand for as many as a shape asks for, and so for all memory
 _TYPED_FIELDS = {
+    "float16": "half_val",
     "float32": "float_val",
     "float64": "double_val",
     "int64": "int64_val",
@@ -69,14 +71,17 @@ def to_array(proto: Any) -> Array:
         return _filled(items, shape)
     if proto.tensor_content:
         return decode(proto.tensor_content, name, shape)
-    if name == "float16":
-        return _filled(np.array(proto.half_val, dtype="uint16").view("float16"), shape)
-    return _filled(np.array(getattr(proto, _TYPED_FIELDS.get(name, "int_val")), dtype=name), shape)
+    bits = "uint16" if name == "float16" else name
+    try:
+        values = np.array(getattr(proto, _TYPED_FIELDS.get(name, "int_val")), dtype=bits).view(name)
+    except OverflowError as error:
+        raise InvalidInput(f"a tensor of {name} holds a value that is none: {error}") from error
+    return _filled(values, shape)
 
 
 def _filled(values: Array, shape: tuple[int, ...]) -> Array:
-    count = int(np.prod(shape, dtype=np.int64))
-    if values.size > count or (values.size == 0 and count > 0):
+    count = element_count(shape)
+    if values.size > count or (values.size == 0 and count > 0) or count > _MOST_ELEMENTS:
         raise InvalidInput(f"a tensor of shape {list(shape)} cannot take {values.size} values")
     if values.size < count:
         values = np.concatenate([values, np.repeat(values[-1:], count - values.size)])

@@ -6,8 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from tidegate_serving.contract.errors import InvalidInput, Unsupported
+from tidegate_serving.contract.errors import InvalidInput, TidegateError, Unsupported
 from tidegate_serving.contract.messages import message
 from tidegate_serving.tensor_proto import DATA_TYPES, dtype_of, fill, to_array
 
@@ -70,3 +72,24 @@ def test_values_that_do_not_fit_are_refused() -> None:
         to_array(proto(dtype=1, shape=(2,), tensor_content=b"abc"))
     with pytest.raises(Unsupported, match="data type 8 cannot be served"):
         dtype_of(8)
+    with pytest.raises(InvalidInput, match="a tensor of uint8 holds a value that is none"):
+        to_array(proto(dtype=4, shape=(1,), int_val=[-1]))
+
+
+@given(
+    shape=st.lists(st.sampled_from([-2, -1, 0, 1, 2, 3, 1 << 16, 1 << 31, 1 << 62]), max_size=4),
+    dtype=st.integers(0, 30),
+    content=st.binary(max_size=16),
+    floats=st.lists(st.floats(width=32), max_size=3),
+    ints=st.lists(st.integers(-(2**31), 2**31 - 1), max_size=3),
+    strings=st.lists(st.binary(max_size=3), max_size=3),
+)
+def test_any_tensor_is_an_array_of_its_shape_or_refused(
+    shape: list[int], dtype: int, content: bytes, floats: list[float], ints: list[int], strings: list[bytes]
+) -> None:
+    values = {"float_val": floats, "int_val": ints, "half_val": ints, "string_val": strings}
+    try:
+        array = to_array(proto(dtype=dtype, shape=shape, tensor_content=content, **values))
+    except TidegateError:
+        return
+    assert array.shape == tuple(shape)

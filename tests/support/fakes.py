@@ -13,7 +13,7 @@ from tidegate_serving.contract.manifest import Manifest
 from tidegate_serving.contract.servable import ServableId, StateChange
 from tidegate_serving.contract.signature import SERVING_DEFAULT, Signature, TensorSpec
 from tidegate_serving.control.status import Shadow
-from tidegate_serving.platforms.loader import Loaded
+from tidegate_serving.platforms.loader import LoadedVersion
 from tidegate_serving.sources.target import AspiredVersion, VersionPath
 
 HALF_PLUS_TWO = Signature((TensorSpec("x", "float32"),), (TensorSpec("y", "float32"),))
@@ -61,7 +61,7 @@ class FakeLoader:
     def estimate(self) -> int | Mapping[str, int]:
         return self.size
 
-    def load(self) -> Loaded:
+    def load(self) -> LoadedVersion:
         self.loads += 1
         self.entered.set()
         if self.gate is not None:
@@ -69,7 +69,7 @@ class FakeLoader:
         if self.failures > 0:
             self.failures -= 1
             raise Unavailable(f"the store of {self.id} is away")
-        return Loaded(manifest_of(self.id), FakeServable(), self.measured)
+        return LoadedVersion(manifest_of(self.id), FakeServable(), self.measured)
 
     def unload(self) -> None:
         self.unloads += 1
@@ -96,12 +96,12 @@ class FakeMap:
     """A serving map that remembers; requests leave a retired version when the test says so."""
 
     def __init__(self) -> None:
-        self.live: dict[ServableId, Loaded] = {}
+        self.live: dict[ServableId, LoadedVersion] = {}
         self.retired: list[ServableId] = []
         self.held_versions: dict[str, frozenset[int]] = {}
         self.refusal: TidegateError | None = None
 
-    def publish(self, id: ServableId, loaded: Loaded) -> None:
+    def publish(self, id: ServableId, loaded: LoadedVersion) -> None:
         if self.refusal is not None:
             raise self.refusal
         self.live[id] = loaded

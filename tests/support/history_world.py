@@ -36,7 +36,7 @@ from tidegate_serving.lifecycle.manager import AspiredVersionsManager, ManagerOp
 from tidegate_serving.lifecycle.monitor import StateMonitor
 from tidegate_serving.lifecycle.policy import resource_preserving
 from tidegate_serving.lifecycle.retry import RetryPauses
-from tidegate_serving.platforms.loader import Loaded
+from tidegate_serving.platforms.loader import LoadedVersion
 from tidegate_serving.requests.plane import Endpoint
 from tidegate_serving.runtime.valves import EndpointValves
 from tidegate_serving.sources.owners import Owners
@@ -98,7 +98,7 @@ class WorldLoader:
         self.need = self.temper.size
         return self.need
 
-    def load(self) -> Loaded:
+    def load(self) -> LoadedVersion:
         self.cost = self.need
         self.life.checks.load_begins(self)
         self.life.baton.pause()
@@ -110,7 +110,7 @@ class WorldLoader:
         self.loaded = True
         self.cost = self.need if temper.measured is None else temper.measured
         measured = None if temper.measured is None else {"ram": temper.measured}
-        return Loaded(manifest_of(self.id), FakeServable(), measured)
+        return LoadedVersion(manifest_of(self.id), FakeServable(), measured)
 
     def unload(self) -> None:
         self.life.checks.unload_begins(self)

@@ -11,14 +11,12 @@ from tests.support.versions import fill
 from tidegate_serving.contract.manifest import Manifest, read_manifest
 from tidegate_serving.contract.servable import ServableId
 from tidegate_serving.contract.signature import SERVING_DEFAULT
-from tidegate_serving.platforms.discovery import Discovered
-from tidegate_serving.platforms.foreign import foreign_manifest
-from tidegate_serving.platforms.loader import Answer, Loaded
-from tidegate_serving.platforms.platform import PlatformOptions
+from tidegate_serving.platforms.loader import Answer, LoadedVersion, ask
+from tidegate_serving.platforms.platform import ModelDescription, PlatformOptions
 from tidegate_serving.platforms.registry import installed_platforms
 from tidegate_serving.platforms.tensor_checks import check_inputs, check_outputs
+from tidegate_serving.platforms.unpublished import describe_unpublished
 from tidegate_serving.platforms.version_loader import VersionLoader
-from tidegate_serving.platforms.warm_up import ask
 from tidegate_serving.sources.target import VersionPath
 
 ID = ServableId("m", 1)
@@ -28,33 +26,33 @@ def admit(manifest: Manifest, digest: str) -> None:
     """Everybody."""
 
 
-def foreign_loader(directory: Path, platform: str, **options: Any) -> VersionLoader:
-    path = VersionPath(directory, "", platform, foreign=True)
+def unpublished_loader(directory: Path, platform: str, **options: Any) -> VersionLoader:
+    path = VersionPath(directory, "", platform, unpublished=True)
     return VersionLoader(ID, path, installed_platforms(PlatformOptions(**options)), admit)
 
 
-def load_foreign(directory: Path, platform: str, **options: Any) -> Loaded:
-    return foreign_loader(directory, platform, **options).load()
+def load_unpublished(directory: Path, platform: str, **options: Any) -> LoadedVersion:
+    return unpublished_loader(directory, platform, **options).load()
 
 
-def load_files(directory: Path, platform: str, files: Mapping[str, str | bytes], **options: Any) -> Loaded:
+def load_files(directory: Path, platform: str, files: Mapping[str, str | bytes], **options: Any) -> LoadedVersion:
     """A directory that nobody published, filled and loaded."""
     fill(directory, files)
-    return load_foreign(directory, platform, **options)
+    return load_unpublished(directory, platform, **options)
 
 
-def load_published(directory: Path, **options: Any) -> Loaded:
+def load_published(directory: Path, **options: Any) -> LoadedVersion:
     manifest, digest = read_manifest(directory)
     path = VersionPath(directory, digest, manifest.platform)
     return VersionLoader(manifest.id, path, installed_platforms(PlatformOptions(**options)), admit).load()
 
 
-def discover(directory: Path, platform: str, **options: Any) -> Discovered:
+def discover(directory: Path, platform: str, **options: Any) -> ModelDescription:
     registry = installed_platforms(PlatformOptions(**options))
-    return registry.discover(directory, foreign_manifest(ID, platform, directory))
+    return registry.discover(directory, describe_unpublished(ID, platform, directory))
 
 
-def answered(loaded: Loaded, inputs: Mapping[str, Any], signature: str = SERVING_DEFAULT) -> Answer:
+def answered(loaded: LoadedVersion, inputs: Mapping[str, Any], signature: str = SERVING_DEFAULT) -> Answer:
     """The answer with its outputs as the engine would pass them on; inputs and outputs are held to the signature."""
     spec = loaded.manifest.signatures[signature]
     rows = check_inputs(spec, inputs)
@@ -62,7 +60,7 @@ def answered(loaded: Loaded, inputs: Mapping[str, Any], signature: str = SERVING
     return Answer(check_outputs(loaded.manifest.id, spec, rows, answer.outputs), answer.errors)
 
 
-def outputs(loaded: Loaded, inputs: Mapping[str, Any], signature: str = SERVING_DEFAULT) -> dict[str, Any]:
+def outputs(loaded: LoadedVersion, inputs: Mapping[str, Any], signature: str = SERVING_DEFAULT) -> dict[str, Any]:
     answer = answered(loaded, inputs, signature)
     assert not answer.errors
     return dict(answer.outputs)

@@ -98,20 +98,19 @@ def _with_event_time(inferred: InferredSignatures, event_time: str | None) -> In
 
 def _discovered(files: Sequence[Path], platform: str) -> InferredSignatures:
     """What the platform reads off the files, which lie as they would in the version's directory."""
-    from tidegate_serving.platforms.discovery import completed
-    from tidegate_serving.platforms.foreign import file_entries
     from tidegate_serving.platforms.platform import PlatformOptions
     from tidegate_serving.platforms.registry import installed_platforms
+    from tidegate_serving.platforms.unpublished import file_entries
 
     root = files[0] if len(files) == 1 and files[0].is_dir() else Path(os.path.commonpath([f.parent for f in files]))
     entries = tuple(entry for file in files for entry in file_entries(file, root))
     bare = Manifest(ServableId("model", 0), platform, {}, entries, "")
-    found = completed(bare, installed_platforms(PlatformOptions()).discover(root, bare))
+    found = installed_platforms(PlatformOptions()).discover(root, bare).complete(bare)
     return InferredSignatures(found.signatures, found.metadata, found.example)
 
 
 def _read_estimator(path: Path) -> Any:
-    from tidegate_serving.platforms.sklearn_files import read_estimator
+    from tidegate_serving.platforms.sklearn.files import read_estimator
 
     return read_estimator(path, allow_pickle=False)
 
@@ -127,7 +126,7 @@ def _from_sklearn(estimator: Any, training: pa.Table, label: str | None, event_t
     if missing:
         raise InvalidInput(f"the model was fitted on {', '.join(missing)}, which the training data lacks")
     inputs = tuple(TensorSpec(name, _arrow_dtype(name, training.schema.field(name).type)) for name in names)
-    from tidegate_serving.platforms.estimators import estimator_output
+    from tidegate_serving.platforms.sklearn.estimators import estimator_output
 
     output, metadata = estimator_output(estimator, _one_row(training, inputs))
     return InferredSignatures({SERVING_DEFAULT: Signature(inputs, (output,))}, metadata)

@@ -76,13 +76,13 @@ def compare(
       tidegate compare flights 2 3 --log log --json
     """
     from tidegate_serving.inference_log.compare import compare as run
-    from tidegate_serving.inference_log.copies import copies_of
+    from tidegate_serving.inference_log.comparison import ShadowCounts
 
     asked = _asked(name, versions or [], log, control)
     began = datetime.fromtimestamp(0, UTC) if since is None else datetime.now(UTC) - duration(since, "--since")
     found = run(asked.root, name, asked.primary, asked.shadow, outputs=outputs or None, since=began)
     if asked.counters:
-        found = replace(found, copies=copies_of(asked.counters, name, asked.shadow))
+        found = replace(found, copies=ShadowCounts.of(asked.counters, name, asked.shadow))
     if as_json:
         typer.echo(json.dumps(_document(name, asked, found), indent=1))
     else:

@@ -25,8 +25,8 @@ from tidegate_serving.config.model import (
 )
 from tidegate_serving.contract.errors import InvalidInput
 from tidegate_serving.contract.servable import check_name
-from tidegate_serving.sources.version_policy import parse_version_policy
 from tidegate_serving.typed_config import NOT_A_KEY, check_bounds, keys, read_config, within
+from tidegate_serving.sources.file_system.version_policy import parse_version_policy
 
 __all__ = ["BatchingConfig", "EngineConfig", "ModelConfig"]
 TABLES = ("batching", "models", "platforms", "sources", "device_limits_bytes")
@@ -56,9 +56,9 @@ class EngineConfig:
     roots: folders under which the RPC Source may load versions.
     state_directory: where the RPC Source keeps what it was told; None forgets it at the end.
     trusted_keys: whose verdicts count: public key files (PEM) of validators, or key rings that `tidegate keys` made.
-    override_policy: a policy file whose [[override]] rules say who may override which gate; None for nobody.
+    override_policy: a policy file whose [[override]] rules say who may override which gate; None lets none.
     allow_unverified: serve versions without a verdict; for development.
-    allow_foreign: serve directories without a manifest, as TensorFlow Serving does; needs allow_unverified.
+    allow_unpublished: serve directories without a manifest, as TensorFlow Serving does; needs allow_unverified.
     allow_reload_requests: whether clients may replace the list of models (`HandleReloadConfigRequest`); None lets them
         where grpc_address is on loopback.
     labels_may_wait: whether labels in such a list may name versions that are not there yet.
@@ -111,7 +111,7 @@ class EngineConfig:
     trusted_keys: tuple[Path, ...] = ()
     override_policy: Path | None = None
     allow_unverified: bool = False
-    allow_foreign: bool = False
+    allow_unpublished: bool = False
     allow_reload_requests: bool | None = None
     labels_may_wait: bool = False
     allow_pickle: bool = False
@@ -153,13 +153,13 @@ class EngineConfig:
             raise InvalidInput(f"metrics_path is {self.metrics_path!r}: write a path such as /monitoring/metrics")
         if self.control_address and not is_loopback(self.control_address):
             raise InvalidInput(
-                f"control_address {self.control_address} is not on loopback, and the control port asks nobody who "
-                "they are: use 127.0.0.1, and a tunnel from elsewhere"
+                f"control_address {self.control_address} is not on loopback, and the control port has no "
+                "authentication: use 127.0.0.1, and a tunnel from elsewhere"
             )
-        if self.allow_foreign and not self.allow_unverified:
+        if self.allow_unpublished and not self.allow_unverified:
             raise InvalidInput(
-                "allow_foreign is set without allow_unverified: a directory without a manifest can have no verdict, so "
-                "set both, or publish with `tidegate publish`"
+                "allow_unpublished is set without allow_unverified: a directory without a manifest can have no "
+                "verdict, so set both, or publish with `tidegate publish`"
             )
         check_policy(self.policy)
         parse_version_policy(self.versions)

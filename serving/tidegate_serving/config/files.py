@@ -11,9 +11,9 @@ from tidegate_serving.config import EngineConfig
 from tidegate_serving.config.model import ModelConfig
 from tidegate_serving.contract.errors import InvalidInput, Unsupported
 from tidegate_serving.contract.servable import check_name
-from tidegate_serving.sources.file_system import FileSystemOptions
-from tidegate_serving.sources.version_policy import parse_version_policy
-from tidegate_serving.sources.watched import DEFAULT_PLATFORM, WatchOptions
+from tidegate_serving.sources.file_system.source import FileSystemOptions
+from tidegate_serving.sources.file_system.version_policy import parse_version_policy
+from tidegate_serving.sources.file_system.watched import DEFAULT_PLATFORM, WatchOptions
 
 _LOCAL = "file://"
 
@@ -50,7 +50,7 @@ def _watch(config: EngineConfig, model: ModelConfig) -> WatchOptions:
     return WatchOptions(
         policy=parse_version_policy(config.versions if model.versions is None else model.versions),
         poll_seconds=config.poll_seconds if model.poll_seconds is None else model.poll_seconds,
-        foreign=config.allow_foreign,
+        unpublished=config.allow_unpublished,
         platform=model.platform or DEFAULT_PLATFORM,
         quiet_seconds=config.quiet_seconds,
         always_present=config.versions_always_present if always is None else always,

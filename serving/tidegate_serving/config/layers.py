@@ -1,6 +1,6 @@
 """Where a config's values come from: a TOML file, `TIDEGATE_*` variables, overrides; later ones win.
 
-`engine_config` names the keys and reads the values into types; each value keeps the place that it came from.
+The result is plain values by key, and for each the place that it came from.
 """
 
 from __future__ import annotations

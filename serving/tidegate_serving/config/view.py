@@ -66,7 +66,7 @@ class ConfigChange:
 
 @dataclass(frozen=True, slots=True)
 class ConfigDiff:
-    """All differences, by key. `unseen`: secrets of a running engine, which nobody can compare but that engine."""
+    """All differences, by key. `unseen`: secrets of a running engine, which only that engine can compare."""
 
     changes: tuple[ConfigChange, ...] = ()
     unseen: tuple[str, ...] = ()
@@ -101,12 +101,12 @@ def effective(config: EngineConfig) -> list[ConfigValue]:
 
 
 def seen(config: EngineConfig) -> list[ConfigValue]:
-    """The same for everybody's eyes: secrets are REMOVED."""
+    """The same to be shown: secrets are REMOVED."""
     return without_secrets(effective(config))
 
 
 def without_secrets(values: list[ConfigValue]) -> list[ConfigValue]:
-    """Values for everybody's eyes."""
+    """The values, with secrets REMOVED."""
     return [ConfigValue(value.key, hidden(value.key, value.value), value.origin) for value in values]
 
 

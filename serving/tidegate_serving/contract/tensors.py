@@ -5,6 +5,7 @@ Everything that crosses a process uses this layout (probe, workers); golden byte
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,6 +16,7 @@ from tidegate_serving.contract.errors import InvalidInput
 from tidegate_serving.contract.signature import DTYPES
 
 Array = npt.NDArray[Any]
+_MOST_ELEMENTS = 1 << 58  # of 8 bytes; numpy refuses shapes of more, empty ones too
 
 
 def dtype_name(array: Array) -> str:
@@ -25,6 +27,13 @@ def dtype_name(array: Array) -> str:
     if name not in DTYPES:
         raise InvalidInput(f"dtype {name} cannot be served: use one of {', '.join(DTYPES)}")
     return name
+
+
+def element_count(shape: tuple[int, ...]) -> int:
+    """How many elements an array of a shape has. InvalidInput for a shape that no array can have."""
+    if any(size < 0 for size in shape) or math.prod(max(size, 1) for size in shape) > _MOST_ELEMENTS:
+        raise InvalidInput(f"no tensor can have the shape {list(shape)}: mend it")
+    return math.prod(shape)
 
 
 def encode(array: Array) -> bytes:
@@ -39,7 +48,7 @@ def encode(array: Array) -> bytes:
 
 def decode(data: bytes, dtype: str, shape: tuple[int, ...]) -> Array:
     """The array that `encode` made; strings come back as objects of `bytes`. InvalidInput when lengths disagree."""
-    count = int(np.prod(shape, dtype=np.int64))
+    count = element_count(shape)
     if dtype == "string":
         return _decode_strings(data, count).reshape(shape)
     if dtype not in DTYPES:

@@ -75,7 +75,7 @@ class Locator:
             raise NotFound(f"{directory} is missing: {name}:{version} cannot serve, publish it again")
         if directory.resolve().parent != anchor.directory.resolve().parent:
             raise PermissionRefused(f"{directory} leads elsewhere: push {name}:{version} from where it lies")
-        if anchor.foreign and not (directory / FILE_NAME).exists():
+        if anchor.unpublished and not (directory / FILE_NAME).exists():
             return KnownVersion(version, replace(anchor, directory=directory))
         manifest, digest = read_manifest(directory)
         if manifest.id != ServableId(name, version):

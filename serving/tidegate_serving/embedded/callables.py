@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from tidegate_serving.contract.errors import InvalidInput
 from tidegate_serving.contract.manifest import Manifest
 from tidegate_serving.contract.tensors import Array
-from tidegate_serving.platforms.loader import Answer, Loaded
+from tidegate_serving.platforms.loader import Answer, LoadedVersion
 
 WHOLE_BATCH = "inputs"
 SINGLE_OUTPUT = "output"
@@ -111,10 +111,10 @@ class CallableLoader:
         """Nothing beyond what the program holds anyway."""
         return 0
 
-    def load(self) -> Loaded:
+    def load(self) -> LoadedVersion:
         """At once."""
         outputs = [spec.name for signature in self._manifest.signatures.values() for spec in signature.outputs]
-        return Loaded(self._manifest, CallableServable(self._call, outputs))
+        return LoadedVersion(self._manifest, CallableServable(self._call, outputs))
 
     def unload(self) -> None:
         """The program holds the callable, or nobody does."""

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from tidegate_serving.contract.errors import InvalidInput, NotAdmitted, NotFound
 from tidegate_serving.contract.manifest import read_manifest
-from tidegate_serving.platforms.foreign import has_manifest
-from tidegate_serving.platforms.recognised import recognised_platform
+from tidegate_serving.platforms.registry import recognised_platform
+from tidegate_serving.platforms.unpublished import has_manifest
 from tidegate_serving.sources.target import VersionPath
 
 
@@ -43,7 +43,7 @@ def find_version(path: Path, name: str | None, version: int | None, platform: st
     found_name = name or (directory.parent.name if numbered else directory.name)
     found_version = version if version is not None else (int(directory.name) if numbered else None)
     kind = platform or _guess(directory)
-    return Found(VersionPath(directory, "", kind, foreign=True), found_name, found_version)
+    return Found(VersionPath(directory, "", kind, unpublished=True), found_name, found_version)
 
 
 def _version_folder(path: Path) -> Path:

@@ -1,7 +1,4 @@
-"""Pairs each shadowed answer with the primary one of the same request and row, and says how far they are apart.
-
-The canary asks; the pairs come from the inference log by request id and row.
-"""
+"""Compares each shadow answer in the inference log with the primary answer to the same request and row."""
 
 from __future__ import annotations
 

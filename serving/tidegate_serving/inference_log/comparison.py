@@ -1,6 +1,6 @@
-"""What a comparison of shadowed answers with primary ones shows: how far they agree, how fast they came, what failed.
+"""The result of comparing shadow answers with primary ones: agreement, latency, errors.
 
-`compare` makes these values from the log; `Engine.compare` adds what the engine itself counted.
+`compare` makes it from the log; `Engine.compare` adds the engine's own counts of copies.
 """
 
 from __future__ import annotations
@@ -41,12 +41,22 @@ class SideComparison:
 
 
 @dataclass(frozen=True, slots=True)
-class Copies:
-    """What the engine counted for the version that gets copies: made, dropped at a full queue, not fitting."""
+class ShadowCounts:
+    """Copies of requests for a shadow version, as the engine counted them.
+
+    copied: made; dropped: found its queue full; failed: did not fit its signature.
+    """
 
     copied: int
     dropped: int
     failed: int
+
+    @classmethod
+    def of(cls, counters: Mapping[str, float], model: str, version: int) -> ShadowCounts:
+        """Those of one version among the data plane's counters by sample name."""
+        labels = f'{{model="{model}",version="{version}"}}'
+        names = (f"tidegate_shadow_{what}_total{labels}" for what in ("copied", "dropped", "failed"))
+        return cls(*(int(counters.get(name, 0)) for name in names))
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +74,7 @@ class Comparison:
     outputs: Mapping[str, OutputComparison] = field(default_factory=dict)
     primary: SideComparison = field(default_factory=SideComparison)
     shadow: SideComparison = field(default_factory=SideComparison)
-    copies: Copies | None = None
+    copies: ShadowCounts | None = None
 
     @property
     def max_difference(self) -> float:

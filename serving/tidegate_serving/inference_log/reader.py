@@ -1,6 +1,6 @@
 """Reads the inference log with DuckDB, while the engine goes on writing it.
 
-Skew detection, the canary and people ask here for a view or for the text of a scan; DuckDB is imported when asked for.
+DuckDB is imported inside, as only the extra `validate` installs it.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def connect(root: Path) -> Any:
     every log has. Raises NotFound for a missing folder.
     """
     if not root.is_dir():
-        raise NotFound(f"inference log {root} is no folder: start the engine with --log-path, or mend the path")
+        raise NotFound(f"inference log {root} is no folder: set the engine's log_path, or mend the path")
     connection = duckdb_module().connect()
     connection.execute("SET TimeZone = 'UTC'")
     first = next(root.glob("model=*/version=*/date=*/*.parquet"), None)

@@ -1,15 +1,17 @@
-"""Writes blocks of logged inferences as Parquet files in Hive layout, each complete before anybody can see it.
+"""Writes blocks of logged inferences as Parquet files in Hive layout, each complete before readers can see it.
 
-The data plane hands over a block of one version's rows at a time; readers find it at
-ROOT/model=NAME/version=N/date=YYYY-MM-DD/, by the date of the event where the manifest names an event time.
+A block holds rows of one version and goes to ROOT/model=NAME/version=N/date=YYYY-MM-DD/, by the date of the event where
+the manifest names an event time.
 """
 
 from __future__ import annotations
 
+import math
+import os
 import uuid
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -18,14 +20,64 @@ import pyarrow.parquet as pq
 from tidegate_serving.contract import log_record
 from tidegate_serving.contract.tensors import Array
 from tidegate_serving.files import written_aside
-from tidegate_serving.inference_log.block import Block
-from tidegate_serving.inference_log.columns import to_column
 
 _EPOCH = date(1970, 1, 1)
 _DAY_US = 86_400_000_000
 _EARLIEST_US = int(datetime(1, 1, 2, tzinfo=UTC).timestamp()) * 1_000_000
 _LATEST_US = int(datetime(9999, 12, 30, tzinfo=UTC).timestamp()) * 1_000_000
 _ROLES = [log_record.Role.PRIMARY.value, log_record.Role.SHADOW.value]
+
+
+class Block(Protocol):
+    """Logged rows of one version, column by column, one entry per row: what is read of the data plane's `LogBlock`."""
+
+    @property
+    def model(self) -> str:
+        """Name of the servable."""
+
+    @property
+    def version(self) -> int:
+        """Its version."""
+
+    @property
+    def signature(self) -> str:
+        """The signature that was called."""
+
+    @property
+    def rows(self) -> int:
+        """How many rows there are."""
+
+    @property
+    def inputs(self) -> dict[str, Any]:
+        """Arrays by input name."""
+
+    @property
+    def outputs(self) -> dict[str, Any]:
+        """Arrays by output name; zeros or empty in failed rows."""
+
+    @property
+    def request_id(self) -> list[str]:
+        """Which request a row came with."""
+
+    @property
+    def row(self) -> Any:
+        """The row's number inside its request."""
+
+    @property
+    def role(self) -> Any:
+        """0 for primary, 1 for shadow."""
+
+    @property
+    def status(self) -> Any:
+        """Canonical gRPC codes."""
+
+    @property
+    def received_at_us(self) -> Any:
+        """Unix microseconds."""
+
+    @property
+    def latency_us(self) -> Any:
+        """Microseconds from the request's last byte to its answer."""
 
 
 class LogWriter:
@@ -98,8 +150,44 @@ def _table(block: Block, times: Array) -> Any:
         log_record.LATENCY_US: pa.array(np.asarray(block.latency_us, dtype=np.int64)),
     }
     for name, array in block.inputs.items():
-        columns[log_record.input_column(name)] = to_column(array)
+        columns[log_record.input_column(name)] = _to_column(array)
     for name, array in block.outputs.items():
-        columns[log_record.output_column(name)] = to_column(array, status != 0)
+        columns[log_record.output_column(name)] = _to_column(array, status != 0)
     table = pa.table(columns)
     return table.replace_schema_metadata({log_record.FORMAT_KEY: log_record.FORMAT})
+
+
+def _to_column(array: Array, missing: Array | None = None) -> Any:
+    """An Arrow array with one entry per row: scalars, or nested lists for tensors of more axes.
+
+    Rows where the boolean array `missing` is true become null. Strings (objects of `bytes`) become text, bytes that are
+    not UTF-8 are written as `\\xNN`; float16 becomes float32, which every reader knows.
+    """
+    flat = _flat_column(array.reshape(-1))
+    for axis in range(array.ndim - 1, 0, -1):
+        flat = _grouped(flat, math.prod(array.shape[:axis]), array.shape[axis])
+    return flat if missing is None or not missing.any() else _with_nulls(flat, missing)
+
+
+def _flat_column(array: Array) -> Any:
+    if array.dtype.kind == "O":
+        return _text(array)
+    if array.dtype == np.float16:
+        array = array.astype(np.float32)
+    return pa.array(array)
+
+
+def _text(array: Array) -> Any:
+    try:
+        return pa.array(array, type=pa.binary()).cast(pa.string())
+    except pa.ArrowInvalid:
+        return pa.array([item.decode(errors="backslashreplace") for item in array.tolist()], type=pa.string())
+
+
+def _grouped(values: Any, count: int, size: int) -> Any:
+    return pa.ListArray.from_arrays(pa.array(np.arange(count + 1, dtype=np.int32) * size), values)
+
+
+def _with_nulls(column: Any, missing: Array) -> Any:
+    indices = np.arange(len(column))
+    return column.take(pa.array(indices, mask=missing))

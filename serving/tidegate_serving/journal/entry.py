@@ -1,7 +1,4 @@
-"""One thing that happened: when, to which servable, who asked for it and why, and what it was in words.
-
-Rooms that change something make entries; the journal keeps them as JSON lines; people read their words.
-"""
+"""A journal entry: what happened when, to which servable, who requested it and why. Kept as a line of JSON."""
 
 from __future__ import annotations
 
@@ -23,8 +20,8 @@ VERSION = "1"
 class Kind(enum.Enum):
     """What sort of thing happened."""
 
-    CONTROL = "control"  # somebody asked for it, and it was done
-    REFUSED = "refused"  # somebody asked for it, and it was not done
+    CONTROL = "control"  # a person or client requested it, and it was done
+    REFUSED = "refused"  # a person or client requested it, and it was refused
     STATE = "state"  # a version entered a public state
     SOURCE = "source"  # a source proposed something, or could not be heard
     ENGINE = "engine"  # the engine started, stopped, or could not keep something

@@ -33,7 +33,7 @@ from tidegate_serving.lifecycle.resources import RAM, ResourceTracker, as_need
 from tidegate_serving.lifecycle.retry import RetryPauses
 from tidegate_serving.lifecycle.serving_map import ServingMap
 from tidegate_serving.lifecycle.version_table import VersionTable
-from tidegate_serving.platforms.loader import Loaded, Loader
+from tidegate_serving.platforms.loader import LoadedVersion, Loader
 from tidegate_serving.sources.target import AspiredVersion
 
 MEASURABLE_BYTES = 16 << 20
@@ -329,7 +329,9 @@ class AspiredVersionsManager:
             self._take_back(managed, loader)
             self._cancelled(managed)
 
-    def _publish(self, managed: Managed, loaded: Loaded, measured: Mapping[str, int] | None, grown: int | None) -> bool:
+    def _publish(
+        self, managed: Managed, loaded: LoadedVersion, measured: Mapping[str, int] | None, grown: int | None
+    ) -> bool:
         """Lets requests in, where it is still wanted as it is: asked and done in one go. Raises where the map does."""
         with self._lock:
             if not managed.aspired or managed.outdated:

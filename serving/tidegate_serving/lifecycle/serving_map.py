@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Protocol
 
 from tidegate_serving.contract.servable import ServableId
-from tidegate_serving.platforms.loader import Loaded
+from tidegate_serving.platforms.loader import LoadedVersion
 
 
 class ServingMap(Protocol):
     """Versions that requests can be routed to. Swapped whole, so that nobody ever sees half a change."""
 
-    def publish(self, id: ServableId, loaded: Loaded) -> None:
+    def publish(self, id: ServableId, loaded: LoadedVersion) -> None:
         """Routes to a version, and moves the labels that waited for it in the same instant."""
 
     def retire(self, id: ServableId) -> None:

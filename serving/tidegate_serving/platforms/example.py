@@ -1,7 +1,4 @@
-"""The manifest's example row as tensors, so that a version is warm before anybody asks it.
-
-The loader runs it once before a version becomes AVAILABLE; a model that cannot answer its own example does not load.
-"""
+"""The manifest's example row as tensors, and what stands in for inputs that a request leaves out."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Models that were exported for one batch size only, run for any number of rows: in pieces, the last one padded.
 
-The onnx, tensorflow and torch platforms ask with the shapes that the model declares.
+The onnx, tensorflow and torch platforms use it for models that declare their shapes.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What a version is to the lifecycle: something that can be measured, loaded and unloaded; and what loading gives.
+"""The loader, by which the manager loads and unloads one version, and the servable, the model that loading gives.
 
-Platforms make servables, the manager drives loaders, the data plane's executor asks servables.
+After TensorFlow Serving's `Loader`. Platforms make servables, the data plane's executor calls them.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
-from tidegate_serving.contract.errors import TidegateError
+from tidegate_serving.contract.errors import ModelFailed, TidegateError, words_of
 from tidegate_serving.contract.manifest import Manifest
 from tidegate_serving.contract.tensors import Array
 
@@ -29,7 +29,18 @@ class Servable(Protocol):
         """Outputs by name for inputs by name; strings come as objects of `bytes`. Any exception fails the batch."""
 
     def close(self) -> None:
-        """Gives back what the model holds; nobody calls it afterwards."""
+        """Gives back what the model holds; the servable is not called afterwards."""
+
+
+def ask(servable: Servable, signature: str, inputs: Mapping[str, Array]) -> Answer:
+    """A servable's answer, with whatever its code raised as ModelFailed; errors of our family pass as they are."""
+    try:
+        result = servable.predict(signature, inputs)
+    except TidegateError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise ModelFailed(f"the model raised {words_of(error)}") from error
+    return result if isinstance(result, Answer) else Answer(result)
 
 
 @runtime_checkable
@@ -49,7 +60,7 @@ class DescribesItself(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded:
+class LoadedVersion:
     """A version that can answer: its manifest and its servable, and, where whoever loaded it knows, the bytes that it
     really takes, by device (`ram`, `gpu:0`)."""
 
@@ -64,7 +75,7 @@ class Loader(Protocol):
     def estimate(self) -> int | Mapping[str, int]:
         """Bytes that the loaded version will need at most: of memory, or by device (`ram`, `gpu:0`)."""
 
-    def load(self) -> Loaded:
+    def load(self) -> LoadedVersion:
         """Blocks until the version can answer. Raises the contract's errors."""
 
     def unload(self) -> None:

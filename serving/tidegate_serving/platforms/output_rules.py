@@ -1,13 +1,14 @@
 """The small language in which a manifest says which model result feeds which output: `NAME` or `NAME[:,K]`.
 
-`sklearn.outputs` and `onnx.outputs` in the manifest's metadata are JSON objects of it, such as
-`{"probability": "predict_proba[:,1]", "label": "predict"}`; platforms parse it when they load a version.
+`sklearn.outputs`, `onnx.outputs`, `xgboost.outputs` and `lightgbm.outputs` in the manifest's metadata are JSON objects
+of it, such as `{"probability": "predict_proba[:,1]", "label": "predict"}`.
 """
 
 from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from tidegate_serving.contract.errors import InvalidInput
@@ -27,6 +28,12 @@ class OutputRule:
     def pick(self, array: Array) -> Array:
         """The output from the result. IndexError where the column is not there."""
         return array if self.column is None else array[:, self.column]
+
+
+def picked(rules: Mapping[str, OutputRule], run: Callable[[str], Array]) -> dict[str, Array]:
+    """Outputs by name, of results that `run` gives by their names, each of them once."""
+    results = {name: run(name) for name in dict.fromkeys(rule.result for rule in rules.values())}
+    return {name: rule.pick(results[rule.result]) for name, rule in rules.items()}
 
 
 def output_rules(manifest: Manifest, key: str) -> dict[str, OutputRule]:

@@ -1,20 +1,25 @@
-"""A Source Adapter's heart: the protocol by which a platform turns a version directory into a servable.
+"""The protocols of a platform, which turns a version directory into a servable, and what platforms share.
 
-The version loader asks a platform after it has verified every file; other packages add platforms by entry points.
+The version loader asks a platform after it has verified every file. Built-in platforms lie in the folders beside this
+module; other packages add theirs by entry points.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from tidegate_serving.contract.errors import InvalidInput, Unsupported
 from tidegate_serving.contract.manifest import Manifest
 from tidegate_serving.contract.repository import EXPECTATIONS, PROFILE
-from tidegate_serving.platforms.discovery import Discovered
+from tidegate_serving.contract.signature import Signature
 from tidegate_serving.platforms.loader import Servable
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +51,7 @@ class WarmUpOptions:
 
 @dataclass(frozen=True, slots=True)
 class PlatformOptions:
-    """What the engine's operator allows and wishes.
+    """What the engine's operator allows and sets.
 
     `allow_pickle` permits files that can run any code while they load. `settings` holds a table per platform, as text
     by key; each platform's module says which keys it knows, and refuses others. `warm_up` holds for all of them.
@@ -55,6 +60,33 @@ class PlatformOptions:
     allow_pickle: bool = False
     settings: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     warm_up: WarmUpOptions = WarmUpOptions()
+
+
+@dataclass(frozen=True, slots=True)
+class ModelDescription:
+    """Signatures by name, metadata that the platform will need, an example row where the model brings one along.
+
+    `refused` names signatures of the model that cannot be served, each with the reason.
+    """
+
+    signatures: Mapping[str, Signature]
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    example: Mapping[str, Any] = field(default_factory=dict)
+    refused: Mapping[str, str] = field(default_factory=dict)
+
+    def complete(self, manifest: Manifest) -> Manifest:
+        """The manifest with what was found; signatures that cannot be served are logged. Unsupported where none can."""
+        for name, why in self.refused.items():
+            _log.warning("%s: signature %r is not served: %s", manifest.id, name, why)
+        if not self.signatures:
+            reasons = "; ".join(f"{name}: {why}" for name, why in self.refused.items()) or "it has none"
+            raise Unsupported(f"{manifest.id} has no signature that can be served ({reasons})")
+        return replace(
+            manifest,
+            signatures=self.signatures,
+            metadata={**self.metadata, **manifest.metadata},
+            example={**self.example, **manifest.example},
+        )
 
 
 class Platform(Protocol):
@@ -68,7 +100,7 @@ class Platform(Protocol):
 class Discovers(Protocol):
     """A platform that can read signatures off a model."""
 
-    def discover(self, directory: Path, manifest: Manifest) -> Discovered:
+    def discover(self, directory: Path, manifest: Manifest) -> ModelDescription:
         """What the model says of itself; `manifest` lists its files and has no signatures yet."""
 
 
@@ -102,9 +134,18 @@ def is_added(path: str) -> bool:
     return path.startswith((f"{PROFILE}/", f"{EXPECTATIONS}/"))
 
 
-def missing_library(library: str, extra: str, platform: str) -> Unsupported:
-    """The error for a library that an extra would have installed."""
-    return Unsupported(f"platform {platform!r} needs {library}: install it with `pip install tidegate[{extra}]`")
+@contextmanager
+def library(name: str, platform: str) -> Iterator[None]:
+    """Around the imports of a library that a platform needs: Unsupported, naming the extra, where it is missing."""
+    try:
+        yield
+    except ImportError as error:
+        raise missing_library(name, platform) from error
+
+
+def missing_library(name: str, platform: str) -> Unsupported:
+    """The error for a library that the platform's extra would have installed."""
+    return Unsupported(f"platform {platform!r} needs {name}: install it with `pip install tidegate[{platform}]`")
 
 
 def thread_count(manifest: Manifest, key: str) -> int:

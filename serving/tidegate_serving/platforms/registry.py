@@ -1,7 +1,7 @@
-"""Which platforms this engine knows: those built in, and those of installed packages, by entry point.
+"""Which platforms there are: those built in, and those of installed packages; and which one a model's files are for.
 
-The engine and the probe ask for all of them once; a package adds one under the group `tidegate.platforms`, as a
-callable that takes `PlatformOptions` and returns a `Platform`.
+A package adds a platform by an entry point of the group `tidegate.platforms`: a callable that takes `PlatformOptions`
+and returns a `Platform`. A new built-in platform gets a folder beside this module and a line in `_BUILT_IN`.
 """
 
 from __future__ import annotations
@@ -11,17 +11,18 @@ import importlib
 import logging
 import threading
 from collections.abc import Callable, Mapping
+from functools import partial
 from importlib import metadata
 from pathlib import Path
 
 from tidegate_serving.contract.errors import AlreadyExists, InvalidInput, Unsupported
 from tidegate_serving.contract.manifest import Manifest
 from tidegate_serving.contract.servable import check_name
-from tidegate_serving.platforms.discovery import Discovered
 from tidegate_serving.platforms.loader import Servable
 from tidegate_serving.platforms.platform import (
     Discovers,
     Estimates,
+    ModelDescription,
     Platform,
     PlatformOptions,
     WarmUpOptions,
@@ -31,17 +32,28 @@ from tidegate_serving.platforms.platform import (
 GROUP = "tidegate.platforms"
 SIZE_FACTOR = 1.2
 _BUILT_IN = {
-    "lightgbm": "tidegate_serving.platforms.lightgbm:lightgbm_platform",
-    "mlflow": "tidegate_serving.platforms.mlflow:MlflowPlatform",
-    "onnx": "tidegate_serving.platforms.onnx:OnnxPlatform",
-    "python": "tidegate_serving.platforms.python:PythonPlatform",
-    "sklearn": "tidegate_serving.platforms.sklearn:SklearnPlatform",
-    "table": "tidegate_serving.platforms.table:TablePlatform",
-    "tensorflow": "tidegate_serving.platforms.tensorflow:TensorflowPlatform",
-    "torch": "tidegate_serving.platforms.torch:TorchPlatform",
-    "xgboost": "tidegate_serving.platforms.xgboost:xgboost_platform",
+    "lightgbm": "tidegate_serving.platforms.boosted.lightgbm:lightgbm_platform",
+    "mlflow": "tidegate_serving.platforms.mlflow.platform:MlflowPlatform",
+    "onnx": "tidegate_serving.platforms.onnx.platform:OnnxPlatform",
+    "python": "tidegate_serving.platforms.python.platform:PythonPlatform",
+    "sklearn": "tidegate_serving.platforms.sklearn.platform:SklearnPlatform",
+    "table": "tidegate_serving.platforms.table.platform:TablePlatform",
+    "tensorflow": "tidegate_serving.platforms.tensorflow.platform:TensorflowPlatform",
+    "torch": "tidegate_serving.platforms.torch.platform:TorchPlatform",
+    "xgboost": "tidegate_serving.platforms.boosted.xgboost:xgboost_platform",
 }
 _WITH_SETTINGS = ("tensorflow", "torch")
+_MLFLOW_FILE, _SAVED_MODEL_FILE = "MLmodel", "saved_model.pb"
+_SUFFIXES = {
+    ".lgb": "lightgbm",
+    ".lightgbm": "lightgbm",
+    ".onnx": "onnx",
+    ".parquet": "table",
+    ".pt": "torch",
+    ".pt2": "torch",
+    ".skops": "sklearn",
+    ".ubj": "xgboost",
+}
 _log = logging.getLogger(__name__)
 
 
@@ -93,7 +105,7 @@ class PlatformRegistry:
         """A servable, by the platform that the manifest names."""
         return self._platform(manifest).load(directory, manifest)
 
-    def discover(self, directory: Path, manifest: Manifest) -> Discovered:
+    def discover(self, directory: Path, manifest: Manifest) -> ModelDescription:
         """What the model says of itself. Unsupported where its platform cannot tell."""
         platform = self._platform(manifest)
         if not isinstance(platform, Discovers):
@@ -117,26 +129,36 @@ class PlatformRegistry:
 
 def installed_platforms(options: PlatformOptions) -> PlatformRegistry:
     """Built-in platforms and those of installed packages; a package cannot replace a built-in one."""
-    factories: dict[str, Callable[[], Platform]] = {}
-    for entry in metadata.entry_points(group=GROUP):
-        factories[entry.name] = _lazily(entry.load, options)
-    for name, path in _BUILT_IN.items():
-        if name in factories:
-            _log.warning("an installed package offers a platform %r, which is built in and stays as it is", name)
-        factories[name] = _lazily(_importer(path), options)
-    return PlatformRegistry(factories, options.warm_up)
+    factories = {entry.name: _factory(entry.load, options) for entry in metadata.entry_points(group=GROUP)}
+    for name in factories.keys() & _BUILT_IN.keys():
+        _log.warning("an installed package offers a platform %r, which is built in and stays as it is", name)
+    built_in = {name: partial(built_in_platform, name, options) for name in _BUILT_IN}
+    return PlatformRegistry({**factories, **built_in}, options.warm_up)
 
 
-def _importer(path: str) -> Callable[[], Callable[[PlatformOptions], Platform]]:
-    def load() -> Callable[[PlatformOptions], Platform]:
-        module, _, attribute = path.partition(":")
-        factory: Callable[[PlatformOptions], Platform] = getattr(importlib.import_module(module), attribute)
-        return factory
-
-    return load
+def built_in_platform(name: str, options: PlatformOptions) -> Platform:
+    """One of the built-in platforms, imported when asked for."""
+    module, _, attribute = _BUILT_IN[name].partition(":")
+    make: Callable[[PlatformOptions], Platform] = getattr(importlib.import_module(module), attribute)
+    return make(options)
 
 
-def _lazily(
+def _factory(
     load: Callable[[], Callable[[PlatformOptions], Platform]], options: PlatformOptions
 ) -> Callable[[], Platform]:
     return lambda: load()(options)
+
+
+def recognised_platform(model: Path) -> str | None:
+    """The platform of a model's file or directory; None where no file, or more than one kind of them, tells it."""
+    names = [model.name] if model.is_file() else [path.name for path in model.iterdir()]
+    if _MLFLOW_FILE in names:
+        return "mlflow"
+    found = {_SUFFIXES[suffix] for name in names if (suffix := Path(name).suffix) in _SUFFIXES}
+    found |= {"tensorflow"} if _SAVED_MODEL_FILE in names else set()
+    return found.pop() if len(found) == 1 else None
+
+
+def recognisable() -> str:
+    """The platforms that can be recognised, for messages."""
+    return ", ".join(sorted({"mlflow", "tensorflow", *_SUFFIXES.values()}))

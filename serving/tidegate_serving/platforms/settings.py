@@ -1,7 +1,4 @@
-"""A platform's settings: text by key from the engine's config, read with a type and a cure for each key.
-
-Platforms make one from `PlatformOptions.settings`; unknown keys are refused at the first load.
-"""
+"""A platform's settings, `[platforms.NAME]` of the engine's config: text by key, read as numbers, shares and flags."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Holds inputs and outputs against a signature, in Python.
+"""Checks inputs and outputs against a signature, in Python.
 
-The probe checks requests with it as the native data plane does for clients; the executor, the warm-up and the probe
-check what a model answers before anybody sees it.
+Inputs are checked here for the probe and the warm-up, as the native data plane checks those of clients; outputs are
+checked here for all of them.
 """
 
 from __future__ import annotations

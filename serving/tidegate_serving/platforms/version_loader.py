@@ -1,7 +1,7 @@
-"""Brings one version directory to life: admission, verification, platform, warm-up; for the engine and the probe.
+"""Loads one version directory: admission, verification, platform, warm-up; for the engine and the probe.
 
-The router makes one per wanted version; the manager calls it; each attempt reads the manifest anew, so a directory that
-was mended loads at the next one.
+The router makes one loader per aspired version, the manager calls it. Each attempt reads the manifest anew, so that a
+directory that was mended loads at the next one.
 """
 
 from __future__ import annotations
@@ -13,21 +13,23 @@ from pathlib import Path
 from tidegate_serving.contract.errors import ModelFailed, Tampered, TidegateError, words_of
 from tidegate_serving.contract.manifest import Manifest, read_manifest, verify_files
 from tidegate_serving.contract.servable import ServableId
-from tidegate_serving.platforms.discovery import completed
-from tidegate_serving.platforms.foreign import foreign_manifest, has_manifest
-from tidegate_serving.platforms.loader import Loaded
+from tidegate_serving.platforms.loader import LoadedVersion
 from tidegate_serving.platforms.registry import PlatformRegistry
-from tidegate_serving.platforms.warm_up import warm_up
+from tidegate_serving.platforms.unpublished import describe_unpublished, has_manifest
+from tidegate_serving.platforms.warm_up.runner import warm_up
 from tidegate_serving.sources.target import VersionPath
 
 
 class VersionLoader:
     """A `Loader` for one version directory.
 
-    `admit(manifest, digest)` raises NotAdmitted where no verdict lets the version in; it is not asked about a foreign
-    path. Signatures that a manifest lacks are discovered by the platform. `size_for(rows)` is the number of rows that
-    the engine asks for at once where so many wait, None for just as many: warm-up asks alike. `verify(manifest,
-    directory)` raises Tampered.
+    admit: raises NotAdmitted for a manifest and its digest where no verdict lets the version in; not called for an
+        unpublished path.
+    size_for: the number of rows that the engine gives a model at once where so many wait, so that warm-up does too;
+        None for just as many.
+    verify: raises Tampered where a directory's files differ from its manifest.
+
+    Signatures that a manifest lacks are discovered by the platform.
     """
 
     def __init__(
@@ -45,25 +47,25 @@ class VersionLoader:
         self._admit = admit
         self._size_for = size_for
         self._verify = verify
-        self._loaded: Loaded | None = None
+        self._loaded: LoadedVersion | None = None
 
     def estimate(self) -> int:
         """Bytes as the platform estimates them, by the manifest's list of files."""
         manifest = self._described() if self._is_bare() else read_manifest(self._path.directory)[0]
         return self._registry.estimate(self._path.directory, manifest)
 
-    def load(self) -> Loaded:
+    def load(self) -> LoadedVersion:
         """Verifies, loads and warms up. Raises the contract's errors, ModelFailed for whatever the model raised."""
         manifest = self._described() if self._is_bare() else self._verified()
         try:
             if not manifest.signatures:
-                manifest = completed(manifest, self._registry.discover(self._path.directory, manifest))
+                manifest = self._registry.discover(self._path.directory, manifest).complete(manifest)
             servable = self._registry.load(self._path.directory, manifest)
         except TidegateError:
             raise
         except (Exception, SystemExit) as error:
             raise ModelFailed(f"{self._id} cannot be loaded: {words_of(error)}") from error
-        self._loaded = Loaded(manifest, servable)
+        self._loaded = LoadedVersion(manifest, servable)
         try:
             options = replace(self._registry.warm_up, size_for=self._size_for)
             warm_up(self._loaded, self._path.directory, options)
@@ -79,14 +81,14 @@ class VersionLoader:
             loaded.servable.close()
 
     def _is_bare(self) -> bool:
-        return self._path.foreign and not has_manifest(self._path.directory)
+        return self._path.unpublished and not has_manifest(self._path.directory)
 
     def _described(self) -> Manifest:
-        return foreign_manifest(self._id, self._path.platform, self._path.directory)
+        return describe_unpublished(self._id, self._path.platform, self._path.directory)
 
     def _verified(self) -> Manifest:
         manifest, digest = read_manifest(self._path.directory)
-        if self._path.foreign:
+        if self._path.unpublished:
             self._verify(manifest, self._path.directory)
             return replace(manifest, id=self._id)
         if manifest.id != self._id:

@@ -1,6 +1,6 @@
 """Calls of the probe to a loaded version: one batch, or many from several threads at once, timed and checked.
 
-In come tensors of a frame, out go outputs as the engine would split them among requests.
+Inputs are the tensors of a frame; outputs are checked as the engine checks them.
 """
 
 from __future__ import annotations
@@ -14,9 +14,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tidegate_serving.contract.errors import ModelFailed, TidegateError, words_of
 from tidegate_serving.contract.tensors import Array
-from tidegate_serving.platforms.loader import Answer, Loaded
+from tidegate_serving.platforms.loader import LoadedVersion, ask
 from tidegate_serving.platforms.tensor_checks import check_outputs
 from tidegate_serving.probing.interleaving import interleaved
 from tidegate_serving.probing.state import seconds_without_processor
@@ -26,28 +25,28 @@ _MOST_ROUNDS = 32
 
 
 @dataclass(frozen=True, slots=True)
-class Called:
+class Call:
     """Outputs of one call; `seconds` is the wall clock without the time that other work kept this thread waiting."""
 
     outputs: Mapping[str, Array]
     seconds: float
 
 
-def one_call(loaded: Loaded, signature: str, inputs: Mapping[str, Array], rows: int | None) -> Called:
+def one_call(loaded: LoadedVersion, signature: str, inputs: Mapping[str, Array], rows: int | None) -> Call:
     """One batch, or a whole without rows. Raises the contract's errors, ModelFailed for what else the model raised."""
     waited = seconds_without_processor()
     begun = time.monotonic()
-    result = _ask(loaded, signature, inputs)
+    result = ask(loaded.servable, signature, inputs)
     seconds = time.monotonic() - begun
     waited = seconds_without_processor() - waited
     for error in result.errors.values():
         raise error
     outputs = check_outputs(loaded.manifest.id, loaded.manifest.signatures[signature], rows, result.outputs)
-    return Called(outputs, max(0.0, seconds - waited))
+    return Call(outputs, max(0.0, seconds - waited))
 
 
 def at_once(
-    loaded: Loaded,
+    loaded: LoadedVersion,
     signature: str,
     inputs: Mapping[str, Array],
     calls: Sequence[tuple[int, int]],
@@ -59,22 +58,22 @@ def at_once(
     Threads start together, each with another call, and go on for `seconds`, at least two rounds; every other one is
     `interleaved`. The first error ends all of them.
     """
-    crew = _Crew(loaded, signature, inputs, calls, threads, time.monotonic() + seconds)
+    callers = _Callers(loaded, signature, inputs, calls, threads, time.monotonic() + seconds)
     interval = sys.getswitchinterval()
     sys.setswitchinterval(_SWITCH_SECONDS)
     try:
-        parts = crew.work()
+        parts = callers.work()
     finally:
         sys.setswitchinterval(interval)
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
-class _Crew:
+class _Callers:
     """Threads that make the same calls at the same time."""
 
     def __init__(
         self,
-        loaded: Loaded,
+        loaded: LoadedVersion,
         signature: str,
         inputs: Mapping[str, Array],
         calls: Sequence[tuple[int, int]],
@@ -114,20 +113,10 @@ class _Crew:
             self._errors.append(error)
 
     def _round(self, number: int) -> list[Mapping[str, Array]]:
-        done: dict[int, Mapping[str, Array]] = {}
+        outputs: dict[int, Mapping[str, Array]] = {}
         for place in range(len(self._calls)):
             call = (place + number) % len(self._calls)
             first, last = self._calls[call]
             own = {name: array[first:last].copy() for name, array in self._inputs.items()}
-            done[call] = one_call(self._loaded, self._signature, own, last - first).outputs
-        return [done[call] for call in range(len(self._calls))]
-
-
-def _ask(loaded: Loaded, signature: str, inputs: Mapping[str, Array]) -> Answer:
-    try:
-        result = loaded.servable.predict(signature, inputs)
-    except TidegateError:
-        raise
-    except (Exception, SystemExit) as error:
-        raise ModelFailed(f"the model raised {words_of(error)}") from error
-    return result if isinstance(result, Answer) else Answer(result)
+            outputs[call] = one_call(self._loaded, self._signature, own, last - first).outputs
+        return [outputs[call] for call in range(len(self._calls))]

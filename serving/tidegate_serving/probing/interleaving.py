@@ -1,7 +1,7 @@
-"""Makes threads change places in the middle of a model's own Python code, far more often than chance would have it.
+"""Switches threads in the middle of a model's own Python code, far more often than the interpreter would.
 
-The probe's concurrent calls run every other round under it: a race whose window is a microsecond shows in a few calls,
-also on a busy machine. What the model computes is not touched, only when the others get their turn.
+Every other round of the probe's concurrent calls runs under it, so that a race whose window is a microsecond shows in a
+few calls, also on a busy machine. What the model computes is not changed, only when other threads get their turn.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 
 _EVENTS = 100_000
 _ONE_IN = 12
-_FOREIGN = tuple(
+_LIBRARIES = tuple(
     str(Path(place).resolve())
     for place in (
         sysconfig.get_path("stdlib"),
@@ -67,4 +67,4 @@ def _tracer(chance: random.Random) -> Callable[[FrameType, str, Any], Any]:
 
 
 def _is_own(code: CodeType) -> bool:
-    return not code.co_filename.startswith(("<frozen", *_FOREIGN))
+    return not code.co_filename.startswith(("<frozen", *_LIBRARIES))

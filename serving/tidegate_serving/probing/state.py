@@ -1,7 +1,6 @@
-"""What the probe's process holds, and what a model has done to it: memory, files, threads, children, signals.
+"""The state of the probe's process, and what a model has changed in it: memory, files, threads, children, signals.
 
-The probe adds it to every answer, because versions share a process with the engine, or with each other, when they
-serve.
+Every answer of the probe carries it, because a version that serves shares its process with others.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ import tidegate_native as native
 from tidegate_serving.contract.errors import ModelFailed, TidegateError, words_of
 from tidegate_serving.contract.servable import ServableId
 from tidegate_serving.contract.signature import Signature
-from tidegate_serving.platforms.loader import Answer, Loaded
+from tidegate_serving.platforms.loader import Answer, LoadedVersion
 from tidegate_serving.platforms.tensor_checks import check_outputs
 
 Executor = Callable[[native.Batch], native.Result]
@@ -22,7 +22,7 @@ _SECONDS_BETWEEN_TRACEBACKS = 1.0
 _log = logging.getLogger(__name__)
 
 
-def make_executor(loaded: Loaded) -> Executor:
+def make_executor(loaded: LoadedVersion) -> Executor:
     """An executor that asks the servable. It raises errors of our family only, whose `grpc_code` clients get."""
     servable_id, servable, signatures = loaded.manifest.id, loaded.servable, dict(loaded.manifest.signatures)
     complain = _Complaints(servable_id)

@@ -16,7 +16,7 @@ from tidegate_serving.config import BatchingConfig, EngineConfig, ModelConfig
 from tidegate_serving.contract.errors import FailedPrecondition, InvalidInput
 from tidegate_serving.contract.servable import ServableId
 from tidegate_serving.control.status import Shadow
-from tidegate_serving.platforms.loader import Loaded
+from tidegate_serving.platforms.loader import LoadedVersion
 from tidegate_serving.requests.executor import make_executor
 from tidegate_serving.requests.limits import Limits
 from tidegate_serving.requests.model_traffic import Change, ModelTraffic
@@ -84,7 +84,7 @@ class Endpoint:
 
     # For the manager
 
-    def publish(self, id: ServableId, loaded: Loaded) -> None:
+    def publish(self, id: ServableId, loaded: LoadedVersion) -> None:
         """Routes to a version; labels, shadow and logging that waited for it move in the same instant."""
         signatures = [plane_signature(name, signature) for name, signature in loaded.manifest.signatures.items()]
         executor, described = make_executor(loaded), plane_description(loaded)

@@ -13,7 +13,7 @@ from google.protobuf.json_format import MessageToDict
 from tidegate_serving.config import BatchingConfig, EngineConfig
 from tidegate_serving.contract.signature import Signature, TensorSpec
 from tidegate_serving.platforms.example import default_array
-from tidegate_serving.platforms.loader import DescribesItself, Loaded
+from tidegate_serving.platforms.loader import DescribesItself, LoadedVersion
 
 
 def plane_settings(config: EngineConfig) -> native.Settings:
@@ -57,7 +57,7 @@ def plane_signature(name: str, signature: Signature) -> native.Signature:
     )
 
 
-def plane_description(loaded: Loaded) -> tuple[bytes, bytes] | None:
+def plane_description(loaded: LoadedVersion) -> tuple[bytes, bytes] | None:
     """How the model itself describes its signatures, as a message and as JSON in TensorFlow Serving's form; None where
     the plane is to describe those that it was given.
     """

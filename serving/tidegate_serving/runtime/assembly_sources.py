@@ -23,7 +23,7 @@ from tidegate_serving.control.reconciler import Steering
 from tidegate_serving.control.reconciler import Surroundings as SteeringSurroundings
 from tidegate_serving.control.rollback import Rollback
 from tidegate_serving.lifecycle.monitor import StateMonitor
-from tidegate_serving.low_priority import verify_calmly
+from tidegate_serving.low_priority import verify_at_low_priority
 from tidegate_serving.platforms.loader import Loader
 from tidegate_serving.platforms.platform import PlatformOptions, WarmUpOptions
 from tidegate_serving.platforms.registry import PlatformRegistry, installed_platforms
@@ -31,14 +31,15 @@ from tidegate_serving.platforms.version_loader import VersionLoader
 from tidegate_serving.runtime.assembly import Lifecycle
 from tidegate_serving.runtime.keep_previous import KeepPrevious
 from tidegate_serving.runtime.valves import EndpointValves
-from tidegate_serving.sources.extra_sources import ExtraPlan, ExtraSources, Shared
-from tidegate_serving.sources.file_system import FileSystemOptions, FileSystemSource, Surroundings
+from tidegate_serving.sources.context import SourceContext
+from tidegate_serving.sources.extra.sources import ExtraPlan, ExtraSources
+from tidegate_serving.sources.file_system.source import FileSystemOptions, FileSystemSource
 from tidegate_serving.sources.owners import Owners
 from tidegate_serving.sources.problems import SourceProblems
 from tidegate_serving.sources.router import Adapter, Router
 from tidegate_serving.sources.rpc import RpcSource, VersionChecks
 from tidegate_serving.sources.rpc_state import WishStore
-from tidegate_serving.sources.static import StaticSource, StaticWish, read_static
+from tidegate_serving.sources.static import StaticSource, StaticVersions, read_static
 from tidegate_serving.sources.target import Source, VersionPath
 from tidegate_serving.typed_config import nearest
 
@@ -52,7 +53,7 @@ class SourcePlan:
     admission: Admission
     registry: PlatformRegistry
     files: FileSystemOptions
-    static: StaticWish
+    static: StaticVersions
     roots: tuple[Path, ...]
     extra: ExtraPlan = field(default_factory=ExtraPlan)
 
@@ -141,9 +142,11 @@ def make_sources(config: EngineConfig, lifecycle: Lifecycle) -> Sources:
         keep_previous=keep,
         problems=problems,
         rpc=rpc,
-        files=FileSystemSource(plan.files, steering, Surroundings(plan.admission, owners, problems)),
+        files=FileSystemSource(plan.files, SourceContext(steering, plan.admission, owners, problems)),
         static=StaticSource(plan.static, steering, owners),
-        extra=ExtraSources(config.sources, Shared(steering, admission, owners, problems, config.state_directory)),
+        extra=ExtraSources(
+            config.sources, SourceContext(steering, admission, owners, problems, config.state_directory)
+        ),
         admission=admission,
         registry=plan.registry,
         router=router,
@@ -217,7 +220,9 @@ def _adapters(
         def admit(manifest: Manifest, digest: str) -> None:
             admission.check(path.directory, manifest, digest)
 
-        return VersionLoader(id, path, registry, admit, lambda rows: batching(id.name).size_for(rows), verify_calmly)
+        return VersionLoader(
+            id, path, registry, admit, lambda rows: batching(id.name).size_for(rows), verify_at_low_priority
+        )
 
     def route(platform: str) -> Adapter[Loader]:
         registry.check(platform)

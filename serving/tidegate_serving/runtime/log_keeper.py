@@ -16,8 +16,7 @@ from tidegate_serving.files.state import file_error
 from tidegate_serving.sources.problems import Reports
 
 if TYPE_CHECKING:
-    from tidegate_serving.inference_log.block import Block
-    from tidegate_serving.inference_log.writer import LogWriter
+    from tidegate_serving.inference_log.writer import Block, LogWriter
 
 NAME = "inference log"
 

@@ -165,13 +165,13 @@ class RunningEngine:
     ) -> Comparison:
         """As `Engine.compare` says."""
         from tidegate_serving.inference_log.compare import compare
-        from tidegate_serving.inference_log.copies import copies_of
+        from tidegate_serving.inference_log.comparison import ShadowCounts
 
         root = self._config.log_path
         if root is None:
             raise FailedPrecondition("this engine keeps no log, from which answers are compared: set log_path")
         found = compare(root, model, *versions, outputs=outputs, since=since or datetime.fromtimestamp(0, UTC))
-        return replace(found, copies=copies_of(self.counters(), model, versions[1]))
+        return replace(found, copies=ShadowCounts.of(self.counters(), model, versions[1]))
 
     def program(self) -> Program:
         """What the embedding program wants. FailedPrecondition before the engine has started."""

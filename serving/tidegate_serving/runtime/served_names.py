@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from tidegate_serving.lifecycle.manager import AspiredVersionsManager
 from tidegate_serving.runtime.log_keeper import NAME as INFERENCE_LOG
-from tidegate_serving.sources.file_system import FileSystemSource
+from tidegate_serving.sources.file_system.source import FileSystemSource
 from tidegate_serving.sources.problems import SourceProblems
 
 

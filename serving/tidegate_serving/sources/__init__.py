@@ -1,1 +1,1 @@
-"""Sources say which versions should be live: the file system, a remote client, a fixed list; a router hands them on."""
+"""Sources say which versions should be live: folders, object stores, MLflow's registry, remote calls, a fixed list."""

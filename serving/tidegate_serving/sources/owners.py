@@ -14,6 +14,9 @@ from tidegate_serving.contract.errors import FailedPrecondition
 class Claims(Protocol):
     """Where a source takes names and gives them back."""
 
+    def owner(self, name: str) -> str:
+        """The owning source, or an empty string."""
+
     def claim(self, name: str, source: str) -> None:
         """Takes a name, or keeps it. FailedPrecondition where another source has it."""
 

@@ -1,7 +1,4 @@
-"""Looks at many things again and again, each at its own pace, so that one that stalls holds up no other.
-
-Sources hand in keys and a function that looks at one; a few threads share the work.
-"""
+"""Polls many keys on a few threads, each key at its own pace, so that one that stalls holds up no other."""
 
 from __future__ import annotations
 
@@ -19,10 +16,11 @@ _PATIENCE = 1.0
 
 
 class Poller:
-    """Calls `poll(key)` for every key, each on one thread at a time; it answers in how many seconds to come again, or
-    None for never. As many looks as there are threads may stall without harm to the others. However many keys there
-    are, looks that come again take a fifth of a core at most: beyond that they come later. `cost` gives the seconds of
-    a core that a thread has used.
+    """Calls `poll(key)` for every key, each on one thread at a time.
+
+    `poll` returns the seconds until the key's next call, or None for no further one. As long as fewer calls stall than
+    there are threads, the other keys are not held up. However many keys there are, repeated calls take a fifth of a
+    core at most; beyond that they come later. `cost` gives the seconds of a core that a thread has used.
     """
 
     def __init__(
@@ -48,7 +46,7 @@ class Poller:
             thread.start()
 
     def stop(self) -> None:
-        """Begins no further look; one that stalls is not waited for."""
+        """Begins no further call; one that stalls is not waited for."""
         with self._changed:
             self._stopping = True
             self._changed.notify_all()
@@ -58,7 +56,7 @@ class Poller:
                 thread.join(max(0.0, deadline - time.monotonic()))
 
     def add(self, keys: Iterable[str]) -> None:
-        """Looks at these now; at one that is being looked at, once more."""
+        """Polls these keys now; one that is being polled, once more afterwards."""
         with self._changed:
             for key in keys:
                 self._owed.add(key)
@@ -68,16 +66,8 @@ class Poller:
                     self._schedule_at(key, 0.0)
             self._changed.notify_all()
 
-    def discard(self, keys: Iterable[str]) -> None:
-        """Looks at these no more."""
-        with self._changed:
-            for key in keys:
-                self._due.pop(key, None)
-                self._again.discard(key)
-                self._owed.discard(key)
-
     def wait_idle(self, keys: Iterable[str], timeout: float) -> bool:
-        """Until each of these has been looked at since it was added; False after `timeout` seconds."""
+        """Waits until each of these keys was polled since it was added; False after `timeout` seconds."""
         wanted = set(keys)
         with self._changed:
             return self._changed.wait_for(lambda: self._stopping or not wanted & self._owed, timeout)

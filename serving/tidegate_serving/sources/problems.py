@@ -1,7 +1,7 @@
 """What stands in the way of a source, by servable: a base path that is missing, a folder that cannot be listed.
 
-Sources report and settle; status and readiness ask, the journal listens. Such a problem takes nothing away: what was
-wanted before is still wanted.
+Sources report and settle problems, status and readiness read them, the journal listens. A problem takes no version
+away.
 """
 
 from __future__ import annotations
@@ -9,7 +9,8 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -29,13 +30,13 @@ class SourceProblem:
 
 
 class Reports(Protocol):
-    """Where a source says what stands in its way; an empty servable means the whole source."""
+    """Where a source reports what stands in its way; an empty servable means the whole source."""
 
     def report(self, servable: str, source: str, error: TidegateError) -> None:
-        """There is a problem. Said once, and again when its text changes."""
+        """There is a problem: listeners hear of it once, and again when its text changes."""
 
     def settle(self, servable: str, source: str) -> None:
-        """There is none any more."""
+        """The problem is over."""
 
 
 Listener = Callable[[SourceProblem, bool], None]
@@ -57,7 +58,7 @@ class SourceProblems:
             self._listeners = (*self._listeners, listener)
 
     def report(self, servable: str, source: str, error: TidegateError) -> None:
-        """There is a problem. Said once, and again when its text changes."""
+        """There is a problem: listeners hear of it once, and again when its text changes."""
         with self._lock:
             known = self._problems.get((servable, source))
             if known is not None and known.error.message == error.message:
@@ -67,7 +68,7 @@ class SourceProblems:
         self._tell(problem, True)
 
     def settle(self, servable: str, source: str) -> None:
-        """There is none any more."""
+        """The problem is over."""
         with self._lock:
             problem = self._problems.pop((servable, source), None)
         if problem is not None:
@@ -92,3 +93,23 @@ class SourceProblems:
     def _tell(self, problem: SourceProblem, present: bool) -> None:
         for listener in self._listeners:
             listener(problem, present)
+
+
+@contextmanager
+def reported(
+    problems: Reports, servable: str, source: str, unreadable: Callable[[OSError], TidegateError] | None = None
+) -> Iterator[None]:
+    """Reports what the block raises as a problem of the servable, in place of raising it; settles it otherwise.
+
+    `unreadable` says what an error of the file system means; without it, such an error is raised.
+    """
+    try:
+        yield
+    except TidegateError as error:
+        problems.report(servable, source, error)
+    except OSError as error:
+        if unreadable is None:
+            raise
+        problems.report(servable, source, unreadable(error))
+    else:
+        problems.settle(servable, source)

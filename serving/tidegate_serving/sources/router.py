@@ -38,7 +38,7 @@ class Router(Generic[T]):
             adapter = self._route(path.platform)
         except TidegateError as error:
             return _refused(version.id, error)
-        content = path if path.foreign else replace(path, revision=0)
+        content = path if path.unpublished else replace(path, revision=0)
         return AspiredVersion(version.id, adapter(version.id, path), origin=path, content=content)
 
 

@@ -21,7 +21,7 @@ from tidegate_serving.contract.servable import ServableId, check_name
 from tidegate_serving.control.status import Shadow
 from tidegate_serving.journal.entry import Entry, Kind
 from tidegate_serving.journal.journal import Journal
-from tidegate_serving.low_priority import verify_calmly
+from tidegate_serving.low_priority import verify_at_low_priority
 from tidegate_serving.sources.owners import Owners
 from tidegate_serving.sources.rpc_state import WantedVersion, Wish, WishStore
 from tidegate_serving.sources.target import AspiredVersion, VersionPath
@@ -204,7 +204,7 @@ class RpcSource:
         if manifest.id != id:
             raise InvalidInput(f"{directory / FILE_NAME} is for {manifest.id}, the push names {id}: mend the path")
         self._checks.check_platform(manifest.platform)
-        verify_calmly(manifest, directory)
+        verify_at_low_priority(manifest, directory)
         self._checks.admission.check(directory, manifest, digest)
         return WantedVersion(pushed.version, str(directory), digest, manifest.platform)
 

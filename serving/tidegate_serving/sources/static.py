@@ -1,7 +1,4 @@
-"""A source that says once what it wants: for embedding programs and for tests.
-
-Takes version directories in its constructor; speaks to its target when started, and again when it is told others.
-"""
+"""The static source: aspires the version directories that the config lists, once when it starts."""
 
 from __future__ import annotations
 
@@ -14,24 +11,24 @@ from tidegate_serving.sources.owners import Owners
 from tidegate_serving.sources.target import AspiredVersion, Target, VersionPath
 
 NAME = "static source"
-StaticWish = Mapping[str, Sequence[AspiredVersion[VersionPath]]]
+StaticVersions = Mapping[str, Sequence[AspiredVersion[VersionPath]]]
 
 
-def read_static(directories: Sequence[Path]) -> StaticWish:
+def read_static(directories: Sequence[Path]) -> StaticVersions:
     """What some version directories mean together, by servable name.
 
     Raises NotFound where a manifest is missing, InvalidInput where two directories hold the same version.
     """
-    wanted: dict[str, list[AspiredVersion[VersionPath]]] = {}
+    versions: dict[str, list[AspiredVersion[VersionPath]]] = {}
     for directory in directories:
         manifest, digest = _read(directory)
         path = VersionPath(directory, digest, manifest.platform)
-        for known in wanted.get(manifest.id.name, []):
+        for known in versions.get(manifest.id.name, []):
             if known.id == manifest.id and known.payload is not None:
                 both = f"{known.payload.directory} and {directory}"
                 raise InvalidInput(f"{both} are both {manifest.id}: name one of them")
-        wanted.setdefault(manifest.id.name, []).append(AspiredVersion(manifest.id, path))
-    return wanted
+        versions.setdefault(manifest.id.name, []).append(AspiredVersion(manifest.id, path))
+    return versions
 
 
 def _read(directory: Path) -> tuple[Manifest, str]:
@@ -42,25 +39,25 @@ def _read(directory: Path) -> tuple[Manifest, str]:
 
 
 class StaticSource:
-    """Wants the versions in some directories; their manifests say what they are."""
+    """Aspires the versions in some directories, whose manifests say what they are."""
 
-    def __init__(self, wanted: StaticWish, target: Target[VersionPath], owners: Owners) -> None:
-        self._wanted = wanted
+    def __init__(self, versions: StaticVersions, target: Target[VersionPath], owners: Owners) -> None:
+        self._versions = versions
         self._target = target
         self._owners = owners
 
     def start(self) -> None:
-        """Speaks once per servable name."""
-        for name, versions in self._wanted.items():
+        """Calls its target once per servable."""
+        for name, aspired in self._versions.items():
             self._owners.claim(name, NAME)
-            self._target.set_aspired_versions(name, versions)
+            self._target.set_aspired_versions(name, aspired)
 
-    def give_up(self, wanted: StaticWish) -> None:
-        """Wants something else from now on: lets go of what is not among it. `start` says the rest."""
-        before, self._wanted = self._wanted, wanted
-        for name in before.keys() - wanted.keys():
+    def give_up(self, versions: StaticVersions) -> None:
+        """Takes other versions, and gives up servables that are not among them; `start` aspires the new ones."""
+        before, self._versions = self._versions, versions
+        for name in before.keys() - versions.keys():
             self._target.set_aspired_versions(name, [])
             self._owners.release(name, NAME)
 
     def stop(self) -> None:
-        """It has said all it had to say."""
+        """It calls its target from `start` alone."""

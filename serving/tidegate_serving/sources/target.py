@@ -22,15 +22,15 @@ T_contra = TypeVar("T_contra", contravariant=True)
 class VersionPath:
     """Where a version lies, what the source saw of its manifest, and the revision of the wish that named it.
 
-    `foreign`: it may lack a manifest; then `manifest_digest` is empty, `platform` is the configured one, and no verdict
-    is asked for.
+    `unpublished`: it had no manifest when the source looked; then `manifest_digest` is empty, `platform` is the
+    configured one, and no verdict is asked for.
     """
 
     directory: Path
     manifest_digest: str
     platform: str
     revision: int = 0
-    foreign: bool = False
+    unpublished: bool = False
 
 
 def manifest_digests(origins: Mapping[ServableId, object]) -> dict[ServableId, str]:

@@ -1,6 +1,6 @@
 """TensorFlow Serving's `BatchingParameters`, from a file or a platform config, as an engine's batching.
 
-The command line hands one in. What has another meaning here is said in one line.
+Parameters that have no effect here are logged.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 from tidegate_serving.config.files import base_path
 from tidegate_serving.config.model import BatchingConfig, ModelConfig
 from tidegate_serving.contract.errors import InvalidInput
-from tidegate_serving.sources.version_folder import VersionFolder
+from tidegate_serving.sources.file_system.version_folder import VersionFolder
 from tidegate_serving.tensorflow_serving.text_files import read_text_file
 
 PER_MODEL_FILE = "batching_params.pbtxt"

@@ -1,7 +1,6 @@
 """TensorFlow Serving's command line as an engine's config.
 
-The `tidegate model-server` command hands in arguments; the model server runs what comes out, and asks again for the
-list of models whenever its file changed.
+The model server runs an engine with it, and reads the list of models again whenever its file changed.
 """
 
 from __future__ import annotations
@@ -63,7 +62,7 @@ class CommandLine:
         values: dict[str, Any] = {
             **self._addresses(),
             "allow_unverified": True,
-            "allow_foreign": True,
+            "allow_unpublished": True,
             "allow_reload_requests": True,
             "labels_may_wait": flags["allow_version_labels_for_unavailable_models"],
             "max_message_bytes": LARGEST_MESSAGE,

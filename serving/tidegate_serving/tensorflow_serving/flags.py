@@ -1,6 +1,6 @@
 """Parses a command line as TensorFlow Serving's binary does: `--flag=value`, `--flag value`, `--flag` and `--noflag`.
 
-Takes arguments; gives every flag's value, and says in one line each which ones have no effect.
+Flags without effect are logged, one line each.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A `ModelServerConfig`, from a file or from a reload request, as models of an engine's config.
 
-The command line and the reload call hand one in; what TensorFlow Serving refuses is refused with its words.
+What TensorFlow Serving refuses is refused in its words.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from tidegate_serving.config.files import base_path
 from tidegate_serving.config.model import BatchingConfig, ModelConfig
 from tidegate_serving.contract.errors import FailedPrecondition, InvalidInput
 from tidegate_serving.contract.servable import check_name
-from tidegate_serving.sources.version_folder import VersionFolder
-from tidegate_serving.sources.version_policy import parse_version_policy
+from tidegate_serving.sources.file_system.version_folder import VersionFolder
+from tidegate_serving.sources.file_system.version_policy import parse_version_policy
 
 TENSORFLOW = "tensorflow"
 _log = logging.getLogger(__name__)
@@ -50,7 +50,7 @@ def check_platforms(old: Mapping[str, ModelConfig], new: Mapping[str, ModelConfi
 def check_labels(models: Mapping[str, ModelConfig]) -> None:
     """FailedPrecondition for a label whose version neither lies there nor is asked for.
 
-    TensorFlow Serving wants the version to be available already, so that nobody can load a version and label it in one
+    TensorFlow Serving wants the version to be available already, so that one cannot load a version and label it in one
     step; here the label waits for a version that is about to load.
     """
     for name, model in models.items():

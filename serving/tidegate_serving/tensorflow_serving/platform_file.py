@@ -1,6 +1,6 @@
-"""TensorFlow's own settings: from flags, or from a `PlatformConfigMap`, as settings of an engine's tensorflow platform.
+"""TensorFlow's own settings, from flags or from a `PlatformConfigMap`, as settings of an engine's tensorflow platform.
 
-The command line hands in either; sessions get what their platform's keys can say, the rest is said in one line.
+Settings that no key of the platform stands for have no effect, and are logged.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class PlatformChoice:
-    """What a platform config asks for: settings by key, batching where it says so, and warm-up."""
+    """The content of a platform config: settings by key, batching where it says so, and warm-up."""
 
     settings: Mapping[str, Setting] = field(default_factory=dict)
     batching: BatchingConfig | None = None
@@ -72,7 +72,7 @@ def from_flags(flags: Flags) -> PlatformChoice:
 
 
 def from_file(path: Path) -> PlatformChoice:
-    """As a PlatformConfigMap says. InvalidInput for a platform or an adapter that it names and nobody has here."""
+    """As a PlatformConfigMap says. InvalidInput for a platform or an adapter that is not supported."""
     config = read_text_file(path, "tensorflow.serving.PlatformConfigMap", "platform_config_file")
     choice = PlatformChoice()
     for platform, entry in config.platform_configs.items():

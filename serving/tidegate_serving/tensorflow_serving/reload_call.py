@@ -1,7 +1,7 @@
 """`ModelService.HandleReloadConfigRequest`: a client replaces the list of models, as with TensorFlow Serving.
 
-The control line of the data plane hands in the request's bytes; the model swap does the work. Whoever may call decides
-the config, and a repository's rules hold for paths.
+The config says whether clients may call it. Base paths must lie under the engine's roots, unless unpublished
+directories are served.
 """
 
 from __future__ import annotations
@@ -67,14 +67,14 @@ def _check_allowed(config: EngineConfig) -> None:
     allowed = config.allow_reload_requests
     if not (is_loopback(config.grpc_address) if allowed is None else allowed):
         raise PermissionRefused(
-            "HandleReloadConfigRequest is not allowed here, because it asks nobody who they are: set "
+            "HandleReloadConfigRequest is not allowed here, as it has no authentication: set "
             "allow_reload_requests, or change the config file and send SIGHUP"
         )
 
 
 def _check_paths(config: EngineConfig, models: Mapping[str, ModelConfig]) -> None:
-    """Foreign directories may lie anywhere, as with TensorFlow Serving; others only where pushes may."""
-    if config.allow_foreign:
+    """Unpublished directories may lie anywhere, as with TensorFlow Serving; others only where pushes may."""
+    if config.allow_unpublished:
         return
     roots = [root.resolve() for root in (*config.roots, *([config.repository] if config.repository else []))]
     for name, model in models.items():

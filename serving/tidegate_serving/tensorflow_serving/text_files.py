@@ -1,7 +1,4 @@
-"""Reads TensorFlow Serving's text-format files; what is wrong with one is said with its name, line and cure.
-
-The translations of each kind of file ask for a message by its name and get it filled.
-"""
+"""Reads TensorFlow Serving's text-format files; errors name file, line and cure."""
 
 from __future__ import annotations
 

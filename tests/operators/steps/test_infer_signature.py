@@ -149,7 +149,7 @@ def test_what_cannot_be_told_says_what_to_give(tmp_path: Path) -> None:
         infer_signature([tmp_path / "model.pkl"], "sklearn", TABLE, None, None)
     (tmp_path / "model.pkl").unlink()
     estimator(tmp_path / "m.skops", LogisticRegression(), "late")
-    with pytest.raises(InvalidInput, match="give --training"):
+    with pytest.raises(InvalidInput, match="give training data"):
         infer_signature([tmp_path], "sklearn", None, None, None)
     (tmp_path / "broken.onnx").write_bytes(b"no graph")
     with pytest.raises(ModelFailed, match=r"broken\.onnx is no ONNX model"):

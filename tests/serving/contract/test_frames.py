@@ -6,9 +6,12 @@ import io
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tidegate_serving.contract.errors import InvalidInput, Unsupported
 from tidegate_serving.contract.probe_frames import Frame, read_frame, write_frame
+from tidegate_serving.contract.signature import DTYPES
 from tidegate_serving.contract.tensors import decode, encode
 
 NUMERIC = ["bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
@@ -48,6 +51,18 @@ def test_golden_bytes() -> None:
 def test_lengths_that_disagree_are_refused(data: bytes, dtype: str, shape: tuple[int, ...]) -> None:
     with pytest.raises(InvalidInput):
         decode(data, dtype, shape)
+
+
+@given(
+    st.binary(max_size=40),
+    st.sampled_from(sorted(DTYPES)),
+    st.lists(st.sampled_from([-1, 0, 1, 2, 3, 1 << 31, 1 << 62]), max_size=4),
+)
+def test_any_bytes_are_an_array_of_the_shape_or_refused(data: bytes, dtype: str, shape: list[int]) -> None:
+    try:
+        assert decode(data, dtype, tuple(shape)).shape == tuple(shape)
+    except InvalidInput:
+        return
 
 
 def test_unservable_dtypes_are_refused() -> None:

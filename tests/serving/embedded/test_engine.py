@@ -31,7 +31,7 @@ from tidegate_serving.contract.errors import (
 from tidegate_serving.contract.servable import State
 from tidegate_serving.contract.signature import Signature, TensorSpec
 from tidegate_serving.control.status import Shadow
-from tidegate_serving.inference_log.comparison import Copies
+from tidegate_serving.inference_log.comparison import ShadowCounts
 from tidegate_serving.inference_log.reader import connect
 from tidegate_serving.requests.running_plane import RunningPlane, Target
 from tidegate_serving.requests.traffic import Split
@@ -316,7 +316,7 @@ def test_shadow_log_and_split_see_requests_in_process(tmp_path: Path) -> None:
             silent.compare("m", 1, 2)
         eventually(lambda: engine.compare("m", 1, 2).compared == 20)
         found = engine.compare("m", 1, 2)
-        assert (found.copies, found.outputs["y"].mean_difference) == (Copies(20, 0, 0), 1.0)
+        assert (found.copies, found.outputs["y"].mean_difference) == (ShadowCounts(20, 0, 0), 1.0)
         assert found.outputs["y"].correlation == pytest.approx(1.0)
     rows = connect(tmp_path).execute("SELECT role, count(*) FROM log GROUP BY role ORDER BY role").fetchall()
     assert rows == [("primary", 100), ("shadow", 20)]

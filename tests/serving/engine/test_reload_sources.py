@@ -18,7 +18,7 @@ from tidegate_serving.contract.servable import State
 from tidegate_serving.control_client import ControlClient
 from tidegate_serving.engine import Engine
 from tidegate_serving.journal import Kind
-from tidegate_serving.sources.file_system import FileSystemSource
+from tidegate_serving.sources.file_system.source import FileSystemSource
 
 
 @pytest.fixture

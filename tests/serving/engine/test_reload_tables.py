@@ -18,14 +18,15 @@ from tidegate_serving.config import EngineConfig, ModelConfig
 from tidegate_serving.contract.errors import FailedPrecondition, InvalidInput, TidegateError, Unavailable
 from tidegate_serving.contract.servable import ServableId, State
 from tidegate_serving.engine import Engine
-from tidegate_serving.sources import extra
+from tidegate_serving.sources.context import SourceContext
+from tidegate_serving.sources.extra import factory
 from tidegate_serving.sources.target import AspiredVersion, Source, VersionPath
 
 
 class Spoken:
     """A source that wants version 1 of what its table names, from a folder; it can be told to fail or to wait."""
 
-    def __init__(self, table: Mapping[str, Any], context: extra.SourceContext) -> None:
+    def __init__(self, table: Mapping[str, Any], context: SourceContext) -> None:
         self._table = table
         self._context = context
         self.stopped = False
@@ -61,7 +62,7 @@ def extra_digest(directory: Path) -> str:
     return read_manifest(directory)[1]
 
 
-def make_source(table: Mapping[str, Any], context: extra.SourceContext) -> Source:
+def make_source(table: Mapping[str, Any], context: SourceContext) -> Source:
     if "names" not in table:
         raise KeyError("names")
     MADE.append(Spoken(table, context))
@@ -71,7 +72,7 @@ def make_source(table: Mapping[str, Any], context: extra.SourceContext) -> Sourc
 @pytest.fixture(autouse=True)
 def offered(monkeypatch: pytest.MonkeyPatch) -> None:
     MADE.clear()
-    monkeypatch.setitem(extra._BUILT_IN, "spoken", f"{__name__}:make_source")
+    monkeypatch.setitem(factory._BUILT_IN, "spoken", f"{__name__}:make_source")
 
 
 @pytest.fixture
@@ -232,7 +233,7 @@ def test_an_engine_whose_only_store_cannot_be_read_is_not_ready_until_it_can(
 def test_a_start_that_takes_its_time_holds_up_no_reload(
     engine: Engine, config: EngineConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tidegate_serving.sources.extra_sources.START_SECONDS", 0.05)
+    monkeypatch.setattr("tidegate_serving.sources.extra.sources.START_SECONDS", 0.05)
     GATES.update(late=threading.Event(), never=threading.Event())
     engine.reload(dataclasses.replace(config, sources=spoken(tmp_path, "a")))
     eventually(lambda: served(engine) == {"a": [1]})
@@ -249,7 +250,7 @@ def test_a_start_that_takes_its_time_holds_up_no_reload(
 def test_what_moves_to_a_source_that_takes_its_time_stays_until_that_has_spoken(
     engine: Engine, config: EngineConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tidegate_serving.sources.extra_sources.START_SECONDS", 0.05)
+    monkeypatch.setattr("tidegate_serving.sources.extra.sources.START_SECONDS", 0.05)
     GATES.update(wants=threading.Event(), declines=threading.Event())
     by_path = dataclasses.replace(config, models={"a": ModelConfig(path=str(tmp_path / "r" / "a"))})
     engine.reload(by_path)

@@ -15,7 +15,7 @@ from tests.support.eventually import eventually
 from tidegate_serving.contract.servable import ServableId, State, StateChange
 from tidegate_serving.journal import Entry, Journal, Kind
 from tidegate_serving.journal.entry import from_line, of_change, to_line
-from tidegate_serving.journal.files import FILE_NAME
+from tidegate_serving.journal.journal import FILE_NAME
 
 
 def entry(number: int, text: str = "something") -> Entry:

@@ -12,7 +12,7 @@ from tidegate_serving.contract.errors import Cancelled, InvalidInput, ModelFaile
 from tidegate_serving.contract.servable import ServableId, State
 from tidegate_serving.lifecycle.manager import ManagerOptions
 from tidegate_serving.lifecycle.policy import Action, VersionSnapshot, availability_preserving, resource_preserving
-from tidegate_serving.platforms.loader import Loaded
+from tidegate_serving.platforms.loader import LoadedVersion
 from tidegate_serving.sources.target import AspiredVersion
 
 
@@ -320,7 +320,7 @@ class Refusing(FakeLoader):
         super().__init__(id)
         self.error = error
 
-    def load(self) -> Loaded:
+    def load(self) -> LoadedVersion:
         raise self.error
 
 

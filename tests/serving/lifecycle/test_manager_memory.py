@@ -12,7 +12,7 @@ from tidegate_serving.lifecycle.manager import ManagerOptions
 from tidegate_serving.lifecycle.memory import GrowthGauge
 from tidegate_serving.lifecycle.policy import resource_preserving
 from tidegate_serving.lifecycle.resources import RAM
-from tidegate_serving.platforms.loader import Loaded
+from tidegate_serving.platforms.loader import LoadedVersion
 from tidegate_serving.sources.target import AspiredVersion
 
 
@@ -116,7 +116,7 @@ def test_what_the_process_grew_by_replaces_the_estimate_where_it_can_be_believed
     bench = Bench()
 
     class Growing(FakeLoader):
-        def load(self) -> Loaded:
+        def load(self) -> LoadedVersion:
             bench.resident += grown * megabyte
             return super().load()
 

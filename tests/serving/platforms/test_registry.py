@@ -16,11 +16,10 @@ from tidegate_serving.contract.errors import AlreadyExists, InvalidInput, Unsupp
 from tidegate_serving.contract.manifest import Manifest, read_manifest
 from tidegate_serving.contract.messages import message
 from tidegate_serving.platforms.platform import PlatformOptions, WarmUpOptions
-from tidegate_serving.platforms.recognised import recognised_platform
-from tidegate_serving.platforms.registry import installed_platforms
+from tidegate_serving.platforms.registry import installed_platforms, recognised_platform
 from tidegate_serving.platforms.settings import Settings
-from tidegate_serving.platforms.tensorflow import TensorflowPlatform
-from tidegate_serving.platforms.tensorflow_session import session_config
+from tidegate_serving.platforms.tensorflow.platform import TensorflowPlatform
+from tidegate_serving.platforms.tensorflow.session import session_config
 from tidegate_serving.platforms.version_loader import VersionLoader
 from tidegate_serving.sources.target import VersionPath
 

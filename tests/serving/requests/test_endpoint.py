@@ -12,7 +12,7 @@ from tidegate_serving.config import BatchingConfig, EngineConfig, ModelConfig
 from tidegate_serving.contract.errors import FailedPrecondition, InvalidInput
 from tidegate_serving.contract.servable import ServableId
 from tidegate_serving.control.status import Shadow
-from tidegate_serving.platforms.loader import Loaded
+from tidegate_serving.platforms.loader import LoadedVersion
 from tidegate_serving.requests.limits import Limits
 from tidegate_serving.requests.model_traffic import ModelTraffic
 from tidegate_serving.requests.plane import Endpoint
@@ -28,7 +28,7 @@ class Bench:
 
     def publish(self, version: int) -> None:
         identity = ServableId("m", version)
-        self.endpoint.publish(identity, Loaded(manifest_of(identity), FakeServable()))
+        self.endpoint.publish(identity, LoadedVersion(manifest_of(identity), FakeServable()))
 
     def retire(self, version: int) -> None:
         self.endpoint.retire(ServableId("m", version))

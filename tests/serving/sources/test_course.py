@@ -171,7 +171,7 @@ def test_the_path_back_is_bounded() -> None:
 
 
 def test_a_version_without_a_manifest_is_blocked_by_where_it_lies() -> None:
-    foreign = KnownVersion(1, VersionPath(Path("/models/m/1"), "", "tensorflow", foreign=True))
-    orders = Orders(blocked=(Blocked(1, foreign.token, NOTE),))
-    assert orders.blocks(foreign)
-    assert not orders.blocks(replace(foreign, path=replace(foreign.path, directory=Path("/elsewhere/m/1"))))
+    unpublished = KnownVersion(1, VersionPath(Path("/models/m/1"), "", "tensorflow", unpublished=True))
+    orders = Orders(blocked=(Blocked(1, unpublished.token, NOTE),))
+    assert orders.blocks(unpublished)
+    assert not orders.blocks(replace(unpublished, path=replace(unpublished.path, directory=Path("/elsewhere/m/1"))))

@@ -144,7 +144,8 @@ def test_what_has_no_effect_is_said_in_one_line(caplog: pytest.LogCaptureFixture
     ("arguments", "expected"),
     [
         ([], {"grpc_address": "0.0.0.0:8500", "rest_address": "", "poll_seconds": 1.0, "load_threads": 1}),
-        ([], {"allow_unverified": True, "allow_foreign": True, "allow_reload_requests": True, "allow_pickle": False}),
+        ([], {"allow_unverified": True, "allow_unpublished": True}),
+        ([], {"allow_reload_requests": True, "allow_pickle": False}),
         ([], {"retry_most_seconds": 60.0, "request_timeout_seconds": 30.0, "batching": BatchingConfig()}),
         (["--rest_api_port=8501"], {"rest_address": "0.0.0.0:8501"}),
         (["--rest_api_port=8500"], {"rest_address": ""}),

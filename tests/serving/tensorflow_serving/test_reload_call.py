@@ -15,7 +15,7 @@ from tidegate_serving.contract.messages import message
 from tidegate_serving.tensorflow_serving.reload_call import ReloadCall
 
 MODEL = "config { model_config_list { config { name: 'm' base_path: '/models/m' model_platform: 'tensorflow' } } }"
-FOREIGN = {"allow_unverified": True, "allow_foreign": True}
+UNPUBLISHED = {"allow_unverified": True, "allow_unpublished": True}
 
 
 class Bench:
@@ -37,11 +37,11 @@ class Bench:
 @pytest.mark.parametrize(
     "config",
     [
-        FOREIGN,
+        UNPUBLISHED,
         {"roots": (Path("/models"),)},
         {"repository": Path("/models")},
-        {**FOREIGN, "grpc_address": "0.0.0.0:8500", "allow_reload_requests": True},
-        {**FOREIGN, "grpc_address": "[::1]:8500"},
+        {**UNPUBLISHED, "grpc_address": "0.0.0.0:8500", "allow_reload_requests": True},
+        {**UNPUBLISHED, "grpc_address": "[::1]:8500"},
     ],
 )
 def test_allowed(config: dict[str, Any]) -> None:
@@ -53,8 +53,8 @@ def test_allowed(config: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("config", "text"),
     [
-        ({**FOREIGN, "grpc_address": "0.0.0.0:8500"}, "set allow_reload_requests"),
-        ({**FOREIGN, "allow_reload_requests": False}, "set allow_reload_requests"),
+        ({**UNPUBLISHED, "grpc_address": "0.0.0.0:8500"}, "set allow_reload_requests"),
+        ({**UNPUBLISHED, "allow_reload_requests": False}, "set allow_reload_requests"),
         ({}, "base path /models/m of model 'm' lies outside the engine's roots (none)"),
         (
             {"roots": (Path("/models/m/inner"), Path("/model"))},
@@ -87,14 +87,14 @@ def test_a_way_out_of_the_roots_is_none() -> None:
     ],
 )
 def test_what_cannot_be_a_list_is_said(text: str, kind: type[TidegateError], said: str) -> None:
-    bench = Bench(**FOREIGN)
+    bench = Bench(**UNPUBLISHED)
     with pytest.raises(kind, match=said):
         bench.ask(text)
     assert bench.replaced == []
 
 
 def test_an_empty_config_changes_nothing_and_an_empty_list_takes_all_away() -> None:
-    bench = Bench(**FOREIGN)
+    bench = Bench(**UNPUBLISHED)
     bench.ask("")
     assert bench.replaced == []
     bench.ask("config { model_config_list { } }")
@@ -102,7 +102,8 @@ def test_an_empty_config_changes_nothing_and_an_empty_list_takes_all_away() -> N
 
 
 def test_increases_are_those_of_all_samples_of_a_metric() -> None:
-    answer = Bench(**FOREIGN).ask(MODEL + " metric_names: 'requests_total' metric_names: 'other' metric_names: 'no'")
+    names = " metric_names: 'requests_total' metric_names: 'other' metric_names: 'no'"
+    answer = Bench(**UNPUBLISHED).ask(MODEL + names)
     assert {metric.name: metric.int64_value_increase for metric in answer.metric} == {
         "requests_total": 2,
         "other": 0,

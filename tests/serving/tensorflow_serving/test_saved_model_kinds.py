@@ -13,7 +13,7 @@ from tests.support.zoo_server import MODELS, Zoo, columns_of, failed, plain
 
 from tidegate_serving.contract.messages import message
 from tidegate_serving.contract.signature import Signature, TensorSpec
-from tidegate_serving.platforms.tensorflow_signatures import definitions_as_served
+from tidegate_serving.platforms.tensorflow.signatures import definitions_as_served
 from tidegate_serving.tensor_proto import to_array
 
 CODES = {3: ("INVALID_ARGUMENT", 400), 5: ("NOT_FOUND", 404)}

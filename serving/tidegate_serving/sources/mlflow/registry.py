@@ -1,6 +1,6 @@
 """Asks an MLflow tracking server which version of a registered model is proposed, over its REST API.
 
-The source polls it; nothing here imports MLflow.
+MLflow itself is not imported.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The MLflow source: wants what the registry proposes, once a verdict admits it.
+"""The MLflow source: aspires the versions that the registry proposes, once a verdict admits them.
 
-The config's table `[sources.mlflow]` names server, models and the repository in which their versions were published
-under the registry's version numbers. A version that is not admitted leaves the last good one serving.
+Versions are published in a model repository under the registry's version numbers. A proposed version that is not
+admitted leaves the last good one serving.
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ from tidegate_serving.contract.manifest import read_manifest
 from tidegate_serving.contract.repository import version_directory
 from tidegate_serving.contract.servable import ServableId, check_name
 from tidegate_serving.files.state import keep
-from tidegate_serving.sources.extra import SourceContext
+from tidegate_serving.sources.context import SourceContext
 from tidegate_serving.sources.mlflow.registry import Proposal, Registry
 from tidegate_serving.sources.polling import Poller
+from tidegate_serving.sources.problems import reported
 from tidegate_serving.sources.target import AspiredVersion, VersionPath
 from tidegate_serving.typed_config import read_config
 
@@ -60,7 +61,7 @@ class MlflowOptions:
 
 
 class MlflowSource:
-    """A `Source` over a model registry; each model is asked for and told on its own."""
+    """A `Source` over a model registry; each model is looked up and aspired on its own."""
 
     def __init__(self, options: MlflowOptions, context: SourceContext) -> None:
         self._options = options
@@ -70,7 +71,7 @@ class MlflowSource:
         self._poller = Poller(self._look)
 
     def start(self) -> None:
-        """Wants the last good versions at once, then asks the registry, and again and again."""
+        """Aspires the last good versions at once, then asks the registry again and again."""
         for name in self._options.models:
             number = self._good.get(name)
             if number is not None:
@@ -80,28 +81,20 @@ class MlflowSource:
         self._poller.wait_idle(self._options.models, self._options.timeout_seconds)
 
     def stop(self) -> None:
-        """Says nothing more."""
+        """Never calls its target again."""
         self._poller.stop()
 
     def names(self) -> frozenset[str]:
-        """What the table names."""
+        """The models that the table names."""
         return frozenset(self._options.models)
 
     def _look(self, name: str) -> float | None:
-        problems = self._context.problems
-        try:
+        with reported(self._context.problems, name, NAME):
             self._tell(name, self._registry.proposed(name, Proposal.parse(self._options.models[name])))
-        except TidegateError as error:
-            problems.report(name, NAME, error)
-        else:
-            problems.settle(name, NAME)
         return self._options.poll_seconds
 
     def _tell(self, name: str, number: int) -> None:
-        """Wants the proposed version, or the last good one and what stands in the way of the proposed one.
-
-        Raises what stands in its way.
-        """
+        """Aspires the proposed version; where it cannot serve, the last good one too, and then raises why."""
         proposed = self._version(ServableId(name, number))
         versions = [proposed]
         good = self._good.get(name)

@@ -1,7 +1,7 @@
-"""The local copy of what an object store holds, in the layout of a model repository and bounded in size.
+"""The local copies of an object store's versions, in the layout of a model repository and bounded in size.
 
-The mirror puts whole versions in; the file system source serves them from there. What serves or is about to is never
-thrown out to make room. A cache belongs to one store, and to one engine at a time.
+The mirror puts complete versions in, and the file system source serves them from there. Versions that serve or are
+about to are never evicted. A cache belongs to one store, and to one engine at a time.
 """
 
 from __future__ import annotations
@@ -48,8 +48,10 @@ class VersionCache:
             )
 
     def open(self) -> None:
-        """Makes the folder and sweeps away what a crash left. FailedPrecondition where another engine uses it, else
-        raises as `state.keep`."""
+        """Makes the folder and removes what a crash left.
+
+        FailedPrecondition where another engine uses it, else raises as `files.state.keep`.
+        """
         make_folder(self.root, "cache")
         self._lock = lock(self.root / LOCK_FILE)
         if self._lock is None:
@@ -73,17 +75,19 @@ class VersionCache:
         return self.root / MANIFESTS / id.name / str(id.version)
 
     def holds(self, id: ServableId) -> bool:
-        """Whether the whole version is there."""
+        """Whether the complete version is there."""
         return (self.path(id) / FILE_NAME).is_file()
 
     def names(self) -> frozenset[str]:
-        """Servables that something is, or was, here of."""
+        """Servables of which the cache has, or had, a version."""
         with os.scandir(self.root) as entries:
             return frozenset(entry.name for entry in entries if entry.is_dir() and is_name(entry.name))
 
     def is_whole(self, manifest: Manifest) -> bool:
-        """Whether the files of a version that is held are as long as its manifest says, which they may not be after a
-        loss of power; looked at once."""
+        """Whether a version's files are as long as its manifest says, which they may not be after a loss of power.
+
+        Checked once per version.
+        """
         if manifest.id in self._whole:
             return True
         folder = self.path(manifest.id)
@@ -93,7 +97,7 @@ class VersionCache:
         return True
 
     def versions(self, name: str) -> set[ServableId]:
-        """Those of a servable that are whole."""
+        """The complete versions of a servable."""
         folder = self.root / name
         if not folder.is_dir():
             return set()
@@ -101,18 +105,18 @@ class VersionCache:
         return {one for one in found if self.holds(one)}
 
     def size(self) -> int:
-        """Bytes of all whole versions."""
+        """Bytes of all complete versions."""
         return sum(self._sizes().values())
 
     def touch(self, id: ServableId) -> None:
-        """It was wanted just now, so that others are thrown out before it."""
+        """Marks a version as used now, so that others are evicted before it."""
         os.utime(self.path(id))
 
     @contextlib.contextmanager
     def filling(self, manifest: Manifest, keep: Collection[ServableId]) -> Iterator[Path]:
-        """A folder to fetch a version's files into, which becomes the version at the end; room is made first.
+        """A folder to fetch a version's files into, which becomes the version at the end.
 
-        ResourceExhausted where what must be kept leaves too little.
+        Room is made first. ResourceExhausted where the versions in `keep` leave too little.
         """
         needed = sum(entry.size for entry in manifest.files) + len(manifest.to_bytes())
         self._make_room(manifest, needed, keep)
@@ -123,7 +127,7 @@ class VersionCache:
         self._whole.add(manifest.id)
 
     def remove(self, id: ServableId) -> None:
-        """Takes a version out; its name is gone before its files are."""
+        """Removes a version; its name goes before its files do."""
         self._whole.discard(id)
         for path in (self.path(id), self.manifest_path(id)):
             remove_folder(path, _GOING)
@@ -141,7 +145,7 @@ class VersionCache:
         if total + needed > self._most_bytes:
             raise ResourceExhausted(
                 f"{manifest.id} needs {needed} bytes in the cache {self.root}, whose {self._most_bytes} hold {total} "
-                "that are wanted: raise cache_bytes, or want fewer versions"
+                "that are needed: raise cache_bytes, or serve fewer versions"
             )
 
     def _sizes(self) -> dict[ServableId, int]:

@@ -1,7 +1,7 @@
-"""Brings the versions that are wanted of an object store into the cache, whole and verified.
+"""Copies the versions that are to be served from an object store into the cache, complete and verified.
 
-The source polls it per servable. Manifest and verdict come first, and only what is admitted and wanted is fetched; what
-vanished from the store leaves the cache.
+Manifest and verdict are fetched first, and then only the files of versions that are admitted and that the version
+policy takes. A version that vanished from the store leaves the cache.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from tidegate_serving.contract.errors import NotFound, TidegateError
 from tidegate_serving.contract.manifest import FILE_NAME, Manifest, read_manifest
 from tidegate_serving.contract.servable import ServableId, check_name, is_version
 from tidegate_serving.files import write_atomically
+from tidegate_serving.sources.file_system.version_policy import VersionPolicy
 from tidegate_serving.sources.objects.cache import VersionCache
 from tidegate_serving.sources.objects.store import Child, ObjectStore
-from tidegate_serving.sources.version_policy import VersionPolicy
 
 _log = logging.getLogger(__name__)
 
@@ -38,22 +38,22 @@ class Mirror:
         return [child.name for child in self._store.children() if child.is_folder and not child.name.startswith(".")]
 
     def open(self) -> None:
-        """Takes the cache. Raises as `VersionCache.open`."""
+        """Opens the cache; raises as `VersionCache.open`."""
         self._cache.open()
 
     def held_names(self) -> frozenset[str]:
-        """The servables that the cache holds something of."""
+        """The servables of which the cache has, or had, a version."""
         return self._cache.names()
 
     def close(self) -> None:
-        """Ends what is being fetched, and lets the cache go."""
+        """Ends fetches in progress and closes the cache."""
         self._store.close()
         self._cache.close()
 
     def update(self, name: str, policy: VersionPolicy) -> None:
-        """One servable as the store has it now. Raises what stood in the way of the newest version that had something.
+        """Brings one servable up to date. Raises the error of the newest version that could not be copied.
 
-        Whatever it raises, what the cache held and is still in the store stays.
+        Whatever it raises, versions that the cache held and that are still in the store stay.
         """
         check_name(name)
         children = self._store.children(name)
@@ -103,7 +103,7 @@ class Mirror:
         return (manifest, digest) if self._cache.is_whole(manifest) else None
 
     def _hold(self, manifest: Manifest, wanted: set[ServableId], faults: list[TidegateError]) -> None:
-        """Fetches a version unless it is there; what serves until it is, is not thrown out for it."""
+        """Fetches a version unless it is there; the versions that serve until then are not evicted for it."""
         if self._cache.holds(manifest.id):
             self._cache.touch(manifest.id)
             return
@@ -124,7 +124,7 @@ class Mirror:
         (self._cache.manifest_path(manifest.id) / FILE_NAME).replace(folder / FILE_NAME)
 
     def _copy_documents(self, name: str, children: list[Child]) -> None:
-        """Verdicts and overrides that are new or changed, to where admission looks for them."""
+        """Copies new and changed verdicts and overrides to where admission looks for them."""
         documents = [child for child in children if not child.is_folder and child.name.endswith(".json")]
         for child in documents:
             key = (name, child.name)
@@ -138,7 +138,7 @@ class Mirror:
                 del self._stamps[key]
 
     def _drop_vanished(self, name: str, present: set[int]) -> set[int]:
-        """Those that the listing left out although they are there."""
+        """Removes versions that are no longer in the store. Numbers of those that its listing left out by mistake."""
         left_out = set()
         for held in self._cache.versions(name):
             if held.version not in present:

@@ -1,28 +1,28 @@
 """The object store source: a model repository in S3 or the like, served from a verified, bounded cache.
 
-The config's table `[sources.object_store]` says where it is; a mirror fills the cache, and a file system source serves
-what is in it.
+A mirror fills the cache, and a file system source serves the versions in it.
 """
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from tidegate_serving.contract.errors import InvalidInput, TidegateError
 from tidegate_serving.files.state import file_error
-from tidegate_serving.sources.extra import SourceContext
-from tidegate_serving.sources.file_system import FileSystemOptions, FileSystemSource, Surroundings
+from tidegate_serving.sources.context import SourceContext
+from tidegate_serving.sources.file_system.source import FileSystemOptions, FileSystemSource
+from tidegate_serving.sources.file_system.version_policy import parse_version_policy
+from tidegate_serving.sources.file_system.watched import WatchOptions
 from tidegate_serving.sources.objects.cache import VersionCache
 from tidegate_serving.sources.objects.mirror import Mirror
 from tidegate_serving.sources.objects.store import ObjectStore
 from tidegate_serving.sources.polling import Poller
-from tidegate_serving.sources.version_policy import parse_version_policy
-from tidegate_serving.sources.watched import WatchOptions
+from tidegate_serving.sources.problems import reported
 from tidegate_serving.typed_config import read_config
 
 NAME = "object store"
@@ -64,7 +64,7 @@ class ObjectStoreOptions:
 
 
 class ObjectStoreSource:
-    """A `Source` over an object store. Each servable is fetched and told on its own."""
+    """A `Source` over an object store. Each servable is fetched and aspired on its own."""
 
     def __init__(self, options: ObjectStoreOptions, store: ObjectStore, context: SourceContext) -> None:
         self._options = options
@@ -81,13 +81,12 @@ class ObjectStoreSource:
                 watch=WatchOptions(parse_version_policy(options.versions)),
                 overrides={name: WatchOptions(parse_version_policy(text)) for name, text in options.models.items()},
             ),
-            context.target,
-            Surroundings(context.admission, context.owners, context.problems),
+            context,
             NAME,
         )
 
     def start(self) -> None:
-        """Looks at the store once, for at most `first_seconds`, serves what is in the cache, and goes on looking."""
+        """Looks at the store once, for at most `first_seconds`, serves the cache's versions, and goes on looking."""
         deadline = time.monotonic() + self._options.first_seconds
         self._mirror.open()
         self._known |= self._mirror.held_names()
@@ -101,28 +100,22 @@ class ObjectStoreSource:
         self._files.start()
 
     def stop(self) -> None:
-        """Says nothing more; what is being fetched is broken off."""
+        """Never calls its target again; fetches in progress are broken off."""
         self._poller.stop()
         self._files.stop()
         self._mirror.close()
 
     def names(self) -> frozenset[str] | None:
-        """What the store holds, None until it was listed."""
+        """The servables in the store; None until it has been listed."""
         return self._listed
 
     def _look(self, name: str) -> float | None:
-        self._guarded(name, self._discover if name == _ROOT else lambda: self._update(name))
+        with reported(self._problems, name, self._url, self._unreadable):
+            self._discover() if name == _ROOT else self._update(name)
         return self._options.poll_seconds or None
 
-    def _guarded(self, name: str, look: Callable[[], None]) -> None:
-        try:
-            look()
-        except TidegateError as error:
-            self._problems.report(name, self._url, error)
-        except OSError as error:
-            self._problems.report(name, self._url, file_error(error, Path(error.filename or self._options.cache)))
-        else:
-            self._problems.settle(name, self._url)
+    def _unreadable(self, error: OSError) -> TidegateError:
+        return file_error(error, Path(error.filename or self._options.cache))
 
     def _discover(self) -> None:
         self._listed = frozenset(self._mirror.names())

@@ -1,6 +1,6 @@
-"""An object store behind fsspec that answers in time or not at all.
+"""An object store behind fsspec, each call of which ends within a deadline.
 
-The mirror lists, reads and fetches through it; a store that stalls costs a deadline, never a thread that others need.
+A call that stalls goes on on a thread of its own, so that a store that hangs never blocks a thread that others need.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ class ObjectStore:
     def _within(self, call: Callable[[], T], what: str) -> T:
         """The call's result, or Unavailable once its time is over; what stalls ends on a thread of its own."""
         if self._closed:
-            raise Unavailable(f"{what} is not wanted any more: its source was stopped")
+            raise Unavailable(f"{what} was broken off: its source was stopped")
         box: list[T] = []
         failed: list[BaseException] = []
         done = threading.Event()

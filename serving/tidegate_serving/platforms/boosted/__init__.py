@@ -1,0 +1,1 @@
+"""XGBoost and LightGBM models: trees behind one kind of booster."""

@@ -1,0 +1,1 @@
+"""Models that are a Python class in a file of the version."""

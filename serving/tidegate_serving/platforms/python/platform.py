@@ -1,0 +1,156 @@
+"""Models that are a Python class: `predict(inputs)` with arrays by name in and out, in a file of the version.
+
+Metadata: `python.file` (default: the only .py file), `python.class` (default `Model`), `python.methods` (JSON of
+signature name to method name, default `predict`). A class whose constructor needs an argument gets the folder.
+The file's own folder is a package, so `from . import helper` works; inputs are as in the signature, without the
+manifest's event time unless the class sets `uses_event_time = True`.
+"""
+
+from __future__ import annotations
+
+import importlib.machinery
+import inspect
+import itertools
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from tidegate_serving.contract.errors import InvalidInput, ModelFailed, words_of
+from tidegate_serving.contract.manifest import Manifest
+from tidegate_serving.contract.servable import ServableId
+from tidegate_serving.contract.tensors import Array
+from tidegate_serving.platforms.loader import Answer, Servable
+from tidegate_serving.platforms.platform import PlatformOptions, model_file
+
+_PACKAGE = "tidegate_version_"
+_numbers = itertools.count(1)
+_POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+
+
+class PythonPlatform:
+    """Loads a class from a module file."""
+
+    def __init__(self, options: PlatformOptions) -> None:
+        self._options = options
+
+    def load(self, directory: Path, manifest: Manifest) -> Servable:
+        """Imports the file under a name of its own, so that versions never share modules, and makes the object."""
+        path = model_file(manifest, directory, "python.file", (".py",))
+        package, module = _import_file(path, manifest.id)
+        try:
+            return _made(package, module, path, (directory, manifest))
+        except BaseException:
+            _forget_modules(package)
+            raise
+
+
+def _made(package: str, module: ModuleType, path: Path, version: tuple[Path, Manifest]) -> Servable:
+    directory, manifest = version
+    name = manifest.metadata.get("python.class", "Model")
+    kind = getattr(module, name, None)
+    if not isinstance(kind, type):
+        raise InvalidInput(f"{path} has no class {name!r}: define it, or name another in metadata 'python.class'")
+    model = kind(directory) if _takes_folder(kind, manifest) else kind()
+    dropped = () if getattr(kind, "uses_event_time", False) else (manifest.event_time,)
+    return PythonServable(package, _methods(manifest, model), tuple(name for name in dropped if name))
+
+
+def _takes_folder(kind: type, manifest: Manifest) -> bool:
+    try:
+        parameters = inspect.signature(kind).parameters.values()
+    except ValueError:  # a class made in C says nothing of its constructor
+        return False
+    needed = [one.name for one in parameters if one.default is one.empty and one.kind in _POSITIONAL]
+    if len(needed) > 1:
+        raise InvalidInput(
+            f"{kind.__name__} of {manifest.id} needs {', '.join(needed)} to be made: give all but one a default; "
+            "that one gets the version's folder"
+        )
+    return bool(needed)
+
+
+def _methods(manifest: Manifest, model: Any) -> dict[str, Any]:
+    text = manifest.metadata.get("python.methods", "{}")
+    try:
+        told = dict(json.loads(text))
+    except (ValueError, TypeError) as error:
+        raise InvalidInput(f"metadata 'python.methods' of {manifest.id} is {text!r}: use JSON of strings") from error
+    methods = {}
+    for signature in manifest.signatures:
+        name = str(told.get(signature, "predict"))
+        method = getattr(model, name, None)
+        if not callable(method):
+            raise InvalidInput(
+                f"{type(model).__name__} of {manifest.id} has no method {name!r} for {signature!r}: define it, or name "
+                "another in metadata 'python.methods'"
+            )
+        methods[signature] = method
+    return methods
+
+
+class PythonServable:
+    """Calls the user's object; its package leaves `sys.modules` when it closes."""
+
+    def __init__(self, package: str, methods: Mapping[str, Any], dropped: tuple[str, ...]) -> None:
+        self._package = package
+        self._methods = methods
+        self._dropped = dropped
+
+    def predict(self, signature: str, inputs: Mapping[str, Array]) -> Mapping[str, Any] | Answer:
+        """What the object's method returns: a mapping, or an `Answer` with errors by row."""
+        given = dict(inputs)
+        for name in self._dropped:
+            given.pop(name, None)
+        result = self._methods[signature](given)
+        if not isinstance(result, Mapping | Answer):
+            raise ModelFailed(f"the model returned {type(result).__name__}: return a dict of arrays by output name")
+        return result
+
+    def close(self) -> None:
+        """Forgets the object and its modules."""
+        self._methods = {}
+        _forget_modules(self._package)
+
+
+class _SourceWithoutCache(importlib.machinery.SourceFileLoader):
+    """Reads .py files and writes no byte code, which would be a file that the version's manifest does not list."""
+
+    def set_data(self, path: str, data: object, *, _mode: int = 0o666) -> None:
+        """Byte code is not written."""
+
+
+def _import_file(path: Path, id: ServableId) -> tuple[str, ModuleType]:
+    """The package's name and the module of a file; ModelFailed, with the cause, when it cannot be imported."""
+    package_name = f"{_PACKAGE}{next(_numbers)}"
+    package = ModuleType(package_name)
+    package.__path__ = [str(path.parent)]
+    sys.modules[package_name] = package
+    for folder in (path.parent, *(child for child in path.parent.rglob("*") if child.is_dir())):
+        sys.path_importer_cache[str(folder)] = importlib.machinery.FileFinder(
+            str(folder),
+            (importlib.machinery.ExtensionFileLoader, importlib.machinery.EXTENSION_SUFFIXES),
+            (_SourceWithoutCache, importlib.machinery.SOURCE_SUFFIXES),
+        )
+    try:
+        return package_name, importlib.import_module(f"{package_name}.{path.stem}")
+    except Exception as error:
+        _forget_modules(package_name)
+        if isinstance(error, ModuleNotFoundError) and _lies_beside(path, str(error.name)):
+            raise ModelFailed(
+                f"{path} of {id} imports {error.name!r}, which lies beside it: write `from . import {error.name}`, as "
+                "each version's files are a package of their own"
+            ) from error
+        raise ModelFailed(f"{path} of {id} cannot be imported: {words_of(error)}") from error
+
+
+def _lies_beside(path: Path, name: str) -> bool:
+    return (path.parent / f"{name}.py").is_file() or (path.parent / name).is_dir()
+
+
+def _forget_modules(package_name: str) -> None:
+    """Takes a package and all its modules out of `sys.modules`."""
+    for name in [name for name in sys.modules if name == package_name or name.startswith(package_name + ".")]:
+        del sys.modules[name]

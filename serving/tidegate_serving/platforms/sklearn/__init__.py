@@ -1,0 +1,1 @@
+"""scikit-learn estimators, read from skops files without running code of theirs."""

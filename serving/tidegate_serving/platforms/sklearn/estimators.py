@@ -1,0 +1,107 @@
+"""Calls scikit-learn estimators: columns by name become what they were fitted on, and results become dense arrays.
+
+The sklearn platform calls one per batch; a signature's outputs are found by calling it with one row.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tidegate_serving.contract.errors import InvalidInput, words_of
+from tidegate_serving.contract.signature import TensorSpec
+from tidegate_serving.contract.tensors import Array, dtype_name
+from tidegate_serving.platforms.arrays import as_text
+from tidegate_serving.platforms.platform import library
+
+OUTPUTS = "sklearn.outputs"
+METHODS = ("predict_proba", "predict", "decision_function", "transform", "score_samples", "predict_log_proba")
+
+
+class Estimator:
+    """A fitted estimator, called with rows of the kind that it was fitted on.
+
+    columns: names of the DataFrame that it was fitted on, None for any other.
+    is_text: whether it takes a list of texts, as pipelines do that begin with a vectorizer.
+    """
+
+    def __init__(self, fitted: Any) -> None:
+        self._fitted = fitted
+        names = getattr(fitted, "feature_names_in_", None)
+        self.columns = None if names is None else [str(name) for name in names]
+        self.is_text = names is None and getattr(fitted, "n_features_in_", None) is None
+        if self.columns is not None:
+            _import_pandas()
+
+    def has(self, method: str) -> bool:
+        """Whether `answer` knows the method and the estimator has it."""
+        return method in METHODS and callable(getattr(self._fitted, method, None))
+
+    def rows(self, inputs: Mapping[str, Array], columns: Sequence[str]) -> Any:
+        """What the estimator takes of a batch, of which it is to see `columns`: a DataFrame, texts or a matrix."""
+        if self.columns is not None:
+            return _import_pandas().DataFrame({name: _column(name, inputs[name]) for name in self.columns})
+        first = inputs[columns[0]]
+        if len(columns) > 1:
+            return np.column_stack([as_text(name, inputs[name]) for name in columns])
+        if first.ndim == 2 or (self.is_text and first.dtype.kind == "O"):
+            return as_text(columns[0], first)
+        return as_text(columns[0], first)[:, np.newaxis]
+
+    def answer(self, method: str, rows: Any) -> Array:
+        """Dense, rows first; what comes as a list, as probabilities of several outputs do, side by side."""
+        found = getattr(self._fitted, method)(rows)
+        if isinstance(found, list) and found and getattr(found[0], "ndim", 0) == 2:
+            return np.hstack(found)
+        return np.asarray(found.toarray() if hasattr(found, "toarray") else found)
+
+
+def estimator_output(fitted: Any, inputs: Mapping[str, Array]) -> tuple[TensorSpec, dict[str, str]]:
+    """The output that an estimator suggests, with the metadata for it, found by calling it with one row.
+
+    `probability` of the second class of a binary classifier, `predict_proba` of any other with one output, else
+    `predict`, else the first other method that it has. InvalidInput where it has none, or cannot answer the row.
+    """
+    estimator = Estimator(fitted)
+    method = next((method for method in METHODS if estimator.has(method)), None)
+    if method is None:
+        raise InvalidInput(
+            f"{type(fitted).__name__} has none of the methods {', '.join(METHODS)}: it says nothing of new rows"
+        )
+    try:
+        rows = estimator.rows(inputs, list(inputs))
+        found = {
+            name: estimator.answer(name, rows) for name in dict.fromkeys((method, "predict")) if estimator.has(name)
+        }
+    except Exception as error:
+        raise InvalidInput(
+            f"{type(fitted).__name__} was asked with one row to see what it answers, and raised "
+            f"{words_of(error)}; write a signature as JSON, or give training data that it can answer"
+        ) from error
+    if method != "predict_proba" or "predict" not in found:
+        return _spec(method, found[method]), {}
+    labels, probabilities = found["predict"], found["predict_proba"]
+    if labels.ndim == 1 and probabilities.shape[1:] == (2,) and hasattr(fitted, "classes_"):
+        rule = {"probability": "predict_proba[:,1]"}
+        return _spec("probability", probabilities[:, 1]), {OUTPUTS: json.dumps(rule)}
+    if labels.ndim == 2 and probabilities.shape != labels.shape:
+        return _spec("predict", labels), {}
+    return _spec("predict_proba", probabilities), {}
+
+
+def _spec(name: str, array: Array) -> TensorSpec:
+    return TensorSpec(name, dtype_name(array), (-1, *array.shape[1:]))
+
+
+def _column(name: str, array: Array) -> Array:
+    """One value per row."""
+    return as_text(name, array).reshape(len(array)) if array.shape[1:] == (1,) else as_text(name, array)
+
+
+def _import_pandas() -> Any:
+    with library("pandas", "sklearn"):
+        import pandas
+    return pandas

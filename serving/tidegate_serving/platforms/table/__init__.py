@@ -1,0 +1,1 @@
+"""Lookup tables from Parquet, CSV or JSON."""

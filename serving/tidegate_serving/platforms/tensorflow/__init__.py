@@ -1,0 +1,1 @@
+"""TensorFlow SavedModels, each in a session of its own."""

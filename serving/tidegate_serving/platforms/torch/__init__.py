@@ -1,0 +1,1 @@
+"""PyTorch modules: exported programs, TorchScript, and pickles where those are allowed."""

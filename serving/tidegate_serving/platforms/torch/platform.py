@@ -1,0 +1,146 @@
+"""PyTorch models: exported programs (.pt2), TorchScript (.pt), and pickled modules (.pth) only where that is allowed.
+
+Metadata: `torch.file` (default: the only such file). Settings of the engine for this platform: `device` (`auto`, which
+is CUDA where present, `cpu`, `cuda`, `cuda:1`), `threads` (0: PyTorch decides). Inputs go by name where the module's
+`forward` has the signature's names, else in the signature's order; outputs likewise from a dict, a tuple or one tensor.
+A batch larger than the module was exported for is run in pieces; what is bfloat16 inside is float32 to clients.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tidegate_serving.contract.errors import InvalidInput, ModelFailed
+from tidegate_serving.contract.manifest import Manifest
+from tidegate_serving.contract.signature import Signature
+from tidegate_serving.contract.tensors import Array
+from tidegate_serving.platforms.fixed_batch import in_pieces
+from tidegate_serving.platforms.loader import Servable
+from tidegate_serving.platforms.platform import ModelDescription, PlatformOptions, library, model_file
+from tidegate_serving.platforms.settings import Settings
+from tidegate_serving.platforms.torch.files import TorchModel, exported_signature, read_model
+
+NAME = "torch"
+SUFFIXES = (".pt2", ".pt", ".pth")
+
+
+class TorchPlatform:
+    """Loads a module onto a device."""
+
+    def __init__(self, options: PlatformOptions) -> None:
+        self._options = options
+        self._settings = Settings(NAME, options.settings.get(NAME, {}), ("device", "threads"))
+
+    def discover(self, directory: Path, manifest: Manifest) -> ModelDescription:
+        """Inputs and outputs of an exported program; TorchScript knows no shapes, so it needs a written signature."""
+        torch = _import_torch()
+        path = model_file(manifest, directory, "torch.file", SUFFIXES)
+        return exported_signature(torch, path)
+
+    def load(self, directory: Path, manifest: Manifest) -> Servable:
+        """A module on its device, whose inputs are checked against the signatures."""
+        torch = _import_torch()
+        threads = self._settings.whole_number("threads", 0)
+        if threads:
+            torch.set_num_threads(threads)
+        path = model_file(manifest, directory, "torch.file", SUFFIXES)
+        device = self._device(torch)
+        model = read_model(torch, path, device, allow_pickle=self._options.allow_pickle)
+        return TorchServable(torch, model, device, manifest)
+
+    def _device(self, torch: Any) -> Any:
+        told = self._settings.text("device", "auto")
+        if told == "auto":
+            told = "cuda" if torch.cuda.is_available() else "cpu"
+        try:
+            device = torch.device(told)
+        except RuntimeError as error:
+            raise InvalidInput(
+                f"setting 'device' of platform 'torch' is {told!r}: use auto, cpu, cuda or cuda:1"
+            ) from error
+        if device.type == "cuda" and not torch.cuda.is_available():
+            raise InvalidInput(f"setting 'device' of platform 'torch' is {told!r}, and there is no CUDA here: use cpu")
+        return device
+
+
+class TorchServable:
+    """Calls the module once per batch, without gradients; PyTorch gives up the GIL meanwhile."""
+
+    def __init__(self, torch: Any, model: TorchModel, device: Any, manifest: Manifest) -> None:
+        self._torch = torch
+        self._model: TorchModel | None = model
+        self._device = device
+        self._outputs = {name: [spec.name for spec in sig.outputs] for name, sig in manifest.signatures.items()}
+        self._orders = {name: _order(manifest, name, sig, model) for name, sig in manifest.signatures.items()}
+
+    def predict(self, signature: str, inputs: Mapping[str, Array]) -> Mapping[str, Any]:
+        """Outputs by name, on the CPU."""
+        if self._model is None:
+            raise InvalidInput("this version is closed")
+        fed = {name: inputs[name] for name in self._orders[signature]}
+        run = partial(self._run, self._model, self._outputs[signature])
+        if self._model.batch is not None:
+            return in_pieces(run, fed, self._model.batch)
+        rows = max((len(array) for array in fed.values()), default=0)
+        if self._model.most is not None and rows > self._model.most:
+            return in_pieces(run, fed, self._model.most, padded=False)
+        return run(fed)
+
+    def _run(self, model: TorchModel, names: list[str], fed: Mapping[str, Array]) -> dict[str, Any]:
+        with self._torch.inference_mode():
+            answer = _by_name(names, model, model.call([self._tensor(array) for array in fed.values()]))
+            return {name: self._array(answer[name]) for name in names if name in answer}
+
+    def close(self) -> None:
+        """Frees the module, and the memory that PyTorch keeps on a GPU for later."""
+        self._model = None
+        if self._device.type == "cuda":
+            self._torch.cuda.empty_cache()
+
+    def _tensor(self, array: Array) -> Any:
+        return self._torch.from_numpy(array if array.flags.writeable else array.copy()).to(self._device)
+
+    def _array(self, value: Any) -> Any:
+        if not isinstance(value, self._torch.Tensor):
+            return np.asarray(value)
+        found = value.detach().cpu()
+        return (found.float() if found.dtype == self._torch.bfloat16 else found).numpy()
+
+
+def _import_torch() -> Any:
+    with library("PyTorch", "torch"):
+        import torch
+    return torch
+
+
+def _order(manifest: Manifest, name: str, signature: Signature, model: TorchModel) -> list[str]:
+    """The signature's inputs in the order in which the module takes them."""
+    given = [spec for spec in signature.inputs if spec.name != manifest.event_time or spec.name in model.names]
+    strings = [spec.name for spec in given if spec.dtype == "string"]
+    if strings:
+        raise InvalidInput(f"input {strings[0]!r} of {manifest.id} is a string, PyTorch takes numbers only")
+    names = [spec.name for spec in given]
+    if set(names) == set(model.names):
+        return list(model.names)
+    if not model.required <= len(names) <= len(model.names):
+        raise InvalidInput(
+            f"the module of {manifest.id} takes {', '.join(model.names) or 'nothing'}, signature {name!r} has "
+            f"{', '.join(names)}: mend the signature"
+        )
+    return names
+
+
+def _by_name(names: list[str], model: TorchModel, answer: Any) -> dict[str, Any]:
+    if isinstance(answer, Mapping):
+        return {str(name): value for name, value in answer.items()}
+    values = answer if isinstance(answer, tuple | list) else [answer]
+    if set(names) <= set(model.outputs):
+        return dict(zip(model.outputs, values, strict=False))
+    if len(values) < len(names):
+        raise ModelFailed(f"the module answered with {len(values)} tensors, its signature says {', '.join(names)}")
+    return dict(zip(names, values, strict=False))

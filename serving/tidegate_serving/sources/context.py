@@ -1,0 +1,29 @@
+"""What a source works with, handed to it when it is made."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tidegate_serving.admission.admission import Admission
+from tidegate_serving.sources.owners import Claims, Owners
+from tidegate_serving.sources.problems import Reports, SourceProblems
+from tidegate_serving.sources.target import Target, VersionPath
+
+
+@dataclass(frozen=True, slots=True)
+class SourceContext:
+    """The parts of the engine that a source calls.
+
+    target: gets the aspired versions.
+    admission: says whether a version may serve.
+    owners: where the source claims servable names.
+    problems: where it reports what stands in its way.
+    state_directory: where it may keep what it has to remember; None where the engine keeps nothing.
+    """
+
+    target: Target[VersionPath]
+    admission: Admission
+    owners: Claims = field(default_factory=Owners)
+    problems: Reports = field(default_factory=SourceProblems)
+    state_directory: Path | None = None

@@ -1,0 +1,78 @@
+"""Directories that nobody published: described from what lies there, with signatures that the platform discovers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.support.versions import Draft, fill, flip, publish, write_manifest
+from tests.support.loading import (
+    ID,
+    answered,
+    load_files,
+    load_published,
+    load_unpublished,
+    outputs,
+    unpublished_loader,
+)
+
+from tidegate_serving.contract.errors import NotAdmitted, NotFound, Tampered, Unsupported
+from tidegate_serving.contract.manifest import Manifest, read_manifest
+from tidegate_serving.contract.signature import SERVING_DEFAULT, TensorSpec
+from tidegate_serving.platforms.platform import PlatformOptions
+from tidegate_serving.platforms.registry import installed_platforms
+from tidegate_serving.platforms.version_loader import VersionLoader
+from tidegate_serving.sources.target import VersionPath
+
+TABLE = '{"a": 1, "b": 2}'
+KEYS = np.array([b"b"], dtype=object)
+
+
+def test_signatures_are_discovered_and_no_verdict_is_asked_for(tmp_path: Path) -> None:
+    fill(tmp_path, {"t.json": TABLE})
+
+    def refuse(manifest: Manifest, digest: str) -> None:
+        raise NotAdmitted("nobody")
+
+    path = VersionPath(tmp_path, "", "table", unpublished=True)
+    loaded = VersionLoader(ID, path, installed_platforms(PlatformOptions()), refuse).load()
+    assert loaded.manifest.id == ID
+    assert loaded.manifest.signatures[SERVING_DEFAULT].inputs == (TensorSpec("key", "string"),)
+    assert [(entry.path, entry.size) for entry in loaded.manifest.files] == [("t.json", len(TABLE))]
+    assert outputs(loaded, {"key": KEYS})["value"].tolist() == [2]
+
+
+def test_links_are_followed(tmp_path: Path) -> None:
+    fill(tmp_path / "data", {"deep/t.json": TABLE})
+    (tmp_path / "1").mkdir()
+    (tmp_path / "1/current").symlink_to(tmp_path / "data/deep")
+    assert outputs(load_unpublished(tmp_path / "1", "table"), {"key": KEYS})["value"].tolist() == [2]
+
+
+def test_a_manifest_that_is_there_counts_and_is_verified(tmp_path: Path) -> None:
+    directory = publish(tmp_path, "other", 7)
+    loader = unpublished_loader(directory, "table")
+    loaded = loader.load()
+    assert (loaded.manifest.id, loaded.manifest.platform) == (ID, "python"), "served under the source's own name"
+    assert answered(loaded, {"x": np.array([1], "f4")}).outputs["y"].tolist() == [2.5]
+    assert loader.estimate() > 0
+    flip(directory / "model.py", 3)
+    with pytest.raises(Tampered, match=r"model\.py differs"):
+        loader.load()
+
+
+def test_a_published_version_without_signatures_has_them_discovered(tmp_path: Path) -> None:
+    directory = publish(tmp_path, "m", 1, Draft("table", {"t.json": TABLE}, example={"key": "a"}))
+    write_manifest(replace(read_manifest(directory)[0], signatures={}), directory)
+    assert outputs(load_published(directory), {"key": KEYS})["value"].tolist() == [2]
+
+
+def test_what_cannot_be_discovered_says_so(tmp_path: Path) -> None:
+    with pytest.raises(NotFound, match="holds no files"):
+        load_unpublished(tmp_path, "table")
+    with pytest.raises(Unsupported, match="platform 'python': write one as JSON"):
+        load_files(tmp_path, "python", {"model.py": "class Model: ..."})
+    with pytest.raises(Unsupported, match="platform 'abacus' is unknown here"):
+        unpublished_loader(tmp_path, "abacus").estimate()

@@ -1,0 +1,22 @@
+"""Every file with tests is run by `make test`, or by `make test-extras` where its library is in no lock."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from tools.extras import EXTRAS, PLATFORMS
+
+TESTS = Path(__file__).parent
+TEST = re.compile(r"^ *(?:async )?def test_", re.MULTILINE)
+
+
+def test_files_with_tests_are_called_as_pytest_wants_them() -> None:
+    others = (path for path in TESTS.rglob("*.py") if not path.name.startswith("test_"))
+    assert [path for path in others if TEST.search(path.read_text())] == []
+
+
+def test_the_extras_run_the_tests_of_every_platform() -> None:
+    platforms = {f"{PLATFORMS}/{path.name}" for path in (TESTS.parent / PLATFORMS).iterdir() if path.is_dir()}
+    run = {test for extra in EXTRAS.values() for test in extra.tests if test.startswith("tests/")}
+    assert run == platforms - {f"{PLATFORMS}/__pycache__"}
