@@ -13,10 +13,9 @@ from tidegate_operators.steps.publish import Publication, publish
 from tidegate_serving.admission.verdict import Verdict
 from tidegate_serving.contract.errors import InvalidInput, NotFound
 from tidegate_serving.contract.manifest import FILE_NAME
+from tidegate_serving.platforms.registry import recognisable, recognised_platform
 from tidegate_validation.evidence import Evidence
 from tidegate_validation.progress import SILENT, Progress
-from tidegate_serving.platforms.registry import recognisable, recognised_platform
-from tidegate_validation.tables import as_table
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,8 +25,8 @@ from tidegate_serving.config.model import (
 )
 from tidegate_serving.contract.errors import InvalidInput
 from tidegate_serving.contract.servable import check_name
-from tidegate_serving.typed_config import NOT_A_KEY, check_bounds, keys, read_config, within
 from tidegate_serving.sources.file_system.version_policy import parse_version_policy
+from tidegate_serving.typed_config import NOT_A_KEY, check_bounds, keys, read_config, within
 
 __all__ = ["BatchingConfig", "EngineConfig", "ModelConfig"]
 TABLES = ("batching", "models", "platforms", "sources", "device_limits_bytes")

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from tidegate_serving.contract.errors import InvalidInput
 from tidegate_serving.contract.servable import is_name
-from tidegate_serving.typed_config import check_bounds, within
 from tidegate_serving.sources.file_system.version_policy import parse_version_policy
+from tidegate_serving.typed_config import check_bounds, within
 
 POLICIES = ("availability", "resources")
 ROWS = (1, 2**31 - 1)

@@ -7,7 +7,6 @@ the manifest names an event time.
 from __future__ import annotations
 
 import math
-import os
 import uuid
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.support.versions import Draft, fill, flip, publish, write_manifest
 from tests.support.loading import (
     ID,
     answered,
@@ -17,6 +16,7 @@ from tests.support.loading import (
     outputs,
     unpublished_loader,
 )
+from tests.support.versions import Draft, fill, flip, publish, write_manifest
 
 from tidegate_serving.contract.errors import NotAdmitted, NotFound, Tampered, Unsupported
 from tidegate_serving.contract.manifest import Manifest, read_manifest

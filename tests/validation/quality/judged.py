@@ -17,9 +17,9 @@ from tidegate_validation.case import Case, Version
 from tidegate_validation.outcomes import worst
 from tidegate_validation.quality.gate import judge_quality
 from tidegate_validation.quality.rule import QualityRule
-from tidegate_validation.sandbox.limits import RobustnessLimits
+from tidegate_validation.sandbox.limits import SandboxLimits
 
-LIMITS = RobustnessLimits(load_seconds=60, call_seconds=20)
+LIMITS = SandboxLimits(load_seconds=60, call_seconds=20)
 
 
 def judged(

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.support.versions import Draft, flip, publish, write_manifest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.versions import Draft, flip, publish, write_manifest
 
 from tidegate_serving.config import BatchingConfig
 from tidegate_serving.contract.errors import InvalidInput, ModelFailed, TidegateError, Unsupported

@@ -12,7 +12,7 @@ from tests.support.fakes import FakeTarget
 from tests.support.versions import Validator, fill, make_validator, publish
 
 from tidegate_serving.admission import Admission, AdmissionRecords, AdmitUnverified, VerdictAdmission
-from tidegate_serving.contract.errors import InvalidInput, NotFound
+from tidegate_serving.contract.errors import NotFound
 from tidegate_serving.contract.servable import ServableId
 from tidegate_serving.sources.context import SourceContext
 from tidegate_serving.sources.file_system.source import NAME, FileSystemOptions, FileSystemSource
