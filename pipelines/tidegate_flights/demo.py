@@ -1,7 +1,6 @@
 """The three trips on a year of real flights, from training to a skew report, told while they happen.
 
-The command line calls `run_demo`; everything it makes lies in one folder, and
-its exit status says whether all of it held.
+Everything it makes lies in one folder, and its exit status says whether all of it held.
 """
 
 from __future__ import annotations
@@ -15,19 +14,22 @@ from typing import TYPE_CHECKING, Any
 
 from tidegate_flights.airflow_runner import AirflowRunner
 from tidegate_flights.data import Flights, read_flights
-from tidegate_flights.engine_log import count_primary_rows, wait_for_rows, wait_until_settled
-from tidegate_flights.engine_process import Addresses, EngineProcess
+from tidegate_flights.engine import (
+    Addresses,
+    EngineProcess,
+    count_primary_rows,
+    version_states,
+    wait_for_rows,
+    wait_until_settled,
+)
 from tidegate_flights.folders import Folders
 from tidegate_flights.options import DemoOptions
+from tidegate_flights.prepare import prepare
 from tidegate_flights.releases import DagRunner, Refusal, Releases, dag_file
-from tidegate_flights.stages.candidates import try_candidates
-from tidegate_flights.stages.prepare import prepare
-from tidegate_flights.stages.release import release, version_states
-from tidegate_flights.stages.skew_days import SkewDays, SkewReports, report_skew
-from tidegate_flights.stages.traffic_days import TrafficMaker
+from tidegate_flights.skew_days import SkewDays, SkewReports, report_skew
 from tidegate_flights.story import Story
 from tidegate_flights.summary import LogCounts, Summary
-from tidegate_flights.traffic import ReplayResult
+from tidegate_flights.traffic import ReplayResult, TrafficMaker
 from tidegate_serving.contract.errors import TidegateError
 
 if TYPE_CHECKING:
@@ -103,7 +105,7 @@ class _Demo:
         story.step(2, "Start the engine and release version 1 through Airflow")
         running = self._start_engine(dags)
         control = running.addresses.control
-        release(1, running.releases, control, story)
+        running.releases.release(1)
 
         story.step(3, "Replay the flights of June from a client process, over gRPC and REST")
         june = running.traffic.june(options.corrupt_answers)
@@ -113,14 +115,14 @@ class _Demo:
         story.good(f"{prepared.june_rows:,} flights go round, every answer is compared; {logged:,} are logged so far")
 
         story.step(4, "Release version 2 against version 1")
-        release(2, running.releases, control, story)
+        running.releases.release(2)
         canary = running.releases.canary(2)
         story.good(
             f"canary: {canary['compared']} of {canary['shadowed']} shadowed answers compared with those of version 1"
         )
 
         story.step(5, f"Try {'versions 3, 4 and 5' if options.mistake is None else 'version 3'}")
-        refused = try_candidates(options.candidates, prepared.titles, running.releases, control, story)
+        refused = running.releases.try_candidates(options.candidates, prepared.titles)
 
         story.step(6, "Look for skew in the inference log")
         sent = june.stop()
@@ -135,7 +137,7 @@ class _Demo:
         self._stack.callback(self._end, engine)
         addresses = engine.start()
         self._story.good(f"the engine serves gRPC at {addresses.grpc} and REST at {addresses.rest}")
-        releases = Releases(dags, self._folders, addresses.control)
+        releases = Releases(dags, self._folders, addresses.control, self._story)
         return _Running(engine, addresses, releases, TrafficMaker(self._folders, addresses))
 
     def _end(self, engine: EngineProcess) -> None:
