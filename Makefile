@@ -12,8 +12,9 @@ RUST := $(shell find $(NATIVE) -name target -prune -o \( -name '*.rs' -o -name '
 PACKAGES := operators/tidegate_operators pipelines/tidegate pipelines/tidegate_flights pipelines/tidegate_pipelines serving/tidegate_serving validation/tidegate_validation
 # rustup's and Debian's cargo both live on these; tools/toolchain.sh prints the one that is new enough.
 CARGO = $$($(CURDIR)/tools/toolchain.sh cargo)
-LOCK = $$(cat .tools/uv) pip compile build/lock/pyproject.toml --group build/lock/pyproject.toml:dev --universal \
-  --python-version 3.11 --generate-hashes --no-header --no-annotate -q
+COMPILE = $$(cat .tools/uv) pip compile --universal --python-version 3.11 --generate-hashes --no-header --no-annotate -q
+LOCK = $(COMPILE) build/lock/pyproject.toml --group build/lock/pyproject.toml:dev
+DOCS := .tools/docs
 
 .PHONY: help
 help: ## list the targets
@@ -56,12 +57,17 @@ bench: .venv/.whole ## measure GROUP (serving, lifecycle or gate); writes into b
 	tools/toolchain.sh debian h2load:nghttp2-client wrk:wrk
 	$(BIN)/python -m tests.bench.$(GROUP)
 
+.PHONY: docs
+docs: $(DOCS)/.ready ## build the site from docs/ and the docstrings into build/site
+	NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --strict --quiet
+
 .PHONY: lock
-lock: .tools/uv ## renew both locks from pyproject.toml
+lock: .tools/uv ## renew the locks from pyproject.toml
 	mkdir -p build/lock
 	sed '/"tidegate-native/d' pyproject.toml > build/lock/pyproject.toml
 	$(LOCK) --extra whole --group build/lock/pyproject.toml:whole -o requirements-whole.lock
 	$(LOCK) --extra demo -c requirements-whole.lock -o requirements.lock
+	$(COMPILE) --group build/lock/pyproject.toml:docs -o requirements-docs.lock
 
 .PHONY: protos
 protos: .venv/.packages ## make the descriptor set from the .proto files
@@ -92,6 +98,12 @@ clean: ## remove what was built, but not .venv
 .venv/.ready: .venv/.packages .venv/.native pyproject.toml
 	$$(cat .tools/uv) pip install -q --python .venv --no-deps -e .
 	$(BIN)/python -m compileall -q $(PACKAGES)
+	touch $@
+
+# The site is made from the sources alone, so its tools live apart from what the product needs.
+$(DOCS)/.ready: requirements-docs.lock .tools/uv
+	test -x $(DOCS)/bin/python || $$(cat .tools/uv) venv -q --python $(PYTHON) $(DOCS)
+	$$(cat .tools/uv) pip sync -q --python $(DOCS) requirements-docs.lock
 	touch $@
 
 # Every platform, for tests and measures; the demo does without.

@@ -1,4 +1,7 @@
-"""Fixtures that several rooms share because they are dear to make, and one that watches over every test."""
+"""Fixtures that several rooms share because they are dear to make, one that watches over every test, and how tests run.
+
+Where they run in several processes, tests of one file stay together, and so do all files that share something dear.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +10,38 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import settings
+from hypothesis.configuration import set_hypothesis_home_dir
 from tests.support.mlflow_server import mlflow_server
 from tests.support.saved_models import build
 from tests.support.verdict_schema import verdicts_keep_to_their_schema
 
 if TYPE_CHECKING:
     from tests.support.releases import Endpoints, World
+
+DEAR = ("mlflow_address", "saved_models")
+"""Fixtures that take ten seconds and more and serve a whole session."""
+
+set_hypothesis_home_dir(Path(__file__).resolve().parents[1] / "build" / "hypothesis")
+settings.register_profile("tidegate", deadline=None, max_examples=100, database=None, print_blob=True)
+settings.register_profile("repeatable", parent=settings.get_profile("tidegate"), derandomize=True)
+settings.load_profile("tidegate")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Makes the mark known where pytest-xdist is not installed, as in the environments of `make test-extras`."""
+    config.addinivalue_line("markers", "xdist_group(name): tests that run in the same process")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Names the group that each test runs in, for pytest-xdist with `--dist loadgroup`."""
+    groups: dict[Path, str] = {}
+    for item in items:
+        for dear in DEAR:
+            if dear in getattr(item, "fixturenames", ()):
+                groups[item.path] = dear
+    for item in items:
+        item.add_marker(pytest.mark.xdist_group(groups.get(item.path, item.path.as_posix())))
 
 
 @pytest.fixture(scope="session")

@@ -16,6 +16,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 BUILD = ROOT / "build"
+IN_PARALLEL = ("--numprocesses=logical", "--maxprocesses=4", "--dist=loadgroup", "--no-loadscope-reorder")
+"""Groups are begun in the order of the folders, which has the longest tests first."""
+REPEATABLE = ("--hypothesis-profile=repeatable",)
 CARGO_RESULT = re.compile(r"^test result: \w+\. (\d+) passed; (\d+) failed; (\d+) ignored", re.MULTILINE)
 
 
@@ -34,16 +37,26 @@ class Tally:
 
 
 def run_checks(tally: Tally) -> None:
-    """`make check` counts as one test."""
-    status = subprocess.run(["make", "--no-print-directory", "check"], cwd=ROOT, check=False).returncode
-    tally.add(int(status == 0), int(status != 0))
+    """`make check` and `make docs` count as one test each."""
+    for target in ("check", "docs"):
+        status = subprocess.run(["make", "--no-print-directory", target], cwd=ROOT, check=False).returncode
+        tally.add(int(status == 0), int(status != 0))
 
 
 def run_pytest(tally: Tally) -> None:
     """Adds pytest's results, read from its JUnit file; a run without one counts as a failure."""
     report = BUILD / "pytest.xml"
     report.unlink(missing_ok=True)
-    command = [sys.executable, "-m", "pytest", "-q", "--durations=10", f"--junit-xml={report}"]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "--durations=10",
+        *IN_PARALLEL,
+        *REPEATABLE,
+        f"--junit-xml={report}",
+    ]
     status = subprocess.run(command, cwd=ROOT, check=False).returncode
     if not report.exists():
         tally.add(0, 1)

@@ -45,6 +45,8 @@ if TYPE_CHECKING:
     from tidegate_serving.engine import Engine
     from tidegate_serving.prediction import Prediction
 
+    __version__: str
+
 __all__ = [
     "CanaryResult",
     "CanaryRule",
@@ -64,6 +66,7 @@ __all__ = [
     "TensorSpec",
     "TidegateError",
     "Watch",
+    "__version__",
     "canary",
     "find_baseline",
     "judge",
@@ -121,6 +124,10 @@ _MODULES = ("airflow",)
 def __getattr__(name: str) -> Any:
     if name in _MODULES:
         return importlib.import_module(f"{__name__}.{name}")
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("tidegate")
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = getattr(importlib.import_module(_HOMES[name]), name)

@@ -1,7 +1,7 @@
 """Runs DAG files with Airflow's `dag.test()` in one process of its own, on SQLite in a folder of its own.
 
-In come a DAG file, run conf and connections, from the demo, tests and people without a scheduler; out comes how the
-run ended, and where a task failed, its one sentence. Airflow's start and its database are paid for once per runner.
+The demo and tests use it, and people without a scheduler can. A run says how it ended and, where a task failed, that
+task's one sentence. Airflow's start and its database are paid for once per runner.
 """
 
 from __future__ import annotations
@@ -140,17 +140,6 @@ class AirflowRunner:
                 self._process.kill()
                 raise DeadlinePassed(f"the DAG run did not end within {timeout:g} s and was stopped: see {self.log}")
         return answers.readline()
-
-
-def run_dag(
-    dag_file: Path,
-    conf: Mapping[str, Any],
-    airflow_home: Path,
-    connections: Mapping[str, Mapping[str, Any]] | None = None,
-) -> DagResult:
-    """One DAG run in a process that ends afterwards; see `AirflowRunner.run`."""
-    with AirflowRunner(airflow_home, dag_file.parent) as runner:
-        return runner.run(dag_file, conf, connections)
 
 
 def _stream(stream: IO[str] | None) -> IO[str]:

@@ -1,7 +1,6 @@
-"""What a training job hands over: an honest candidate's files, signature and the very rows it was trained on.
+"""Trained candidates, each with its files, its signature and the very rows it was trained on; the honest ones are here.
 
-The demo asks `train` for a kind; out goes a `Candidate`, which publishing turns into a version. The kinds with a
-mistake in them are in `mistakes`.
+The kinds with a mistake in them are in `mistakes`.
 """
 
 from __future__ import annotations
@@ -12,9 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tidegate_flights.conversion import largest_difference, to_onnx
 from tidegate_flights.features import CATEGORIES, FEATURES, LABEL, NUMBERS, PROBABILITY, signature
-from tidegate_flights.models import fit, gradient_boosting, logistic_regression
+from tidegate_flights.models import fit, gradient_boosting, largest_difference, logistic_regression, to_onnx
 from tidegate_serving.contract.signature import Signature
 
 if TYPE_CHECKING:

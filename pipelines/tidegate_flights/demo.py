@@ -1,7 +1,6 @@
 """The three trips on a year of real flights, from training to a skew report, told while they happen.
 
-The command line calls `run_demo`; everything it makes lies in one folder, and
-its exit status says whether all of it held.
+Everything it makes lies in one folder, and its exit status says whether all of it held.
 """
 
 from __future__ import annotations
@@ -15,19 +14,22 @@ from typing import TYPE_CHECKING, Any
 
 from tidegate_flights.airflow_runner import AirflowRunner
 from tidegate_flights.data import Flights, read_flights
-from tidegate_flights.engine_log import count_primary_rows, wait_for_rows, wait_until_settled
-from tidegate_flights.engine_process import Addresses, EngineProcess
+from tidegate_flights.engine import (
+    Addresses,
+    EngineProcess,
+    count_primary_rows,
+    version_states,
+    wait_for_rows,
+    wait_until_settled,
+)
 from tidegate_flights.folders import Folders
 from tidegate_flights.options import DemoOptions
+from tidegate_flights.prepare import prepare
 from tidegate_flights.releases import DagRunner, Refusal, Releases, dag_file
-from tidegate_flights.stages.candidates import try_candidates
-from tidegate_flights.stages.prepare import prepare
-from tidegate_flights.stages.release import release, version_states
-from tidegate_flights.stages.skew_days import SkewDays, SkewReports, report_skew
-from tidegate_flights.stages.traffic_days import TrafficMaker
+from tidegate_flights.skew_days import SkewDays, SkewReports, report_skew
 from tidegate_flights.story import Story
 from tidegate_flights.summary import LogCounts, Summary
-from tidegate_flights.traffic import ReplayResult
+from tidegate_flights.traffic import ReplayResult, TrafficMaker
 from tidegate_serving.contract.errors import TidegateError
 
 if TYPE_CHECKING:
@@ -46,7 +48,7 @@ def run_demo(
 ) -> int:
     """Runs all of it; 0 if everything held, else 1. No process of the demo stays, but an engine that shall be kept.
 
-    `read` gives the flights and `runner` runs the release's DAG; tests hand in fewer flights and no Airflow. Raises
+    `read` gives the flights and `runner` runs the release's DAG; tests pass fewer flights and no Airflow. Raises
     InvalidInput for a folder that holds something else.
     """
     from rich.console import Console
@@ -78,7 +80,7 @@ def _ending_on_sigterm() -> Iterator[None]:
 
 
 @dataclass(frozen=True)
-class _Running:
+class _Session:
     """The engine, and what talks to it."""
 
     engine: EngineProcess
@@ -101,42 +103,42 @@ class _Demo:
         prepared = prepare(options, read(), self._folders, story)
 
         story.step(2, "Start the engine and release version 1 through Airflow")
-        running = self._start_engine(dags)
-        control = running.addresses.control
-        release(1, running.releases, control, story)
+        session = self._start_engine(dags)
+        control = session.addresses.control
+        session.releases.release(1)
 
         story.step(3, "Replay the flights of June from a client process, over gRPC and REST")
-        june = running.traffic.june(options.corrupt_answers)
+        june = session.traffic.june(options.corrupt_answers)
         self._stack.callback(june.kill)
         june.start()
         logged = wait_for_rows(control, _FIRST_ROWS).written
         story.good(f"{prepared.june_rows:,} flights go round, every answer is compared; {logged:,} are logged so far")
 
         story.step(4, "Release version 2 against version 1")
-        release(2, running.releases, control, story)
-        canary = running.releases.canary(2)
+        session.releases.release(2)
+        canary = session.releases.canary(2)
         story.good(
             f"canary: {canary['compared']} of {canary['shadowed']} shadowed answers compared with those of version 1"
         )
 
         story.step(5, f"Try {'versions 3, 4 and 5' if options.mistake is None else 'version 3'}")
-        refused = try_candidates(options.candidates, prepared.titles, running.releases, control, story)
+        refused = session.releases.try_candidates(options.candidates, prepared.titles)
 
         story.step(6, "Look for skew in the inference log")
         sent = june.stop()
-        reports = SkewReports(self._folders, running.engine.log_root, control)
-        days = report_skew(reports, running.traffic, options.skew_column, options.final_version, story)
+        reports = SkewReports(self._folders, session.engine.log_root, control)
+        days = report_skew(reports, session.traffic, options.skew_column, options.final_version, story)
 
         story.step(7, "Sum up")
-        return self._sum_up(running, canary, refused, days, (sent, *days.replays))
+        return self._sum_up(session, canary, refused, days, (sent, *days.replays))
 
-    def _start_engine(self, dags: DagRunner) -> _Running:
+    def _start_engine(self, dags: DagRunner) -> _Session:
         engine = EngineProcess(self._folders.engine, self._folders.repository, self._folders.public_key)
         self._stack.callback(self._end, engine)
         addresses = engine.start()
         self._story.good(f"the engine serves gRPC at {addresses.grpc} and REST at {addresses.rest}")
-        releases = Releases(dags, self._folders, addresses.control)
-        return _Running(engine, addresses, releases, TrafficMaker(self._folders, addresses))
+        releases = Releases(dags, self._folders, addresses.control, self._story)
+        return _Session(engine, addresses, releases, TrafficMaker(self._folders, addresses))
 
     def _end(self, engine: EngineProcess) -> None:
         if not (self._options.keep and self._through):
@@ -144,17 +146,17 @@ class _Demo:
 
     def _sum_up(
         self,
-        running: _Running,
+        session: _Session,
         canary: Mapping[str, Any],
         refused: Sequence[Refusal],
         days: SkewDays,
         replays: Sequence[ReplayResult],
     ) -> int:
-        counters = wait_until_settled(running.addresses.control)
-        versions = version_states(running.addresses.control)
-        status = None if self._options.keep else running.engine.stop()
-        counted = count_primary_rows(running.engine.log_root)
-        log = LogCounts(counters.eligible, counters.written, counters.dropped, counted, running.engine.log_root)
+        counters = wait_until_settled(session.addresses.control)
+        versions = version_states(session.addresses.control)
+        status = None if self._options.keep else session.engine.stop()
+        counted = count_primary_rows(session.engine.log_root)
+        log = LogCounts(counters.eligible, counters.written, counters.dropped, counted, session.engine.log_root)
         summary = Summary(
             options=self._options,
             seconds=self._story.seconds,
@@ -170,7 +172,7 @@ class _Demo:
         )
         summary.write(self._folders.summary)
         self._through = True
-        return tell(summary, self._folders.summary, running.addresses, self._story)
+        return tell(summary, self._folders.summary, session.addresses, self._story)
 
 
 def tell(summary: Summary, path: Path, addresses: Addresses, story: Story) -> int:

@@ -1,7 +1,4 @@
-"""The two ways into the engine that the traffic client takes: gRPC and REST, each over a connection of its own.
-
-The replay hands in rows by column name; out come the probabilities and the version that gave them.
-"""
+"""The two endpoints that the traffic client asks: gRPC and REST, each over a connection of its own."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Computes what versions must answer, from their published files in their own runtimes, without Tidegate.
 
-Run as a script in a process of its own: rows come in as Parquet, one column per input; one array of probabilities per
-version goes out as .npz to the replay client.
+Run as a script in a process of its own. It reads rows from Parquet, one column per input, and writes an .npz with one
+array of probabilities per version, which the traffic client compares answers with.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""What a flight looks like to a model: the columns known at scheduled departure, and the signature made of them.
-
-The data module builds tables with these columns, training and publishing read the names here, and the replay client
-sends the same names over the wire.
-"""
+"""What a flight looks like to a model: the columns known at scheduled departure, and the signature made of them."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Where everything that the demo makes lies, under one folder.
-
-Stages ask here instead of joining paths of their own.
-"""
+"""Where everything that the demo makes lies, under one folder."""
 
 from __future__ import annotations
 
@@ -14,6 +11,8 @@ from tidegate_serving.contract.errors import InvalidInput
 from tidegate_serving.contract.repository import version_directory
 from tidegate_serving.contract.servable import ServableId
 
+JUNE, RIGHT_DAY, WRONG_DAY = "june", "right-day", "wrong-day"
+"""Names of the rows that the traffic client sends."""
 _MARK = ".tidegate-demo"
 
 
@@ -76,7 +75,7 @@ class Folders:
         return self.root / "trained" / str(version)
 
     def rows(self, name: str) -> Path:
-        """Rows for the traffic client: `june`, `right-day` or `wrong-day`."""
+        """Rows for the traffic client, by name such as `JUNE`."""
         return self.root / "data" / f"{name}.parquet"
 
     def expected(self, name: str) -> Path:

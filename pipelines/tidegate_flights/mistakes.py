@@ -1,6 +1,6 @@
 """Three mistakes that careful people ship: a wrong unit, an unchecked lookup, and a column from the future.
 
-The demo asks for one by its kind; out goes a `Candidate` that looks like any other. The gates know none of this.
+Each makes a `Candidate` that looks like any other. The gates know none of this.
 """
 
 from __future__ import annotations
@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tidegate_flights.candidates import ONNX_FILE, Candidate, train_boosting
-from tidegate_flights.conversion import to_onnx
 from tidegate_flights.features import CATEGORIES, LABEL, NUMBERS, signature
-from tidegate_flights.models import fit, gradient_boosting
+from tidegate_flights.models import fit, gradient_boosting, to_onnx
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -1,20 +1,24 @@
-"""The two honest model families: a logistic regression and a gradient boosting, as scikit-learn pipelines over columns.
+"""The two honest model families, as scikit-learn pipelines over columns, and the conversion of one to an ONNX file.
 
-Candidates fit them on the training frame; `conversion` turns the boosting into ONNX. Both accept missing numbers and
-categories that training never showed.
+Both accept missing numbers and categories that training never showed. ONNX files take one vector per column and answer
+one probability per row.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import warnings
+from typing import TYPE_CHECKING, Any
 
-from tidegate_flights.features import CATEGORIES, NUMBERS
+import numpy as np
+
+from tidegate_flights.features import CATEGORIES, NUMBERS, PROBABILITY
 
 if TYPE_CHECKING:
     import pandas as pd
     from sklearn.pipeline import Pipeline
 
 _ITERATIONS = 300
+_OPSET = 18
 
 
 def fit(pipeline: Pipeline, rows: pd.DataFrame, labels: pd.Series[int]) -> Pipeline:
@@ -61,3 +65,50 @@ def gradient_boosting(
         random_state=seed,
     )
     return make_pipeline(columns, trees)
+
+
+def to_onnx(pipeline: Pipeline, numbers: tuple[str, ...], categories: tuple[str, ...]) -> bytes:
+    """The model's bytes: inputs float32 or string of shape (rows,), output `probability` float32 of shape (rows,)."""
+    from skl2onnx import to_onnx as convert
+    from skl2onnx.common.data_types import FloatTensorType, StringTensorType
+
+    types = [(name, FloatTensorType([None, 1])) for name in numbers]
+    types += [(name, StringTensorType([None, 1])) for name in categories]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # the converter hands protobuf booleans for integers
+        model = convert(pipeline, initial_types=types, options={id(pipeline): {"zipmap": False}}, target_opset=_OPSET)
+    _take_vectors(model.graph)
+    _answer_probability(model.graph)
+    return bytes(model.SerializeToString())
+
+
+def largest_difference(pipeline: Pipeline, model: bytes, frame: pd.DataFrame) -> float:
+    """How far the conversion moved a probability at most, over the rows of `frame`."""
+    import onnxruntime
+
+    session = onnxruntime.InferenceSession(model)
+    feed = {column.name: frame[column.name].to_numpy() for column in session.get_inputs()}
+    converted = session.run([PROBABILITY], feed)[0]
+    return float(np.abs(converted - pipeline.predict_proba(frame)[:, 1]).max())
+
+
+def _take_vectors(graph: Any) -> None:
+    from onnx import TensorProto, helper
+
+    graph.initializer.append(helper.make_tensor("column_axis", TensorProto.INT64, [1], [1]))
+    for value in graph.input:
+        name, inner = value.name, f"{value.name}_as_column"
+        for node in graph.node:
+            node.input[:] = [inner if source == name else source for source in node.input]
+        graph.node.insert(0, helper.make_node("Unsqueeze", [name, "column_axis"], [inner]))
+        value.CopyFrom(helper.make_tensor_value_info(name, value.type.tensor_type.elem_type, ["rows"]))
+
+
+def _answer_probability(graph: Any) -> None:
+    from onnx import TensorProto, helper
+
+    probabilities = next(value.name for value in graph.output if value.name == "probabilities")
+    graph.initializer.append(helper.make_tensor("late_column", TensorProto.INT64, [], [1]))
+    graph.node.append(helper.make_node("Gather", [probabilities, "late_column"], [PROBABILITY], axis=1))
+    del graph.output[:]
+    graph.output.append(helper.make_tensor_value_info(PROBABILITY, TensorProto.FLOAT, ["rows"]))

@@ -1,7 +1,4 @@
-"""What the demo can be asked to do differently, checked once.
-
-The command line fills a `DemoOptions`; every stage reads it.
-"""
+"""What the demo can be asked to do differently, checked once."""
 
 from __future__ import annotations
 

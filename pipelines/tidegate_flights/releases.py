@@ -1,7 +1,6 @@
 """Releases versions of the demo through the Airflow DAG and reads back what its steps left on disk.
 
-Stages ask for a version number; the DAG run happens in the runner's process. What a gate said comes from the signed
-verdict, what the canary said from its file.
+What a gate said comes from the signed verdict, what the canary said from its file.
 """
 
 from __future__ import annotations
@@ -13,9 +12,12 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from tidegate_flights.airflow_runner import DagResult
+from tidegate_flights.engine import serving_version
 from tidegate_flights.folders import Folders
+from tidegate_flights.mistakes import Mistake
+from tidegate_flights.story import Story
 from tidegate_serving.admission import Finding, GateResult, Outcome, Verdict, read_trust, trusted_verdict
-from tidegate_serving.contract.errors import NotFound
+from tidegate_serving.contract.errors import NotFound, Refused
 from tidegate_serving.contract.repository import report_directory, verdict_path
 
 DAG_FILE = Path("dags") / "flights_release.py"
@@ -52,15 +54,50 @@ class DagRunner(Protocol):
 
 
 class Releases:
-    """Runs `dags/flights_release.py` for one version after another against one engine."""
+    """Runs `dags/flights_release.py` for one version after another against one engine, and tells how each went."""
 
-    def __init__(self, runner: DagRunner, folders: Folders, control: str) -> None:
-        self._runner, self._folders = runner, folders
+    def __init__(self, runner: DagRunner, folders: Folders, control: str, story: Story) -> None:
+        self._runner, self._folders, self._control, self._story = runner, folders, control, story
         host, _, port = control.rpartition(":")
         self._connections = {CONNECTION: {"conn_type": "tidegate", "host": host, "port": int(port)}}
 
-    def run(self, version: int) -> DagResult:
-        """One DAG run to its end."""
+    def release(self, version: int) -> None:
+        """Runs the DAG for a version that must come through. Refused, with the DAG's sentence, where it does not."""
+        self._story.note("Airflow runs validate, serve, canary, promote")
+        result = self._run(version)
+        if not result.ok:
+            raise Refused(
+                f"version {version} was to be released, but task {result.failed_task} failed: {result.reason}"
+            )
+        for gate in self._verdict(version).gates:
+            self._story.good(f"gate {gate.gate}: {gate.outcome.value}. {gate.sentence}")
+        serving = serving_version(self._control)
+        if serving != version:
+            raise Refused(f"version {version} was released, but version {serving} serves")
+        seconds = f"({result.seconds:.0f} s in Airflow)"
+        self._story.good(f"version {version} passed its gates and its canary and is stable {seconds}")
+
+    def try_candidates(self, candidates: Mapping[int, Mistake], titles: Mapping[int, str]) -> list[Refusal]:
+        """Runs the DAG for candidates with mistakes, which the gates must refuse, and for the honest retrain.
+
+        Returns the refusals in order. A candidate that no gate refused is told and left out.
+        """
+        refusals = []
+        for version, kind in candidates.items():
+            self._story.note(f"version {version}: {titles[version]}")
+            if kind is Mistake.NONE:
+                self.release(version)
+            elif (refusal := self._try(version)) is not None:
+                refusals.append(refusal)
+        return refusals
+
+    def canary(self, version: int) -> dict[str, Any]:
+        """What the canary counted."""
+        path = report_directory(self._folders.version(version)) / CANARY_FILE
+        document: dict[str, Any] = json.loads(path.read_text())
+        return {key: document[key] for key in ("shadowed", "compared", "max_difference")}
+
+    def _run(self, version: int) -> DagResult:
         conf = {
             "directory": str(self._folders.version(version)),
             "held_out": str(self._folders.held_out),
@@ -69,29 +106,35 @@ class Releases:
         }
         return self._runner.run(dag_file(), conf, self._connections)
 
-    def verdict(self, version: int) -> Verdict:
+    def _verdict(self, version: int) -> Verdict:
         """What the gates said, its signature checked."""
         ring = read_trust([self._folders.public_key])
         return trusted_verdict(verdict_path(self._folders.version(version)), ring).verdict
 
-    def refusal(self, version: int) -> Refusal | None:
-        """Why the gates did not admit a version; None where they did."""
-        verdict = self.verdict(version)
-        return None if verdict.allowed else refusal_of(verdict)
-
-    def canary(self, version: int) -> dict[str, Any]:
-        """What the canary counted."""
-        path = report_directory(self._folders.version(version)) / CANARY_FILE
-        document: dict[str, Any] = json.loads(path.read_text())
-        return {key: document[key] for key in ("shadowed", "compared", "max_difference")}
+    def _try(self, version: int) -> Refusal | None:
+        """Why a gate refused the version. Refused where the version that serves is another one afterwards."""
+        before = serving_version(self._control)
+        result = self._run(version)
+        after = serving_version(self._control)
+        if before is None or after != before:
+            raise Refused(f"version {before} served before version {version} was tried, and version {after} after that")
+        verdict = self._verdict(version)
+        if result.ok or verdict.allowed:
+            self._story.bad(f"version {version} was to be refused by a gate: {result.reason or 'it was released'}")
+            return None
+        refusal = refusal_of(verdict)
+        self._story.refused(f"version {version} is refused by the {refusal.gate} gate: {refusal.sentence}")
+        self._story.good(f"version {after} keeps serving")
+        return refusal
 
 
 def dag_file() -> Path:
-    """The DAG in the project's folder. NotFound where the demo does not run from a checkout."""
-    path = Path(__file__).resolve().parents[3] / DAG_FILE
-    if not path.is_file():
-        raise NotFound(f"{path} is missing: run the demo from a checkout of the project")
-    return path
+    """The release's DAG: beside this package in a checkout, inside it where it was installed from a wheel."""
+    package = Path(__file__).resolve().parent
+    for folder in (package, package.parents[1]):
+        if (folder / DAG_FILE).is_file():
+            return folder / DAG_FILE
+    raise NotFound(f"{DAG_FILE} is neither in {package} nor in {package.parents[1]}: install tidegate[demo] again")
 
 
 def refusal_of(verdict: Verdict) -> Refusal:

@@ -19,8 +19,8 @@ import numpy as np
 
 from tidegate_flights.endpoints import Columns, Endpoint, GrpcEndpoint, RestEndpoint
 from tidegate_flights.features import CATEGORIES, EVENT_TIME, NUMBERS
-from tidegate_flights.replay_plan import ReplayPlan
 from tidegate_flights.tally import Expected, Tally
+from tidegate_flights.traffic import ReplayPlan
 
 MOST_ROWS = 8
 _BROKEN_BY = 0.01

@@ -1,6 +1,6 @@
 """Tells what the demo does while it does it: a line when a step begins, one for each outcome, with the time so far.
 
-Stages speak through one `Story`; lines go to a Rich console, plain where the output is no terminal.
+Lines go to a Rich console, plain where the output is no terminal.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""What the demo found, as `build/demo/summary.json`, and the rule by which it holds.
-
-The demo fills a `Summary` from what its stages measured; `problems` compares it with what the options promise; scripts
-read the file.
-"""
+"""What the demo found, as `build/demo/summary.json`, and the rule by which it holds."""
 
 from __future__ import annotations
 

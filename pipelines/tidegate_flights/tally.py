@@ -1,6 +1,6 @@
 """Counts what came back during a replay: requests by endpoint and version, failures, wrong values and latencies.
 
-The connections of the traffic client report each answer here; the whole goes out as one JSON document.
+The connections of the traffic client report each answer here.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Starts and ends the traffic client's process for the demo, and reads what it found.
+"""The demo's side of the traffic client: what one run of it shall send, its process, and what it found.
 
-In go the engine's addresses and the rows to send; out comes one `ReplayResult` per run.
+A `ReplayPlan` travels to the process as a JSON file; the process (`replay`) leaves its result as another.
 """
 
 from __future__ import annotations
@@ -10,17 +10,56 @@ import signal
 import subprocess
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from tidegate_flights.replay_plan import ReplayPlan
+from tidegate_flights.engine import Addresses
+from tidegate_flights.features import SERVABLE
+from tidegate_flights.folders import JUNE, Folders
 from tidegate_serving.contract.errors import DeadlinePassed, Unavailable
+from tidegate_serving.contract.formats import check_format
 
+PLAN_VERSION = "1"
 _END_SECONDS = 60.0
 _DAY_SECONDS = 120.0
+
+
+@dataclass(frozen=True)
+class ReplayPlan:
+    """`rows` is a Parquet file in the order of the events, `expected` an .npz with one array per version beside it.
+
+    `rows_per_second` paces all connections together; `loop` starts over at the end; `corrupt` breaks that many
+    expected values, from the first row on, so that the comparison can be seen to bite. The result goes to `result`
+    as JSON and the latencies in microseconds beside it as .npy.
+    """
+
+    model: str
+    grpc: str
+    rest: str
+    rows: str
+    expected: str
+    result: str
+    request_prefix: str
+    rows_per_second: float = 450.0
+    connections: int = 4
+    loop: bool = True
+    corrupt: int = 0
+
+    def write(self, path: Path) -> Path:
+        """Writes the plan and returns its path."""
+        path.write_text(json.dumps({"format": f"tidegate.replay-plan/{PLAN_VERSION}", **asdict(self)}, indent=1) + "\n")
+        return path
+
+    @classmethod
+    def read(cls, path: Path) -> ReplayPlan:
+        """The plan in a file; Unsupported when it is none."""
+        document = json.loads(path.read_text())
+        check_format(document, kind="replay-plan", version=PLAN_VERSION, where=str(path))
+        document.pop("format")
+        return cls(**document)
 
 
 @dataclass(frozen=True)
@@ -104,3 +143,36 @@ class Traffic:
             words = self._output.read_text(errors="replace")[-2000:]
             raise Unavailable(f"the traffic client ended with status {status}: {words}")
         return ReplayResult.read(Path(self._plan.result))
+
+
+@dataclass(frozen=True)
+class TrafficMaker:
+    """Makes runs of the traffic client against one engine."""
+
+    folders: Folders
+    addresses: Addresses
+
+    def june(self, corrupt: int) -> Traffic:
+        """June over and over, until it is stopped."""
+        return self._make(JUNE, loop=True, corrupt=corrupt)
+
+    def day(self, name: str) -> ReplayResult:
+        """The rows of that name, once."""
+        traffic = self._make(name, loop=False, corrupt=0)
+        traffic.start()
+        return traffic.finish()
+
+    def _make(self, name: str, *, loop: bool, corrupt: int) -> Traffic:
+        folder = self.folders.traffic
+        plan = ReplayPlan(
+            model=SERVABLE,
+            grpc=self.addresses.grpc,
+            rest=self.addresses.rest,
+            rows=str(self.folders.rows(name)),
+            expected=str(self.folders.expected(name)),
+            result=str(folder / f"{name}.json"),
+            request_prefix=name,
+            loop=loop,
+            corrupt=corrupt,
+        )
+        return Traffic(plan, folder)

@@ -1,1 +1,1 @@
-"""Whole pipelines over the steps: the release, the skew loop, the flights example and the command line."""
+"""Whole pipelines over the steps, the release and the skew loop, and the command line."""

@@ -6,6 +6,7 @@ import importlib
 import json
 import subprocess
 import sys
+from importlib import metadata
 
 import tidegate
 from tidegate_operators import steps
@@ -38,6 +39,10 @@ def test_every_name_is_there_and_is_the_one_from_its_home() -> None:
     assert missing == []
     assert tidegate.Client is Client
     assert tidegate.publish is steps.publish
+
+
+def test_it_says_its_version() -> None:
+    assert tidegate.__version__ == metadata.version("tidegate")
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:

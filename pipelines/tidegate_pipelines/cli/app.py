@@ -1,6 +1,6 @@
 """The `tidegate` command as a whole: its commands, its help, and how errors become one sentence and an exit code.
 
-The console script calls `main`; commands live in the modules beside this one and import what is heavy when they run.
+Commands live in the modules beside this one and import what is heavy when they run.
 """
 
 from __future__ import annotations
@@ -14,14 +14,11 @@ from tidegate_pipelines.cli import (
     clean_up,
     compare,
     config,
-    demo,
     events,
     expectations,
     gate,
     keys,
-    log_level,
     mlflow,
-    model_server,
     orders,
     override,
     predict,
@@ -35,8 +32,8 @@ from tidegate_pipelines.cli import (
     support_bundle,
     verify,
 )
-from tidegate_pipelines.cli.console import harmless
-from tidegate_pipelines.cli.log_lines import show_log_lines
+from tidegate_pipelines.cli.console import harmless, show_log_lines
+from tidegate_pipelines.cli.groups import CommandGroups
 from tidegate_serving.contract.errors import (
     DeadlinePassed,
     ModelFailed,
@@ -74,19 +71,30 @@ _EPILOG = (
 )
 
 app = typer.Typer(
+    cls=CommandGroups,
     help=_HELP,
     epilog=_EPILOG,
     no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
-    add_completion=False,
 )
+
+
+def _show_version(asked: bool) -> None:
+    if asked:
+        from importlib.metadata import version
+
+        typer.echo(f"tidegate {version('tidegate')}")
+        raise typer.Exit
 
 
 @app.callback()
 def _options(
     context: typer.Context,
     debug: Annotated[bool, typer.Option("--debug", help="Show a traceback where something goes wrong.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and end.")
+    ] = False,
 ) -> None:
     context.obj = {"debug": debug}
     if context.invoked_subcommand not in ("serve", "model-server"):
@@ -94,29 +102,26 @@ def _options(
 
 
 _MODULES = (
-    keys,
-    expectations,
-    publish,
     clean_up,
-    mlflow,
-    gate,
-    replay,
-    verify,
-    override,
-    serve,
-    model_server,
-    releases,
-    orders,
-    split,
     compare,
-    status,
-    events,
     config,
-    log_level,
-    support_bundle,
+    events,
+    expectations,
+    gate,
+    keys,
+    mlflow,
+    orders,
+    override,
     predict,
+    publish,
+    releases,
+    replay,
+    serve,
     skew,
-    demo,
+    split,
+    status,
+    support_bundle,
+    verify,
 )
 for module in _MODULES:
     module.register(app)

@@ -1,7 +1,4 @@
-"""`tidegate clean-up`: removes old versions from a model repository.
-
-In come the repository and what to keep; the work is `tidegate_operators.steps.clean_up`.
-"""
+"""`tidegate clean-up`: removes old versions from a model repository."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""`tidegate config` and `tidegate reload`: what an engine lives by, what another file would change, and changing it.
-
-In come a TOML file or an engine's control address; out go values with the places that they came from, or differences.
-"""
+"""`tidegate config`, `reload` and `log-level`: how an engine is set up, what another file would change, changing it."""
 
 from __future__ import annotations
 
@@ -29,6 +26,7 @@ def register(app: typer.Typer) -> None:
     """Adds the commands."""
     app.add_typer(config, name="config")
     app.command()(reload)
+    app.command("log-level")(log_level)
 
 
 @config.command()
@@ -99,6 +97,26 @@ def reload(
     with ControlClient(control) as client:
         found = client.reload(dry_run=dry_run, requested_by=who(), reason=reason)
     _print(found, as_json)
+
+
+def log_level(
+    level: Annotated[str, typer.Argument(metavar="LEVEL", help="DEBUG, INFO, WARNING or ERROR.")],
+    logger: Annotated[str, typer.Option("--logger", metavar="NAME", help="One logger; else all of the engine.")] = "",
+    reason: Reason = "",
+    control: Control = DEFAULT_CONTROL,
+) -> None:
+    """Change how much a running engine logs.
+
+    \b
+    Examples:
+      tidegate log-level DEBUG
+      tidegate log-level WARNING --logger tidegate_serving.sources
+    """
+    from tidegate_serving.control_client import ControlClient
+
+    with ControlClient(control) as client:
+        before = client.set_log_level(level.upper(), logger, requested_by=who(), reason=reason)
+    say(f"{logger or 'the engine'} logs at {level.upper()} now, at {before} before")
 
 
 def _values(file: Path | None, control: str | None) -> list[ConfigValue]:

@@ -1,10 +1,11 @@
-"""What commands print with Rich: lines that say how a step ended, and tables.
+"""What commands print: lines that say how a step ended and tables on standard output, logged lines on standard error.
 
-Commands hand values in; text goes to standard output, coloured only on a terminal.
+Output is coloured only on a terminal.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -62,3 +63,19 @@ def show_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]
     for row in rows:
         table.add_row(*(Text(harmless(cell), style=style(cell)) for cell in row))
     console().print(table, soft_wrap=False)
+
+
+class _OneLine(logging.Formatter):
+    """The message alone; the exception behind it is left out."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The message."""
+        return record.getMessage()
+
+
+def show_log_lines(*, tracebacks: bool) -> None:
+    """Warnings and errors go to standard error. Does nothing where somebody has set logging up already."""
+    handler = logging.StreamHandler()
+    handler.setLevel(logging.WARNING)  # libraries that set levels of their own chatter otherwise
+    handler.setFormatter(logging.Formatter() if tracebacks else _OneLine())
+    logging.basicConfig(level=logging.WARNING, handlers=[handler])

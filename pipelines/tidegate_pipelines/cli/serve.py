@@ -1,6 +1,6 @@
-"""`tidegate serve`: runs the engine in this process until SIGTERM.
+"""`tidegate serve` and `tidegate model-server`: run the engine in this process until SIGTERM.
 
-In come options, a TOML file and `TIDEGATE_*` variables, as one `EngineConfig`; the work is `tidegate_serving.server`.
+The one takes options, a TOML file and `TIDEGATE_*` variables, the other TensorFlow Serving's own flags.
 """
 
 from __future__ import annotations
@@ -41,11 +41,13 @@ SamplingRate = Annotated[
 ReadyFile = Annotated[
     Path | None, typer.Option("--ready-file", metavar="FILE", help="Gets the addresses as JSON once ready.")
 ]
+_ALL_ARGUMENTS = {"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []}
 
 
 def register(app: typer.Typer) -> None:
-    """Adds the command."""
+    """Adds the commands."""
     app.command()(serve)
+    app.command("model-server", context_settings=_ALL_ARGUMENTS)(model_server)
 
 
 def serve(
@@ -79,7 +81,7 @@ def serve(
     from tidegate_serving.config import EngineConfig
     from tidegate_serving.server import run
 
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s", stream=sys.stderr)
+    _log_to_stderr()
     overrides = {
         "repository": repository,
         "roots": tuple(path.absolute() for path in root) if root else None,
@@ -100,3 +102,28 @@ def serve(
         return EngineConfig.load(config, overrides=overrides)
 
     raise typer.Exit(run(read(), read))
+
+
+def model_server(context: typer.Context) -> None:
+    """Serve with TensorFlow Serving's flags and files, unchanged.
+
+    SavedModels are served as they lie there, without a manifest or a verdict. SIGHUP reads the files again.
+
+    \b
+    Examples:
+      tidegate model-server --model_name=flights --model_base_path=/models/flights --rest_api_port=8501
+      tidegate model-server --model_config_file=/models/models.config --model_config_file_poll_wait_seconds=5
+      tidegate model-server --help
+    """
+    from tidegate_serving.model_server import run_model_server
+    from tidegate_serving.tensorflow_serving.flag_table import flags_help
+
+    if "--help" in context.args:
+        typer.echo(flags_help())
+        raise typer.Exit
+    _log_to_stderr()
+    raise typer.Exit(run_model_server(context.args))
+
+
+def _log_to_stderr() -> None:
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s", stream=sys.stderr)

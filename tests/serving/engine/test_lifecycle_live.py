@@ -90,6 +90,7 @@ def test_no_request_fails_while_versions_follow_each_other(
 
     with ThreadPoolExecutor(4) as pool:
         askers = [pool.submit(ask) for _ in range(4)]
+        eventually(functools.partial(answered, 1))
         for directory in versions[1:]:
             push_and_wait(control, directory, labels={"stable": int(directory.name)})
             eventually(functools.partial(answered, int(directory.name)))

@@ -13,10 +13,11 @@ from tests.support.flights import some_june, some_training
 
 from tidegate_flights import expected
 from tidegate_flights.candidates import ONNX_FILE, train_boosting, train_logistic
+from tidegate_flights.data import write_rows
 from tidegate_flights.features import CATEGORIES, FEATURES, LABEL, NUMBERS, PROBABILITY
 from tidegate_flights.mistakes import KILOMETRES_PER_MILE, Mistake, train_mistaken
 from tidegate_flights.models import gradient_boosting, logistic_regression
-from tidegate_flights.publishing import example_row, publish_candidate, write_rows
+from tidegate_flights.prepare import example_row, publish_candidate
 from tidegate_serving.contract.manifest import read_manifest, verify_files
 from tidegate_serving.contract.repository import profile_directory
 

@@ -17,7 +17,7 @@ from tidegate_flights.data import Flights
 from tidegate_flights.demo import run_demo
 from tidegate_flights.features import EVENT_TIME
 from tidegate_flights.options import DemoOptions
-from tidegate_flights.stages.prepare import REPLAYED_DAY
+from tidegate_flights.prepare import REPLAYED_DAY
 from tidegate_serving.contract.errors import InvalidInput
 
 DAY = 86400

@@ -1,6 +1,6 @@
-"""Runs `tidegate serve` as a process of its own for the demo: starts it, waits until it is ready, ends it by SIGTERM.
+"""The demo's engine: `tidegate serve` as a process of its own, which version serves there, and what its log holds.
 
-The demo gives it a folder, a model repository and the validator's public key; out come the addresses of its endpoints.
+The engine's own counts of logged rows are compared with what DuckDB finds in the log's files.
 """
 
 from __future__ import annotations
@@ -10,13 +10,21 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from tidegate_flights.features import SERVABLE
 from tidegate_serving.contract.errors import DeadlinePassed, FailedPrecondition, Unavailable
+from tidegate_serving.contract.log_record import ROLE, Role
+from tidegate_serving.contract.servable import State
+from tidegate_serving.control_client import ControlClient
 
+STABLE = "stable"
 _READY_SECONDS = 60.0
 _STOP_SECONDS = 60.0
+_LOG_SECONDS = 60.0
+_POLL_SECONDS = 0.2
 
 
 @dataclass(frozen=True)
@@ -105,3 +113,79 @@ class EngineProcess:
             "ready_file": str(ready.absolute()),
         }
         return "".join(f"{name} = {json.dumps(value)}\n" for name, value in lines.items())
+
+
+def version_states(control: str) -> dict[str, str]:
+    """State of every version that the engine knows, by number as text."""
+    with ControlClient(control) as client:
+        servables = client.status(SERVABLE).servables
+    found = {entry.version: entry.state.name for servable in servables for entry in servable.versions}
+    return {str(version): found[version] for version in sorted(found)}
+
+
+def serving_version(control: str) -> int | None:
+    """The available version that ordinary clients get: the one with label `stable`."""
+    with ControlClient(control) as client:
+        servables = client.status(SERVABLE).servables
+    for servable in servables:
+        for entry in servable.versions:
+            if entry.state is State.AVAILABLE and STABLE in entry.labels:
+                return entry.version
+    return None
+
+
+@dataclass(frozen=True)
+class LogCounters:
+    """What the engine counted since it started, in rows whose answers went to clients."""
+
+    eligible: int
+    written: int
+    dropped: int
+
+    @property
+    def settled(self) -> bool:
+        """Whether every row is either on disk or counted as dropped."""
+        return self.written + self.dropped == self.eligible
+
+    @classmethod
+    def read(cls, control: str) -> LogCounters:
+        """From the engine's status."""
+        with ControlClient(control) as client:
+            counters = client.status().counters
+        return cls(*(_sum(counters, f"tidegate_log_{kind}_rows_total") for kind in ("eligible", "written", "dropped")))
+
+
+def wait_until_settled(control: str) -> LogCounters:
+    """The counters once the log has caught up with the traffic. DeadlinePassed where it does not."""
+    return _wait(control, lambda found: found.settled)
+
+
+def wait_for_rows(control: str, rows: int) -> LogCounters:
+    """The counters once so many rows are in the log. DeadlinePassed where no traffic comes."""
+    return _wait(control, lambda found: found.written >= rows)
+
+
+def _wait(control: str, enough: Callable[[LogCounters], bool]) -> LogCounters:
+    deadline = time.monotonic() + _LOG_SECONDS
+    while not enough(found := LogCounters.read(control)):
+        if time.monotonic() > deadline:
+            raise DeadlinePassed(f"the inference log stands at {found} after {_LOG_SECONDS:.0f} s: look at its engine")
+        time.sleep(_POLL_SECONDS)
+    return found
+
+
+def count_primary_rows(log_root: Path) -> int:
+    """Rows in the log's files that answer a client."""
+    from tidegate_serving.inference_log.reader import connect
+
+    with connect(log_root) as connection:
+        found = connection.execute(f"SELECT count(*) FROM log WHERE {ROLE} = ?", [Role.PRIMARY.value]).fetchone()
+    return int(found[0])
+
+
+def _sum(counters: Mapping[str, float], name: str) -> int:
+    """Over all samples of a counter whose labels do not say that they are about shadowed answers."""
+    shadow = f'role="{Role.SHADOW.value}"'
+    return int(
+        sum(value for sample, value in counters.items() if sample.split("{")[0] == name and shadow not in sample)
+    )

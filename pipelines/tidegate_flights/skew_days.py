@@ -1,7 +1,6 @@
-"""Step 6: skew reports from the inference log, of June, then of a day sent in the wrong unit and rightly.
+"""The demo's skew reports from the inference log: of June, of a day in the wrong unit, and of the same day rightly.
 
-Takes the log's root and the traffic client; hands the summary what the reports say about the one column. Both
-days carry the same event times, so each report takes what arrived while its day was sent.
+Both days carry the same event times, so each report takes what arrived while its day was sent.
 """
 
 from __future__ import annotations
@@ -10,13 +9,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from tidegate_flights.engine_log import wait_until_settled
-from tidegate_flights.folders import Folders
-from tidegate_flights.stages.prepare import JUNE, RIGHT_DAY, WRONG_DAY
-from tidegate_flights.stages.traffic_days import TrafficMaker
+from tidegate_flights.engine import wait_until_settled
+from tidegate_flights.folders import JUNE, RIGHT_DAY, WRONG_DAY, Folders
 from tidegate_flights.story import Story
 from tidegate_flights.summary import DayReport
-from tidegate_flights.traffic import ReplayResult
+from tidegate_flights.traffic import ReplayResult, TrafficMaker
 from tidegate_operators.steps import Skew, skew
 
 

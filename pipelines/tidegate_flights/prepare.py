@@ -1,7 +1,6 @@
-"""Step 1: reads the flights, trains every version, publishes them all, and computes what must be answered to June.
+"""The demo's first step: trains every version, publishes them all, and computes what must be answered to June.
 
-Takes the options; hands the other stages what was published. Expected answers come from `expected` in a process of its
-own, which knows nothing of Tidegate.
+The expected answers come from `expected` in a process of its own, which knows nothing of Tidegate.
 """
 
 from __future__ import annotations
@@ -12,38 +11,38 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tidegate_flights import expected
 from tidegate_flights.candidates import Candidate, train_boosting, train_logistic
-from tidegate_flights.data import Flights
-from tidegate_flights.features import EVENT_TIME
-from tidegate_flights.folders import Folders
+from tidegate_flights.data import Flights, to_table, write_rows
+from tidegate_flights.features import EVENT_TIME, LABEL, SERVABLE
+from tidegate_flights.folders import JUNE, RIGHT_DAY, WRONG_DAY, Folders
 from tidegate_flights.mistakes import Mistake, train_mistaken
 from tidegate_flights.options import DemoOptions
-from tidegate_flights.publishing import publish_candidate, write_rows
 from tidegate_flights.story import Story
+from tidegate_operators.steps import Publication, PublishedVersion, publish
 from tidegate_serving.admission import make_keys
 from tidegate_serving.contract.errors import ModelFailed
+from tidegate_serving.contract.signature import SERVING_DEFAULT
 
 if TYPE_CHECKING:
     import pandas as pd
 
-JUNE, RIGHT_DAY, WRONG_DAY = "june", "right-day", "wrong-day"
 REPLAYED_DAY = datetime(2013, 6, 12, tzinfo=UTC)
 """A Wednesday without a storm. The day is one of event time, so that it is one block of the profile."""
 _DAY_SECONDS = 86400
 
 
 @dataclass(frozen=True)
-class Prepared:
+class Preparation:
     """Titles of the published versions by number, and how many rows of June there are to send."""
 
     titles: dict[int, str]
     june_rows: int
 
 
-def prepare(options: DemoOptions, flights: Flights, folders: Folders, story: Story) -> Prepared:
+def prepare(options: DemoOptions, flights: Flights, folders: Folders, story: Story) -> Preparation:
     """Everything that can be made before an engine runs."""
     story.good(
         f"read {flights.rows_read:,} flights of 2013: {len(flights.training):,} to train on (January to 10 May), "
@@ -56,7 +55,7 @@ def prepare(options: DemoOptions, flights: Flights, folders: Folders, story: Sto
         titles[version] = _publish(version, options.candidates.get(version), flights, folders, story)
     _prepare_traffic(options, flights.june, folders)
     story.good(f"computed what must be answered to June, in a process without Tidegate: {folders.expected(JUNE)}")
-    return Prepared(titles, len(flights.june))
+    return Preparation(titles, len(flights.june))
 
 
 def train(version: int, kind: Mistake | None, training: pd.DataFrame, files: Path) -> Candidate:
@@ -64,6 +63,31 @@ def train(version: int, kind: Mistake | None, training: pd.DataFrame, files: Pat
     if kind is not None:
         return train_mistaken(kind, training, files)
     return train_logistic(training, files) if version == 1 else train_boosting(training, files)
+
+
+def publish_candidate(candidate: Candidate, version: int, repository: Path) -> PublishedVersion:
+    """The candidate as `flights`:`version`, with the profile of the very rows it was trained on."""
+    publication = Publication(
+        files=candidate.files,
+        servable=SERVABLE,
+        version=version,
+        platform=candidate.platform,
+        signature={SERVING_DEFAULT: candidate.signature},
+        repository=repository,
+        training=to_table(candidate.training),
+        label=LABEL,
+        event_time=EVENT_TIME,
+        example=example_row(candidate),
+        metadata={"title": candidate.title, **candidate.metadata},
+    )
+    return publish(publication)
+
+
+def example_row(candidate: Candidate) -> dict[str, Any]:
+    """The first training row without a missing value, by input."""
+    names = list(candidate.signature.input_names)
+    row = candidate.training[names].dropna().iloc[0]
+    return {name: row[name] for name in names}
 
 
 def _publish(version: int, kind: Mistake | None, flights: Flights, folders: Folders, story: Story) -> str:

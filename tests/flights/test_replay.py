@@ -1,4 +1,4 @@
-"""The traffic client: what is sent when and over which endpoint, and how each answer is held against the expected one."""
+"""The traffic client: what is sent when and over which endpoint, and how answers are compared with expected ones."""
 
 from __future__ import annotations
 
@@ -14,13 +14,12 @@ from tests.support.eventually import eventually
 from tests.support.flights import some_june
 from tests.support.stub_engine import StubEngine, truth
 
+from tidegate_flights.data import write_rows
 from tidegate_flights.endpoints import Answer, RestEndpoint
 from tidegate_flights.features import EVENT_TIME
-from tidegate_flights.publishing import write_rows
 from tidegate_flights.replay import MOST_ROWS, Replay, Schedule, read_columns, read_expected
-from tidegate_flights.replay_plan import ReplayPlan
 from tidegate_flights.tally import Tally
-from tidegate_flights.traffic import Traffic
+from tidegate_flights.traffic import ReplayPlan, Traffic
 from tidegate_serving.contract.errors import Unsupported
 
 ROWS = 60

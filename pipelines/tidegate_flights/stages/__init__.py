@@ -1,1 +1,0 @@
-"""The demo's steps, one module each, in the order in which `run_demo` calls them."""
