@@ -134,7 +134,7 @@ def test_what_it_runs_is_its_own_and_so_is_the_demos_dag(installed: Installed) -
 
 def test_the_schema_and_the_descriptors_are_read_from_it(installed: Installed) -> None:
     code = (
-        "from tidegate_serving.admission.verdict import verdict_schema; "
+        "from tidegate_serving.admission import verdict_schema; "
         "from tidegate_serving.contract import protos; print(verdict_schema()['title'])"
     )
     done = installed.run(code)

@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from tidegate_operators.steps import Skew, require_log, serving_directory, skew
-from tidegate_serving.admission.verdict import Outcome
+from tidegate_serving.admission import Outcome
 from tidegate_serving.contract.errors import DeadlinePassed, InvalidInput, TidegateError, Unavailable
 
 logger = logging.getLogger(__name__)

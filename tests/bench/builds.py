@@ -2,9 +2,10 @@
 
     python -m tests.bench.builds OLD_PYTHON NEW_PYTHON [--pairs 9] [--clients 64]
 
-Each argument is the Python of an environment in which one build is installed; `PYTHON@CHECKOUT` takes the Python code from
-a checkout instead. Both engines are up all the time, and loads take turns (old, new, new, old, ...), so that the machine's
-changing speed meets both. Printed are the ratios new/old, their geometric mean and its 95 % interval (t, on logarithms).
+Each argument is the Python of an environment in which one build is installed; `PYTHON@CHECKOUT` takes the Python code
+from a checkout instead. Both engines are up all the time, and loads take turns (old, new, new, old, ...), so that the
+machine's changing speed meets both. Printed are the ratios new/old, their geometric mean and its 95 % interval (t, on
+logarithms).
 """
 
 from __future__ import annotations

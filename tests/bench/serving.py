@@ -34,7 +34,7 @@ REST_PATH = f"/v1/models/{MODEL}:predict"
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One line of the table: the engine at one endpoint, mode and number of clients, beside the echo of the same run."""
+    """One line of the table: one endpoint, mode and number of clients, beside the echo of the same run."""
 
     endpoint: str
     mode: str
@@ -137,7 +137,8 @@ def main() -> int:
     missed = [row for row in judged if row.ratio < TARGETS[row.endpoint] or not counts(row)]
     for row in missed:
         print(
-            f"missed: {row.endpoint} at 64 clients reached {row.ratio:.2f} of the echo, {TARGETS[row.endpoint]:.2f} is wanted"
+            f"missed: {row.endpoint} at 64 clients reached {row.ratio:.2f} of the echo: "
+            f"the target is {TARGETS[row.endpoint]:.2f}"
         )
     return int(bool(missed))
 

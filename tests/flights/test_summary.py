@@ -15,7 +15,7 @@ from tidegate_flights.options import DemoOptions
 from tidegate_flights.releases import Refusal, refusal_of
 from tidegate_flights.summary import DayReport, LogCounts, Summary
 from tidegate_flights.traffic import ReplayResult
-from tidegate_serving.admission.verdict import Finding, GateResult, Outcome, Verdict
+from tidegate_serving.admission import Finding, GateResult, Outcome, Verdict
 from tidegate_serving.contract.errors import InvalidInput
 from tidegate_serving.contract.servable import ServableId
 

@@ -13,7 +13,7 @@ from tests.support.command import Command
 from tests.support.rings import Ring, make_ring
 from tests.support.versions import digest_of, edit_manifest, flip, forge, publish
 
-from tidegate_serving.admission.verdict import Outcome
+from tidegate_serving.admission import Outcome
 from tidegate_serving.contract.repository import override_path, report_directory, verdict_path
 
 POLICY = """

@@ -13,7 +13,7 @@ from tests.support.releases import Endpoints, World
 
 from tidegate_operators.steps import promote, push, serving_directory
 from tidegate_pipelines.monitor import Action, Observation, Watch, action_for, monitor, observe
-from tidegate_serving.admission.verdict import Outcome
+from tidegate_serving.admission import Outcome
 from tidegate_serving.client import Client
 from tidegate_serving.contract.errors import FailedPrecondition, InvalidInput
 from tidegate_serving.inference_log.reader import connect

@@ -11,7 +11,7 @@ from pathlib import Path
 from tests.support.fakes import FakeTarget
 from tests.support.versions import digest_of, publish
 
-from tidegate_serving.admission.admission import Standing
+from tidegate_serving.admission import Standing
 from tidegate_serving.contract.errors import (
     NotAdmitted,
 )

@@ -20,7 +20,7 @@ from tests.support.history_checks import NAMES, Checks
 from tests.support.plane_model import PlaneModel, recording_changes
 from tests.support.versions import digest_of, publish
 
-from tidegate_serving.admission.admission import Standing
+from tidegate_serving.admission import Standing
 from tidegate_serving.config import EngineConfig
 from tidegate_serving.contract.errors import TidegateError, Unavailable
 from tidegate_serving.contract.manifest import Manifest

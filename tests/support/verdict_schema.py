@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tidegate_serving.admission.verdict import Verdict, verdict_schema
+from tidegate_serving.admission import Verdict, verdict_schema
 
 
 @functools.cache

@@ -1,6 +1,7 @@
 """A model server over the zoo of SavedModels, asked by TensorFlow Serving's stubs and by plain HTTP.
 
-Tests of `tests/serving/tensorflow_serving` get one for all from its `conftest.py` and hold its answers against TensorFlow's own.
+Tests of `tests/serving/tensorflow_serving` share one (see its `conftest.py`) and compare its answers with
+TensorFlow's own.
 """
 
 from __future__ import annotations

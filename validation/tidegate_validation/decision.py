@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from importlib import metadata
 
-from tidegate_serving.admission.verdict import GateResult, Outcome, Verdict
+from tidegate_serving.admission import GateResult, Outcome, Verdict
 from tidegate_serving.contract.servable import ServableId
 from tidegate_validation.outcomes import GRAVITY, worst
 from tidegate_validation.policy import Policy

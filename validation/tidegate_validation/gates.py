@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tidegate_serving.admission.verdict import Finding, GateResult, Outcome, Verdict
+from tidegate_serving.admission import Finding, GateResult, Outcome, Verdict
 from tidegate_serving.contract.errors import NotFound
 from tidegate_serving.contract.repository import expectations_directory
 from tidegate_validation.case import DATA_DOCS, Case

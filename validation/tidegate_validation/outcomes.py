@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tidegate_serving.admission.verdict import Finding, GateResult, Outcome
+from tidegate_serving.admission import Finding, GateResult, Outcome
 
 GRAVITY = (Outcome.FAIL, Outcome.ERROR, Outcome.INCONCLUSIVE, Outcome.WARN, Outcome.PASS)
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from tidegate_operators.steps.canary_log import read_numbers
 from tidegate_operators.steps.wanted import Wanted, change, give_up, read_wanted
-from tidegate_serving.admission.verdict import Outcome
+from tidegate_serving.admission import Outcome
 from tidegate_serving.contract.errors import FailedPrecondition, Refused
 from tidegate_serving.contract.repository import report_directory
 from tidegate_serving.contract.servable import ServableId

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tidegate_operators.steps.publish import Publication, publish
-from tidegate_serving.admission.verdict import Verdict
+from tidegate_serving.admission import Verdict
 from tidegate_serving.contract.errors import InvalidInput, NotFound
 from tidegate_serving.contract.manifest import FILE_NAME
 from tidegate_serving.platforms.registry import recognisable, recognised_platform

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tidegate_operators.steps.publish import Publication, PublishedVersion, publish
-from tidegate_serving.admission.verdict import Verdict
+from tidegate_serving.admission import Verdict
 from tidegate_serving.contract.errors import InvalidInput, NotFound, Unavailable, Unsupported
 from tidegate_serving.contract.repository import report_directory, verdict_path
 from tidegate_serving.contract.signature import SERVING_DEFAULT, Signature

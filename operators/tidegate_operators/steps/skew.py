@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tidegate_serving.admission.verdict import Outcome
+from tidegate_serving.admission import Outcome
 from tidegate_serving.contract.errors import InvalidInput, NotFound, Refused
 from tidegate_serving.contract.manifest import read_manifest
 from tidegate_serving.contract.repository import profile_directory

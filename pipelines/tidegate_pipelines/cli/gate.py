@@ -13,7 +13,7 @@ from tidegate_pipelines.cli.progress import progress
 
 if TYPE_CHECKING:
     from tidegate_operators.steps import Evidence, Validation
-    from tidegate_serving.admission.verdict import Finding, Verdict
+    from tidegate_serving.admission import Finding, Verdict
 
 SigningKey = Annotated[
     Path | None,

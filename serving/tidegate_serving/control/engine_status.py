@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from tidegate_serving.admission.admission import Standing
+from tidegate_serving.admission import Standing
 from tidegate_serving.contract.servable import ServableId, StateChange
 from tidegate_serving.control.override_words import in_words
 from tidegate_serving.control.reconciler import Steering

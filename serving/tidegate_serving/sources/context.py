@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tidegate_serving.admission.admission import Admission
+from tidegate_serving.admission import Admission
 from tidegate_serving.sources.owners import Claims, Owners
 from tidegate_serving.sources.problems import Reports, SourceProblems
 from tidegate_serving.sources.target import Target, VersionPath

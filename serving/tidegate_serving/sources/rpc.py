@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from tidegate_serving.admission.admission import Admission
+from tidegate_serving.admission import Admission
 from tidegate_serving.contract.errors import Conflict, FailedPrecondition, InvalidInput, PermissionRefused, Tampered
 from tidegate_serving.contract.manifest import FILE_NAME, read_manifest
 from tidegate_serving.contract.servable import ServableId, check_name

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from scipy import stats
 from tests.bench.rows import Row
 
-from tidegate_serving.admission.verdict import Outcome
+from tidegate_serving.admission import Outcome
 from tidegate_validation.canary.judgement import decide
 from tidegate_validation.canary.numbers import CanaryNumbers
 from tidegate_validation.canary.rule import CanaryRule

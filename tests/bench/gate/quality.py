@@ -12,7 +12,7 @@ import numpy as np
 from tests.bench.gate.flight_models import SLICES, Season, seasons
 from tests.bench.rows import Row
 
-from tidegate_serving.admission.verdict import Outcome
+from tidegate_serving.admission import Outcome
 from tidegate_validation.quality.data.held_out import ScoredExamples
 from tidegate_validation.quality.judgement.scores import judge_scores
 from tidegate_validation.quality.metrics.auc import auc_influence

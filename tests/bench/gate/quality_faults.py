@@ -16,7 +16,7 @@ from tests.bench.rows import Row
 from tests.validation import world
 from tests.validation.world import HONEST, Draft, before_return
 
-from tidegate_serving.admission.verdict import Verdict
+from tidegate_serving.admission import Verdict
 from tidegate_serving.contract.signature import Signature, TensorSpec
 from tidegate_validation.evidence import Evidence
 from tidegate_validation.gates import run_gates

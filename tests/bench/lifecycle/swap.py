@@ -1,5 +1,5 @@
-"""A new version each second under steady traffic on both endpoints: nothing fails, nothing is wrong, and every answer comes
-from a version that the stream of states said was there.
+"""A new version each second under steady traffic on both endpoints: nothing fails, nothing is wrong, and every
+answer comes from a version that the stream of states said was there.
 
 `TIDEGATE_BENCH_SWAP_SECONDS` sets how long, 300 without it. Each version answers with its own number, so that a wrong
 answer shows.

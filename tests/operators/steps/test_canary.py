@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tidegate_operators.steps.canary import observe
-from tidegate_serving.admission.verdict import Outcome
+from tidegate_serving.admission import Outcome
 from tidegate_validation.canary.judgement import CanaryResult, judge
 from tidegate_validation.canary.numbers import CanaryNumbers
 from tidegate_validation.canary.rule import CanaryRule

@@ -12,7 +12,7 @@ import skops.io
 from sklearn.linear_model import LogisticRegression
 
 from tidegate_operators.steps import Evidence, judge
-from tidegate_serving.admission.verdict import Outcome
+from tidegate_serving.admission import Outcome
 from tidegate_serving.contract.errors import InvalidInput, NotFound
 from tidegate_validation.policy import Policy
 

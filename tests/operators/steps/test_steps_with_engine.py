@@ -40,7 +40,7 @@ from tidegate_operators.steps import (
     serving_directory,
     withdraw,
 )
-from tidegate_serving.admission.verdict import Outcome
+from tidegate_serving.admission import Outcome
 from tidegate_serving.client import Client
 from tidegate_serving.contract.errors import (
     DeadlinePassed,

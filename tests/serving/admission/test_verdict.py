@@ -13,7 +13,7 @@ import jsonschema
 import numpy as np
 import pytest
 
-from tidegate_serving.admission.verdict import Finding, GateResult, Outcome, Verdict, verdict_schema
+from tidegate_serving.admission import Finding, GateResult, Outcome, Verdict, verdict_schema
 from tidegate_serving.contract.errors import Tampered
 from tidegate_serving.contract.servable import ServableId
 

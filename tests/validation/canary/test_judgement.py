@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tidegate_serving.admission.verdict import Outcome
+from tidegate_serving.admission import Outcome
 from tidegate_serving.contract.errors import InvalidInput
 from tidegate_validation.canary.e_values import Tally, against_good, against_worse, pairs_until
 from tidegate_validation.canary.judgement import CanaryResult, judge

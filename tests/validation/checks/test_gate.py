@@ -11,7 +11,7 @@ import pytest
 from tests.validation import world
 from tests.validation.world import HONEST, Draft
 
-from tidegate_serving.admission.verdict import GateResult, Outcome, Verdict
+from tidegate_serving.admission import GateResult, Outcome, Verdict
 from tidegate_serving.contract.errors import InvalidInput
 from tidegate_validation.evidence import Evidence
 from tidegate_validation.gates import run_gates

@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from tidegate_serving.admission.verdict import Outcome
+from tidegate_serving.admission import Outcome
 from tidegate_serving.contract.errors import InvalidInput, Unavailable
 from tidegate_validation.checks.process import CheckAnswer, CheckKind, run_check
 from tidegate_validation.sandbox import process
@@ -16,7 +16,7 @@ from tidegate_validation.sandbox.limits import SandboxLimits
 
 CHECKS = """
 import os, sys
-from tidegate_serving.admission.verdict import Finding, Outcome
+from tidegate_serving.admission import Finding, Outcome
 
 def looks(request):
     print("looking")

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 from tests.validation import world
 
-from tidegate_serving.admission.verdict import Finding, Outcome
+from tidegate_serving.admission import Finding, Outcome
 from tidegate_serving.contract.errors import InvalidInput
 from tidegate_validation.expectations import (
     DataSet,

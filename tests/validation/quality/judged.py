@@ -12,7 +12,7 @@ import pyarrow as pa
 from tests.validation import world
 from tests.validation.world import Draft
 
-from tidegate_serving.admission.verdict import Finding, Outcome
+from tidegate_serving.admission import Finding, Outcome
 from tidegate_validation.case import Case, Version
 from tidegate_validation.outcomes import worst
 from tidegate_validation.quality.gate import judge_quality

@@ -11,7 +11,7 @@ from tests.validation import world
 from tests.validation.quality.judged import failing, judged, named, outcome
 from tests.validation.world import HONEST, Draft, before_return
 
-from tidegate_serving.admission.verdict import Outcome
+from tidegate_serving.admission import Outcome
 from tidegate_serving.contract.errors import InvalidInput
 from tidegate_serving.contract.signature import Signature, TensorSpec
 from tidegate_validation.quality.leakage.overlap import overlap

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tidegate_serving.admission.verdict import Finding, GateResult, Outcome, Verdict
+from tidegate_serving.admission import Finding, GateResult, Outcome, Verdict
 from tidegate_serving.contract.servable import ServableId
 from tidegate_validation.report import OverrideLine, Seal, next_steps, push_words, write_report
 from tidegate_validation.report.forest import Forest, forest_of

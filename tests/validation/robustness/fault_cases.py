@@ -15,7 +15,7 @@ import pyarrow as pa
 from tests.validation import world
 from tests.validation.world import before_return
 
-from tidegate_serving.admission.verdict import Outcome
+from tidegate_serving.admission import Outcome
 
 MAX_BATCH = 256
 KNOWN = '{b"north", b"east", b"south", b"west"}'

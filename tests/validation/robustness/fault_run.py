@@ -14,7 +14,7 @@ from tests.validation import world
 from tests.validation.robustness.fault_cases import MAX_BATCH, Case
 from tests.validation.world import Draft
 
-from tidegate_serving.admission.verdict import Finding, Outcome
+from tidegate_serving.admission import Finding, Outcome
 from tidegate_validation.case import Case as Trial
 from tidegate_validation.case import Version
 from tidegate_validation.outcomes import worst

@@ -22,7 +22,7 @@ from tests.validation.robustness.fault_cases import (
 )
 from tests.validation.world import HONEST
 
-from tidegate_serving.admission.verdict import Outcome
+from tidegate_serving.admission import Outcome
 
 
 def nan_on_edge(random: Random) -> Case:

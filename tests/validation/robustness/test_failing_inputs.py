@@ -15,7 +15,7 @@ from tests.validation.world import HONEST, Draft
 from typer.testing import CliRunner
 
 from tidegate_pipelines.cli.app import app
-from tidegate_serving.admission.verdict import Outcome
+from tidegate_serving.admission import Outcome
 from tidegate_serving.contract.errors import InvalidInput, NotFound, Tampered, TidegateError
 from tidegate_validation.robustness.failing_inputs import (
     FailingInput,

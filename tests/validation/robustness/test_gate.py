@@ -15,7 +15,7 @@ from tests.validation.robustness import fault_run
 from tests.validation.robustness.fault_cases import Case
 from tests.validation.world import HONEST, Draft, before_return
 
-from tidegate_serving.admission.verdict import Finding, Outcome
+from tidegate_serving.admission import Finding, Outcome
 from tidegate_serving.contract.signature import Signature, TensorSpec
 from tidegate_validation.case import Case as Trial
 from tidegate_validation.case import Version

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tidegate_serving.admission.verdict import Outcome
+from tidegate_serving.admission import Outcome
 from tidegate_serving.contract.errors import InvalidInput
 from tidegate_validation.robustness.growth import keeps_growing
 from tidegate_validation.robustness.judgement import judge_answer

@@ -12,7 +12,7 @@ import pytest
 from tests.validation import world
 from tests.validation.skew import flights
 
-from tidegate_serving.admission.verdict import Finding, Outcome
+from tidegate_serving.admission import Finding, Outcome
 from tidegate_validation.skew.compare import compare
 from tidegate_validation.skew.rule import SkewRule
 from tidegate_validation.statistics import Profile, make_profile

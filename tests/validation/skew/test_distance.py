@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from tests.validation.skew import flights
 
-from tidegate_serving.admission.verdict import Outcome
+from tidegate_serving.admission import Outcome
 from tidegate_validation.skew.distance import block_distance
 from tidegate_validation.skew.numbers import measure_feature
 from tidegate_validation.skew.rule import Aspect, Judgement, SkewRule, judge

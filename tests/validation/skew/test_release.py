@@ -10,7 +10,7 @@ import pytest
 from tests.validation import world
 from tests.validation.world import Served
 
-from tidegate_serving.admission.verdict import Finding, Outcome
+from tidegate_serving.admission import Finding, Outcome
 from tidegate_validation.outcomes import worst
 from tidegate_validation.skew.release import Evidence, release_findings
 from tidegate_validation.skew.rule import SkewRule

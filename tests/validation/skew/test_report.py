@@ -12,7 +12,7 @@ import pytest
 from tests.validation import world
 from tests.validation.world import Served
 
-from tidegate_serving.admission.verdict import Outcome
+from tidegate_serving.admission import Outcome
 from tidegate_serving.contract.errors import InvalidInput, NotFound
 from tidegate_validation.skew import SkewReport, report_on_log
 from tidegate_validation.statistics import build_profile

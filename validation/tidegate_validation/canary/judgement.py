@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tidegate_serving.admission.verdict import Outcome
+from tidegate_serving.admission import Outcome
 from tidegate_validation.canary.e_values import Tally, against_good, against_worse, pairs_until
 from tidegate_validation.canary.numbers import CanaryNumbers
 from tidegate_validation.canary.rule import CanaryRule

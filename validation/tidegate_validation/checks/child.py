@@ -13,7 +13,7 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from tidegate_serving.admission.verdict import Finding
+from tidegate_serving.admission import Finding
 from tidegate_validation.checks.frames import read_request
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tidegate_serving.admission.verdict import Finding, GateResult, Outcome
+from tidegate_serving.admission import Finding, GateResult, Outcome
 from tidegate_validation.case import Case, Version
 from tidegate_validation.checks.answers import answers
 from tidegate_validation.checks.process import CheckAnswer, CheckKind, run_check

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from tidegate_serving.admission.verdict import Finding
+from tidegate_serving.admission import Finding
 from tidegate_validation.checks.frames import encode_request, write_parts
 from tidegate_validation.sandbox.environment import import_path
 from tidegate_validation.sandbox.limits import SandboxLimits

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tidegate_serving.admission.verdict import Finding, Outcome
+from tidegate_serving.admission import Finding, Outcome
 from tidegate_serving.contract.errors import InvalidInput
 from tidegate_validation.expectations.expectation import Expectation
 from tidegate_validation.expectations.finding import Result, absent, raised_in, row_findings, statistic_findings

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from tidegate_serving.admission.verdict import Finding, Outcome
+from tidegate_serving.admission import Finding, Outcome
 from tidegate_validation.expectations.expectation import CRITICAL, INFO, SEVERITIES, WARNING, Expectation
 
 _OUTCOMES = {CRITICAL: Outcome.FAIL, WARNING: Outcome.WARN, INFO: Outcome.PASS}

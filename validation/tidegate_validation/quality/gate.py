@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tidegate_serving.admission.verdict import Finding, Outcome
+from tidegate_serving.admission import Finding, Outcome
 from tidegate_serving.contract.errors import InvalidInput
 from tidegate_serving.contract.manifest import Manifest
 from tidegate_serving.contract.signature import Signature

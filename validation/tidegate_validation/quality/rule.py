@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from tidegate_serving.admission.verdict import Outcome
+from tidegate_serving.admission import Outcome
 from tidegate_serving.contract.errors import InvalidInput
 from tidegate_validation.quality.evaluation import MetricOptions
 from tidegate_validation.quality.metrics.catalogue import canonical

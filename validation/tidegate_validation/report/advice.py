@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tidegate_serving.admission.verdict import Finding, GateResult, Outcome, Verdict
+from tidegate_serving.admission import Finding, GateResult, Outcome, Verdict
 
 _ON_FAIL = {
     "expectations": "Mend the data, or, where the world has changed, edit the suite and publish under a new number.",

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tidegate_serving.admission.verdict import Finding, GateResult, Outcome
+from tidegate_serving.admission import Finding, GateResult, Outcome
 from tidegate_validation.quality.metrics.gains import EVERYTHING, change_in_words
 from tidegate_validation.quality.slices.finding import SLICE_TABLE
 

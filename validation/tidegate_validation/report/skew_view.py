@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tidegate_serving.admission.verdict import Outcome
+from tidegate_serving.admission import Outcome
 from tidegate_validation.report.view import Bar, View, blind_spots, finding_view, top
 from tidegate_validation.skew.report import BinShares, SkewReport
 

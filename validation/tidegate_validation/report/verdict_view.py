@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tidegate_serving.admission.verdict import GateResult, Outcome, Verdict
+from tidegate_serving.admission import GateResult, Outcome, Verdict
 from tidegate_validation.outcomes import GRAVITY
 from tidegate_validation.report.advice import next_steps
 from tidegate_validation.report.forest import forest_of

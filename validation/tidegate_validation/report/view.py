@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tidegate_serving.admission.verdict import Finding, Outcome
+from tidegate_serving.admission import Finding, Outcome
 from tidegate_validation.outcomes import GRAVITY
 from tidegate_validation.report.forest import Forest
 

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tidegate_serving.admission.verdict import Verdict
+from tidegate_serving.admission import Verdict
 from tidegate_serving.files import write_atomically
 from tidegate_validation.case import DATA_DOCS
 from tidegate_validation.report.skew_view import skew_view

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tidegate_serving.admission.verdict import Finding, Outcome
+from tidegate_serving.admission import Finding, Outcome
 from tidegate_serving.contract.signature import Signature
 from tidegate_serving.contract.tensors import Array
 from tidegate_validation.robustness.failing_inputs import FailingInput, FailingInputs, Way

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tidegate_serving.admission.verdict import Finding, Outcome
+from tidegate_serving.admission import Finding, Outcome
 from tidegate_validation.robustness.judgement import by_accident
 from tidegate_validation.robustness.probes import Likelihood, Probe
 from tidegate_validation.sandbox.answer import Answer, AnswerKind

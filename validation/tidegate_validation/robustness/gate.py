@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 
-from tidegate_serving.admission.verdict import Finding, Outcome
+from tidegate_serving.admission import Finding, Outcome
 from tidegate_serving.contract.manifest import Manifest
 from tidegate_validation.case import Case, Version
 from tidegate_validation.progress import Progress, working

@@ -11,7 +11,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from tidegate_serving.admission.verdict import Outcome
+from tidegate_serving.admission import Outcome
 from tidegate_validation.robustness.examination import Examination
 from tidegate_validation.sandbox.answer import Answer
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from tidegate_serving.admission.verdict import Outcome
+from tidegate_serving.admission import Outcome
 from tidegate_serving.contract.tensors import Array
 from tidegate_validation.robustness.probes import Likelihood
 from tidegate_validation.sandbox.answer import Answer, AnswerKind

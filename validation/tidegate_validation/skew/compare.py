@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from tidegate_serving.admission.verdict import Finding, Outcome
+from tidegate_serving.admission import Finding, Outcome
 from tidegate_validation.skew.diagnosis.cause import Cause, find_cause
 from tidegate_validation.skew.diagnosis.sample import read_sample
 from tidegate_validation.skew.finding import findings_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from tidegate_serving.admission.verdict import Finding, Outcome
+from tidegate_serving.admission import Finding, Outcome
 from tidegate_validation.skew.diagnosis.cause import AFFINE, FACTOR, Cause
 from tidegate_validation.skew.numbers import FeatureNumbers
 from tidegate_validation.skew.rule import Aspect, Judgement, SkewRule

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tidegate_serving.admission.verdict import Finding, Outcome
+from tidegate_serving.admission import Finding, Outcome
 from tidegate_validation.skew.compare import Comparison, compare
 from tidegate_validation.skew.diagnosis.cause import Cause, find_cause
 from tidegate_validation.skew.diagnosis.sample import ValueSample

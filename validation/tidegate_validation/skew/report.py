@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from tidegate_serving.admission.verdict import Finding, Outcome
+from tidegate_serving.admission import Finding, Outcome
 from tidegate_serving.contract.errors import NotFound
 from tidegate_validation.skew.compare import Comparison, compare
 from tidegate_validation.skew.finding import SEVERITY

@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tidegate_serving.admission.verdict import Outcome
+from tidegate_serving.admission import Outcome
 from tidegate_validation.skew.distance import BlockDistance
 from tidegate_validation.skew.numbers import FeatureNumbers
 from tidegate_validation.statistics.false_discovery import benjamini_hochberg

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from tidegate_serving.admission.verdict import Finding, Outcome
+from tidegate_serving.admission import Finding, Outcome
 from tidegate_validation.statistics.profile import FeatureProfile
 from tidegate_validation.statistics.sql import Family, family
 

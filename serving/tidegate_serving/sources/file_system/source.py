@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from tidegate_serving.admission.admission import Admission
+from tidegate_serving.admission import Admission
 from tidegate_serving.contract.errors import NotFound, TidegateError, Unavailable
 from tidegate_serving.contract.servable import check_name
 from tidegate_serving.sources.context import SourceContext

@@ -11,7 +11,7 @@ import threading
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tidegate_serving.admission.admission import Admission
+from tidegate_serving.admission import Admission
 from tidegate_serving.contract.errors import InvalidInput, NotFound, TidegateError, Unavailable
 from tidegate_serving.contract.manifest import FILE_NAME, Manifest, read_manifest
 from tidegate_serving.contract.servable import ServableId

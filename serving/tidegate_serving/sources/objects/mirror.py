@@ -10,7 +10,7 @@ import logging
 import threading
 from pathlib import Path
 
-from tidegate_serving.admission.admission import Admission
+from tidegate_serving.admission import Admission
 from tidegate_serving.contract.errors import NotFound, TidegateError
 from tidegate_serving.contract.manifest import FILE_NAME, Manifest, read_manifest
 from tidegate_serving.contract.servable import ServableId, check_name, is_version

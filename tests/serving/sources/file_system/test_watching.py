@@ -15,7 +15,7 @@ from tests.support.eventually import eventually
 from tests.support.fakes import FakeTarget
 from tests.support.versions import fill, publish
 
-from tidegate_serving.admission.admission import AdmitUnverified
+from tidegate_serving.admission import AdmitUnverified
 from tidegate_serving.contract.errors import NotFound, Unavailable
 from tidegate_serving.sources.context import SourceContext
 from tidegate_serving.sources.file_system.source import NAME, FileSystemOptions, FileSystemSource

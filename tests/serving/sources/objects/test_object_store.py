@@ -14,7 +14,7 @@ from fsspec.implementations.local import LocalFileSystem
 from tests.support.fakes import FakeTarget
 from tests.support.versions import adding, publish
 
-from tidegate_serving.admission.admission import AdmitUnverified
+from tidegate_serving.admission import AdmitUnverified
 from tidegate_serving.contract.errors import InvalidInput, ResourceExhausted, Tampered, TidegateError, Unavailable
 from tidegate_serving.contract.servable import ServableId
 from tidegate_serving.sources.context import SourceContext

@@ -7,7 +7,7 @@ import pytest
 from tests.validation.quality.judged import failing, named
 from tests.validation.quality.shops import ROWS, two_shops
 
-from tidegate_serving.admission.verdict import Outcome
+from tidegate_serving.admission import Outcome
 from tidegate_validation.quality.data.held_out import ScoredExamples
 from tidegate_validation.quality.evaluation import Evaluation
 from tidegate_validation.quality.judgement.finding import METRIC, Basis, deciding_metric, first_version

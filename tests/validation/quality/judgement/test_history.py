@@ -8,8 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tidegate_serving.admission import load_private_key, make_keys, write_verdict
-from tidegate_serving.admission.verdict import Finding, GateResult, Outcome, Verdict
+from tidegate_serving.admission import Finding, GateResult, Outcome, Verdict, load_private_key, make_keys, write_verdict
 from tidegate_serving.contract.repository import verdict_path
 from tidegate_serving.contract.servable import ServableId
 from tidegate_validation.quality.judgement.finding import METRIC

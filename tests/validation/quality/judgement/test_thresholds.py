@@ -9,7 +9,7 @@ import pytest
 from tests.validation.quality.judged import named
 from tests.validation.quality.shops import two_shops
 
-from tidegate_serving.admission.verdict import Outcome
+from tidegate_serving.admission import Outcome
 from tidegate_serving.contract.errors import InvalidInput
 from tidegate_validation.policy import Policy
 from tidegate_validation.quality.data.held_out import ScoredExamples

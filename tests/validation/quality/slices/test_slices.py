@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from tests.validation.quality.judged import failing, named
 
-from tidegate_serving.admission.verdict import Finding, Outcome
+from tidegate_serving.admission import Finding, Outcome
 from tidegate_serving.contract.errors import InvalidInput
 from tidegate_validation.quality.data.held_out import HeldOut, ScoredExamples
 from tidegate_validation.quality.evaluation import Evaluation

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tidegate_serving.admission.verdict import Finding, Outcome
+from tidegate_serving.admission import Finding, Outcome
 from tidegate_validation.quality.data.groups import groups_of, queries_of
 from tidegate_validation.quality.data.labels import LabelHints, Labels, distinct_texts, read_labels
 from tidegate_validation.quality.data.outputs import Prediction

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tidegate_serving.admission.verdict import Finding, Outcome
+from tidegate_serving.admission import Finding, Outcome
 from tidegate_validation.quality.evaluation import Evaluation, Task, is_hard, is_probability
 from tidegate_validation.quality.judgement import finding as words
 from tidegate_validation.quality.judgement.finding import Basis

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tidegate_serving.admission.verdict import Finding, Outcome
+from tidegate_serving.admission import Finding, Outcome
 from tidegate_validation.quality.evaluation import Evaluation, Task
 from tidegate_validation.quality.metrics.gains import EVERYTHING, SERVING, Gain, measure
 from tidegate_validation.quality.metrics.prediction_change import Collapse, nearly_constant

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tidegate_serving.admission.verdict import Finding, Outcome
+from tidegate_serving.admission import Finding, Outcome
 from tidegate_validation.quality.data.held_out import ScoredExamples
 from tidegate_validation.quality.evaluation import Task, is_probability
 from tidegate_validation.quality.judgement import finding as words

@@ -5,7 +5,7 @@ Nothing here asks a model, so whoever has scores from elsewhere can call it alon
 
 from __future__ import annotations
 
-from tidegate_serving.admission.verdict import Finding
+from tidegate_serving.admission import Finding
 from tidegate_validation.quality.data.held_out import ScoredExamples
 from tidegate_validation.quality.judgement.comparison import judge_against, judge_alone
 from tidegate_validation.quality.judgement.predictions import judge_change, judge_collapse

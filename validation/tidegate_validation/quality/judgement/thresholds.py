@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tidegate_serving.admission.verdict import Finding, Outcome
+from tidegate_serving.admission import Finding, Outcome
 from tidegate_validation.quality.evaluation import Evaluation
 from tidegate_validation.quality.metrics.catalogue import Metric, canonical, metrics_for
 from tidegate_validation.quality.metrics.gains import EVERYTHING, gain_of, value_of

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tidegate_serving.admission.verdict import Finding, Outcome
+from tidegate_serving.admission import Finding, Outcome
 from tidegate_validation.quality.evaluation import Evaluation
 from tidegate_validation.quality.leakage.investigation import Suspicion
 from tidegate_validation.quality.metrics.gains import EVERYTHING, SERVING, measure

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tidegate_serving.admission.verdict import Finding
+from tidegate_serving.admission import Finding
 from tidegate_validation.quality.data.held_out import ScoredExamples
 from tidegate_validation.quality.evaluation import Evaluation, Task
 from tidegate_validation.quality.leakage import finding as words

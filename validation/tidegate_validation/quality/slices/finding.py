@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from tidegate_serving.admission.verdict import Finding, Outcome
+from tidegate_serving.admission import Finding, Outcome
 from tidegate_validation.quality.metrics.gains import SERVING
 from tidegate_validation.quality.rule import QualityRule
 from tidegate_validation.quality.slices.attribution import Attribution

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tidegate_serving.admission.verdict import Finding, Outcome
+from tidegate_serving.admission import Finding, Outcome
 from tidegate_validation.quality.data.held_out import ScoredExamples
 from tidegate_validation.quality.rule import QualityRule, slice_outcome
 from tidegate_validation.quality.slices import finding as words

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tidegate_serving.admission.verdict import Outcome
+from tidegate_serving.admission import Outcome
 from tidegate_serving.contract.errors import Tampered
 from tidegate_serving.contract.manifest import Manifest, verify_files
 from tidegate_validation.robustness.examination import Examination, OutOfTime

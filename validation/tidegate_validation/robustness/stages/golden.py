@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tidegate_serving.admission.verdict import Outcome
+from tidegate_serving.admission import Outcome
 from tidegate_validation.robustness.examination import Examination
 from tidegate_validation.robustness.judgement import answered
 from tidegate_validation.robustness.stages.bad_rows import report_bad_rows

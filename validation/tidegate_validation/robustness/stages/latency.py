@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tidegate_serving.admission.verdict import Outcome
+from tidegate_serving.admission import Outcome
 from tidegate_validation.robustness.examination import Examination
 from tidegate_validation.sandbox.answer import AnswerKind
 from tidegate_validation.sandbox.examples import Examples

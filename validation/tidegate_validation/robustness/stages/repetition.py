@@ -10,7 +10,7 @@ import time
 
 import numpy as np
 
-from tidegate_serving.admission.verdict import Outcome
+from tidegate_serving.admission import Outcome
 from tidegate_validation.robustness.examination import Examination
 from tidegate_validation.robustness.failing_inputs import Way
 from tidegate_validation.robustness.finding import came_back, example
