@@ -7,6 +7,7 @@ A skipped test counts as a failure, because a missing dependency is an error.
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -18,6 +19,8 @@ ROOT = Path(__file__).parent.parent
 BUILD = ROOT / "build"
 IN_PARALLEL = ("--numprocesses=logical", "--maxprocesses=4", "--dist=loadgroup", "--no-loadscope-reorder")
 """Groups are begun in the order of the folders, which has the longest tests first."""
+ONE_THREAD = {"OMP_NUM_THREADS": "1"}
+"""OpenMP's threads spin while they wait for each other, ten times as long where other processes have the processors."""
 REPEATABLE = ("--hypothesis-profile=repeatable",)
 CARGO_RESULT = re.compile(r"^test result: \w+\. (\d+) passed; (\d+) failed; (\d+) ignored", re.MULTILINE)
 
@@ -57,7 +60,7 @@ def run_pytest(tally: Tally) -> None:
         *REPEATABLE,
         f"--junit-xml={report}",
     ]
-    status = subprocess.run(command, cwd=ROOT, check=False).returncode
+    status = subprocess.run(command, cwd=ROOT, env={**os.environ, **ONE_THREAD}, check=False).returncode
     if not report.exists():
         tally.add(0, 1)
         return

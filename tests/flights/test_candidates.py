@@ -16,7 +16,7 @@ from tidegate_flights.candidates import ONNX_FILE, train_boosting, train_logisti
 from tidegate_flights.data import write_rows
 from tidegate_flights.features import CATEGORIES, FEATURES, LABEL, NUMBERS, PROBABILITY
 from tidegate_flights.mistakes import KILOMETRES_PER_MILE, Mistake, train_mistaken
-from tidegate_flights.models import gradient_boosting, logistic_regression
+from tidegate_flights.models import fit, gradient_boosting, logistic_regression, probabilities
 from tidegate_flights.prepare import example_row, publish_candidate
 from tidegate_serving.contract.manifest import read_manifest, verify_files
 from tidegate_serving.contract.repository import profile_directory
@@ -29,18 +29,18 @@ def strange(frame: pd.DataFrame) -> pd.DataFrame:
 
 def test_the_files_answer_what_the_trained_model_answers(tmp_path: Path) -> None:
     training, june = some_training(), some_june()
-    model = gradient_boosting().fit(training, training[LABEL])
+    model = fit(gradient_boosting(), training, training[LABEL])
     candidate = train_boosting(training, tmp_path / "onnx")
     found = expected.answers(candidate.files, june)
-    assert np.abs(found - model.predict_proba(june)[:, 1]).max() < 1e-6
+    assert np.abs(found - probabilities(model, june)).max() < 1e-6
     assert found.std() > 0.01
 
 
 def test_the_skops_file_answers_what_the_trained_model_answers(tmp_path: Path) -> None:
     training, june = some_training(), some_june()
-    model = logistic_regression().fit(training[list(FEATURES)], training[LABEL])
+    model = fit(logistic_regression(), training[list(FEATURES)], training[LABEL])
     found = expected.answers(train_logistic(training, tmp_path / "skops").files, june)
-    assert np.abs(found - model.predict_proba(june[list(FEATURES)])[:, 1]).max() < 1e-9
+    assert np.abs(found - probabilities(model, june[list(FEATURES)])).max() < 1e-9
 
 
 @pytest.mark.parametrize("train", [train_logistic, train_boosting])
