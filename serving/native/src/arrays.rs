@@ -4,9 +4,9 @@
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBytes, PyList, PyTuple};
-use tidegate_plane::column::{Column, Strings};
-use tidegate_plane::dtype::{ALL, DType};
-use tidegate_plane::pool::Lease;
+use tidegate_codec::dtype::{ALL, DType};
+use tidegate_codec::tensors::column::{Column, Strings};
+use tidegate_codec::tensors::pool::Lease;
 
 use crate::memory::ColumnMemory;
 

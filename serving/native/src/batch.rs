@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use tidegate_plane::batch::Work;
-use tidegate_plane::version::ServedSignature;
+use tidegate_engine::batching::executor::Work;
+use tidegate_engine::batching::served_signature::ServedSignature;
 
 use crate::arrays;
 
@@ -41,7 +41,7 @@ impl Batch {
 
     #[getter]
     fn version(&self) -> i64 {
-        self.served.number
+        self.served.version
     }
 
     #[getter]

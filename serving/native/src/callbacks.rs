@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
+use tidegate_codec::status::{Code, Status};
+use tidegate_engine::log::block::LogBlock;
+use tidegate_engine::log::buffer::LogSink;
 use tidegate_plane::hooks::Hooks;
-use tidegate_plane::log_block::LogBlock;
-use tidegate_plane::status::{Code, Status};
 
 use crate::closing::Closing;
 use crate::executor::to_status;
@@ -43,8 +44,10 @@ impl Hooks for Callbacks {
         });
         answer.unwrap_or_else(|| Err(Status::new(Code::Unavailable, "the server is stopping")))
     }
+}
 
-    fn log_block(&self, block: LogBlock) -> bool {
+impl LogSink for Callbacks {
+    fn take(&self, block: LogBlock) -> bool {
         let written = self.enter(|py| {
             let block = crate::log_block::LogBlock::new(py, block);
             match block.and_then(|block| self.log_block.call1(py, (block,))) {

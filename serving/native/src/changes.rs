@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use tidegate_plane::change::{self, Change};
-use tidegate_plane::metadata::Described;
-use tidegate_plane::signature as plane;
-use tidegate_plane::version;
+use tidegate_codec::model_metadata::Description;
+use tidegate_codec::signatures::signature::Signature as CoreSignature;
+use tidegate_engine::batching::limits::Batching as CoreBatching;
+use tidegate_engine::serving_map::change::{self, Change};
 
 use crate::closing::Closing;
 use crate::executor::PythonExecutor;
@@ -20,10 +20,10 @@ use crate::settings::{Batching, Signature};
 pub(crate) struct Publish {
     model: String,
     version: i64,
-    signatures: Vec<plane::Signature>,
+    signatures: Vec<CoreSignature>,
     executor: Py<PyAny>,
-    batching: version::Batching,
-    described: Option<Described>,
+    batching: CoreBatching,
+    description: Option<Description>,
 }
 
 #[pymethods]
@@ -44,8 +44,8 @@ impl Publish {
         }
         let signatures = signatures.iter().map(|signature| signature.0.clone()).collect();
         let (executor, batching) = (executor.unbind(), batching.0.clone());
-        let described = described.map(|(message, json)| Described { message, json });
-        Ok(Publish { model, version, signatures, executor, batching, described })
+        let description = described.map(|(message, json)| Description { message, json });
+        Ok(Publish { model, version, signatures, executor, batching, description })
     }
 }
 
@@ -172,7 +172,7 @@ impl SetDisabled {
 #[pyclass(frozen, module = "tidegate_native")]
 pub(crate) struct SetBatching {
     model: String,
-    batching: version::Batching,
+    batching: CoreBatching,
 }
 
 #[pymethods]
@@ -195,7 +195,7 @@ pub(crate) fn to_core(change: &Bound<'_, PyAny>, closing: &Arc<Closing>) -> PyRe
             signatures: publish.signatures.clone(),
             batching: publish.batching.clone(),
             executor: Arc::new(executor),
-            described: publish.described.clone(),
+            description: publish.description.clone(),
         }));
     }
     if let Ok(retire) = change.cast::<Retire>() {

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use pyo3::prelude::*;
-use tidegate_plane::batch::{Answer, Work};
-use tidegate_plane::executor::Executor;
-use tidegate_plane::status::{Code, Status};
+use tidegate_codec::status::{Code, Status};
+use tidegate_engine::batching::executor::Executor;
+use tidegate_engine::batching::executor::{Prediction, Work};
 
 use crate::batch::Batch;
 use crate::closing::Closing;
@@ -25,11 +25,11 @@ impl PythonExecutor {
         PythonExecutor { callable: Some(callable), entries: AtomicU64::new(0), closing }
     }
 
-    fn call(&self, py: Python<'_>, work: Work) -> PyResult<Answer> {
+    fn call(&self, py: Python<'_>, work: Work) -> PyResult<Prediction> {
         let served = work.served.clone();
         let batch = Bound::new(py, Batch::new(py, work)?)?;
         let Some(callable) = &self.callable else {
-            return Ok(Answer::default());
+            return Ok(Prediction::default());
         };
         let returned = callable.bind(py).call1((batch,))?;
         outputs::read(&served.signature, &returned)
@@ -37,7 +37,7 @@ impl PythonExecutor {
 }
 
 impl Executor for PythonExecutor {
-    fn execute(&self, work: Work) -> Result<Answer, Status> {
+    fn execute(&self, work: Work) -> Result<Prediction, Status> {
         let stopping = || Status::new(Code::Unavailable, "the server is stopping");
         if self.closing.is_closed() {
             return Err(stopping());

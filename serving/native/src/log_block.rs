@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString};
-use tidegate_plane::column::{Column, Strings, Words};
-use tidegate_plane::dtype::DType;
-use tidegate_plane::log_block as core;
-use tidegate_plane::pool::Lease;
-use tidegate_plane::signature::TensorSpec;
-use tidegate_plane::version::ServedSignature;
+use tidegate_codec::dtype::DType;
+use tidegate_codec::signatures::spec::TensorSpec;
+use tidegate_codec::tensors::column::{Column, Strings, Words};
+use tidegate_codec::tensors::pool::Lease;
+use tidegate_engine::batching::served_signature::ServedSignature;
+use tidegate_engine::log::block as core;
 
 use crate::arrays;
 
@@ -76,7 +76,7 @@ impl LogBlock {
 
     #[getter]
     fn version(&self) -> i64 {
-        self.served.number
+        self.served.version
     }
 
     #[getter]

@@ -6,9 +6,9 @@ use std::os::raw::{c_int, c_long};
 use pyo3::exceptions::{PyMemoryError, PySystemExit};
 use pyo3::ffi;
 use pyo3::prelude::*;
-use tidegate_plane::batch::Output;
-use tidegate_plane::column::{Column, Words};
-use tidegate_plane::pool::Lease;
+use tidegate_codec::tensors::column::{Column, Words};
+use tidegate_codec::tensors::pool::Lease;
+use tidegate_codec::tensors::tensor::Tensor;
 
 /// Memory of one column, exported to numpy by the buffer protocol. It is an array's `base`.
 #[pyclass(frozen, name = "_ColumnMemory", module = "tidegate_native")]
@@ -56,7 +56,7 @@ impl ColumnMemory {
 }
 
 /// Copies the memory of a C-contiguous array; none if it is not one.
-pub(crate) fn copy_contiguous(array: &Bound<'_, PyAny>) -> Option<Output> {
+pub(crate) fn copy_contiguous(array: &Bound<'_, PyAny>) -> Option<Tensor> {
     let py = array.py();
     let mut view = std::mem::MaybeUninit::<ffi::Py_buffer>::uninit();
     let flags = ffi::PyBUF_C_CONTIGUOUS;
@@ -83,7 +83,7 @@ pub(crate) fn copy_contiguous(array: &Bound<'_, PyAny>) -> Option<Output> {
     };
     // SAFETY: filled by PyObject_GetBuffer and released once.
     unsafe { ffi::PyBuffer_Release(view) };
-    Some(Output { column: Column::Raw(words), shape })
+    Some(Tensor { column: Column::Raw(words), shape })
 }
 
 /// Raises SystemExit in another thread, at its next Python instruction.

@@ -4,18 +4,20 @@
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyMapping};
-use tidegate_plane::batch::{Answer, Output};
-use tidegate_plane::signature::{Signature, TensorSpec};
-use tidegate_plane::status::{Code, Status};
+use tidegate_codec::signatures::signature::Signature;
+use tidegate_codec::signatures::spec::TensorSpec;
+use tidegate_codec::status::{Code, Status};
+use tidegate_codec::tensors::tensor::Tensor;
+use tidegate_engine::batching::executor::Prediction;
 
 use crate::batch::Outcome;
 use crate::values::{self, Origin};
 
 /// Reads a mapping of outputs or a `Result`.
-pub(crate) fn read(signature: &Signature, returned: &Bound<'_, PyAny>) -> PyResult<Answer> {
+pub(crate) fn read(signature: &Signature, returned: &Bound<'_, PyAny>) -> PyResult<Prediction> {
     let py = returned.py();
     let Ok(outcome) = returned.cast::<Outcome>() else {
-        return Ok(Answer { outputs: read_outputs(signature, returned)?, errors: Vec::new() });
+        return Ok(Prediction { outputs: read_outputs(signature, returned)?, errors: Vec::new() });
     };
     let outcome = outcome.get();
     let mut errors = Vec::new();
@@ -29,10 +31,10 @@ pub(crate) fn read(signature: &Signature, returned: &Bound<'_, PyAny>) -> PyResu
             errors.push((row, Status::new(code, message)));
         }
     }
-    Ok(Answer { outputs: read_outputs(signature, outcome.outputs.bind(py))?, errors })
+    Ok(Prediction { outputs: read_outputs(signature, outcome.outputs.bind(py))?, errors })
 }
 
-fn read_outputs(signature: &Signature, returned: &Bound<'_, PyAny>) -> PyResult<Vec<Option<Output>>> {
+fn read_outputs(signature: &Signature, returned: &Bound<'_, PyAny>) -> PyResult<Vec<Option<Tensor>>> {
     let find = |name: &str| -> PyResult<Option<Bound<'_, PyAny>>> {
         if let Ok(dict) = returned.cast::<PyDict>() {
             return dict.get_item(name);

@@ -9,12 +9,12 @@ use std::time::Duration;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyMapping};
-use tidegate_plane::embedded::Question;
-use tidegate_plane::gauges::Gauge;
-use tidegate_plane::model_status::VersionState;
+use tidegate_codec::model_spec::{ModelSpec, VersionChoice};
+use tidegate_codec::status::{Code, Status};
+use tidegate_codec::version_state::VersionState;
+use tidegate_engine::metrics::gauges::Gauge;
+use tidegate_plane::endpoints::embedded::endpoint::EmbeddedRequest;
 use tidegate_plane::plane::Plane;
-use tidegate_plane::predict_request::{Choice, ModelSpec};
-use tidegate_plane::status::{Code, Status};
 
 use crate::callbacks::Callbacks;
 use crate::changes;
@@ -92,13 +92,13 @@ impl DataPlane {
         key: Option<&str>,
     ) -> PyResult<(Bound<'py, PyDict>, i64)> {
         let choice = match (version, label) {
-            (Some(version), _) => Choice::Version(version),
-            (None, Some(label)) => Choice::Label(label),
-            (None, None) => Choice::Any,
+            (Some(version), _) => VersionChoice::Version(version),
+            (None, Some(label)) => VersionChoice::Label(label),
+            (None, None) => VersionChoice::Any,
         };
         let spec = ModelSpec { name: model, choice, signature_name: signature };
-        let question = Question { spec, request_id, key };
-        predict::predict(py, self.plane.embedded(), &question, inputs, timeout_ms.map(Duration::from_millis))
+        let request = EmbeddedRequest { spec, request_id, key };
+        predict::predict(py, self.plane.embedded(), &request, inputs, timeout_ms.map(Duration::from_millis))
     }
 
     /// Limits from now on; what was let in before stays. ValueError, and nothing changes, for one that is 0.

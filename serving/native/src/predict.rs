@@ -6,12 +6,14 @@ use std::time::Duration;
 use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyMapping};
-use tidegate_plane::arrays::{Arrays, NamedArray};
-use tidegate_plane::batch::Output;
-use tidegate_plane::embedded::{Embedded, Question, Visit};
-use tidegate_plane::pool::Lease;
-use tidegate_plane::signature::Signature;
-use tidegate_plane::status::{Code, Status};
+use tidegate_codec::signatures::signature::Signature;
+use tidegate_codec::status::{Code, Status};
+use tidegate_codec::tensors::pool::Lease;
+use tidegate_codec::tensors::tensor::Tensor;
+use tidegate_plane::endpoints::embedded::arrays::{Arrays, NamedArray};
+use tidegate_plane::endpoints::embedded::endpoint::{Embedded, EmbeddedRequest, RoutedRequest};
+
+use tidegate_plane::endpoints::reply::AnyReply;
 
 use crate::arrays;
 use crate::values::{self, Origin};
@@ -33,25 +35,25 @@ fn failed(status: &Status) -> PyErr {
 /// Outputs by name, and the version that gave them.
 pub(crate) fn predict<'py>(
     py: Python<'py>,
-    endpoint: &Embedded,
-    question: &Question<'_>,
+    endpoint: &Embedded<AnyReply>,
+    request: &EmbeddedRequest<'_>,
     inputs: &Bound<'py, PyMapping>,
     timeout: Option<Duration>,
 ) -> PyResult<(Bound<'py, PyDict>, i64)> {
-    let visit = endpoint.enter(question).map_err(|status| failed(&status))?;
-    let version = visit.version();
-    let arrays = match read_inputs(&visit, inputs)? {
+    let routed = endpoint.route(request).map_err(|status| failed(&status))?;
+    let version = routed.version();
+    let arrays = match read_inputs(&routed, inputs)? {
         Ok(arrays) => arrays,
         Err(status) => {
-            endpoint.refuse(visit, &status);
+            endpoint.refuse(routed, &status);
             return Err(failed(&status));
         }
     };
-    let signature = visit.signature().cloned();
-    let waiting = py.detach(|| endpoint.ask(visit, &arrays, timeout));
+    let signature = routed.signature().cloned();
+    let pending = py.detach(|| endpoint.submit(routed, &arrays, timeout));
     drop(arrays);
     let answer = loop {
-        match py.detach(|| waiting.wait(LOOK)) {
+        match py.detach(|| pending.wait(LOOK)) {
             Some(answer) => break answer,
             None => py.check_signals()?,
         }
@@ -64,9 +66,9 @@ pub(crate) fn predict<'py>(
 }
 
 /// Inputs in the signature's types; what the signature does not have stays for the desk to refuse.
-fn read_inputs(visit: &Visit, inputs: &Bound<'_, PyMapping>) -> PyResult<Result<Arrays, Status>> {
+fn read_inputs(routed: &RoutedRequest, inputs: &Bound<'_, PyMapping>) -> PyResult<Result<Arrays, Status>> {
     let mut arrays = Arrays::default();
-    let Some(signature) = visit.signature() else { return Ok(Ok(arrays)) };
+    let Some(signature) = routed.signature() else { return Ok(Ok(arrays)) };
     let mut names = Vec::new();
     for item in inputs.items()?.iter() {
         let (name, value): (String, Bound<'_, PyAny>) = item.extract()?;
@@ -83,7 +85,7 @@ fn read_inputs(visit: &Visit, inputs: &Bound<'_, PyMapping>) -> PyResult<Result<
     Ok(if names.len() == arrays.0.len() { Ok(arrays) } else { Err(signature.wrong_names(names)) })
 }
 
-fn to_dict<'py>(py: Python<'py>, signature: &Signature, outputs: Vec<Output>) -> PyResult<Bound<'py, PyDict>> {
+fn to_dict<'py>(py: Python<'py>, signature: &Signature, outputs: Vec<Tensor>) -> PyResult<Bound<'py, PyDict>> {
     let dict = PyDict::new(py);
     for (spec, output) in signature.outputs.iter().zip(outputs) {
         let lease = Lease::unpooled(output.column);

@@ -7,10 +7,11 @@ use std::time::Duration;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use tidegate_plane::dtype::{ALL, DType};
+use tidegate_codec::dtype::{ALL, DType};
+use tidegate_codec::signatures::signature::Signature as CoreSignature;
+use tidegate_codec::signatures::spec::{FirstAxis, TensorSpec as CoreSpec};
+use tidegate_engine::batching::limits::Batching as CoreBatching;
 use tidegate_plane::settings as core;
-use tidegate_plane::signature::{self as plane, FirstAxis};
-use tidegate_plane::version;
 
 use crate::values::{self, Origin};
 
@@ -73,7 +74,7 @@ impl Settings {
 
 /// Name, dtype and shape of one input or output; -1 is a dimension of any size, the first axis is the batch.
 #[pyclass(frozen, module = "tidegate_native")]
-pub(crate) struct TensorSpec(plane::TensorSpec);
+pub(crate) struct TensorSpec(CoreSpec);
 
 #[pymethods]
 impl TensorSpec {
@@ -87,8 +88,8 @@ impl TensorSpec {
         if unknown_rank && !shape.is_empty() {
             return Err(PyValueError::new_err(format!("tensor '{name}' has a shape and an unknown rank: give one")));
         }
-        let any = || plane::TensorSpec::of_any_rank(name.clone(), found);
-        Ok(TensorSpec(if unknown_rank { any() } else { plane::TensorSpec::new(name, found, shape) }))
+        let any = || CoreSpec::of_any_rank(name.clone(), found);
+        Ok(TensorSpec(if unknown_rank { any() } else { CoreSpec::new(name, found, shape) }))
     }
 
     #[getter]
@@ -114,7 +115,7 @@ impl TensorSpec {
 
 /// One way to call a version.
 #[pyclass(frozen, module = "tidegate_native")]
-pub(crate) struct Signature(pub(crate) plane::Signature);
+pub(crate) struct Signature(pub(crate) CoreSignature);
 
 #[pymethods]
 impl Signature {
@@ -133,10 +134,10 @@ impl Signature {
             let known = FirstAxis::NAMES.map(|(_, name)| name).join(", ");
             PyValueError::new_err(format!("signature '{name}' has first axis '{first_axis}': use one of {known}"))
         })?;
-        let signature = plane::Signature::with_axis(name, method_name, specs(&inputs), specs(&outputs), axis)
+        let signature = CoreSignature::with_axis(name, method_name, specs(&inputs), specs(&outputs), axis)
             .map_err(PyValueError::new_err)?;
         let Some(given) = defaults else { return Ok(Signature(signature)) };
-        let read = |spec: &plane::TensorSpec| {
+        let read = |spec: &CoreSpec| {
             given.get_item(&spec.name)?.map(|value| values::read(spec, &value, Origin::Caller)).transpose()
         };
         let defaults = signature.inputs.iter().map(read).collect::<PyResult<Vec<_>>>()?;
@@ -151,7 +152,7 @@ impl Signature {
 
 /// When a batch closes and how long its queue may grow.
 #[pyclass(frozen, module = "tidegate_native")]
-pub(crate) struct Batching(pub(crate) version::Batching);
+pub(crate) struct Batching(pub(crate) CoreBatching);
 
 #[pymethods]
 impl Batching {
@@ -165,8 +166,7 @@ impl Batching {
         allowed_batch_sizes: Vec<usize>,
     ) -> PyResult<Batching> {
         let allowed_batch_sizes = allowed_batch_sizes.into();
-        let batching =
-            version::Batching { max_batch_rows, timeout_us, max_queued_rows, concurrency, allowed_batch_sizes };
+        let batching = CoreBatching { max_batch_rows, timeout_us, max_queued_rows, concurrency, allowed_batch_sizes };
         batching.check().map_err(PyValueError::new_err)?;
         Ok(Batching(batching))
     }

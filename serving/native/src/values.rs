@@ -4,10 +4,10 @@
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyString};
-use tidegate_plane::batch::Output;
-use tidegate_plane::column::{Column, Strings};
-use tidegate_plane::dtype::DType;
-use tidegate_plane::signature::TensorSpec;
+use tidegate_codec::dtype::DType;
+use tidegate_codec::signatures::spec::TensorSpec;
+use tidegate_codec::tensors::column::{Column, Strings};
+use tidegate_codec::tensors::tensor::Tensor;
 
 use crate::arrays::Numpy;
 use crate::memory::copy_contiguous;
@@ -31,7 +31,7 @@ impl Origin {
 }
 
 /// Reads anything that numpy can make an array of.
-pub(crate) fn read(spec: &TensorSpec, value: &Bound<'_, PyAny>, origin: Origin) -> PyResult<Output> {
+pub(crate) fn read(spec: &TensorSpec, value: &Bound<'_, PyAny>, origin: Origin) -> PyResult<Tensor> {
     let numpy = Numpy::get(value.py())?;
     match spec.dtype {
         DType::String => read_strings(spec, value, numpy, origin),
@@ -39,7 +39,7 @@ pub(crate) fn read(spec: &TensorSpec, value: &Bound<'_, PyAny>, origin: Origin) 
     }
 }
 
-fn read_numbers(spec: &TensorSpec, value: &Bound<'_, PyAny>, numpy: &Numpy, origin: Origin) -> PyResult<Output> {
+fn read_numbers(spec: &TensorSpec, value: &Bound<'_, PyAny>, numpy: &Numpy, origin: Origin) -> PyResult<Tensor> {
     let py = value.py();
     let wanted = numpy.dtype(spec.dtype).bind(py);
     let is_array = value.is_instance(numpy.ndarray.bind(py))?;
@@ -53,7 +53,7 @@ fn read_numbers(spec: &TensorSpec, value: &Bound<'_, PyAny>, numpy: &Numpy, orig
     // ascontiguousarray turns a scalar into a row; the shape that counts is the model's own.
     let scalar = cast.getattr("ndim")?.extract::<usize>()? == 0;
     let copied = copy_contiguous(&contiguous);
-    let own = |copy: Output| if scalar { Output { shape: Vec::new(), ..copy } } else { copy };
+    let own = |copy: Tensor| if scalar { Tensor { shape: Vec::new(), ..copy } } else { copy };
     copied.map(own).ok_or_else(|| {
         let (subject, kind) = (origin.subject(&spec.name), spec.dtype.name());
         PyTypeError::new_err(format!("{subject}, which cannot be read as an array of {kind}"))
@@ -96,7 +96,7 @@ impl EqElements for Bound<'_, PyAny> {
     }
 }
 
-fn read_strings(spec: &TensorSpec, value: &Bound<'_, PyAny>, numpy: &Numpy, origin: Origin) -> PyResult<Output> {
+fn read_strings(spec: &TensorSpec, value: &Bound<'_, PyAny>, numpy: &Numpy, origin: Origin) -> PyResult<Tensor> {
     let py = value.py();
     let array = numpy.asarray.bind(py).call1((value, numpy.object.bind(py)))?;
     let shape: Vec<usize> = array.getattr("shape")?.extract()?;
@@ -115,5 +115,5 @@ fn read_strings(spec: &TensorSpec, value: &Bound<'_, PyAny>, numpy: &Numpy, orig
             )));
         }
     }
-    Ok(Output { column: Column::Strings(strings), shape })
+    Ok(Tensor { column: Column::Strings(strings), shape })
 }

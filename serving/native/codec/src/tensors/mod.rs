@@ -1,0 +1,8 @@
+//! The elements of tensors: columns of rows, whole tensors, slices of them, and the memory that they reuse.
+
+pub mod column;
+pub mod number;
+pub mod page;
+pub mod pool;
+pub mod slice;
+pub mod tensor;

@@ -1,0 +1,11 @@
+//! The path of one request: from its decoded head into a batch, and from a finished batch to its reply.
+
+pub mod answering;
+pub mod deadline_sweep;
+pub mod dispatcher;
+pub mod idle_flush;
+pub mod inflight;
+pub mod payload;
+pub mod reply;
+pub mod rows;
+pub mod sweep_clock;
