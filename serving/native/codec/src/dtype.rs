@@ -1,5 +1,4 @@
-//! The element types that tensors may have, and their names and numbers in every format that we speak.
-//! Signatures come from Python by numpy name, requests from clients by TensorFlow number; everyone else holds a `DType`.
+//! Element types of tensors, with their names and numbers in every format that we read or write.
 
 /// Element type of a tensor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

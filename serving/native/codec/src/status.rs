@@ -1,5 +1,4 @@
 //! The outcome of a request that did not succeed: a canonical gRPC code and one sentence.
-//! Every part of the plane returns it; the endpoints turn it into gRPC trailers or an HTTP status with a JSON body.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! The state of a version, as the lifecycle tells it and clients may ask for it.
+//! The lifecycle state of a version, as clients may ask for it.
 
 use crate::status::Status;
 

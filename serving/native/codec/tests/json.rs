@@ -298,7 +298,7 @@ fn raw_column(bytes: &[u8]) -> Column {
 }
 
 fn slice<'a>(dtype: DType, column: &'a Column, inner: &'a [usize], rows: usize) -> Slice<'a> {
-    Slice { dtype, column, inner, first: 0, rows, whole: false }
+    Slice { dtype, column, inner, first: 0, rows, unbatched: false }
 }
 
 fn printed(outputs: &[(&str, Slice<'_>)], form: Form) -> String {

@@ -1,5 +1,4 @@
-//! What a plane bounds and may change while it runs: message size, connections, the deadline of requests without one.
-//! Starts from the settings; Python changes it, and every part that enforces a limit reads it anew for each request.
+//! Limits that may change while the plane runs: message size, connections, the deadline of requests without one.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;

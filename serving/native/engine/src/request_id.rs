@@ -1,5 +1,5 @@
-//! A request's identity: the client's `x-request-id` or one that we make up, and the hash that decides on sampling.
-//! The endpoints make one per request; shadow, log and answer headers use it, so that logged pairs join.
+//! A request's identity: the client's `x-request-id` or a generated one, and the hash that decides on sampling, so that
+//! the same request is sampled everywhere.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,4 +1,4 @@
-//! Locks that outlive a panic.
+//! Locking that goes on after a panic.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

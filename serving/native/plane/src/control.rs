@@ -1,5 +1,4 @@
-//! Rare calls that clients make on the data ports, answered by Python one at a time.
-//! The endpoints send a method path and bytes; a thread of the plane asks the hook and sends the answer back.
+//! Rare calls on the data ports that Python answers, one at a time on a thread of their own.
 
 use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};

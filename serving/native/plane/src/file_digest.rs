@@ -1,5 +1,4 @@
-//! The SHA-256 of a file, read in pieces that can be continued in another thread.
-//! The border crate reads large model files with it while requests are answered.
+//! The SHA-256 of a file, read in pieces, so that another thread can go on reading it.
 
 use std::fmt::Write as _;
 use std::fs::File;

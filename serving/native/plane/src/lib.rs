@@ -1,5 +1,5 @@
-//! Tidegate's data plane: the endpoints, the threads that serve them, and how all of it starts and drains.
-//! Python stands behind the engine's `Executor` and the `Hooks` here; the border crate connects them.
+//! Tidegate's data plane: the endpoints, the I/O threads, start and drain.
+//! Python implements the engine's `Executor` and the `Hooks` here, through the border crate.
 
 #![forbid(unsafe_code)]
 

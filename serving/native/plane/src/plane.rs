@@ -1,4 +1,4 @@
-//! The data plane: start, apply, stats, drain, stop. Puts the threads together and takes them apart again.
+//! The data plane: start, apply, stats, drain, stop.
 
 use std::io;
 use std::net::SocketAddr;

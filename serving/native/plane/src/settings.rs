@@ -1,5 +1,4 @@
-//! How a plane listens and what it bounds.
-//! Comes from Python once, at the start, and is read by every part that enforces a limit.
+//! Settings: how a plane listens and what it bounds.
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -60,7 +60,7 @@ fn recording(
         if let Some(gate) = &gate {
             gate.pass();
         }
-        assert!(work.whole || floats(&work.columns[0]).len() == work.rows);
+        assert!(work.unbatched || floats(&work.columns[0]).len() == work.rows);
         keeps.lock().unwrap().push(floats(&work.columns[0]));
         answering(work)
     });

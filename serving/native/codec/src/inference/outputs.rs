@@ -1,5 +1,5 @@
-//! How a signature answers Classify or Regress: which outputs are classes, scores or the regression, which input rows.
-//! The desk asks with a request's method and a version's signature; the encoders and the decoder of examples follow it.
+//! How a signature answers Classify or Regress: which of its outputs are classes, scores or the regression, and whether
+//! it takes serialized examples.
 
 use crate::dtype::{DType, tensorflow_constant};
 use crate::signatures::signature::Signature;

@@ -1,5 +1,4 @@
-//! Answers to Classify, Regress and MultiInference: the rows of a head's outputs as protobuf messages and as JSON.
-//! Comes from a finished batch's outputs and a request's rows; goes to the endpoints, alone or gathered with other tasks'.
+//! One request's rows of the outputs that answer Classify, Regress or a MultiInference task, checked for their shapes.
 
 use half::f16;
 

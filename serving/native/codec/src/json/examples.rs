@@ -1,5 +1,5 @@
-//! The body of a REST classify or regress request: JSON objects of features, made into serialized examples.
-//! The REST endpoint hands in the body; what comes out is the same input of examples that gRPC clients send.
+//! The body of a REST classify or regress request: JSON objects of features, made into serialized examples as gRPC
+//! clients send them.
 
 use crate::json::document::{open_document, read_signature_name};
 use crate::json::scalar::{is_base64, read_base64};

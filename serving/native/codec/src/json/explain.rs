@@ -1,5 +1,5 @@
-//! What TensorFlow Serving says of a JSON value that does not fit: its first complaint, in its order and words.
-//! The decoders ask once a value has failed, so that nothing here costs a good request anything.
+//! TensorFlow Serving's error messages for JSON values that do not fit: its first complaint, in its order and words.
+//! Called only after a value has failed, so that good requests pay nothing for it.
 
 use crate::json::scalar::read_scalar;
 use crate::json::scanner::Scanner;

@@ -1,5 +1,4 @@
-//! Numbers in JSON text: whole ones exactly, others as the nearest double, `NaN` and infinities too.
-//! The scanner hands in the text from the number on; out comes the number and how many bytes it takes.
+//! Numbers in JSON text: integers exactly, others as the nearest double, `NaN` and infinities too.
 
 use crate::tensors::number::Number;
 

@@ -1,5 +1,5 @@
 //! The body of a REST predict request, row form or columnar, parsed straight into columns.
-//! The REST endpoint hands in the body; a first look finds the keys, a second pass over the values fills the batch.
+//! A first pass finds the outermost keys, a second one reads the values.
 
 use crate::json::document::{open_document, read_signature_name};
 use crate::json::explain;

@@ -1,5 +1,4 @@
-//! The body of a REST predict answer: the same form as the request, whole floats with `.0`, `NaN` and infinities bare.
-//! Comes from a finished batch's outputs and a request's rows; goes to the REST endpoint.
+//! The body of a REST predict answer, in the form of the request.
 
 use half::f16;
 
@@ -18,7 +17,7 @@ pub fn encode(outputs: &[Named<'_>], form: Form) -> Result<Vec<u8>, Status> {
     let elements: usize = outputs.iter().map(|(_, slice)| slice.rows * slice.inner.iter().product::<usize>()).sum();
     let mut out = Vec::with_capacity(32 + 12 * elements + 16 * outputs.len());
     match form {
-        Form::Row if outputs.iter().any(|(_, slice)| slice.whole) => rows(&mut out, &by_row(outputs)?),
+        Form::Row if outputs.iter().any(|(_, slice)| slice.unbatched) => rows(&mut out, &by_row(outputs)?),
         Form::Row => rows(&mut out, outputs),
         Form::Columnar => columns(&mut out, outputs),
     }
@@ -74,7 +73,7 @@ fn write_named(out: &mut Vec<u8>, outputs: &[Named<'_>], member: impl Fn(&mut Ve
 }
 
 fn write_tensor(out: &mut Vec<u8>, name: &str, slice: &Slice<'_>) {
-    if slice.whole {
+    if slice.unbatched {
         return write_row(out, name, slice, 0);
     }
     write_list(out, slice.rows, |out, row| write_row(out, name, slice, row));

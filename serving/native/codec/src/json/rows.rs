@@ -1,5 +1,4 @@
-//! One JSON value, or nested lists of them, appended to a column as its dtype demands.
-//! The row and column decoders call it for each input; it remembers the dimensions that the first row had.
+//! Nested lists of JSON values, appended to a column row by row; the first row decides on open dimensions.
 
 use crate::json::explain;
 use crate::json::scalar::read_scalar;

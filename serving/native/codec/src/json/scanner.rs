@@ -1,5 +1,5 @@
-//! A JSON scanner that hands out tokens where they stand: no tree, no recursion, an offset with every complaint.
-//! The row decoder drives it over a request body; `NaN` and infinities are numbers, as TensorFlow Serving reads them.
+//! A JSON scanner that reads tokens where they stand: no tree, no recursion, an offset in every error.
+//! `NaN` and infinities are numbers, as in TensorFlow Serving.
 
 use crate::json::number;
 use crate::status::Status;

@@ -1,4 +1,4 @@
-//! JSON written: lists, strings, floats with `.0` or bare `NaN`, and the body of an error.
+//! Writes JSON: lists, objects, strings, floats (`1.0`, `NaN`, `Infinity`), and the body of an error.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;

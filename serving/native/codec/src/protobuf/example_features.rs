@@ -1,5 +1,5 @@
-//! The features of `tensorflow.Example` messages, parsed into the named columns of a batch.
-//! An input of examples hands in its rows; kinds, counts and ranges are checked, with TensorFlow's own words where it has them.
+//! The features of `tensorflow.Example` messages, parsed into a batch's columns.
+//! Kinds, counts and ranges are checked; errors have TensorFlow's words where it has them.
 
 use half::f16;
 
@@ -29,7 +29,7 @@ impl ExampleInput<'_> {
         } else {
             read_rows(self, signature, page)?;
         }
-        Ok(RequestRows { rows: self.examples.len(), flat: false, whole: false })
+        Ok(RequestRows { rows: self.examples.len(), flat: false, unbatched: false })
     }
 }
 

@@ -1,5 +1,4 @@
 //! The examples of a request, still serialized: TensorFlow Serving's `Input`, and the requests that carry one.
-//! The endpoints make it from protobuf or JSON; it fills a batch with whole examples or with their parsed features.
 
 use std::borrow::Cow;
 

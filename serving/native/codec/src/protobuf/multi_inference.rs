@@ -1,5 +1,4 @@
 //! `MultiInference`: several classifications and regressions of the same examples by one version.
-//! The gRPC endpoint hands in the message; each task joins the batch of its signature, the answers are gathered.
 
 use crate::inference::outputs::{InferenceMethod, InferenceOutputs};
 use crate::model_spec::ModelSpec;

@@ -1,5 +1,4 @@
-//! TensorFlow Serving's `PredictRequest` and `ModelSpec`, read without copying.
-//! The gRPC endpoint hands in a message; the predict path resolves the spec and appends the inputs to a batch.
+//! TensorFlow Serving's `PredictRequest`, read without copying.
 
 use crate::model_spec::ModelSpec;
 use crate::protobuf::tensor;

@@ -1,5 +1,4 @@
 //! `SessionService.SessionRun` where it maps onto a signature: its feeds are the inputs, its fetches are outputs.
-//! The gRPC endpoint hands in the message; what remains is a predict request whose answer has the fetches' names and order.
 
 use crate::model_spec::ModelSpec;
 use crate::protobuf::frame::{finish_frame, start_frame};

@@ -1,5 +1,4 @@
-//! TensorFlow's `TensorProto`: read into a column, and written from a row range of one.
-//! The gRPC endpoint hands in message bytes and a spec; what fits goes straight into the batch buffer.
+//! TensorFlow's `TensorProto`: read into a column, and written from a slice of one.
 
 use crate::dtype::{self, DType};
 use crate::protobuf::wire::{self, Field, Reader, Value};

@@ -1,5 +1,4 @@
-//! Protocol buffers on the wire: fields read without copying, fields written into one buffer.
-//! The request and answer modules use it for the few messages that we speak; it knows no message itself.
+//! The protobuf wire format: fields read without copying, fields written into one buffer. It knows no message.
 
 use crate::status::Status;
 

@@ -1,5 +1,5 @@
-//! What a decoder appended for one request: how many rows, or a whole that no other request may join.
-//! Decoders of every protocol note their inputs here; the queue enters what is settled into a batch.
+//! Collects the shapes of one request's inputs as a decoder finds them, and says how many rows the request has, or that
+//! it is unbatched: its inputs have no axis for rows, and no other request may join it.
 
 use crate::signatures::signature::Signature;
 use crate::signatures::spec::{FirstAxis, TensorSpec};
@@ -17,7 +17,7 @@ pub struct RequestRows {
     /// Whether every input that may come flat did, and there is one: outputs of one element per row are flat then.
     pub flat: bool,
     /// Whether it runs alone, its inputs having exactly the shapes on the page.
-    pub whole: bool,
+    pub unbatched: bool,
 }
 
 /// One input as a decoder found it.
@@ -116,7 +116,7 @@ impl<'a> InputTally<'a> {
             FirstAxis::Assumed => rows == 0 || self.uneven.is_some() || self.signature.exact_rows == Some(rows),
         };
         if !alone {
-            return Ok(Some(RequestRows { rows, flat, whole: false }));
+            return Ok(Some(RequestRows { rows, flat, unbatched: false }));
         }
         if self.signature.fixed {
             page.shapes.extend(self.signature.inputs.iter().map(|spec| spec.fixed_inner().unwrap_or_default()));
@@ -126,7 +126,7 @@ impl<'a> InputTally<'a> {
                 shape.insert(0, self.uneven.as_ref().map_or(rows, |uneven| uneven[index]));
             }
         }
-        Ok(Some(RequestRows { rows: 1, flat, whole: true }))
+        Ok(Some(RequestRows { rows: 1, flat, unbatched: true }))
     }
 
     /// Appends the values that stand in for inputs that did not come. False where one has none.

@@ -1,4 +1,4 @@
-//! What a version takes and gives, and how the inputs of one request are held against it.
+//! Signatures: what a version takes and gives, and how one request's inputs are checked against it.
 
 pub mod inputs;
 pub mod signature;

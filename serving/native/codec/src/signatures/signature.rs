@@ -1,5 +1,4 @@
-//! What a version takes and gives: named tensors with dtype and shape, and whether their first axis is the batch.
-//! Comes from Python with each published version; decoders, the batch queue, encoders and the metadata answer read it.
+//! A signature: named inputs and outputs with dtype and shape, and whether their first axis is the batch.
 
 use std::sync::Arc;
 

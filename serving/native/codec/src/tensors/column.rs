@@ -1,5 +1,4 @@
-//! One input or output of many rows: raw little-endian elements, or strings as offsets and bytes.
-//! Decoders append requests to columns, executors wrap them, encoders and the log read row ranges out of them.
+//! Elements of many rows: raw little-endian values, or strings as offsets and bytes.
 
 use std::ops::Range;
 

@@ -1,4 +1,4 @@
-//! A number as a text or a message has it, and whether an element type can hold it.
+//! A number from a text or a message, and whether an element type can hold it.
 
 use half::f16;
 

@@ -1,5 +1,4 @@
-//! Memory of batches that is written again: columns go out on lease and come back when their last user drops them.
-//! Each queue has a pool; the border lets arrays own a lease, so that memory returns when numpy lets go of it.
+//! Reuses the memory of batches: a leased column returns to its pool when its last user drops it, which may be numpy.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -1,5 +1,4 @@
-//! One request's rows of one output, and how they are written as a `TensorProto` for its answer.
-//! Made from a finished batch; both endpoints' encoders read it.
+//! One request's rows of one output of a batch.
 
 use crate::dtype::DType;
 use crate::tensors::column::Column;
@@ -18,23 +17,23 @@ pub struct Slice<'a> {
     /// Its number of rows.
     pub rows: usize,
     /// Whether its one row is all of the tensor, without an axis for rows.
-    pub whole: bool,
+    pub unbatched: bool,
 }
 
 impl<'a> Slice<'a> {
     /// All dimensions.
     pub fn dims(&self) -> impl Iterator<Item = usize> + use<'a> {
-        let rows = if self.whole { None } else { Some(self.rows) };
+        let rows = if self.unbatched { None } else { Some(self.rows) };
         rows.into_iter().chain(self.inner.iter().copied())
     }
 
     /// A whole tensor as the rows of its first axis; none for a scalar.
     pub fn by_row(&self) -> Option<Slice<'a>> {
-        if !self.whole {
+        if !self.unbatched {
             return Some(*self);
         }
         let (rows, inner) = self.inner.split_first()?;
-        Some(Slice { inner, rows: *rows, first: self.first * rows, whole: false, ..*self })
+        Some(Slice { inner, rows: *rows, first: self.first * rows, unbatched: false, ..*self })
     }
 
     /// The request's elements, for fixed-size types.

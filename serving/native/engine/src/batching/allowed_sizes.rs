@@ -1,5 +1,5 @@
 //! Runs rows in batches of allowed sizes only, as TensorFlow Serving's `allowed_batch_sizes` asks.
-//! The bisection hands rows in; short batches get copies of their first row, long ones go in pieces, and no answer shows it.
+//! Short batches are filled up with copies of their first row, long ones run in pieces; answers do not show it.
 
 use std::ops::Range;
 
@@ -54,8 +54,8 @@ fn row_extents(work: &Work) -> impl Iterator<Item = usize> {
 }
 
 fn cut(work: &Work, mut columns: Vec<Lease>, range: &Range<usize>) -> Vec<Lease> {
-    for ((column, whole), row) in columns.iter_mut().zip(&work.columns).zip(row_extents(work)) {
-        column.extend(whole, range.start * row..range.end * row);
+    for ((column, all), row) in columns.iter_mut().zip(&work.columns).zip(row_extents(work)) {
+        column.extend(all, range.start * row..range.end * row);
     }
     columns
 }
@@ -77,7 +77,7 @@ fn piece(work: &Work, columns: Vec<Lease>, range: &Range<usize>, size: usize) ->
         work.offsets.iter().map(|row| (*row).clamp(range.start, range.end) - range.start).collect();
     offsets.dedup();
     let (served, shapes) = (work.served.clone(), work.shapes.clone());
-    Work { served, columns, shapes, rows: size, whole: false, offsets }
+    Work { served, columns, shapes, rows: size, unbatched: false, offsets }
 }
 
 /// Adds what a piece answered to its own rows.

@@ -8,8 +8,8 @@ use tidegate_codec::signatures::spec::TensorSpec;
 use tidegate_codec::tensors::column::Column;
 use tidegate_codec::tensors::pool::Lease;
 
-use crate::presence::Guest;
 use crate::request_id::RequestId;
+use crate::tracker::TrackerToken;
 
 /// Why a request is in a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,7 +48,7 @@ pub struct Entry {
     /// Whether its client went away.
     pub cancelled: bool,
     /// What a drain waits for; none where it waits for the client's connection.
-    pub guest: Option<Arc<Guest>>,
+    pub token: Option<Arc<TrackerToken>>,
 }
 
 /// Requests whose rows share columns.
@@ -65,7 +65,7 @@ pub struct Batch {
     /// Rows in all.
     pub rows: usize,
     /// Whether it is one request whose inputs have exactly the shapes given, without an axis for rows.
-    pub whole: bool,
+    pub unbatched: bool,
     /// When its first request came.
     pub opened: Instant,
     /// The I/O thread that filled it and gets it back.

@@ -30,8 +30,8 @@ pub fn run(executor: &dyn Executor, queue: &Queue, batch: &mut Batch, kept: &[Co
 }
 
 /// Whether a batch of one request may have to run again, as an answer to it with copied rows among its own may be wrong.
-pub fn may_run_again(signature: &Signature, whole: bool, sizes: &[usize]) -> bool {
-    signature.first_axis == FirstAxis::Assumed && !whole && !sizes.is_empty()
+pub fn may_run_again(signature: &Signature, unbatched: bool, sizes: &[usize]) -> bool {
+    signature.first_axis == FirstAxis::Assumed && !unbatched && !sizes.is_empty()
 }
 
 /// A batch and what runs it.
@@ -93,20 +93,20 @@ impl Runner<'_> {
         let rows: usize = entries.iter().map(|entry| entry.rows).sum();
         let ends = entries.iter().map(|entry| entry.first_row - first_row + entry.rows);
         let offsets = std::iter::once(0).chain(ends).collect();
-        let (served, shapes, whole) = (queue.served.clone(), batch.shapes.clone(), batch.whole);
-        let work = Work { served, columns, shapes, rows, whole, offsets };
-        let any_size = self.sizes.is_empty() || whole || queue.is_kept_apart();
+        let (served, shapes, unbatched) = (queue.served.clone(), batch.shapes.clone(), batch.unbatched);
+        let work = Work { served, columns, shapes, rows, unbatched, offsets };
+        let any_size = self.sizes.is_empty() || unbatched || queue.is_kept_apart();
         let (checked, ran) = match any_size {
             true => self.once(work),
             false => allowed_sizes::run(self.sizes, work, || queue.lease(), |piece| self.once(piece)),
         };
-        let whole = whole || ran == RunOutcome::NotByRow;
+        let unbatched = unbatched || ran == RunOutcome::NotByRow;
         let part = match checked {
             Ok((outputs, by_row)) => {
                 let errors = by_entry(entries, range.start, first_row, by_row);
-                Part { entries: range, first_row, whole, outputs: Ok(outputs), errors }
+                Part { entries: range, first_row, unbatched, outputs: Ok(outputs), errors }
             }
-            Err(status) => Part { entries: range, first_row, whole, outputs: Err(status), errors: Vec::new() },
+            Err(status) => Part { entries: range, first_row, unbatched, outputs: Err(status), errors: Vec::new() },
         };
         (part, ran)
     }
@@ -115,16 +115,16 @@ impl Runner<'_> {
     fn once(&self, work: Work) -> (Result<CheckedOutputs, Status>, RunOutcome) {
         let Runner { executor, queue, .. } = *self;
         let served = &queue.served;
-        let (rows, whole) = (work.rows, work.whole);
+        let (rows, unbatched) = (work.rows, work.unbatched);
         served.metrics.count_batch(work.offsets.last().copied().unwrap_or(0), rows);
         let prediction = catch_unwind(AssertUnwindSafe(|| executor.execute(work)))
             .unwrap_or_else(|_| Err(Status::internal("the executor panicked")));
         let mut ran = if prediction.is_err() { RunOutcome::Raised } else { RunOutcome::Through };
-        if prediction.as_ref().is_ok_and(|prediction| not_by_row(&served.signature, prediction, rows)) && !whole {
+        if prediction.as_ref().is_ok_and(|prediction| not_by_row(&served.signature, prediction, rows)) && !unbatched {
             queue.keep_apart();
             ran = RunOutcome::NotByRow;
         }
-        let by_row = !whole && ran != RunOutcome::NotByRow;
+        let by_row = !unbatched && ran != RunOutcome::NotByRow;
         let checked = prediction.and_then(|prediction| check(&served.signature, prediction, by_row.then_some(rows)));
         (checked, ran)
     }

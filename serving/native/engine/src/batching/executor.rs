@@ -1,4 +1,4 @@
-//! What runs batches: the trait that Python stands behind, what it gets and what it gives.
+//! The executor: the trait that a model implements, its input and its output.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ pub struct Work {
     /// Rows in all, copies that fill it up to an allowed size among them.
     pub rows: usize,
     /// Whether it is one request whose inputs have exactly the shapes given, without an axis for rows.
-    pub whole: bool,
+    pub unbatched: bool,
     /// Request i owns rows `[offsets[i], offsets[i + 1])`; rows after the last are copies.
     pub offsets: Vec<usize>,
 }

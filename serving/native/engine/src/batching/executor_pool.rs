@@ -1,5 +1,4 @@
-//! The executor threads of one version: started when work comes, they sleep, are woken, and go when there is none for long.
-//! I/O threads call `wake` when their sockets run dry or a batch is full; executor threads wait here.
+//! The executor threads of one version: started when work comes, woken when there is more, ended when idle for long.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use crate::sync::lock;
 
-/// A thread without work for that long goes; the next request hires another.
+/// A thread without work for that long goes; the next request starts another.
 const IDLE: Duration = Duration::from_secs(60);
 
 /// Whose threads these are.
@@ -25,7 +24,7 @@ struct State {
     closed: bool,
     /// Threads that are there or starting, and how many there may be.
     present: usize,
-    wanted: usize,
+    most: usize,
 }
 
 /// What a thread of the pool is to do.
@@ -56,18 +55,18 @@ impl std::fmt::Debug for ExecutorPool {
 }
 
 impl ExecutorPool {
-    /// Nobody yet, and nobody wanted.
+    /// Nobody yet, and none allowed.
     pub fn new(starter: Weak<dyn ThreadStarter>) -> ExecutorPool {
         let (state, threads) = (Mutex::default(), Mutex::default());
         ExecutorPool { state, changed: Condvar::new(), too_many: AtomicBool::new(false), idle: IDLE, starter, threads }
     }
 
-    /// Work came: wakes one idle thread, has one started where all are at work and there may be more, or leaves instruction for
-    /// one that is about to sleep.
+    /// Work came: wakes one idle thread, has one started where all are at work and there may be more, or notes it for one
+    /// that is about to sleep.
     pub fn wake(&self) {
         let mut state = lock(&self.state);
         let sleeping = state.idle > state.woken;
-        if !sleeping && state.present < state.wanted && !state.closed {
+        if !sleeping && state.present < state.most && !state.closed {
             state.present += 1;
             drop(state);
             if let Some(starter) = self.starter.upgrade() {
@@ -89,10 +88,10 @@ impl ExecutorPool {
     }
 
     /// So many threads there may be from now on; those too many go.
-    pub fn resize(&self, wanted: usize) {
+    pub fn resize(&self, most: usize) {
         let mut state = lock(&self.state);
-        state.wanted = wanted;
-        self.too_many.store(state.present > wanted, Ordering::Relaxed);
+        state.most = most;
+        self.too_many.store(state.present > most, Ordering::Relaxed);
         drop(state);
         self.changed.notify_all();
     }
@@ -127,8 +126,8 @@ impl ExecutorPool {
     }
 
     /// How many threads there may be.
-    pub fn wanted(&self) -> usize {
-        lock(&self.state).wanted
+    pub fn limit(&self) -> usize {
+        lock(&self.state).most
     }
 
     /// Whether a thread that has just run a batch is one too many; if so, it is counted out.
@@ -143,7 +142,7 @@ impl ExecutorPool {
         let mut state = lock(&self.state);
         state.idle += 1;
         let mut now = Instant::now();
-        while state.woken == 0 && !state.closed && state.present <= state.wanted && now < limit {
+        while state.woken == 0 && !state.closed && state.present <= state.most && now < limit {
             let waited = self.changed.wait_timeout(state, limit - now);
             state = waited.unwrap_or_else(std::sync::PoisonError::into_inner).0;
             now = Instant::now();
@@ -165,11 +164,11 @@ impl ExecutorPool {
 
     /// Counts the calling thread out where there are too many; its wake-up goes to another.
     fn remove_surplus(&self, state: &mut State) -> bool {
-        if state.closed || state.present <= state.wanted {
+        if state.closed || state.present <= state.most {
             return false;
         }
         state.present -= 1;
-        self.too_many.store(state.present > state.wanted, Ordering::Relaxed);
+        self.too_many.store(state.present > state.most, Ordering::Relaxed);
         self.changed.notify_one();
         true
     }
@@ -182,7 +181,7 @@ mod tests {
 
     use super::*;
 
-    /// Hires threads that wait once, say what they were told and leave.
+    /// Counts starts; its threads wait once, say what they were told and leave.
     #[derive(Default)]
     struct Starter {
         started: AtomicUsize,
@@ -191,11 +190,11 @@ mod tests {
     }
 
     impl Starter {
-        fn open(wanted: usize, idle: Duration) -> Arc<Starter> {
+        fn open(most: usize, idle: Duration) -> Arc<Starter> {
             let starter = Arc::new(Starter::default());
             let weak: Weak<Starter> = Arc::downgrade(&starter);
             let pool = ExecutorPool { idle, ..ExecutorPool::new(weak) };
-            pool.resize(wanted);
+            pool.resize(most);
             assert!(starter.pool.set(pool).is_ok());
             starter
         }
@@ -226,7 +225,7 @@ mod tests {
     const LONG: Duration = Duration::from_secs(20);
 
     #[test]
-    fn nobody_is_hired_before_work_comes_and_never_more_than_wanted() {
+    fn no_thread_starts_before_work_comes_and_never_more_than_allowed() {
         let starter = Starter::open(2, LONG);
         assert_eq!(starter.started(), 0);
         (0..5).for_each(|_| starter.pool().wake());
@@ -234,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn who_sleeps_is_woken_instead_of_hiring_another() {
+    fn a_sleeping_thread_is_woken_instead_of_starting_another() {
         let starter = Starter::open(2, LONG);
         starter.pool().wake();
         let sleeper = starter.wait();
@@ -247,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_no_work_for_long_leaves_and_the_next_work_hires_again() {
+    fn a_thread_idle_for_long_leaves_and_the_next_work_starts_another() {
         let starter = Starter::open(1, Duration::from_millis(1));
         starter.pool().wake();
         assert!(starter.wait().join().is_ok());
@@ -257,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_hired_once_dismissed() {
+    fn no_thread_starts_once_closed() {
         let starter = Starter::open(1, LONG);
         starter.pool().close();
         starter.pool().wake();

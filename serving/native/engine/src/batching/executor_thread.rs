@@ -1,4 +1,4 @@
-//! A thread of a version: takes a batch, drops its dead requests, runs it, and passes it on.
+//! One executor thread: takes a batch, drops requests that nobody waits for, runs it, and hands it on.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -102,7 +102,7 @@ impl ExecutorThread {
             return;
         }
         let sizes = queue.limits().allowed_batch_sizes();
-        let again = batch.entries.len() > 1 || bisect::may_run_again(&served.signature, batch.whole, &sizes);
+        let again = batch.entries.len() > 1 || bisect::may_run_again(&served.signature, batch.unbatched, &sizes);
         let logged = batch.entries.iter().any(|entry| entry.logged);
         // The model owns its inputs and may write into them: what is logged or run again is copied before.
         let kept: Vec<Column> = if again || logged {
@@ -138,8 +138,13 @@ impl ExecutorThread {
         for entry in &mut entries {
             entry.logged = false;
         }
-        let part =
-            Part { entries: 0..entries.len(), first_row: 0, whole: batch.whole, outputs: Err(why), errors: Vec::new() };
+        let part = Part {
+            entries: 0..entries.len(),
+            first_row: 0,
+            unbatched: batch.unbatched,
+            outputs: Err(why),
+            errors: Vec::new(),
+        };
         self.completions[batch.lane].complete(FinishedBatch {
             version: batch.version.clone(),
             served: served.clone(),

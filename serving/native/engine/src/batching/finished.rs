@@ -1,4 +1,4 @@
-//! A batch that ran: its outputs or errors, part by part, and where it goes then.
+//! A batch that ran: its outputs or errors, part by part, and the trait that takes it.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ pub struct Part {
     /// The batch row that is row 0 of its outputs.
     pub first_row: usize,
     /// Whether its outputs are one request's as they are, without an axis for rows.
-    pub whole: bool,
+    pub unbatched: bool,
     /// Outputs with their inner dimensions, or why there are none.
     pub outputs: Result<Vec<Tensor>, Status>,
     /// Position of an entry and its own error.

@@ -1,4 +1,4 @@
-//! When a batch closes, how long a queue may grow, how many threads empty it: as given, and as it may change.
+//! Batching parameters: when a batch closes, how long a queue may grow, how many threads empty it.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};

@@ -1,4 +1,4 @@
-//! Requests that run together: the queues where they meet, the threads that run them, and what comes of it.
+//! Batching: queues, the threads that empty them, and finished batches.
 
 pub mod allowed_sizes;
 pub mod batch;

@@ -1,4 +1,4 @@
-//! Holds what a model returned against its signature: names, rows, shapes and types.
+//! Checks a model's outputs against its signature: names, rows, shapes and types.
 
 use tidegate_codec::signatures::signature::Signature;
 use tidegate_codec::signatures::spec::{FirstAxis, show_shape};
@@ -25,9 +25,9 @@ pub fn check(signature: &Signature, prediction: Prediction, rows: Option<usize>)
         if let Some(rows) = rows.filter(|rows| output.shape.first() != Some(rows)) {
             return Err(Status::internal(format!("the model returned output '{name}' of shape {got} for {rows} rows")));
         }
-        let whole = rows.is_none();
-        let open = signature.first_axis == FirstAxis::Assumed && (whole || spec.unknown_rank);
-        if !open && !spec.admits(output.inner(whole)) {
+        let unbatched = rows.is_none();
+        let open = signature.first_axis == FirstAxis::Assumed && (unbatched || spec.unknown_rank);
+        if !open && !spec.admits(output.inner(unbatched)) {
             let want = spec.show();
             return Err(Status::internal(format!(
                 "the model returned output '{name}' of shape {got}, but its signature says {want}"

@@ -1,5 +1,5 @@
-//! The bounded batch queue of one signature: each I/O thread writes into an open batch of its own, executors take.
-//! A batch closes when the sockets are idle, when it is full, or when it has waited long enough.
+//! The bounded batch queue of one signature. Each I/O thread fills an open batch of its own; it closes when the sockets
+//! are idle, when it is full, or when it has waited long enough.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -21,7 +21,7 @@ use crate::batching::served_signature::ServedSignature;
 use crate::sync::lock;
 
 /// A request that waited this long wakes an idle executor even while the I/O thread has more to read.
-const RIPE_AFTER: Duration = Duration::from_micros(250);
+const DUE_AFTER: Duration = Duration::from_micros(250);
 
 /// What an executor finds.
 pub enum NextBatch {
@@ -52,7 +52,7 @@ struct Lane {
     closed: VecDeque<Batch>,
     shapes: Vec<Vec<usize>>,
     marks: Vec<usize>,
-    ripe: bool,
+    due: bool,
 }
 
 /// What waits to be run.
@@ -152,9 +152,9 @@ impl Queue {
             decode(&mut Page { columns: &mut open.columns, shapes: &mut lane.shapes })
         }));
         let decoded = decoded.unwrap_or_else(|_| Err(Status::internal("the request could not be decoded")));
-        let admitted = decoded.and_then(|intake| {
-            let rows = intake.rows;
-            let shapes = self.fixed_shapes.as_deref().filter(|_| !intake.whole).unwrap_or(&lane.shapes);
+        let admitted = decoded.and_then(|request| {
+            let rows = request.rows;
+            let shapes = self.fixed_shapes.as_deref().filter(|_| !request.unbatched).unwrap_or(&lane.shapes);
             check_extents(self.signature(), open, &lane.marks, shapes, rows)?;
             if rows > self.limits.max_queued_rows() {
                 return Err(self.never_fits(rows));
@@ -165,17 +165,17 @@ impl Queue {
                 return Err(self.full(rows));
             }
             self.served.metrics.queued_rows.fetch_add(rows as u64, Ordering::Relaxed);
-            Ok(intake)
+            Ok(request)
         });
         if !matches!(admitted, Ok(RequestRows { rows: 1.., .. })) {
             open.columns.iter_mut().zip(&lane.marks).for_each(|(column, mark)| column.truncate(*mark));
             // An empty batch must not stay: it would hold the version for ever.
             lane.open.take_if(|open| open.rows == 0);
-            return admitted.map(|intake| (intake, Urgency::Never));
+            return admitted.map(|request| (request, Urgency::Never));
         }
-        let intake = admitted?;
-        (entry.rows, entry.flat) = (intake.rows, intake.flat);
-        Ok((intake, self.enter(lane, entry, intake.whole)))
+        let request = admitted?;
+        (entry.rows, entry.flat) = (request.rows, request.flat);
+        Ok((request, self.enter(lane, entry, request.unbatched)))
     }
 
     fn open_batch(&self, version: KeepAlive, lane: usize, opened: Instant) -> Batch {
@@ -185,18 +185,18 @@ impl Queue {
             shapes: self.fixed_shapes.clone().unwrap_or_default(),
             entries: Vec::with_capacity(64),
             rows: 0,
-            whole: false,
+            unbatched: false,
             opened,
             lane,
         }
     }
 
     /// Enters a request whose rows stand behind the marks; closes the open batch where it must not join it.
-    fn enter(&self, lane: &mut Lane, mut entry: Entry, whole: bool) -> Urgency {
+    fn enter(&self, lane: &mut Lane, mut entry: Entry, unbatched: bool) -> Urgency {
         let Some(open) = lane.open.as_mut() else {
             return Urgency::Now;
         };
-        let alone = whole || self.is_kept_apart();
+        let alone = unbatched || self.is_kept_apart();
         let fits = open.rows == 0
             || (!alone
                 && open.rows + entry.rows <= self.limits.max_batch_rows()
@@ -212,9 +212,9 @@ impl Queue {
         }
         if open.rows == 0 {
             open.opened = entry.received;
-            lane.ripe = false;
-            open.whole = whole;
-            if whole || self.fixed_shapes.is_none() {
+            lane.due = false;
+            open.unbatched = unbatched;
+            if unbatched || self.fixed_shapes.is_none() {
                 open.shapes = lane.shapes.as_slice().into();
             }
         }
@@ -223,11 +223,11 @@ impl Queue {
         open.rows += entry.rows;
         open.entries.push(entry);
         let full = alone || open.rows >= self.limits.max_batch_rows();
-        let ripe = self.limits.timeout_us() == 0 && received.saturating_duration_since(open.opened) > RIPE_AFTER;
+        let due = self.limits.timeout_us() == 0 && received.saturating_duration_since(open.opened) > DUE_AFTER;
         if full {
             lane.closed.extend(lane.open.take());
-        } else if ripe && !lane.ripe {
-            lane.ripe = true;
+        } else if due && !lane.due {
+            lane.due = true;
             return Urgency::Now;
         }
         match (full, fits) {
@@ -238,8 +238,8 @@ impl Queue {
     }
 
     /// The I/O thread of this lane has nothing more to read: its open batch may go.
-    pub fn ripen(&self, lane: usize) {
-        lock(&self.lanes[lane]).ripe = true;
+    pub fn release_open(&self, lane: usize) {
+        lock(&self.lanes[lane]).due = true;
     }
 
     /// What is to be run next; an open batch closes here when its time has come.
@@ -260,7 +260,7 @@ impl Queue {
                     later = Some(later.map_or(due, |other| other.min(due)));
                     continue;
                 }
-            } else if !lane.ripe {
+            } else if !lane.due {
                 continue;
             }
             if let Some(batch) = lane.open.take() {

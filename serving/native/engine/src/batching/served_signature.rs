@@ -1,4 +1,4 @@
-//! One signature of one version: who serves it, what it takes and gives, and the counters of that version.
+//! One signature of one version: its identity, its inputs and outputs, and the counters of that version.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! The inference log's bounded buffer and the thread that turns finished batches into blocks and hands them over.
-//! I/O threads offer records and go on; a record that does not fit is dropped and counted, a block that fails too.
+//! The inference log's bounded buffer, and the thread that makes blocks of finished batches.
+//! A record that does not fit, or a block that the sink does not take, is dropped and counted.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -179,7 +179,7 @@ impl Log {
                     continue;
                 }
                 let outputs = if failed { None } else { part.outputs.as_ref().ok() };
-                let layout = layout(record, outputs, part.whole);
+                let layout = layout(record, outputs, part.unbatched);
                 let found = blocks.iter().position(|block| same_block(block, record, &layout));
                 let index = found.unwrap_or_else(|| {
                     blocks.push(LogBlock::new(record.served.clone(), layout));
@@ -218,16 +218,16 @@ fn same_block(block: &LogBlock, record: &Record, layout: &Layout) -> bool {
 }
 
 /// Inner dimensions of a record's rows; without outputs, those that the signature fixes and 0 for the others.
-fn layout(record: &Record, outputs: Option<&Vec<Tensor>>, whole: bool) -> Layout {
+fn layout(record: &Record, outputs: Option<&Vec<Tensor>>, unbatched: bool) -> Layout {
     let signature = &record.served.signature;
     let of_unknown = |spec: &TensorSpec| -> Vec<usize> {
         spec.inner().iter().map(|dim| usize::try_from(*dim).unwrap_or(0)).collect()
     };
     let outputs = match outputs {
         Some(outputs) => {
-            signature.outputs.iter().zip(outputs).map(|(spec, output)| logged(spec, output.inner(whole))).collect()
+            signature.outputs.iter().zip(outputs).map(|(spec, output)| logged(spec, output.inner(unbatched))).collect()
         }
-        None if whole => signature.outputs.iter().map(|spec| logged(spec, &of_unknown(spec))).collect(),
+        None if unbatched => signature.outputs.iter().map(|spec| logged(spec, &of_unknown(spec))).collect(),
         None => signature.outputs.iter().map(of_unknown).collect(),
     };
     if !signature.inputs.iter().any(TensorSpec::admits_any_rank) {

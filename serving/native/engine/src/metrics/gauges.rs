@@ -1,5 +1,4 @@
-//! Gauges that Python sets and the plane only shows: a family is replaced whole, with its help text.
-//! Python's call comes in through the border; `/metrics` and `stats()` read the samples.
+//! Gauges that Python sets, by family.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;

@@ -1,5 +1,4 @@
 //! A histogram with buckets that double, wide enough for nanoseconds and for rows.
-//! Adding is two or three relaxed additions; reading makes Prometheus samples.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -1,4 +1,4 @@
-//! Finished batches on their way out: each request gets its rows or its error, and the log what became of it.
+//! Answers the requests of a finished batch: each gets its rows or its error, and the log a record.
 
 use std::time::Instant;
 
@@ -38,7 +38,7 @@ impl<R: Reply> Dispatcher<R> {
 
     /// Whether an answer has the rows that its model's log is of; one that has not is counted as dropped.
     fn may_log(&self, finished: &FinishedBatch, part: &Part, entry: &Entry) -> bool {
-        let fits = !part.whole || finished.served.signature.first_axis == FirstAxis::Free;
+        let fits = !part.unbatched || finished.served.signature.first_axis == FirstAxis::Free;
         if !fits {
             self.engine.log.leave_out(entry);
         }
@@ -73,9 +73,9 @@ impl<R: Reply> Dispatcher<R> {
             }
             (None, Ok(outputs)) => {
                 let first = entry.first_row - part.first_row;
-                let (whole, flat) = (part.whole, entry.flat);
-                let rows = if whole { 1 } else { entry.rows };
-                let rows = Rows { served, outputs, first, rows, examples: entry.rows, flat, whole };
+                let (unbatched, flat) = (part.unbatched, entry.flat);
+                let rows = if unbatched { 1 } else { entry.rows };
+                let rows = Rows { served, outputs, first, rows, examples: entry.rows, flat, unbatched };
                 reply.succeed(&rows, tags)
             }
         };

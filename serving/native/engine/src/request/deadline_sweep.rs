@@ -1,4 +1,4 @@
-//! The deadline sweep over waiting requests: who is too late is told, whose client has gone is forgotten.
+//! The deadline sweep: answers requests whose deadline has passed, and forgets those whose client has gone.
 //! It runs every few milliseconds while something waits, and earlier when a deadline asks for it.
 
 use std::time::{Duration, Instant};

@@ -1,5 +1,5 @@
-//! The path of one lane's requests into batches: finds the version, decodes into its queue, copies for a shadow.
-//! An I/O thread has a dispatcher of its own; all threads that predict in process share one.
+//! The dispatcher of one lane: finds a request's version, decodes it into its queue, and copies it for a shadow.
+//! Each I/O thread has one of its own; all threads that predict in process share one.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
@@ -13,7 +13,6 @@ use tidegate_codec::tensors::page::Page;
 use crate::batching::batch::{Entry, Role};
 use crate::batching::queue::{Queue, Urgency};
 use crate::engine::Engine;
-use crate::presence::Presence;
 use crate::request::idle_flush::IdleFlush;
 use crate::request::inflight::{Inflight, Pending};
 use crate::request::payload::{Payload, RequestContext};
@@ -24,6 +23,7 @@ use crate::serving_map::map::{Model, ServingMap};
 use crate::serving_map::split::{KeyValue, Requester};
 use crate::serving_map::version::Version;
 use crate::sync::lock;
+use crate::tracker::Tracker;
 
 /// Requests of one lane: those that come, and those that wait for their answers.
 pub struct Dispatcher<R> {
@@ -36,7 +36,7 @@ pub struct Dispatcher<R> {
     /// None without an I/O thread whose sockets could be idle: batches close when an executor is free.
     idle_flush: Option<IdleFlush>,
     /// Copies of requests that have not been answered and logged.
-    pub copies: Arc<Presence>,
+    pub copies: Arc<Tracker>,
 }
 
 /// Where a request goes.
@@ -126,7 +126,7 @@ impl<R: Reply> Dispatcher<R> {
             role: Role::Primary,
             logged: id.sampled(model.logged),
             cancelled: false,
-            guest: None,
+            token: None,
         };
         let shadow = model.shadow.as_ref();
         let shadow = shadow.filter(|shadow| !Arc::ptr_eq(&shadow.version, version) && id.sampled(shadow.share));
@@ -150,7 +150,7 @@ impl<R: Reply> Dispatcher<R> {
     }
 
     fn copy_of(&self, entry: &Entry) -> Entry {
-        Entry { role: Role::Shadow, guest: Some(Arc::new(self.copies.enter())), ..entry.clone() }
+        Entry { role: Role::Shadow, token: Some(Arc::new(self.copies.enter())), ..entry.clone() }
     }
 
     /// Answers a request that has no rows; no model is asked.
@@ -161,7 +161,7 @@ impl<R: Reply> Dispatcher<R> {
         let endpoint = reply.endpoint();
         let served = &queue.served;
         let outputs = no_rows(served);
-        let rows = Rows { served, outputs: &outputs, first: 0, rows: 0, examples: 0, flat, whole: false };
+        let rows = Rows { served, outputs: &outputs, first: 0, rows: 0, examples: 0, flat, unbatched: false };
         let code = reply.succeed(&rows, Tags { version: Some(&served.version_header), id: Some(&id) });
         served.metrics.answers.count(endpoint, code);
         self.engine.metrics.count_latency(endpoint, received.elapsed());
@@ -187,7 +187,7 @@ impl<R: Reply> Dispatcher<R> {
                 flush.add(queue);
             }
             (Urgency::WhenIdle | Urgency::NowAndWhenIdle, None) => {
-                queue.ripen(self.lane);
+                queue.release_open(self.lane);
                 queue.executors.wake();
             }
         }

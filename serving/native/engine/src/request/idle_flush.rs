@@ -1,4 +1,4 @@
-//! Closes the open batches of one I/O thread when its sockets are idle: nothing is left to join them.
+//! The idle flush: closes the open batches of one I/O thread once its sockets have nothing more to read.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -49,7 +49,7 @@ impl IdleFlush {
     /// Closes the open batches now.
     pub(crate) fn flush(&self, lane: usize) {
         for queue in lock(&self.queues).drain(..) {
-            queue.ripen(lane);
+            queue.release_open(lane);
             queue.executors.wake();
         }
     }

@@ -1,5 +1,4 @@
-//! Requests of one lane that wait for their answers, by slot.
-//! A finished batch, the deadline sweep or a refusal takes each out exactly once.
+//! Requests of one lane that wait for their answers, by slot. Each is taken out exactly once.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! The path of one request: from its decoded head into a batch, and from a finished batch to its reply.
+//! The path of one request: into a batch, and from a finished batch to its reply.
 
 pub mod answering;
 pub mod deadline_sweep;

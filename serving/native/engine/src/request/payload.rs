@@ -1,4 +1,4 @@
-//! A decoded request as every protocol brings it: who sent it and until when, and inputs that are still encoded.
+//! The trait of a decoded request, which each protocol implements, and what goes with it.
 
 use std::sync::Arc;
 use std::time::Instant;

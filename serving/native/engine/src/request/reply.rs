@@ -1,4 +1,4 @@
-//! The way back to a client, which each protocol implements.
+//! The trait of the way back to a client, which each protocol implements.
 
 use http::HeaderValue;
 use tidegate_codec::status::{Code, Status};

@@ -24,7 +24,7 @@ pub struct Rows<'a> {
     /// Whether outputs of one element per row go without their second axis.
     pub flat: bool,
     /// Whether the outputs are the request's as they are, without an axis for rows.
-    pub whole: bool,
+    pub unbatched: bool,
 }
 
 /// What a request without rows gets: outputs without rows. Dimensions that only the model knows are 0.
@@ -50,12 +50,13 @@ impl<'a> Rows<'a> {
     #[inline]
     pub fn slice(&self, index: usize) -> Slice<'a> {
         let (spec, output) = (&self.served.signature.outputs[index], &self.outputs[index]);
-        let (dtype, column, inner, whole) = (spec.dtype, &output.column, output.inner(self.whole), self.whole);
+        let (dtype, column, inner, unbatched) =
+            (spec.dtype, &output.column, output.inner(self.unbatched), self.unbatched);
         match inner {
-            [.., 1] if self.flat && inner.len() == 1 + usize::from(whole) => {
-                Slice { dtype, column, inner: &inner[..inner.len() - 1], first: self.first, rows: self.rows, whole }
+            [.., 1] if self.flat && inner.len() == 1 + usize::from(unbatched) => {
+                Slice { dtype, column, inner: &inner[..inner.len() - 1], first: self.first, rows: self.rows, unbatched }
             }
-            _ => Slice { dtype, column, inner, first: self.first, rows: self.rows, whole },
+            _ => Slice { dtype, column, inner, first: self.first, rows: self.rows, unbatched },
         }
     }
 

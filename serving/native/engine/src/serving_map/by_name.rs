@@ -1,5 +1,4 @@
-//! A map by name that is cheap to copy with one change: names are spread over shards, and a copy shares all the others.
-//! The serving map keeps its models in one.
+//! A map by name that is cheap to copy with one change: names are spread over shards that copies share.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, BuildHasherDefault, Hasher};

@@ -1,5 +1,4 @@
-//! Which versions serve, under which labels, with which shadow and log share: one table that is swapped whole.
-//! `apply` builds the next table from changes, all or nothing; requests read the current one without waiting.
+//! The serving map: versions, labels, shadow and log share of each model. Requests read it without waiting.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Which versions serve which requests: one table that is swapped whole.
+//! The serving map: which versions serve which requests. It is never changed, only replaced as a whole.
 
 pub mod by_name;
 pub mod change;

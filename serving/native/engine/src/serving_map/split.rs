@@ -1,5 +1,5 @@
-//! Which of several versions answers a request that names none: shares of all requests, or of all values of a key.
-//! Python sets it with `SetSplit`; the serving map asks it at each lookup, and the same key always draws the same version.
+//! A traffic split: which version answers a request that names none, by shares of requests or of a key's values.
+//! The same key always draws the same version.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! The states of all models' versions: Python sets those of a model whenever one changes.
+//! The lifecycle states of all versions, as Python sets them.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};

@@ -1,5 +1,5 @@
-//! A published version as requests see it: its identity, one queue per signature, and the threads that empty them.
-//! The serving map and every request in flight hold it; when the last of them lets go, the plane tells Python.
+//! A published version: its identity, one queue per signature, and its executor threads.
+//! The map and every request in flight hold it; when the last of them lets go, the plane tells Python.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
@@ -99,7 +99,7 @@ impl Version {
 
     /// Changes its queues' limits and the number of its executor threads; requests that wait stay where they are.
     pub fn tune(&self, batching: &Batching) {
-        let before = self.executors.wanted();
+        let before = self.executors.limit();
         self.executors.resize(batching.concurrency);
         for queue in &*self.queues {
             queue.limits().set(batching);
@@ -117,7 +117,7 @@ impl Version {
             max_batch_rows: limits.max_batch_rows(),
             timeout_us: limits.timeout_us(),
             max_queued_rows: limits.max_queued_rows(),
-            concurrency: self.executors.wanted(),
+            concurrency: self.executors.limit(),
             allowed_batch_sizes: limits.allowed_batch_sizes(),
         })
     }

@@ -1,5 +1,5 @@
-//! The limit that the data plane is measured against: the same endpoints, decoders and encoders, and nothing between.
-//! Answers predict requests for any model with y = 0.5 x + 2 on rows of 4 floats; no queue, no Python, no log.
+//! The limit that the data plane is measured against: the same endpoints, decoders and encoders, without queue, Python
+//! or log. Answers predict requests for any model with y = 0.5 x + 2 on rows of 4 floats.
 
 use std::future::Future;
 use std::net::TcpListener;
@@ -69,7 +69,7 @@ impl Echo {
             }
         }
         let column = Column::Raw(outputs);
-        let slice = Slice { dtype: DType::Float32, column: &column, inner: &[4], first: 0, rows, whole: false };
+        let slice = Slice { dtype: DType::Float32, column: &column, inner: &[4], first: 0, rows, unbatched: false };
         encode("y", slice)
     }
 }

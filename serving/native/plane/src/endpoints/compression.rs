@@ -1,5 +1,4 @@
-//! Compressed messages and bodies, made plain again under the same size limit as all others.
-//! Both endpoints hand in what came with the name of its encoding; what is plain already never comes here.
+//! Decompresses messages and bodies, under the same size limit as all others.
 
 use std::io::Read;
 

@@ -1,4 +1,4 @@
-//! Where requests come in. A protocol is a folder here: it decodes requests into payloads and encodes replies.
+//! The endpoints. A protocol decodes requests into payloads and encodes replies; nothing outside this folder knows it.
 
 pub mod compression;
 pub mod embedded;

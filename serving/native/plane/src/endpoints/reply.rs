@@ -1,4 +1,4 @@
-//! The replies of all protocols in one type, which is what waits in the engine.
+//! One type for the replies of all protocols: what waits in the engine.
 
 use tidegate_codec::status::{Code, Status};
 use tidegate_engine::metrics::answers::Endpoint;

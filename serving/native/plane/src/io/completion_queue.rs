@@ -1,5 +1,4 @@
-//! Where finished batches wait for the I/O thread whose requests they answer.
-//! Executor threads put; the I/O thread is woken once and takes all.
+//! Finished batches on their way from executor threads to the I/O thread that answers their requests.
 
 use std::sync::Mutex;
 

@@ -1,5 +1,4 @@
 //! Binds the endpoints' addresses, once per I/O thread where several share a port or a Unix socket.
-//! The plane calls it before any thread starts, so that an address in use is an error of `start`.
 
 use std::fs;
 use std::io;

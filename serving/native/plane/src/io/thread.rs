@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use tidegate_engine::engine::Engine;
 use tidegate_engine::metrics::answers::Endpoint;
 use tidegate_engine::metrics::registry::Metrics;
-use tidegate_engine::presence::{Guest, Presence};
+use tidegate_engine::tracker::{Tracker, TrackerToken};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::watch;
@@ -65,8 +65,8 @@ pub struct Listeners {
     pub rest: Option<TcpListener>,
 }
 
-/// Runs until the drain is over. True if all connections were closed in time; copies for shadows are waited for as long, but
-/// nobody misses those that did not come.
+/// Runs until the drain is over. True if all connections were closed in time; copies for shadows are waited for as long,
+/// but nobody misses those that did not come.
 pub fn run(lane: &IoLane, listeners: Listeners, signals: &Signals) -> std::io::Result<bool> {
     // Sockets are looked at when the tasks are done, not in between: batches grow, and calls to the poller are few.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().event_interval(1009).build()?;
@@ -78,7 +78,7 @@ pub fn run(lane: &IoLane, listeners: Listeners, signals: &Signals) -> std::io::R
 }
 
 async fn serve(lane: IoLane, listeners: Listeners, signals: Signals) -> bool {
-    let presence = Arc::new(Presence::default());
+    let tracker = Arc::new(Tracker::default());
     let IoLane { dispatcher, completions, state } = lane;
     tokio::spawn(answer_batches(dispatcher.clone(), completions));
     let flushing = dispatcher.clone();
@@ -89,7 +89,7 @@ async fn serve(lane: IoLane, listeners: Listeners, signals: Signals) -> bool {
     let engine = state.engine.clone();
     let grpc = Arc::new(GrpcMethods { dispatcher: dispatcher.clone(), state: state.clone() });
     let rest = Arc::new(RestRoutes { dispatcher, state });
-    let host = Host { engine, grpc, rest, presence: presence.clone(), signals: signals.clone() };
+    let host = Host { engine, grpc, rest, tracker: tracker.clone(), signals: signals.clone() };
     let Listeners { grpc, unix, rest } = listeners;
     let all = [
         (Endpoint::Grpc, grpc.and_then(|listener| tokio::net::TcpListener::from_std(listener).ok()).map(Listener::Tcp)),
@@ -107,7 +107,7 @@ async fn serve(lane: IoLane, listeners: Listeners, signals: Signals) -> bool {
     }
     let _ = signals.draining.subscribe().wait_for(|draining| *draining).await;
     let until = signals.until.borrow().unwrap_or_else(Instant::now);
-    let complete = tokio::time::timeout_at(until.into(), presence.empty()).await.is_ok();
+    let complete = tokio::time::timeout_at(until.into(), tracker.empty()).await.is_ok();
     let _ = tokio::time::timeout_at(until.into(), copies.empty()).await;
     complete
 }
@@ -150,7 +150,7 @@ struct Host {
     engine: Arc<Engine>,
     grpc: Arc<GrpcMethods<AnyReply>>,
     rest: Arc<RestRoutes<AnyReply>>,
-    presence: Arc<Presence>,
+    tracker: Arc<Tracker>,
     signals: Signals,
 }
 
@@ -177,21 +177,20 @@ impl Host {
     }
 
     fn receive<T: AsyncRead + AsyncWrite + Unpin + Send + 'static>(&self, endpoint: Endpoint, socket: T) {
-        let Some(guest) = self.admit(endpoint) else { return };
+        let Some(open) = self.admit(endpoint) else { return };
         let drain = DrainWatch::new(self.signals.draining.subscribe());
         let limits = self.engine.limits.clone();
-        match endpoint {
-            Endpoint::Rest => self.spawn(guest, rest_connection::serve(socket, self.rest.clone(), limits, drain)),
-            Endpoint::Grpc | Endpoint::Embedded => {
-                self.spawn(guest, grpc_connection::serve(socket, self.grpc.clone(), limits, drain));
-            }
+        if endpoint == Endpoint::Rest {
+            self.spawn(open, rest_connection::serve(socket, self.rest.clone(), limits, drain));
+        } else {
+            self.spawn(open, grpc_connection::serve(socket, self.grpc.clone(), limits, drain));
         }
     }
 
-    fn spawn(&self, guest: OpenConnection, connection: impl Future<Output = ()> + Send + 'static) {
+    fn spawn(&self, open: OpenConnection, connection: impl Future<Output = ()> + Send + 'static) {
         tokio::spawn(async move {
             connection.await;
-            drop(guest);
+            drop(open);
         });
     }
 
@@ -206,13 +205,13 @@ impl Host {
         }
         metrics.connections[endpoint as usize].fetch_add(1, Ordering::Relaxed);
         let total = self.signals.connections.clone();
-        Some(OpenConnection { _guest: self.presence.enter(), metrics, endpoint, total })
+        Some(OpenConnection { _token: self.tracker.enter(), metrics, endpoint, total })
     }
 }
 
 /// An open connection in every count of them.
 struct OpenConnection {
-    _guest: Guest,
+    _token: TrackerToken,
     metrics: Arc<Metrics>,
     endpoint: Endpoint,
     total: Arc<AtomicUsize>,

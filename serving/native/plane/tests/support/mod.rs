@@ -129,7 +129,7 @@ pub fn column_of(values: &[f32]) -> Column {
 
 pub fn half_plus_two(work: &Work) -> Tensor {
     let values: Vec<f32> = floats(&work.columns[0]).iter().map(|value| value * 0.5 + 2.0).collect();
-    let rows = (!work.whole).then_some(work.rows);
+    let rows = (!work.unbatched).then_some(work.rows);
     let shape = rows.into_iter().chain(work.shapes[0].iter().copied()).collect();
     Tensor { column: column_of(&values), shape }
 }

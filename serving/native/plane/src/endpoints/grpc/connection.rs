@@ -1,5 +1,4 @@
-//! The gRPC endpoint: HTTP/2 connections, calls gathered from their frames, one message each.
-//! Comes from clients' sockets; a complete call goes to the service, which answers through the call's reply.
+//! The gRPC endpoint: HTTP/2 connections and complete unary calls. The service answers through the call's reply.
 
 use std::future::Future;
 use std::pin::Pin;

@@ -1,5 +1,4 @@
-//! One answer to several tasks of a MultiInference call: it goes out when the last of them is answered, or the first
-//! has failed.
+//! Fan-in: one answer to the tasks of a MultiInference call, sent when all are answered or the first has failed.
 
 use std::sync::{Arc, Mutex};
 

@@ -1,5 +1,4 @@
-//! `grpc.health.v1.Health`, the standard question of load balancers and Kubernetes: asked once, or watched.
-//! The gRPC endpoint hands in calls; the readiness that Python sets is the answer.
+//! `grpc.health.v1.Health`, which load balancers and Kubernetes call: `Check` answers once, `Watch` at each change.
 
 use std::future::poll_fn;
 

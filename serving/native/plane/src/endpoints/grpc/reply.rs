@@ -1,5 +1,4 @@
 //! The answer to one gRPC call: headers, one message and trailers, or trailers alone.
-//! Made by the gRPC endpoint for each call and used up by whoever knows the answer.
 
 use bytes::Bytes;
 use h2::SendStream;

@@ -1,6 +1,5 @@
-//! Makes gRPC's C core understood on a Unix socket: it sends the socket's path, percent-encoded, as `:authority`, and a
-//! percent sign is no part of an authority, so that the HTTP/2 layer would refuse every request.
-//! The I/O thread wraps accepted sockets; bytes pass through with the percent signs of that one header made dashes.
+//! Lets gRPC's C core connect to a Unix socket: it sends the socket's path, percent-encoded, as `:authority`, which the
+//! HTTP/2 layer refuses. The percent signs of that header become dashes; all other bytes pass.
 
 use std::io;
 use std::pin::Pin;

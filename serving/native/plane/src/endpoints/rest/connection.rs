@@ -1,5 +1,4 @@
-//! The REST endpoint: HTTP/1.1 connections and their requests with whole bodies.
-//! Comes from clients' sockets; a complete request goes to the service, whose answer may come later.
+//! The REST endpoint: HTTP/1.1 connections and complete requests. The service may answer later.
 
 use std::convert::Infallible;
 use std::future::{Future, poll_fn};

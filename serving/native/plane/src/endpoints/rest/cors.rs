@@ -1,5 +1,4 @@
-//! Answers that pages of any origin may read, as TensorFlow Serving gives them where its operator allows it.
-//! The REST endpoint adds the headers; its routes answer the question that browsers ask before a request.
+//! Cross-origin requests from browsers, answered as TensorFlow Serving does where its operator allows them.
 
 use http::header::{ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN, ORIGIN};
 use http::{HeaderMap, HeaderValue};

@@ -1,5 +1,4 @@
-//! What a REST path asks for, as TensorFlow Serving reads it: any case, percent-decoded, versions in digits.
-//! The REST endpoint hands in method and path; out comes a route or the status that says what is wrong.
+//! REST paths as TensorFlow Serving reads them: any case, percent-decoded, versions in digits.
 
 use tidegate_codec::inference::outputs::InferenceMethod;
 use tidegate_codec::model_spec::{ModelSpec, VersionChoice};

@@ -1,5 +1,4 @@
-//! The Python executor behind a version: entered once per batch, with arrays in and arrays out.
-//! Executor threads of the plane call it; what Python raises becomes a status.
+//! The Python executor of a version: entered once per batch. Exceptions become a status.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,9 +8,9 @@ use tidegate_codec::status::{Code, Status};
 use tidegate_engine::batching::executor::Executor;
 use tidegate_engine::batching::executor::{Prediction, Work};
 
-use crate::batch::Batch;
-use crate::closing::Closing;
-use crate::outputs;
+use crate::callbacks::batch::Batch;
+use crate::callbacks::closing::Closing;
+use crate::callbacks::outputs;
 
 /// A callable that takes a `Batch`.
 pub(crate) struct PythonExecutor {

@@ -1,5 +1,4 @@
 //! The changes that `DataPlane.apply` takes, as Python values.
-//! Each is checked for form where it is made, and for sense when it is applied.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -11,9 +10,9 @@ use tidegate_codec::signatures::signature::Signature as CoreSignature;
 use tidegate_engine::batching::limits::Batching as CoreBatching;
 use tidegate_engine::serving_map::change::{self, Change};
 
-use crate::closing::Closing;
-use crate::executor::PythonExecutor;
-use crate::settings::{Batching, Signature};
+use crate::callbacks::closing::Closing;
+use crate::callbacks::executor::PythonExecutor;
+use crate::calls::settings::{Batching, Signature};
 
 /// Change: make a version available.
 #[pyclass(frozen, module = "tidegate_native")]

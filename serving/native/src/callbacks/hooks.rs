@@ -1,5 +1,5 @@
-//! The plane's three callbacks into Python: a version released, a rare call to answer, a log block to write.
-//! Threads of the plane call it; once the interpreter is going it lets nothing through any more.
+//! The plane's three callbacks into Python: a version released, a control call, a log block to write.
+//! None gets through once the interpreter exits.
 
 use std::sync::Arc;
 
@@ -10,8 +10,8 @@ use tidegate_engine::log::block::LogBlock;
 use tidegate_engine::log::buffer::LogSink;
 use tidegate_plane::hooks::Hooks;
 
-use crate::closing::Closing;
-use crate::executor::to_status;
+use crate::callbacks::closing::Closing;
+use crate::callbacks::executor::to_status;
 
 /// The callables that `DataPlane.start` was given.
 pub(crate) struct Callbacks {
@@ -49,7 +49,7 @@ impl Hooks for Callbacks {
 impl LogSink for Callbacks {
     fn take(&self, block: LogBlock) -> bool {
         let written = self.enter(|py| {
-            let block = crate::log_block::LogBlock::new(py, block);
+            let block = crate::callbacks::log_block::LogBlock::new(py, block);
             match block.and_then(|block| self.log_block.call1(py, (block,))) {
                 Ok(_) => true,
                 Err(error) => {

@@ -45,7 +45,7 @@ fn answered(running: &Running, request: &Request) -> (Vec<i64>, Vec<f32>) {
 /// x * times, where x has any rank and times is a scalar.
 fn scales() -> Arc<Model> {
     Model::new(|work| {
-        assert!(work.whole);
+        assert!(work.unbatched);
         let times = floats(&work.columns[1])[0];
         let values: Vec<f32> = floats(&work.columns[0]).iter().map(|value| value * times).collect();
         Ok(answer(Tensor { column: column_of(&values), shape: work.shapes[0].clone() }))
@@ -182,7 +182,7 @@ fn inputs_of_different_lengths_run_alone_where_the_batch_is_only_assumed() {
     let y = || vec![spec("y", DType::Float32, &[-1])];
     let model = Model::new(|work| {
         let joined = [floats(&work.columns[0]), floats(&work.columns[1])].concat();
-        assert!(work.whole || work.shapes.iter().all(Vec::is_empty));
+        assert!(work.unbatched || work.shapes.iter().all(Vec::is_empty));
         Ok(answer(Tensor { column: column_of(&joined), shape: vec![joined.len()] }))
     });
     let request = Request::new("m").input("b", float_tensor(&[1.0, 2.0])).input("a", float_tensor(&[3.0]));

@@ -1,5 +1,4 @@
-//! The frozen values that Python hands over: settings, signatures and batching limits, checked where they are made.
-//! `DataPlane.start` and `apply` read them; nothing here runs.
+//! Settings, signatures and batching limits as frozen Python values, checked where they are made.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -13,7 +12,7 @@ use tidegate_codec::signatures::spec::{FirstAxis, TensorSpec as CoreSpec};
 use tidegate_engine::batching::limits::Batching as CoreBatching;
 use tidegate_plane::settings as core;
 
-use crate::values::{self, Origin};
+use crate::arrays::values::{self, Origin};
 
 /// How the plane listens and what it bounds.
 #[pyclass(frozen, module = "tidegate_native")]

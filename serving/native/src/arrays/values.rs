@@ -1,5 +1,4 @@
-//! One Python value as a column: cast where that loses no kind, copied once.
-//! Models' outputs and embedding programs' inputs come in under the GIL; the core checks names, rows and shapes.
+//! One Python value as a tensor: cast where that loses nothing of its kind, and copied once.
 
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -9,8 +8,8 @@ use tidegate_codec::signatures::spec::TensorSpec;
 use tidegate_codec::tensors::column::{Column, Strings};
 use tidegate_codec::tensors::tensor::Tensor;
 
-use crate::arrays::Numpy;
-use crate::memory::copy_contiguous;
+use crate::arrays::memory::copy_contiguous;
+use crate::arrays::numpy::Numpy;
 
 /// Who made a value, for messages about it.
 #[derive(Clone, Copy)]

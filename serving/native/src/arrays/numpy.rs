@@ -1,5 +1,4 @@
 //! Columns as numpy arrays: numbers wrap the column's memory without a copy, strings become object arrays of `bytes`.
-//! Batches and log blocks hand in columns; the arrays own them, and memory returns to its pool with the last view.
 
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -8,7 +7,7 @@ use tidegate_codec::dtype::{ALL, DType};
 use tidegate_codec::tensors::column::{Column, Strings};
 use tidegate_codec::tensors::pool::Lease;
 
-use crate::memory::ColumnMemory;
+use crate::arrays::memory::ColumnMemory;
 
 /// What we need of numpy, looked up once.
 pub(crate) struct Numpy {

@@ -1,26 +1,26 @@
-//! Counts what is still here, so that a drain can wait until it is gone.
+//! Counts open connections or requests, so that a drain can wait for them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::sync::Notify;
 
-/// Counts what is here: the open connections of one I/O thread, or the copies of requests that one dispatcher has queued.
+/// Counts what is open: connections of one I/O thread, or copies of requests that one dispatcher has queued.
 #[derive(Debug, Default)]
-pub struct Presence {
+pub struct Tracker {
     open: AtomicUsize,
     left: Notify,
 }
 
 /// One of them, until it is dropped.
 #[derive(Debug)]
-pub struct Guest(Arc<Presence>);
+pub struct TrackerToken(Arc<Tracker>);
 
-impl Presence {
+impl Tracker {
     /// One more.
-    pub fn enter(self: &Arc<Presence>) -> Guest {
+    pub fn enter(self: &Arc<Tracker>) -> TrackerToken {
         self.open.fetch_add(1, Ordering::Relaxed);
-        Guest(self.clone())
+        TrackerToken(self.clone())
     }
 
     /// Whether all have left.
@@ -36,7 +36,7 @@ impl Presence {
     }
 }
 
-impl Drop for Guest {
+impl Drop for TrackerToken {
     fn drop(&mut self) {
         self.0.open.fetch_sub(1, Ordering::Relaxed);
         self.0.left.notify_one();

@@ -1,5 +1,5 @@
-//! `DataPlane`, the endpoint of the border: start, apply, set_ready, stats, drain.
-//! Every call that waits gives up the GIL; at interpreter exit a running plane is stopped before objects go.
+//! `DataPlane`: start, apply, set_ready, predict, stats, drain.
+//! Calls that wait give up the GIL; at interpreter exit a running plane is stopped.
 
 use std::collections::HashMap;
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -16,11 +16,11 @@ use tidegate_engine::metrics::gauges::Gauge;
 use tidegate_plane::endpoints::embedded::endpoint::EmbeddedRequest;
 use tidegate_plane::plane::Plane;
 
-use crate::callbacks::Callbacks;
-use crate::changes;
-use crate::closing::Closing;
-use crate::predict;
-use crate::settings::Settings;
+use crate::callbacks::closing::Closing;
+use crate::callbacks::hooks::Callbacks;
+use crate::calls::changes;
+use crate::calls::predict;
+use crate::calls::settings::Settings;
 
 /// How long the interpreter's exit waits for a model that is still running, and again once it is interrupted.
 const EXIT_PATIENCE: Duration = Duration::from_secs(3);

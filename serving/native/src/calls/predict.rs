@@ -1,5 +1,4 @@
 //! Predicting in process: arrays in, arrays out, with the GIL given up while the request waits and runs.
-//! `DataPlane.predict` comes here; requests go through the core's embedded endpoint.
 
 use std::time::Duration;
 
@@ -15,8 +14,8 @@ use tidegate_plane::endpoints::embedded::endpoint::{Embedded, EmbeddedRequest, R
 
 use tidegate_plane::endpoints::reply::AnyReply;
 
-use crate::arrays;
-use crate::values::{self, Origin};
+use crate::arrays::numpy;
+use crate::arrays::values::{self, Origin};
 
 pyo3::create_exception!(
     tidegate_native,
@@ -89,7 +88,7 @@ fn to_dict<'py>(py: Python<'py>, signature: &Signature, outputs: Vec<Tensor>) ->
     let dict = PyDict::new(py);
     for (spec, output) in signature.outputs.iter().zip(outputs) {
         let lease = Lease::unpooled(output.column);
-        dict.set_item(&spec.name, arrays::to_array(py, spec.dtype, output.shape.into_iter(), lease)?)?;
+        dict.set_item(&spec.name, numpy::to_array(py, spec.dtype, output.shape.into_iter(), lease)?)?;
     }
     Ok(dict)
 }

@@ -1,5 +1,4 @@
 //! A block of the inference log as Python sees it: numpy arrays, one entry per row.
-//! The log thread makes it under the GIL from the core's block; `log_block` writes it as Parquet.
 
 use std::sync::Arc;
 
@@ -12,7 +11,7 @@ use tidegate_codec::tensors::pool::Lease;
 use tidegate_engine::batching::served_signature::ServedSignature;
 use tidegate_engine::log::block as core;
 
-use crate::arrays;
+use crate::arrays::numpy;
 
 /// Rows logged for one version, column by column.
 #[pyclass(frozen, module = "tidegate_native")]
@@ -34,7 +33,7 @@ impl LogBlock {
         let rows = block.rows;
         let column = |dtype: DType, words: Words| {
             let lease = Lease::unpooled(Column::Raw(words));
-            arrays::to_array(py, dtype, std::iter::once(rows), lease).map(Bound::unbind)
+            numpy::to_array(py, dtype, std::iter::once(rows), lease).map(Bound::unbind)
         };
         let signature = block.served.signature.clone();
         Ok(LogBlock {
@@ -62,7 +61,7 @@ fn tensors(
     let dict = PyDict::new(py);
     for ((spec, column), inner) in specs.iter().zip(columns).zip(shapes) {
         let shape = std::iter::once(rows).chain(inner.iter().copied());
-        dict.set_item(&spec.name, arrays::to_array(py, spec.dtype, shape, Lease::unpooled(column))?)?;
+        dict.set_item(&spec.name, numpy::to_array(py, spec.dtype, shape, Lease::unpooled(column))?)?;
     }
     Ok(dict.unbind())
 }

@@ -1,5 +1,5 @@
-//! Work that leaves processors to requests: the reading of large files, and the threads in which models load.
-//! Loaders in Python call it. Idle threads never take the GIL, which nobody could get from them while they wait.
+//! Work that leaves processors to requests: reading large files, and threads in which models load.
+//! Idle threads never take the GIL, which nobody could get from them while they wait for a processor.
 
 use std::io;
 use std::path::{Path, PathBuf};

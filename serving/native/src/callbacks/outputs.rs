@@ -1,5 +1,4 @@
-//! What a model returned, as columns: the declared outputs, found by name.
-//! The executor hands in Python objects under the GIL; the core checks rows and shapes of what comes out.
+//! A model's return value as tensors: the declared outputs, found by name, and errors by row.
 
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -10,8 +9,8 @@ use tidegate_codec::status::{Code, Status};
 use tidegate_codec::tensors::tensor::Tensor;
 use tidegate_engine::batching::executor::Prediction;
 
-use crate::batch::Outcome;
-use crate::values::{self, Origin};
+use crate::arrays::values::{self, Origin};
+use crate::callbacks::batch::Outcome;
 
 /// Reads a mapping of outputs or a `Result`.
 pub(crate) fn read(signature: &Signature, returned: &Bound<'_, PyAny>) -> PyResult<Prediction> {

@@ -1,5 +1,4 @@
-//! The word that the interpreter is going, and which threads of the plane may still be inside of Python then.
-//! `atexit` gives the word; executors and callbacks look at it before they enter.
+//! Keeps the plane out of Python once the interpreter exits, and knows which threads are still inside.
 
 use std::os::raw::c_long;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use pyo3::prelude::*;
 
-use crate::memory::interrupt_thread;
+use crate::arrays::memory::interrupt_thread;
 
 /// Whether Python may be entered, and by whom it is.
 #[derive(Default)]

@@ -1,5 +1,4 @@
-//! The only unsafe code: column memory lent to Python, array memory copied out, and a thread of Python's interrupted.
-//! Arrays of batches and log blocks stand on the first, models' answers come through the second, exit needs the third.
+//! Unsafe code: column memory lent to Python, array memory copied out, and a Python thread interrupted.
 
 use std::os::raw::{c_int, c_long};
 

@@ -1,5 +1,4 @@
-//! What an executor gets and may give: `Batch` with its inputs as arrays, and `Result` with outputs and errors by row.
-//! The executor behind a version makes the first and takes the second apart.
+//! `Batch`, which an executor gets with its inputs as arrays, and `Result`, which it may return.
 
 use std::sync::Arc;
 
@@ -8,27 +7,27 @@ use pyo3::types::PyDict;
 use tidegate_engine::batching::executor::Work;
 use tidegate_engine::batching::served_signature::ServedSignature;
 
-use crate::arrays;
+use crate::arrays::numpy;
 
-/// What an executor gets: inputs by name, wrapping the batch buffer without a copy; the batch is on axis 0 unless it is a whole.
+/// What an executor gets: inputs by name, wrapping the batch buffer without a copy; axis 0 is the batch unless `unbatched`.
 #[pyclass(frozen, module = "tidegate_native")]
 pub(crate) struct Batch {
     served: Arc<ServedSignature>,
     inputs: Py<PyDict>,
     rows: usize,
-    whole: bool,
+    unbatched: bool,
     offsets: Vec<usize>,
 }
 
 impl Batch {
     pub(crate) fn new(py: Python<'_>, work: Work) -> PyResult<Batch> {
-        let Work { served, columns, shapes, rows, whole, offsets } = work;
+        let Work { served, columns, shapes, rows, unbatched, offsets } = work;
         let inputs = PyDict::new(py);
         for ((spec, lease), inner) in served.signature.inputs.iter().zip(columns).zip(shapes.iter()) {
-            let shape = (!whole).then_some(rows).into_iter().chain(inner.iter().copied());
-            inputs.set_item(&spec.name, arrays::to_array(py, spec.dtype, shape, lease)?)?;
+            let shape = (!unbatched).then_some(rows).into_iter().chain(inner.iter().copied());
+            inputs.set_item(&spec.name, numpy::to_array(py, spec.dtype, shape, lease)?)?;
         }
-        Ok(Batch { served, inputs: inputs.unbind(), rows, whole, offsets })
+        Ok(Batch { served, inputs: inputs.unbind(), rows, unbatched, offsets })
     }
 }
 
@@ -61,7 +60,7 @@ impl Batch {
 
     #[getter]
     fn unbatched(&self) -> bool {
-        self.whole
+        self.unbatched
     }
 
     #[getter]
