@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 
 use tokio::sync::watch;
 
-/// One connection's ear for the drain.
+/// Tells one connection that the plane drains.
 pub struct DrainWatch {
     receiver: watch::Receiver<bool>,
     listening: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,

@@ -120,7 +120,7 @@ impl Plane {
         self.rest_address
     }
 
-    /// A handle on the version that a request means, which keeps it alive. Waits for nobody.
+    /// A handle on the version that a request means, which keeps it alive. Never waits.
     pub fn handle(&self, name: &str, choice: VersionChoice<'_>) -> Result<Arc<Version>, Status> {
         self.state.engine.map.load().resolve(name, choice, None).map(|(_, version)| version.clone())
     }

@@ -66,7 +66,7 @@ impl PlaneState {
         });
     }
 
-    /// Not ready, and whoever watches that is let go.
+    /// Not ready any more; watches of the readiness end.
     pub fn begin_drain(&self) {
         let reason = "the server is draining".to_owned();
         self.readiness.send_replace(Readiness { ready: false, reason, draining: true });

@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 
 use crate::arrays::memory::interrupt_thread;
 
-/// Whether Python may be entered, and by whom it is.
+/// Whether Python may be entered, and the executor threads that are inside.
 #[derive(Default)]
 pub(crate) struct Closing {
     closed: AtomicBool,
@@ -21,7 +21,7 @@ impl Closing {
         self.closed.load(Ordering::Acquire)
     }
 
-    /// Lets nobody in any more.
+    /// Lets no thread in any more.
     pub(crate) fn close(&self) {
         self.closed.store(true, Ordering::Release);
     }

@@ -75,7 +75,7 @@ impl DataPlane {
         self.plane.set_ready(ready, reason);
     }
 
-    /// Asks a model without a socket: outputs by name, and the version that gave them. Raises `PredictError`.
+    /// Predicts without a socket: outputs by name, and the version that gave them. Raises `PredictError`.
     #[pyo3(signature = (model, inputs, *, version=None, label=None, signature="", timeout_ms=None, request_id=None,
         key=None))]
     #[expect(clippy::too_many_arguments, reason = "keyword-only in Python, one structure from here on")]

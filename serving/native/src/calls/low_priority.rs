@@ -46,11 +46,11 @@ fn digest(path: &Path) -> io::Result<(u64, String)> {
 /// any other: its result is the same.
 fn aside<T: Send>(step_back: fn(), task: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
     thread::scope(|scope| {
-        let calm = thread::Builder::new().name("tg-calm".into()).spawn_scoped(scope, || {
+        let thread = thread::Builder::new().name("tg-calm".into()).spawn_scoped(scope, || {
             step_back();
             task()
         })?;
-        calm.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     })
 }
 

@@ -64,7 +64,7 @@ pub(crate) fn predict<'py>(
     }
 }
 
-/// Inputs in the signature's types; what the signature does not have stays for the desk to refuse.
+/// Inputs in the signature's types; `submit` refuses what the signature does not have.
 fn read_inputs(routed: &RoutedRequest, inputs: &Bound<'_, PyMapping>) -> PyResult<Result<Arrays, Status>> {
     let mut arrays = Arrays::default();
     let Some(signature) = routed.signature() else { return Ok(Ok(arrays)) };

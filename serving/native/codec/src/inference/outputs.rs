@@ -12,7 +12,7 @@ const CLASSES: &str = "classes";
 const SCORES: &str = "scores";
 const OUTPUTS: &str = "outputs";
 
-/// What is asked about examples.
+/// A method that answers examples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InferenceMethod {
     /// Classes and their scores.

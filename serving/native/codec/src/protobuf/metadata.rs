@@ -10,7 +10,7 @@ use crate::status::Status;
 const FIELD: &str = "signature_def";
 const TYPE_URL: &str = "type.googleapis.com/tensorflow.serving.SignatureDefMap";
 
-/// The model that a `GetModelMetadataRequest` asks for, once its fields are found right.
+/// Reads a `GetModelMetadataRequest` and checks its fields.
 pub fn parse_request(message: &[u8]) -> Result<ModelSpec<'_>, Status> {
     const MESSAGE: &str = "GetModelMetadataRequest";
     let mut spec = None;

@@ -10,7 +10,7 @@ use tidegate_codec::tensors::pool::Lease;
 use crate::batching::executor::Work;
 use crate::batching::output_check::{CheckedOutputs, RunOutcome};
 
-/// Asks `once` for all rows, one allowed size at a time; answers as if it had been asked for just these rows.
+/// Runs all rows by `once`, one allowed size at a time; the outputs are those of just these rows.
 ///
 /// `sizes` ascend, and there is one. A piece that fails fails them all.
 pub(crate) fn run(

@@ -17,7 +17,7 @@ use crate::tracker::TrackerToken;
 pub enum Role {
     /// A client waits for it.
     Primary = 0,
-    /// A copy for another version; nobody waits.
+    /// A copy for another version; no client waits for it.
     Shadow = 1,
 }
 
@@ -60,7 +60,7 @@ pub struct Batch {
     pub columns: Vec<Lease>,
     /// Inner dimensions of each input.
     pub shapes: Arc<[Vec<usize>]>,
-    /// Who is in it.
+    /// Its requests.
     pub entries: Vec<Entry>,
     /// Rows in all.
     pub rows: usize,
@@ -73,7 +73,7 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// Takes the rows of dead entries out, so that nobody computes them. Returns the dead entries.
+    /// Takes the rows of dead entries out, so that they are not computed. Returns the dead entries.
     pub fn drop_dead(&mut self, specs: &[TensorSpec], dead: impl Fn(&Entry) -> bool) -> Vec<Entry> {
         if !self.entries.iter().any(&dead) {
             return Vec::new();

@@ -17,8 +17,8 @@ use crate::batching::finished::Part;
 use crate::batching::output_check::{CheckedOutputs, RunOutcome, check, not_by_row};
 use crate::batching::queue::Queue;
 
-/// Runs the batch. `kept` holds a copy of its inputs whenever they may be asked for again; `sizes` are the only numbers
-/// of rows that the model is asked for, ascending; empty for any.
+/// Runs the batch. `kept` holds a copy of its inputs whenever they may have to run again; `sizes` are the only numbers
+/// of rows that the model runs, ascending; empty for any.
 pub fn run(executor: &dyn Executor, queue: &Queue, batch: &mut Batch, kept: &[Column], sizes: &[usize]) -> Vec<Part> {
     let columns = std::mem::take(&mut batch.columns);
     let all = 0..batch.entries.len();

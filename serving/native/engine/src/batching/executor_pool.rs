@@ -55,7 +55,7 @@ impl std::fmt::Debug for ExecutorPool {
 }
 
 impl ExecutorPool {
-    /// Nobody yet, and none allowed.
+    /// No thread yet, and none allowed.
     pub fn new(starter: Weak<dyn ThreadStarter>) -> ExecutorPool {
         let (state, threads) = (Mutex::default(), Mutex::default());
         ExecutorPool { state, changed: Condvar::new(), too_many: AtomicBool::new(false), idle: IDLE, starter, threads }
@@ -87,7 +87,7 @@ impl ExecutorPool {
         self.changed.notify_all();
     }
 
-    /// So many threads there may be from now on; those too many go.
+    /// Sets how many threads there may be; surplus ones leave.
     pub fn resize(&self, most: usize) {
         let mut state = lock(&self.state);
         state.most = most;
@@ -115,7 +115,7 @@ impl ExecutorPool {
         Ok(())
     }
 
-    /// The calling thread has left and needs nobody to wait for it.
+    /// The calling thread has left: a release need not wait for it.
     pub fn forget_current_thread(&self) {
         lock(&self.threads).retain(|thread| thread.thread().id() != thread::current().id());
     }
@@ -135,7 +135,7 @@ impl ExecutorPool {
         self.too_many.load(Ordering::Relaxed) && self.remove_surplus(&mut lock(&self.state))
     }
 
-    /// Sleeps until woken or until `until`; a thread that nobody wakes for long leaves.
+    /// Sleeps until woken or until `until`; a thread that is not woken for long leaves.
     pub fn wait(&self, until: Option<Instant>) -> Instruction {
         let idle_end = Instant::now() + self.idle;
         let limit = until.map_or(idle_end, |until| until.min(idle_end));

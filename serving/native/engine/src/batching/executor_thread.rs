@@ -29,7 +29,7 @@ pub struct ExecutorThread {
 }
 
 impl ExecutorThread {
-    /// An executor thread; what it holds of the version is gone before nobody waits for it any more.
+    /// The thread's work. It drops what it holds of the version before it leaves the pool, which a release waits for.
     pub fn run(self) {
         self.executor.host(&mut || self.serve_until_closed());
         let pool = self.pool.clone();
@@ -123,7 +123,7 @@ impl ExecutorThread {
         });
     }
 
-    /// Requests that nobody waits for any more are not computed; the late ones are answered so.
+    /// Completes requests that are cancelled or too late without running them.
     fn complete_dead(&self, served: &Arc<ServedSignature>, batch: &Batch, dead: Vec<Entry>) {
         for entry in &dead {
             let counter = if entry.cancelled { &served.metrics.cancelled } else { &served.metrics.deadline_drops };

@@ -42,7 +42,7 @@ pub struct FinishedBatch {
     pub version: KeepAlive,
     /// Whose signature was run.
     pub served: Arc<ServedSignature>,
-    /// Who is in it.
+    /// Its requests.
     pub entries: Vec<Entry>,
     /// The inputs as they came, where something is logged.
     pub inputs: Vec<Column>,

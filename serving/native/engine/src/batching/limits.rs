@@ -16,7 +16,7 @@ pub struct Batching {
     pub max_queued_rows: usize,
     /// Executor threads, at most; they come with the requests.
     pub concurrency: usize,
-    /// The only numbers of rows that the model is asked for, ascending; empty for any.
+    /// The only numbers of rows that the model runs, ascending; empty for any.
     pub allowed_batch_sizes: Arc<[usize]>,
 }
 
@@ -91,7 +91,7 @@ impl QueueLimits {
         self.max_queued_rows.load(Ordering::Relaxed)
     }
 
-    /// The only numbers of rows that the model is asked for, ascending; empty for any.
+    /// The only numbers of rows that the model runs, ascending; empty for any.
     pub fn allowed_batch_sizes(&self) -> Arc<[usize]> {
         lock(&self.allowed_batch_sizes).clone()
     }

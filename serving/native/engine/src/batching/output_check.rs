@@ -55,7 +55,7 @@ pub enum RunOutcome {
     Raised,
     /// The answers have no row for each row: they are right for one request only.
     NotByRow,
-    /// The same, and they are not even that, as the model was not asked for just the rows of the request.
+    /// The same, and not even for that one, as its rows ran together with copies.
     NotByOwnRow,
 }
 

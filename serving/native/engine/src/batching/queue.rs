@@ -33,7 +33,7 @@ pub enum NextBatch {
     Nothing,
 }
 
-/// What an append asks of the caller.
+/// When the caller of an append must wake executors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Urgency {
     /// Wake the executors when the sockets are idle.

@@ -24,7 +24,7 @@ pub struct ServedSignature {
 }
 
 impl ServedSignature {
-    /// What its answers say about who gave them.
+    /// The `ModelSpec` of its answers.
     pub fn model_spec(&self) -> ModelSpec<'_> {
         let choice = VersionChoice::Version(self.version);
         ModelSpec { name: &self.model, choice, signature_name: &self.signature.name }

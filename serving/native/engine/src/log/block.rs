@@ -26,7 +26,7 @@ pub struct Outcome {
 pub struct Record {
     /// For names and types. The version itself is not held: a log must not delay an unload.
     pub served: Arc<ServedSignature>,
-    /// Who was in it.
+    /// Its requests.
     pub entries: Vec<Entry>,
     /// One per entry.
     pub outcomes: Vec<Outcome>,

@@ -13,7 +13,7 @@ use crate::log::block::{ClockPair, Layout, LogBlock, Record};
 use crate::metrics::registry::Metrics;
 use crate::sync::lock;
 
-/// Who writes the blocks.
+/// Where blocks go.
 pub trait LogSink: Send + Sync {
     /// Takes a block of log rows. False when they are lost.
     fn take(&self, block: LogBlock) -> bool;

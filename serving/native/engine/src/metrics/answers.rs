@@ -15,7 +15,7 @@ pub enum Endpoint {
     Embedded = 2,
 }
 
-/// What a request asks of a version.
+/// The method of a request, in any protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Call {
     /// Any outputs, in any protocol.

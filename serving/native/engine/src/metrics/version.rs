@@ -57,7 +57,7 @@ impl VersionMetrics {
         self.calls[call as usize].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Counts one executor call for so many rows, asked for `size` rows.
+    /// Counts one executor call of `size` rows, `rows` of them of requests and the others copies.
     pub fn count_batch(&self, rows: usize, size: usize) {
         self.padding_rows.fetch_add((size - rows) as u64, Ordering::Relaxed);
         self.batches.fetch_add(1, Ordering::Relaxed);
@@ -65,7 +65,7 @@ impl VersionMetrics {
         self.batch_rows.add(rows as u64);
     }
 
-    /// Asks this for entries into the model from now on.
+    /// Reports the entries into the model by this from now on.
     pub fn observe(&self, executor: EntryCounter) {
         *lock(&self.executor) = Some(executor);
     }

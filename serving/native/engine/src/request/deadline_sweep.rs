@@ -23,7 +23,7 @@ impl<R: Reply> Dispatcher<R> {
         }
     }
 
-    /// Answers who is too late, forgets who has gone.
+    /// Answers requests that are too late, forgets those whose client has gone.
     pub fn sweep_once(&self, now: Instant) {
         let swept = lock(&self.inflight).sweep(now);
         for (slot, pending) in swept.late {

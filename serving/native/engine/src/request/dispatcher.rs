@@ -44,7 +44,7 @@ pub struct Dispatcher<R> {
 pub struct Route<'a> {
     /// Whose shadow and log share count.
     pub model: &'a Model,
-    /// Who answers.
+    /// The version that answers.
     pub version: &'a Arc<Version>,
     /// The queue of the signature.
     pub queue: &'a Arc<Queue>,
@@ -153,7 +153,7 @@ impl<R: Reply> Dispatcher<R> {
         Entry { role: Role::Shadow, token: Some(Arc::new(self.copies.enter())), ..entry.clone() }
     }
 
-    /// Answers a request that has no rows; no model is asked.
+    /// Answers a request that has no rows, without its model.
     fn answer_no_rows(&self, slot: u64, flat: bool) {
         let Some(Pending { reply, id, queue, received, .. }) = lock(&self.inflight).take(slot) else {
             return;
@@ -242,7 +242,7 @@ impl<R: Reply> Dispatcher<R> {
         lock(&self.inflight).is_empty()
     }
 
-    /// Forgets all that wait; whoever does is told by the drop of its reply.
+    /// Drops all replies that wait, which tells their clients that the server stopped.
     pub fn forget_waiting(&self) {
         drop(std::mem::take(&mut *lock(&self.inflight)));
     }

@@ -35,7 +35,7 @@ pub struct Inflight<R> {
     free: Vec<u32>,
 }
 
-/// Requests younger than this are not asked whether their client has gone.
+/// The clients of requests younger than this are not checked for being gone.
 const SETTLED: Duration = Duration::from_millis(3);
 
 impl<R> Default for Inflight<R> {
@@ -104,6 +104,6 @@ impl<R: Reply> Inflight<R> {
 pub struct Swept<R> {
     /// To be answered DEADLINE_EXCEEDED.
     pub late: Vec<(u64, Pending<R>)>,
-    /// Nobody waits for them.
+    /// Their clients have gone.
     pub gone: Vec<(u64, Pending<R>)>,
 }

@@ -21,7 +21,7 @@ pub trait Reply: Send + 'static {
     /// Which endpoint it leads through.
     fn endpoint(&self) -> Endpoint;
 
-    /// Whether nobody waits any more.
+    /// Whether the client has gone.
     fn is_gone(&mut self) -> bool;
 
     /// Encodes the rows and sends them, or says why they cannot be encoded. Returns the code that the client sees.

@@ -8,7 +8,7 @@ const SHARDS: usize = 256;
 const FNV_BASIS: u64 = 0xcbf2_9ce4_8422_2325;
 const FNV_PRIME: u64 = 0x0100_0000_01b3;
 
-/// FNV-1a. Names come from whoever runs the engine, so that nobody can choose them to collide.
+/// FNV-1a. Names come from the engine's operator, not from clients who might choose them to collide.
 #[derive(Clone, Copy, Debug)]
 pub struct NameHasher(u64);
 

@@ -1,4 +1,4 @@
-//! A change to what serves, as Python asks for it, and how a version comes to be.
+//! A change to what serves, as Python gives it, and the making of a version.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -69,7 +69,7 @@ pub enum Change {
     SetShadow {
         /// The model's name.
         model: String,
-        /// Who gets the copies.
+        /// The version that gets the copies.
         version: i64,
         /// 0.0 to 1.0.
         fraction: f64,

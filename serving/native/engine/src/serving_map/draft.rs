@@ -127,7 +127,7 @@ impl Draft {
             (Some(wanted), _) => Some(wanted),
             (None, current) => current.as_ref().map(|shadow| (shadow.version.number, shadow.share)),
         };
-        // A shadow that nobody set anew ends with its version.
+        // A shadow that is not set anew ends with its version.
         self.model.shadow = wanted.and_then(|(number, share)| {
             self.model.versions.get(&number).map(|version| Shadow { version: version.clone(), share })
         });

@@ -17,7 +17,7 @@ pub const STABLE: &str = "stable";
 /// A share of a model's requests that another version gets a copy of.
 #[derive(Clone, Debug)]
 pub struct Shadow {
-    /// Who gets the copies.
+    /// The version that gets the copies.
     pub version: Arc<Version>,
     /// Which requests.
     pub share: Share,
@@ -28,12 +28,12 @@ pub struct Shadow {
 pub struct Model {
     pub(crate) versions: BTreeMap<i64, Arc<Version>>,
     pub(crate) labels: HashMap<String, Arc<Version>>,
-    /// None too while the label `stable` waits for its version: nobody lands on another by accident.
+    /// None also while the label `stable` waits for its version, so that no request lands on another by accident.
     pub(crate) default: Option<Arc<Version>>,
     pub(crate) stable_waits: bool,
-    /// Whom requests without version and label go to instead of the newest, where no label `stable` says otherwise.
+    /// Where requests without version and label go instead of the newest, where no label `stable` says otherwise.
     pub(crate) preferred: Option<i64>,
-    /// Who answers requests without version and label, where it is not the default alone.
+    /// Which versions answer requests without version and label, where it is not the default alone.
     pub(crate) split: Option<Split>,
     /// Why every request is refused, where it is.
     pub(crate) disabled: Option<Arc<str>>,

@@ -9,7 +9,7 @@ use http::{HeaderMap, HeaderName};
 use crate::request_id::{self, RequestId, Share};
 use crate::serving_map::version::Version;
 
-/// Who asks, as far as a split looks at it.
+/// What a split knows of a request.
 #[derive(Clone, Copy)]
 pub struct Requester<'a> {
     /// The request's identity.

@@ -122,7 +122,7 @@ impl Version {
         })
     }
 
-    /// The map has let go of it: its release is to be told.
+    /// It has left the map: Python is to be told when its last handle is gone.
     pub fn retire(&self) {
         self.retired.store(true, Ordering::Release);
     }

@@ -30,7 +30,7 @@ pub struct Examples<'a, R> {
 }
 
 impl<'a, R> Examples<'a, R> {
-    /// What is asked about which examples.
+    /// A method and its examples.
     pub fn new(method: InferenceMethod, input: &'a ExampleInput<'a>) -> Examples<'a, R> {
         Examples { method, input, reply: PhantomData }
     }

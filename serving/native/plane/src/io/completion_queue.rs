@@ -20,7 +20,7 @@ pub struct CompletionQueue {
 }
 
 impl Completions for CompletionQueue {
-    /// Leaves a batch and wakes the I/O thread; drops it when that thread is gone, with everybody whom it could answer.
+    /// Leaves a batch and wakes the I/O thread; drops it when that thread is gone.
     fn complete(&self, finished: FinishedBatch) {
         let mut state = lock(&self.state);
         if state.closed {

@@ -66,7 +66,7 @@ pub struct Listeners {
 }
 
 /// Runs until the drain is over. True if all connections were closed in time; copies for shadows are waited for as long,
-/// but nobody misses those that did not come.
+/// but do not count.
 pub fn run(lane: &IoLane, listeners: Listeners, signals: &Signals) -> std::io::Result<bool> {
     // Sockets are looked at when the tasks are done, not in between: batches grow, and calls to the poller are few.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().event_interval(1009).build()?;
@@ -118,7 +118,7 @@ async fn answer_batches(dispatcher: Arc<PlaneDispatcher>, completions: Arc<Compl
     loop {
         completions.take(&mut finished).await;
         for batch in finished.drain(..) {
-            // A fault in one batch must not silence all later ones; who was left out is answered by the deadline sweep.
+            // A fault in one batch must not silence all later ones; the deadline sweep answers what was left out.
             let _ = catch_unwind(AssertUnwindSafe(|| dispatcher.answer_batch(batch)));
         }
     }

@@ -21,7 +21,7 @@ use tidegate_engine::serving_map::version::Version;
 use crate::endpoints::embedded::arrays::Arrays;
 use crate::endpoints::embedded::reply::{AnswerSlot, EmbeddedAnswer, EmbeddedReply};
 
-/// What a program asks for.
+/// What a program wants predicted.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct EmbeddedRequest<'a> {
     /// The model, its version and its signature.
@@ -86,7 +86,7 @@ impl<R: Reply> Drop for PendingAnswer<R> {
     }
 }
 
-/// A request whose caller hears of its refusal otherwise.
+/// A context without a caller: it learns of the refusal by the return value.
 fn unanswered(id: RequestId, received: Instant) -> RequestContext<EmbeddedReply> {
     RequestContext { reply: EmbeddedReply(Arc::default()), id, received, deadline: received }
 }
@@ -162,7 +162,7 @@ impl<R: Reply + From<EmbeddedReply>> Embedded<R> {
         PendingAnswer { dispatcher: self.dispatcher.clone(), slot, deadline }
     }
 
-    /// Lets nobody in any more, and waits for those who are in, and for copies. True if all were answered by then.
+    /// Refuses new requests, and waits for those under way and for copies. True if all were answered by then.
     pub fn drain(&self, until: Instant) -> bool {
         const LOOK: Duration = Duration::from_millis(1);
         self.closed.store(true, Ordering::Release);

@@ -46,7 +46,7 @@ struct Partial {
     head: request::Parts,
     body: RecvStream,
     reply: GrpcReply,
-    gathered: Bytes,
+    first: Bytes,
     more: Vec<u8>,
     deadline: Instant,
 }
@@ -100,7 +100,7 @@ impl<S: GrpcService, T: AsyncRead + AsyncWrite + Unpin> Future for GrpcConnectio
                 Poll::Ready(Some(Ok((request, respond)))) => this.begin(request, respond),
                 Poll::Ready(Some(Err(_)) | None) => return Poll::Ready(()),
                 Poll::Pending => {
-                    this.gather(context);
+                    this.read_messages(context);
                     if this.poll_timer(context).is_pending() {
                         return Poll::Pending;
                     }
@@ -119,10 +119,10 @@ impl<S: GrpcService, T> GrpcConnection<S, T> {
             return reply.refuse_http(http::StatusCode::UNSUPPORTED_MEDIA_TYPE);
         }
         let deadline = Instant::now() + timeout(&head, self.limits.request_timeout());
-        self.partial.push(Partial { head, body, reply, gathered: Bytes::new(), more: Vec::new(), deadline });
+        self.partial.push(Partial { head, body, reply, first: Bytes::new(), more: Vec::new(), deadline });
     }
 
-    fn gather(&mut self, context: &mut Context<'_>) {
+    fn read_messages(&mut self, context: &mut Context<'_>) {
         if self.partial.is_empty() {
             return;
         }
@@ -172,24 +172,24 @@ impl Partial {
                 }
                 Poll::Ready(Some(Ok(data))) => {
                     let _ = self.body.flow_control().release_capacity(data.len());
-                    if self.gathered.is_empty() && self.more.is_empty() {
-                        self.gathered = data;
+                    if self.first.is_empty() && self.more.is_empty() {
+                        self.first = data;
                     } else {
                         if self.more.is_empty() {
-                            self.more = std::mem::take(&mut self.gathered).into();
+                            self.more = std::mem::take(&mut self.first).into();
                         }
                         self.more.extend_from_slice(&data);
                     }
                 }
             }
-            let so_far = if self.more.is_empty() { &self.gathered[..] } else { &self.more[..] };
+            let so_far = if self.more.is_empty() { &self.first[..] } else { &self.more[..] };
             match frame_length(so_far, most) {
                 Err(status) => {
                     self.reply.fail(&status, Tags::default());
                     return Progress::Done;
                 }
                 Ok(Some(length)) if so_far.len() >= 5 + length => {
-                    let whole = if self.more.is_empty() { self.gathered } else { self.more.into() };
+                    let whole = if self.more.is_empty() { self.first } else { self.more.into() };
                     let message = match plain(&self.head, &whole, length, most) {
                         Ok(message) => message,
                         Err(status) => {

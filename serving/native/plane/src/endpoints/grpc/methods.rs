@@ -89,7 +89,7 @@ impl<R: Reply + From<PredictionReply> + From<TaskReply>> GrpcMethods<R> {
         self.state.engine.metrics.count_latency(Endpoint::Grpc, call.received.elapsed());
     }
 
-    /// The metadata, the message, and who sent them.
+    /// The metadata, the message, and the way back.
     fn open(&self, call: GrpcCall) -> (request::Parts, Bytes, RequestContext<PredictionReply>) {
         let id = self.id(&call);
         let GrpcCall { head, message, received, deadline, reply } = call;

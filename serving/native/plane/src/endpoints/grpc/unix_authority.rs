@@ -98,7 +98,7 @@ impl Default for Filter {
 }
 
 impl Filter {
-    /// Takes bytes in; what can be passed on goes out, as long as it came in.
+    /// Reads bytes and appends what can be passed on already; lengths do not change.
     fn feed(&mut self, mut bytes: &[u8], out: &mut Vec<u8>) {
         while !bytes.is_empty() {
             match self {
@@ -112,7 +112,7 @@ impl Filter {
                     }
                 }
                 Filter::Head(head) => {
-                    bytes = gather(head, FRAME_HEAD, bytes);
+                    bytes = fill(head, FRAME_HEAD, bytes);
                     if let &[a, b, c, kind, flags, ..] = head.as_slice()
                         && head.len() == FRAME_HEAD
                     {
@@ -121,7 +121,7 @@ impl Filter {
                     }
                 }
                 Filter::Block(block, length, flags) => {
-                    bytes = gather(block, *length, bytes);
+                    bytes = fill(block, *length, bytes);
                     if block.len() == *length {
                         soften(block, *flags);
                         out.extend_from_slice(block);
@@ -142,7 +142,7 @@ fn after(length: usize, kind: u8, flags: u8) -> Filter {
 }
 
 /// Moves bytes until there are `length`; the rest.
-fn gather<'a>(into: &mut Vec<u8>, length: usize, bytes: &'a [u8]) -> &'a [u8] {
+fn fill<'a>(into: &mut Vec<u8>, length: usize, bytes: &'a [u8]) -> &'a [u8] {
     let (now, later) = bytes.split_at(bytes.len().min(length - into.len()));
     into.extend_from_slice(now);
     later

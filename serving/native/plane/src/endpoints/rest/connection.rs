@@ -139,7 +139,7 @@ async fn read_body(body: Incoming, limits: &Limits, deadline: Instant) -> Result
         return Err(too_large(&declared.to_string(), limit));
     }
     let mut body = pin!(body);
-    let gathered = async {
+    let collected = async {
         let mut first = Bytes::new();
         let mut more: Vec<u8> = Vec::new();
         while let Some(frame) = body.as_mut().frame().await {
@@ -160,11 +160,11 @@ async fn read_body(body: Incoming, limits: &Limits, deadline: Instant) -> Result
         Ok(if more.is_empty() { first } else { more.into() })
     };
     // The first poll finds a small body complete; only then is a timer worth its cost.
-    let mut gathered = pin!(gathered);
-    let at_once = poll_fn(|context| Poll::Ready(gathered.as_mut().poll(context))).await;
+    let mut collected = pin!(collected);
+    let at_once = poll_fn(|context| Poll::Ready(collected.as_mut().poll(context))).await;
     match at_once {
         Poll::Ready(done) => done,
-        Poll::Pending => tokio::time::timeout_at(deadline.into(), gathered).await.unwrap_or_else(|_| {
+        Poll::Pending => tokio::time::timeout_at(deadline.into(), collected).await.unwrap_or_else(|_| {
             let late = Status::new(Code::DeadlineExceeded, "the deadline passed before the whole body came");
             Err(Box::new(failure(&late, Tags::default())))
         }),
