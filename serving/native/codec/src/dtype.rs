@@ -48,31 +48,35 @@ pub const ALL: [DType; 13] = [
     DType::String,
 ];
 
-/// Names of TensorFlow's `DataType` numbers that we may have to refuse, beside those that we accept.
-const TENSORFLOW_NAMES: [(u64, &str); 29] = [
-    (1, "float32"),
-    (2, "float64"),
-    (3, "int32"),
-    (4, "uint8"),
-    (5, "int16"),
-    (6, "int8"),
-    (7, "string"),
+/// Of each type, in the order of `ALL`: numpy's name, the number in TensorFlow's `DataType`, bytes, TensorFlow's constant.
+const TABLE: [(&str, u64, usize, &str); 13] = [
+    ("bool", 10, 1, "DT_BOOL"),
+    ("int8", 6, 1, "DT_INT8"),
+    ("int16", 5, 2, "DT_INT16"),
+    ("int32", 3, 4, "DT_INT32"),
+    ("int64", 9, 8, "DT_INT64"),
+    ("uint8", 4, 1, "DT_UINT8"),
+    ("uint16", 17, 2, "DT_UINT16"),
+    ("uint32", 22, 4, "DT_UINT32"),
+    ("uint64", 23, 8, "DT_UINT64"),
+    ("float16", 19, 2, "DT_HALF"),
+    ("float32", 1, 4, "DT_FLOAT"),
+    ("float64", 2, 8, "DT_DOUBLE"),
+    ("string", 7, 0, "DT_STRING"),
+];
+
+/// Names of the `DataType` numbers that we refuse.
+const UNSUPPORTED: [(u64, &str); 16] = [
     (8, "complex64"),
-    (9, "int64"),
-    (10, "bool"),
     (11, "qint8"),
     (12, "quint8"),
     (13, "qint32"),
     (14, "bfloat16"),
     (15, "qint16"),
     (16, "quint16"),
-    (17, "uint16"),
     (18, "complex128"),
-    (19, "float16"),
     (20, "resource"),
     (21, "variant"),
-    (22, "uint32"),
-    (23, "uint64"),
     (24, "float8_e5m2"),
     (25, "float8_e4m3fn"),
     (26, "float8_e4m3fnuz"),
@@ -94,51 +98,25 @@ impl DType {
 
     /// numpy's name; `string` for byte strings.
     pub fn name(self) -> &'static str {
-        match self {
-            DType::Bool => "bool",
-            DType::Int8 => "int8",
-            DType::Int16 => "int16",
-            DType::Int32 => "int32",
-            DType::Int64 => "int64",
-            DType::UInt8 => "uint8",
-            DType::UInt16 => "uint16",
-            DType::UInt32 => "uint32",
-            DType::UInt64 => "uint64",
-            DType::Float16 => "float16",
-            DType::Float32 => "float32",
-            DType::Float64 => "float64",
-            DType::String => "string",
-        }
+        TABLE[self as usize].0
     }
 
     /// The number in TensorFlow's `DataType`.
+    #[inline]
     pub fn tensorflow(self) -> u64 {
-        match self {
-            DType::Float32 => 1,
-            DType::Float64 => 2,
-            DType::Int32 => 3,
-            DType::UInt8 => 4,
-            DType::Int16 => 5,
-            DType::Int8 => 6,
-            DType::String => 7,
-            DType::Int64 => 9,
-            DType::Bool => 10,
-            DType::UInt16 => 17,
-            DType::Float16 => 19,
-            DType::UInt32 => 22,
-            DType::UInt64 => 23,
-        }
+        TABLE[self as usize].1
     }
 
     /// Bytes per element; 0 for strings, which have no fixed size.
+    #[inline]
     pub fn size(self) -> usize {
-        match self {
-            DType::Bool | DType::Int8 | DType::UInt8 => 1,
-            DType::Int16 | DType::UInt16 | DType::Float16 => 2,
-            DType::Int32 | DType::UInt32 | DType::Float32 => 4,
-            DType::Int64 | DType::UInt64 | DType::Float64 => 8,
-            DType::String => 0,
-        }
+        TABLE[self as usize].2
+    }
+
+    /// Whether it is a floating-point type.
+    #[inline]
+    pub fn is_float(self) -> bool {
+        matches!(self, DType::Float16 | DType::Float32 | DType::Float64)
     }
 }
 
@@ -154,27 +132,12 @@ pub fn tensorflow_type(dtype: DType) -> &'static str {
 
 /// A name for any TensorFlow `DataType` number, for messages that refuse it.
 pub fn tensorflow_name(number: u64) -> String {
-    match TENSORFLOW_NAMES.iter().find(|(known, _)| *known == number) {
-        Some((_, name)) => (*name).to_owned(),
-        None => format!("DataType {number}"),
-    }
+    let unsupported = || UNSUPPORTED.iter().find(|(known, _)| *known == number).map(|(_, name)| *name);
+    let name = DType::from_tensorflow(number).map(DType::name).or_else(unsupported);
+    name.map_or_else(|| format!("DataType {number}"), str::to_owned)
 }
 
 /// TensorFlow's enum constant for a type, such as `DT_FLOAT`, as its JSON metadata spells it.
 pub fn tensorflow_constant(dtype: DType) -> &'static str {
-    match dtype {
-        DType::Bool => "DT_BOOL",
-        DType::Int8 => "DT_INT8",
-        DType::Int16 => "DT_INT16",
-        DType::Int32 => "DT_INT32",
-        DType::Int64 => "DT_INT64",
-        DType::UInt8 => "DT_UINT8",
-        DType::UInt16 => "DT_UINT16",
-        DType::UInt32 => "DT_UINT32",
-        DType::UInt64 => "DT_UINT64",
-        DType::Float16 => "DT_HALF",
-        DType::Float32 => "DT_FLOAT",
-        DType::Float64 => "DT_DOUBLE",
-        DType::String => "DT_STRING",
-    }
+    TABLE[dtype as usize].3
 }

@@ -1,6 +1,6 @@
 //! What `GetModelMetadata` answers about a version, in any protocol.
 
-use crate::signatures::signature::Signature;
+use crate::signatures::Signature;
 
 /// A model's own description of its signatures, such as a SavedModel has.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -11,10 +11,7 @@ use tidegate_codec::dtype::{ALL, DType};
 use tidegate_codec::json::predict_request::JsonRequest;
 use tidegate_codec::json::scanner::Scanner;
 use tidegate_codec::protobuf::tensor;
-use tidegate_codec::tensors::column::Column;
-use tidegate_codec::tensors::number::Number;
-use tidegate_codec::tensors::page::Page;
-use tidegate_codec::tensors::pool::ColumnPool;
+use tidegate_codec::tensors::{Column, ColumnPool, Number, Page};
 
 const LAYOUT: &[u8] = include_bytes!("../../../../tests/golden/tensor_layout.json");
 const DESCRIPTORS: &[u8] = include_bytes!("../../../tidegate_serving/contract/protos/descriptors.binpb");

@@ -12,13 +12,9 @@ use tidegate_codec::dtype::DType;
 use tidegate_codec::json::predict_request::{Form, JsonRequest};
 use tidegate_codec::json::predict_response;
 use tidegate_codec::json::scanner::Scanner;
-use tidegate_codec::signatures::signature::Signature;
+use tidegate_codec::signatures::Signature;
 use tidegate_codec::status::Status;
-use tidegate_codec::tensors::column::{Column, Strings, Words};
-use tidegate_codec::tensors::number::Number;
-use tidegate_codec::tensors::page::Page;
-use tidegate_codec::tensors::pool::{ColumnPool, Lease};
-use tidegate_codec::tensors::slice::Slice;
+use tidegate_codec::tensors::{Column, ColumnPool, Lease, Number, Page, Slice, Strings, Words};
 
 fn one(dtype: DType, shape: &[i64]) -> Signature {
     signature(vec![spec("x", dtype, shape)], vec![spec("y", DType::Float32, &[-1])])

@@ -10,7 +10,7 @@ use proptest::sample::select;
 use support::messages::{Request, content, tensor as tensor_message};
 use support::{signature, spec};
 use tidegate_codec::dtype::{ALL, DType};
-use tidegate_codec::inference::outputs::InferenceMethod;
+use tidegate_codec::inference::InferenceMethod;
 use tidegate_codec::json::predict_request::{Form, JsonRequest};
 use tidegate_codec::json::{self, predict_response};
 use tidegate_codec::model_spec::{ModelSpec, VersionChoice};
@@ -19,14 +19,9 @@ use tidegate_codec::protobuf::predict_request::{PredictRequest, select_outputs};
 use tidegate_codec::protobuf::session_run::SessionRunRequest;
 use tidegate_codec::protobuf::wire::Reader;
 use tidegate_codec::protobuf::{examples, metadata, model_status, tensor, wire};
-use tidegate_codec::signatures::inputs::RequestRows;
-use tidegate_codec::signatures::signature::Signature;
-use tidegate_codec::signatures::spec::FirstAxis;
+use tidegate_codec::signatures::{FirstAxis, RequestRows, Signature};
 use tidegate_codec::status::Status;
-use tidegate_codec::tensors::column::{Column, Strings, Words};
-use tidegate_codec::tensors::page::Page;
-use tidegate_codec::tensors::pool::{ColumnPool, Lease};
-use tidegate_codec::tensors::slice::Slice;
+use tidegate_codec::tensors::{Column, ColumnPool, Lease, Page, Slice, Strings, Words};
 
 const LIMIT: usize = 1 << 20;
 

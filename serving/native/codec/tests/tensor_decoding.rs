@@ -12,12 +12,9 @@ use tidegate_codec::dtype::{ALL, DType};
 use tidegate_codec::protobuf::predict_request::PredictRequest;
 use tidegate_codec::protobuf::tensor as tensor_proto;
 use tidegate_codec::protobuf::wire;
-use tidegate_codec::signatures::signature::Signature;
-use tidegate_codec::signatures::spec::TensorSpec;
+use tidegate_codec::signatures::{Signature, TensorSpec};
 use tidegate_codec::status::{Code, Status};
-use tidegate_codec::tensors::column::Column;
-use tidegate_codec::tensors::page::Page;
-use tidegate_codec::tensors::pool::{ColumnPool, Lease};
+use tidegate_codec::tensors::{Column, ColumnPool, Lease, Page};
 
 const LIMIT: usize = 1 << 20;
 

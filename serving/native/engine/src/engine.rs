@@ -8,14 +8,10 @@ use tidegate_codec::status::Status;
 use tidegate_codec::version_state::VersionState;
 
 use crate::limits::Limits;
-use crate::log::buffer::{Log, LogLimits};
-use crate::metrics::gauges::Gauges;
-use crate::metrics::prometheus::{help_of, render};
-use crate::metrics::registry::Metrics;
+use crate::log::{Log, LogLimits};
+use crate::metrics::{Gauges, Metrics, help_of, render};
 use crate::request_id::IdSource;
-use crate::serving_map::map::ServingMap;
-use crate::serving_map::states::ModelStates;
-use crate::serving_map::version::Version;
+use crate::serving_map::{ModelStates, ServingMap, Version};
 
 /// The shared parts.
 pub struct Engine {

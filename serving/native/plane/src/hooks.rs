@@ -1,7 +1,7 @@
 //! What the plane calls back: the things that Python does for it, each on a thread of its own.
 
 use tidegate_codec::status::Status;
-use tidegate_engine::log::buffer::LogSink;
+use tidegate_engine::log::LogSink;
 
 /// Callbacks, and where log blocks go; none is called on an I/O thread.
 pub trait Hooks: LogSink {

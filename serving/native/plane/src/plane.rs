@@ -10,13 +10,10 @@ use std::time::{Duration, Instant};
 use tidegate_codec::model_spec::VersionChoice;
 use tidegate_codec::status::Status;
 use tidegate_codec::version_state::VersionState;
-use tidegate_engine::batching::finished::Completions;
+use tidegate_engine::batching::Completions;
 use tidegate_engine::limits::Limits;
-use tidegate_engine::metrics::gauges::Gauge;
-use tidegate_engine::metrics::registry::Metrics;
-use tidegate_engine::serving_map::change::{Change, Effect, Wiring};
-use tidegate_engine::serving_map::map::ServingMap;
-use tidegate_engine::serving_map::version::{Remains, Version};
+use tidegate_engine::metrics::{Gauge, Metrics};
+use tidegate_engine::serving_map::{Change, Remains, ServingMap, Version, Wiring};
 use tidegate_engine::sync::lock;
 
 use crate::control;
@@ -152,17 +149,7 @@ impl Plane {
             return Err("the data plane is stopped".to_owned());
         };
         let current = self.state.engine.map.load_full();
-        let (mut steps, mut tunings) = (Vec::new(), Vec::new());
-        for change in changes {
-            match change.into_effect(wiring)? {
-                Effect::Step(step) => steps.push(step),
-                Effect::Tune(model, batching) => tunings.push((model, batching)),
-            }
-        }
-        let next = Arc::new(current.after(steps)?);
-        for (model, batching) in tunings {
-            next.versions_of(&model).for_each(|version| version.tune(&batching));
-        }
+        let next = Arc::new(current.after(changes, wiring)?);
         self.state.engine.map.store(next.clone());
         for version in current.gone(&next) {
             version.retire();

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use tidegate_engine::limits::Limits;
-use tidegate_engine::log::buffer::LogLimits;
+use tidegate_engine::log::LogLimits;
 
 /// Frozen settings of a plane.
 #[derive(Clone, Debug)]

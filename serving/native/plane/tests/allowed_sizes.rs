@@ -15,13 +15,11 @@ use support::{
 };
 use tidegate_codec::dtype::DType;
 use tidegate_codec::protobuf::wire;
-use tidegate_codec::signatures::signature::Signature;
-use tidegate_codec::signatures::spec::FirstAxis;
+use tidegate_codec::signatures::{FirstAxis, Signature};
 use tidegate_codec::status::Status;
-use tidegate_codec::tensors::tensor::Tensor;
-use tidegate_engine::batching::executor::{Prediction, Work};
-use tidegate_engine::batching::limits::Batching;
-use tidegate_engine::serving_map::change::Change;
+use tidegate_codec::tensors::Tensor;
+use tidegate_engine::batching::{Batching, Prediction, Work};
+use tidegate_engine::serving_map::Change;
 
 fn sizes(sizes: &[usize]) -> Batching {
     Batching {

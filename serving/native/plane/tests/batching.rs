@@ -15,8 +15,7 @@ use support::{
 };
 use tidegate_codec::dtype::DType;
 use tidegate_codec::status::{Code, Status};
-use tidegate_engine::batching::executor::Prediction;
-use tidegate_engine::batching::limits::Batching;
+use tidegate_engine::batching::{Batching, Prediction};
 use tidegate_plane::settings::Settings;
 
 /// A plane whose first batch, of one row, stands at the gate.

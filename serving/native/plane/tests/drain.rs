@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use support::grpc::{PREDICT, frame};
 use support::messages::{float_values, outputs, predict_x};
 use support::{Gate, Model, Recorder, Running, eventually, publish, scalar_signature, settings};
-use tidegate_engine::serving_map::change::Change;
+use tidegate_engine::serving_map::Change;
 use tidegate_plane::plane::Plane;
 use tidegate_plane::settings::Settings;
 

@@ -14,8 +14,8 @@ use support::{Gate, Model, Running, eventually, floats, publish, scalar_signatur
 use tidegate_codec::dtype::DType;
 use tidegate_codec::model_spec::{ModelSpec, VersionChoice};
 use tidegate_codec::status::{Code, Status};
-use tidegate_codec::tensors::tensor::Tensor;
-use tidegate_engine::serving_map::change::Change;
+use tidegate_codec::tensors::Tensor;
+use tidegate_engine::serving_map::Change;
 use tidegate_plane::endpoints::embedded::arrays::{Arrays, NamedArray};
 use tidegate_plane::endpoints::embedded::endpoint::{EmbeddedRequest, PendingAnswer};
 use tidegate_plane::endpoints::embedded::reply::EmbeddedAnswer;

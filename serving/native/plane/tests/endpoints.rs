@@ -19,11 +19,10 @@ use tidegate_codec::dtype::{ALL, DType};
 use tidegate_codec::model_metadata::Description;
 use tidegate_codec::protobuf::{tensor as tensor_proto, wire};
 use tidegate_codec::status::{Code, Status};
-use tidegate_codec::tensors::column::{Column, Words};
-use tidegate_codec::tensors::tensor::Tensor;
+use tidegate_codec::tensors::{Column, Tensor, Words};
 use tidegate_codec::version_state::VersionState;
-use tidegate_engine::batching::executor::Prediction;
-use tidegate_engine::serving_map::change::Change;
+use tidegate_engine::batching::Prediction;
+use tidegate_engine::serving_map::Change;
 use tidegate_plane::endpoints::grpc::methods::MODEL_STATUS;
 use tidegate_plane::settings::Settings;
 

@@ -15,11 +15,10 @@ use support::inference::*;
 use support::messages::{answered_by, bytes_of, float_tensor, float_values, predict_x, shape_of, tensor};
 use support::{Gate, Model, Random, Running, eventually, spec};
 use tidegate_codec::dtype::{ALL, DType};
-use tidegate_codec::signatures::spec::TensorSpec;
-use tidegate_codec::tensors::column::Column;
-use tidegate_codec::tensors::tensor::Tensor;
-use tidegate_engine::batching::executor::Prediction;
-use tidegate_engine::serving_map::change::Change;
+use tidegate_codec::signatures::TensorSpec;
+use tidegate_codec::tensors::{Column, Tensor};
+use tidegate_engine::batching::Prediction;
+use tidegate_engine::serving_map::Change;
 
 #[test]
 fn a_model_that_parses_examples_gets_them_whole() {

@@ -13,13 +13,11 @@ use support::messages::{Request, bytes_of, content, float_values, outputs, shape
 use support::{Gate, Model, Running, column_of, eventually, floats, publish, settings, signature, spec};
 use tidegate_codec::dtype::DType;
 use tidegate_codec::model_spec::{ModelSpec, VersionChoice};
-use tidegate_codec::signatures::signature::Signature;
-use tidegate_codec::signatures::spec::TensorSpec;
+use tidegate_codec::signatures::{Signature, TensorSpec};
 use tidegate_codec::status::Status;
-use tidegate_codec::tensors::column::Column;
-use tidegate_codec::tensors::tensor::Tensor;
-use tidegate_engine::batching::executor::{Prediction, Work};
-use tidegate_engine::serving_map::change::Change;
+use tidegate_codec::tensors::{Column, Tensor};
+use tidegate_engine::batching::{Prediction, Work};
+use tidegate_engine::serving_map::Change;
 use tidegate_plane::endpoints::embedded::arrays::{Arrays, NamedArray};
 use tidegate_plane::endpoints::embedded::endpoint::EmbeddedRequest;
 

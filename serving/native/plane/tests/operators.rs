@@ -13,8 +13,8 @@ use std::time::Duration;
 use support::messages::{Request, answered_by, float_tensor};
 use support::{Gate, Model, Running, eventually, publish, publish_with, scalar_signature, settings};
 use tidegate_codec::status::Code;
-use tidegate_engine::batching::limits::Batching;
-use tidegate_engine::serving_map::change::Change;
+use tidegate_engine::batching::Batching;
+use tidegate_engine::serving_map::Change;
 use tidegate_plane::settings::Settings;
 
 fn split(shares: &[(i64, f64)], key: &str) -> Change {

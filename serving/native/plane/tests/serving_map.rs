@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use support::messages::{Request, answered_by, float_tensor};
 use support::{Gate, Model, Running, eventually, publish, scalar_signature, settings};
 use tidegate_codec::status::Code;
-use tidegate_engine::serving_map::change::Change;
+use tidegate_engine::serving_map::Change;
 
 fn retire(version: i64) -> Change {
     Change::Retire { model: "m".to_owned(), version }

@@ -15,10 +15,9 @@ use support::{
 };
 use tidegate_codec::dtype::DType;
 use tidegate_codec::status::{Code, Status};
-use tidegate_codec::tensors::column::Words;
-use tidegate_codec::tensors::tensor::Tensor;
-use tidegate_engine::batching::limits::Batching;
-use tidegate_engine::serving_map::change::Change;
+use tidegate_codec::tensors::{Tensor, Words};
+use tidegate_engine::batching::Batching;
+use tidegate_engine::serving_map::Change;
 use tidegate_plane::settings::Settings;
 
 fn log_all() -> Change {

@@ -15,9 +15,8 @@ use support::messages::{bytes_of, float_tensor, float_values, varint_of};
 use support::{Gate, Model, eventually};
 use tidegate_codec::dtype::DType;
 use tidegate_codec::status::Status;
-use tidegate_codec::tensors::column::Column;
-use tidegate_codec::tensors::tensor::Tensor;
-use tidegate_engine::batching::executor::Prediction;
+use tidegate_codec::tensors::{Column, Tensor};
+use tidegate_engine::batching::Prediction;
 
 #[test]
 fn several_tasks_are_answered_together() {

@@ -10,12 +10,11 @@ use std::sync::Arc;
 use support::messages::{Request, content, float_tensor, float_values, outputs, shape_of, tensor};
 use support::{Gate, Model, Running, answer, column_of, eventually, floats, half_plus_two, publish, settings, spec};
 use tidegate_codec::dtype::DType;
-use tidegate_codec::signatures::signature::Signature;
-use tidegate_codec::signatures::spec::{FirstAxis, TensorSpec};
+use tidegate_codec::signatures::{FirstAxis, Signature, TensorSpec};
 use tidegate_codec::status::{Code, Status};
-use tidegate_codec::tensors::tensor::Tensor;
-use tidegate_engine::batching::executor::{Prediction, Work};
-use tidegate_engine::serving_map::change::Change;
+use tidegate_codec::tensors::Tensor;
+use tidegate_engine::batching::{Prediction, Work};
+use tidegate_engine::serving_map::Change;
 
 fn signature(axis: FirstAxis, inputs: Vec<TensorSpec>, outputs: Vec<TensorSpec>) -> Signature {
     let (name, method) = ("serving_default".to_owned(), "tensorflow/serving/predict".to_owned());

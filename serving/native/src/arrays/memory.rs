@@ -5,9 +5,7 @@ use std::os::raw::{c_int, c_long};
 use pyo3::exceptions::{PyMemoryError, PySystemExit};
 use pyo3::ffi;
 use pyo3::prelude::*;
-use tidegate_codec::tensors::column::{Column, Words};
-use tidegate_codec::tensors::pool::Lease;
-use tidegate_codec::tensors::tensor::Tensor;
+use tidegate_codec::tensors::{Column, Lease, Tensor, Words};
 
 /// Memory of one column, exported to numpy by the buffer protocol. It is an array's `base`.
 #[pyclass(frozen, name = "_ColumnMemory", module = "tidegate_native")]

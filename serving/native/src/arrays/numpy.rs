@@ -4,8 +4,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBytes, PyList, PyTuple};
 use tidegate_codec::dtype::{ALL, DType};
-use tidegate_codec::tensors::column::{Column, Strings};
-use tidegate_codec::tensors::pool::Lease;
+use tidegate_codec::tensors::{Column, Lease, Strings};
 
 use crate::arrays::memory::ColumnMemory;
 

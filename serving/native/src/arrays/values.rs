@@ -4,9 +4,8 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyString};
 use tidegate_codec::dtype::DType;
-use tidegate_codec::signatures::spec::TensorSpec;
-use tidegate_codec::tensors::column::{Column, Strings};
-use tidegate_codec::tensors::tensor::Tensor;
+use tidegate_codec::signatures::TensorSpec;
+use tidegate_codec::tensors::{Column, Strings, Tensor};
 
 use crate::arrays::memory::copy_contiguous;
 use crate::arrays::numpy::Numpy;
@@ -78,7 +77,7 @@ fn cast<'py>(
         return Err(PyTypeError::new_err(format!("{subject} of dtype {found}, which does not become {want}")));
     }
     let cast = array.call_method1("astype", (wanted,))?;
-    let whole = !matches!(spec.dtype, DType::Float16 | DType::Float32 | DType::Float64);
+    let whole = !spec.dtype.is_float();
     if whole && !can_cast("safe")? && !cast.eq_elements(array)? {
         return Err(PyTypeError::new_err(format!("{subject} of dtype {found} with values that do not fit {want}")));
     }

@@ -4,8 +4,7 @@ use std::sync::Arc;
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use tidegate_engine::batching::executor::Work;
-use tidegate_engine::batching::served_signature::ServedSignature;
+use tidegate_engine::batching::{ServedSignature, Work};
 
 use crate::arrays::numpy;
 

@@ -5,8 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use pyo3::prelude::*;
 use tidegate_codec::status::{Code, Status};
-use tidegate_engine::batching::executor::Executor;
-use tidegate_engine::batching::executor::{Prediction, Work};
+use tidegate_engine::batching::{Executor, Prediction, Work};
 
 use crate::callbacks::batch::Batch;
 use crate::callbacks::closing::Closing;

@@ -6,8 +6,7 @@ use std::sync::Arc;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use tidegate_codec::status::{Code, Status};
-use tidegate_engine::log::block::LogBlock;
-use tidegate_engine::log::buffer::LogSink;
+use tidegate_engine::log::{LogBlock, LogSink};
 use tidegate_plane::hooks::Hooks;
 
 use crate::callbacks::closing::Closing;

@@ -5,10 +5,9 @@ use std::sync::Arc;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString};
 use tidegate_codec::dtype::DType;
-use tidegate_codec::signatures::spec::TensorSpec;
-use tidegate_codec::tensors::column::{Column, Strings, Words};
-use tidegate_codec::tensors::pool::Lease;
-use tidegate_engine::batching::served_signature::ServedSignature;
+use tidegate_codec::signatures::TensorSpec;
+use tidegate_codec::tensors::{Column, Lease, Strings, Words};
+use tidegate_engine::batching::ServedSignature;
 use tidegate_engine::log::block as core;
 
 use crate::arrays::numpy;

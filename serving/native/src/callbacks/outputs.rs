@@ -3,11 +3,10 @@
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyMapping};
-use tidegate_codec::signatures::signature::Signature;
-use tidegate_codec::signatures::spec::TensorSpec;
+use tidegate_codec::signatures::{Signature, TensorSpec};
 use tidegate_codec::status::{Code, Status};
-use tidegate_codec::tensors::tensor::Tensor;
-use tidegate_engine::batching::executor::Prediction;
+use tidegate_codec::tensors::Tensor;
+use tidegate_engine::batching::Prediction;
 
 use crate::arrays::values::{self, Origin};
 use crate::callbacks::batch::Outcome;

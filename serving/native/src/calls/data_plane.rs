@@ -12,7 +12,7 @@ use pyo3::types::{PyDict, PyMapping};
 use tidegate_codec::model_spec::{ModelSpec, VersionChoice};
 use tidegate_codec::status::{Code, Status};
 use tidegate_codec::version_state::VersionState;
-use tidegate_engine::metrics::gauges::Gauge;
+use tidegate_engine::metrics::Gauge;
 use tidegate_plane::endpoints::embedded::endpoint::EmbeddedRequest;
 use tidegate_plane::plane::Plane;
 

@@ -5,10 +5,9 @@ use std::time::Duration;
 use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyMapping};
-use tidegate_codec::signatures::signature::Signature;
+use tidegate_codec::signatures::Signature;
 use tidegate_codec::status::{Code, Status};
-use tidegate_codec::tensors::pool::Lease;
-use tidegate_codec::tensors::tensor::Tensor;
+use tidegate_codec::tensors::{Lease, Tensor};
 use tidegate_plane::endpoints::embedded::arrays::{Arrays, NamedArray};
 use tidegate_plane::endpoints::embedded::endpoint::{Embedded, EmbeddedRequest, RoutedRequest};
 

@@ -2,3 +2,6 @@
 
 pub mod outputs;
 pub mod rows;
+
+pub use outputs::{InferenceMethod, InferenceOutputs, takes_serialized};
+pub use rows::{Inference, float_at, string_at};

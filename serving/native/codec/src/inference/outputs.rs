@@ -2,8 +2,7 @@
 //! it takes serialized examples.
 
 use crate::dtype::{DType, tensorflow_constant};
-use crate::signatures::signature::Signature;
-use crate::signatures::spec::{FirstAxis, TensorSpec, show_shape};
+use crate::signatures::{FirstAxis, Signature, TensorSpec, show_shape};
 use crate::status::Status;
 
 /// TensorFlow Serving's name for the one input of serialized examples.
@@ -105,7 +104,7 @@ fn not_by_row(method: InferenceMethod, signature: &Signature) -> Status {
 }
 
 fn is_float(spec: &TensorSpec) -> bool {
-    matches!(spec.dtype, DType::Float16 | DType::Float32 | DType::Float64)
+    spec.dtype.is_float()
 }
 
 /// The position of the output with this name, else of the only one that fits.

@@ -3,10 +3,9 @@
 use half::f16;
 
 use crate::dtype::DType;
-use crate::signatures::spec::show_shape;
+use crate::signatures::show_shape;
 use crate::status::Status;
-use crate::tensors::column::Column;
-use crate::tensors::slice::Slice;
+use crate::tensors::{Column, Slice};
 
 /// A request's rows of the outputs that answer it.
 pub enum Inference<'a> {

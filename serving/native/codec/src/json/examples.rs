@@ -7,7 +7,7 @@ use crate::json::scanner::Scanner;
 use crate::protobuf::examples::ExampleInput;
 use crate::protobuf::wire;
 use crate::status::Status;
-use crate::tensors::number::Number;
+use crate::tensors::Number;
 
 /// Reads the body: the signature's name, which may be empty, and the examples.
 pub fn parse(body: &[u8]) -> Result<(String, ExampleInput<'static>), Status> {

@@ -3,9 +3,9 @@
 
 use crate::json::scalar::read_scalar;
 use crate::json::scanner::Scanner;
-use crate::signatures::spec::{TensorSpec, show_shape};
+use crate::signatures::{TensorSpec, show_shape};
 use crate::status::Status;
-use crate::tensors::column::Column;
+use crate::tensors::Column;
 
 /// Most nested lists that are told apart, as many as a tensor may have dimensions.
 pub const MAX_RANK: usize = 254;

@@ -1,6 +1,6 @@
 //! Answers to classify and regress requests as JSON.
 
-use crate::inference::rows::{Inference, float_at, string_at};
+use crate::inference::{Inference, float_at, string_at};
 use crate::json::text::{write_float, write_list, write_string};
 
 impl Inference<'_> {

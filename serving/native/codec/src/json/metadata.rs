@@ -3,8 +3,7 @@
 use crate::dtype::tensorflow_constant;
 use crate::json::text::{write_object, write_text};
 use crate::model_metadata::ModelMetadata;
-use crate::signatures::signature::Signature;
-use crate::signatures::spec::TensorSpec;
+use crate::signatures::{Signature, TensorSpec};
 
 /// The body.
 pub fn to_json(metadata: &ModelMetadata<'_>) -> Vec<u8> {

@@ -1,6 +1,6 @@
 //! Numbers in JSON text: integers exactly, others as the nearest double, `NaN` and infinities too.
 
-use crate::tensors::number::Number;
+use crate::tensors::Number;
 
 const POWERS: [f64; 23] = [
     1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20,

@@ -6,13 +6,9 @@ use crate::json::explain;
 use crate::json::rows::{RowShape, read_row};
 use crate::json::scalar::is_base64;
 use crate::json::scanner::Scanner;
-use crate::signatures::inputs::{InputShape, InputTally, RequestRows};
-use crate::signatures::signature::Signature;
-use crate::signatures::spec::{TensorSpec, show_shape};
+use crate::signatures::{InputShape, InputTally, RequestRows, Signature, TensorSpec, show_shape};
 use crate::status::Status;
-use crate::tensors::column::Column;
-use crate::tensors::page::Page;
-use crate::tensors::pool::Lease;
+use crate::tensors::{Column, Lease, Page};
 
 /// Whether values come by row (`instances`) or by input (`inputs`); the answer has the same form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,8 +6,7 @@ use crate::dtype::DType;
 use crate::json::predict_request::Form;
 use crate::json::text::{write_double, write_float, write_list, write_object, write_string, write_text};
 use crate::status::Status;
-use crate::tensors::column::Column;
-use crate::tensors::slice::Slice;
+use crate::tensors::{Column, Slice};
 
 /// One output with its name.
 pub type Named<'a> = (&'a str, Slice<'a>);

@@ -3,9 +3,9 @@
 use crate::json::explain;
 use crate::json::scalar::read_scalar;
 use crate::json::scanner::Scanner;
-use crate::signatures::spec::TensorSpec;
+use crate::signatures::TensorSpec;
 use crate::status::Status;
-use crate::tensors::column::Column;
+use crate::tensors::Column;
 
 /// What the rows of one input have in common so far.
 #[derive(Debug, Default)]

@@ -6,10 +6,9 @@ use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 
 use crate::dtype::{DType, tensorflow_type};
 use crate::json::scanner::Scanner;
-use crate::signatures::spec::TensorSpec;
+use crate::signatures::TensorSpec;
 use crate::status::Status;
-use crate::tensors::column::Column;
-use crate::tensors::number::{Number, push_number};
+use crate::tensors::{Column, Number, push_number};
 
 const LENIENT: GeneralPurposeConfig =
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent);
@@ -63,7 +62,7 @@ fn wrong_number(number: Number, dtype: DType, scanner: Scanner<'_>) -> Status {
     let value = scanner.show_value();
     let whole = !matches!(number, Number::Float(_));
     let narrow = matches!(dtype, DType::Int8 | DType::Int16 | DType::UInt8 | DType::UInt16);
-    let float = matches!(dtype, DType::Float16 | DType::Float32 | DType::Float64);
+    let float = dtype.is_float();
     if !(float || narrow && whole) {
         return Status::invalid(format!(
             "JSON Value: {value} Type: Number is not of expected type: {}",
@@ -79,11 +78,7 @@ fn wrong_number(number: Number, dtype: DType, scanner: Scanner<'_>) -> Status {
 /// A whole number for a float as the float next to it, as TensorFlow Serving takes it.
 #[inline]
 fn rounded(number: Number, dtype: DType) -> Number {
-    match (number, dtype) {
-        (Number::Unsigned(value), DType::Float16 | DType::Float32 | DType::Float64) => Number::Float(value as f64),
-        (Number::Signed(value), DType::Float16 | DType::Float32 | DType::Float64) => Number::Float(value as f64),
-        _ => number,
-    }
+    if dtype.is_float() { Number::Float(number.as_f64()) } else { number }
 }
 
 fn read_string(scanner: &mut Scanner<'_>, level: usize, out: &mut Vec<u8>) -> Result<(), Status> {

@@ -3,7 +3,7 @@
 
 use crate::json::number;
 use crate::status::Status;
-use crate::tensors::number::Number;
+use crate::tensors::Number;
 
 /// Deepest nesting that is skipped over or described.
 const MAX_DEPTH: usize = 256;

@@ -4,17 +4,12 @@
 use half::f16;
 
 use crate::dtype::{DType, tensorflow_type};
-use crate::inference::outputs::takes_serialized;
+use crate::inference::takes_serialized;
 use crate::protobuf::examples::ExampleInput;
 use crate::protobuf::wire::{self, Reader, Value};
-use crate::signatures::inputs::RequestRows;
-use crate::signatures::signature::Signature;
-use crate::signatures::spec::{TensorSpec, show_shape};
+use crate::signatures::{RequestRows, Signature, TensorSpec, show_shape};
 use crate::status::Status;
-use crate::tensors::column::{Column, Strings, Words};
-use crate::tensors::number::Number;
-use crate::tensors::number::push_number;
-use crate::tensors::page::Page;
+use crate::tensors::{Column, Number, Page, Strings, Words, push_number};
 
 impl ExampleInput<'_> {
     /// Appends one row per example to the open batch.
@@ -62,7 +57,7 @@ impl Kind {
 
     /// Whole numbers also become floats, which hold them exactly or refuse them.
     fn becomes(self, dtype: DType) -> bool {
-        let float = matches!(dtype, DType::Float16 | DType::Float32 | DType::Float64);
+        let float = dtype.is_float();
         match self {
             Kind::Bytes => dtype == DType::String,
             Kind::Float => float,

@@ -1,6 +1,6 @@
 //! Answers to Classify, Regress and MultiInference as messages.
 
-use crate::inference::rows::{Inference, float_at, string_at};
+use crate::inference::{Inference, float_at, string_at};
 use crate::protobuf::wire;
 
 impl Inference<'_> {

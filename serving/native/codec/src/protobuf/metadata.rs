@@ -3,8 +3,7 @@
 use crate::model_metadata::ModelMetadata;
 use crate::model_spec::{ModelSpec, VersionChoice};
 use crate::protobuf::wire::{self, Reader};
-use crate::signatures::signature::Signature;
-use crate::signatures::spec::TensorSpec;
+use crate::signatures::{Signature, TensorSpec};
 use crate::status::Status;
 
 const FIELD: &str = "signature_def";

@@ -1,10 +1,10 @@
 //! `MultiInference`: several classifications and regressions of the same examples by one version.
 
-use crate::inference::outputs::{InferenceMethod, InferenceOutputs};
+use crate::inference::{InferenceMethod, InferenceOutputs};
 use crate::model_spec::ModelSpec;
 use crate::protobuf::examples::ExampleInput;
 use crate::protobuf::wire::Reader;
-use crate::signatures::signature::Signature;
+use crate::signatures::Signature;
 use crate::status::{Code, Status};
 
 /// One question.

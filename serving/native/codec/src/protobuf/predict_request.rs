@@ -3,10 +3,9 @@
 use crate::model_spec::ModelSpec;
 use crate::protobuf::tensor;
 use crate::protobuf::wire::{self, Reader};
-use crate::signatures::inputs::{InputTally, RequestRows};
-use crate::signatures::signature::Signature;
+use crate::signatures::{InputTally, RequestRows, Signature};
 use crate::status::Status;
-use crate::tensors::page::Page;
+use crate::tensors::Page;
 
 /// `PredictRequest`, borrowed from the message.
 #[derive(Debug, Default)]

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use crate::model_spec::ModelSpec;
 use crate::protobuf::frame::{finish_frame, start_frame};
 use crate::protobuf::{tensor, wire};
-use crate::tensors::slice::Slice;
+use crate::tensors::Slice;
 
 /// The framed message: outputs by name, then what answered.
 pub fn encode<'a>(outputs: impl Iterator<Item = (&'a str, Slice<'a>)>, spec: &ModelSpec<'_>) -> Bytes {

@@ -5,9 +5,9 @@ use crate::protobuf::frame::{finish_frame, start_frame};
 use crate::protobuf::predict_request::PredictRequest;
 use crate::protobuf::tensor;
 use crate::protobuf::wire::{self, Reader};
-use crate::signatures::signature::Signature;
+use crate::signatures::Signature;
 use crate::status::{Code, Status};
-use crate::tensors::slice::Slice;
+use crate::tensors::Slice;
 
 /// `SessionRunRequest`.
 #[derive(Debug, Default)]

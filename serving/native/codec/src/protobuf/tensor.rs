@@ -2,11 +2,9 @@
 
 use crate::dtype::{self, DType};
 use crate::protobuf::wire::{self, Field, Reader, Value};
-use crate::signatures::inputs::InputShape;
-use crate::signatures::spec::{TensorSpec, show_shape};
+use crate::signatures::{InputShape, TensorSpec, show_shape};
 use crate::status::Status;
-use crate::tensors::column::{Column, Strings, Words};
-use crate::tensors::slice::Slice;
+use crate::tensors::{Column, Slice, Strings, Words};
 
 const MESSAGE: &str = "TensorProto";
 /// `TensorProto` field numbers.

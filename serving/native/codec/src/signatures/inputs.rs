@@ -4,10 +4,7 @@
 use crate::signatures::signature::Signature;
 use crate::signatures::spec::{FirstAxis, TensorSpec};
 use crate::status::Status;
-use crate::tensors::column::Column;
-use crate::tensors::page::Page;
-use crate::tensors::pool::Lease;
-use crate::tensors::tensor::Tensor;
+use crate::tensors::{Column, Lease, Page, Tensor};
 
 /// Rows of one request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

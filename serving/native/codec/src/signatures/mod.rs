@@ -3,3 +3,7 @@
 pub mod inputs;
 pub mod signature;
 pub mod spec;
+
+pub use inputs::{InputShape, InputTally, RequestRows};
+pub use signature::Signature;
+pub use spec::{FirstAxis, TensorSpec, show_shape};

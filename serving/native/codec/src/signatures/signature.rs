@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::signatures::spec::{FirstAxis, TensorSpec};
 use crate::status::Status;
-use crate::tensors::tensor::Tensor;
+use crate::tensors::Tensor;
 
 /// One way to call a version.
 #[derive(Clone, Debug)]

@@ -6,3 +6,10 @@ pub mod page;
 pub mod pool;
 pub mod slice;
 pub mod tensor;
+
+pub use column::{Column, Strings, Words};
+pub use number::{Number, push_number};
+pub use page::Page;
+pub use pool::{ColumnPool, Lease};
+pub use slice::Slice;
+pub use tensor::Tensor;

@@ -7,9 +7,8 @@ pub mod messages;
 pub mod random;
 
 use tidegate_codec::dtype::DType;
-use tidegate_codec::signatures::signature::Signature;
-use tidegate_codec::signatures::spec::TensorSpec;
-use tidegate_codec::tensors::column::Column;
+use tidegate_codec::signatures::{Signature, TensorSpec};
+use tidegate_codec::tensors::Column;
 
 pub fn floats(column: &Column) -> Vec<f32> {
     match column {

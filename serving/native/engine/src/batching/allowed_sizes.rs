@@ -4,8 +4,7 @@
 use std::ops::Range;
 
 use tidegate_codec::status::Status;
-use tidegate_codec::tensors::column::Column;
-use tidegate_codec::tensors::pool::Lease;
+use tidegate_codec::tensors::{Column, Lease};
 
 use crate::batching::executor::Work;
 use crate::batching::output_check::{CheckedOutputs, RunOutcome};

@@ -4,9 +4,8 @@ use std::any::Any;
 use std::sync::Arc;
 use std::time::Instant;
 
-use tidegate_codec::signatures::spec::TensorSpec;
-use tidegate_codec::tensors::column::Column;
-use tidegate_codec::tensors::pool::Lease;
+use tidegate_codec::signatures::TensorSpec;
+use tidegate_codec::tensors::{Column, Lease};
 
 use crate::request_id::RequestId;
 use crate::tracker::TrackerToken;

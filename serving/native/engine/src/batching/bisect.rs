@@ -4,11 +4,9 @@ use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering;
 
-use tidegate_codec::signatures::signature::Signature;
-use tidegate_codec::signatures::spec::FirstAxis;
+use tidegate_codec::signatures::{FirstAxis, Signature};
 use tidegate_codec::status::Status;
-use tidegate_codec::tensors::column::Column;
-use tidegate_codec::tensors::pool::Lease;
+use tidegate_codec::tensors::{Column, Lease};
 
 use crate::batching::allowed_sizes;
 use crate::batching::batch::{Batch, Entry};

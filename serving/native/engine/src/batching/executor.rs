@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use tidegate_codec::status::Status;
-use tidegate_codec::tensors::pool::Lease;
-use tidegate_codec::tensors::tensor::Tensor;
+use tidegate_codec::tensors::{Lease, Tensor};
 
 use crate::batching::served_signature::ServedSignature;
 

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use tidegate_codec::status::{Code, Status};
-use tidegate_codec::tensors::column::Column;
+use tidegate_codec::tensors::Column;
 
 use crate::batching::batch::{Batch, Entry};
 use crate::batching::bisect;
@@ -101,7 +101,7 @@ impl ExecutorThread {
         if batch.entries.is_empty() {
             return;
         }
-        let sizes = queue.limits().allowed_batch_sizes();
+        let sizes = queue.allowed_batch_sizes();
         let again = batch.entries.len() > 1 || bisect::may_run_again(&served.signature, batch.unbatched, &sizes);
         let logged = batch.entries.iter().any(|entry| entry.logged);
         // The model owns its inputs and may write into them: what is logged or run again is copied before.

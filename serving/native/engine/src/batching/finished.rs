@@ -4,8 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use tidegate_codec::status::Status;
-use tidegate_codec::tensors::column::Column;
-use tidegate_codec::tensors::tensor::Tensor;
+use tidegate_codec::tensors::{Column, Tensor};
 
 use crate::batching::batch::{Entry, KeepAlive};
 use crate::batching::served_signature::ServedSignature;

@@ -1,9 +1,6 @@
 //! Batching parameters: when a batch closes, how long a queue may grow, how many threads empty it.
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
-
-use crate::sync::lock;
+use std::sync::Arc;
 
 /// When a batch closes and how long its queue may grow.
 #[derive(Clone, Debug)]
@@ -45,54 +42,5 @@ impl Batching {
             }
             _ => Ok(()),
         }
-    }
-}
-
-/// When a batch closes and how long the queue may grow; may change while requests wait.
-#[derive(Debug)]
-pub struct QueueLimits {
-    max_batch_rows: AtomicUsize,
-    timeout_us: AtomicU64,
-    max_queued_rows: AtomicUsize,
-    allowed_batch_sizes: Mutex<Arc<[usize]>>,
-}
-
-impl QueueLimits {
-    /// Those given.
-    pub fn new(batching: &Batching) -> QueueLimits {
-        QueueLimits {
-            max_batch_rows: AtomicUsize::new(batching.max_batch_rows),
-            timeout_us: AtomicU64::new(batching.timeout_us),
-            max_queued_rows: AtomicUsize::new(batching.max_queued_rows),
-            allowed_batch_sizes: Mutex::new(batching.allowed_batch_sizes.clone()),
-        }
-    }
-
-    /// Takes over new ones. A batch that is larger already goes as it is.
-    pub fn set(&self, batching: &Batching) {
-        self.max_batch_rows.store(batching.max_batch_rows, Ordering::Relaxed);
-        self.timeout_us.store(batching.timeout_us, Ordering::Relaxed);
-        self.max_queued_rows.store(batching.max_queued_rows, Ordering::Relaxed);
-        lock(&self.allowed_batch_sizes).clone_from(&batching.allowed_batch_sizes);
-    }
-
-    /// Closes a batch.
-    pub fn max_batch_rows(&self) -> usize {
-        self.max_batch_rows.load(Ordering::Relaxed)
-    }
-
-    /// Waits that long for more, if above zero.
-    pub fn timeout_us(&self) -> u64 {
-        self.timeout_us.load(Ordering::Relaxed)
-    }
-
-    /// Beyond it a request is refused.
-    pub fn max_queued_rows(&self) -> usize {
-        self.max_queued_rows.load(Ordering::Relaxed)
-    }
-
-    /// The only numbers of rows that the model runs, ascending; empty for any.
-    pub fn allowed_batch_sizes(&self) -> Arc<[usize]> {
-        lock(&self.allowed_batch_sizes).clone()
     }
 }

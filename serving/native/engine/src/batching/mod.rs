@@ -11,3 +11,12 @@ pub mod limits;
 pub mod output_check;
 pub mod queue;
 pub mod served_signature;
+
+pub use batch::{Entry, Role};
+pub use executor::{Executor, Prediction, Work};
+pub use executor_pool::{ExecutorPool, ThreadStarter};
+pub use executor_thread::ExecutorThread;
+pub use finished::{Completions, CompletionsByLane, FinishedBatch, Part};
+pub use limits::Batching;
+pub use queue::{Queue, Urgency};
+pub use served_signature::ServedSignature;

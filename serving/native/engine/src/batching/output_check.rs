@@ -1,10 +1,8 @@
 //! Checks a model's outputs against its signature: names, rows, shapes and types.
 
-use tidegate_codec::signatures::signature::Signature;
-use tidegate_codec::signatures::spec::{FirstAxis, show_shape};
+use tidegate_codec::signatures::{FirstAxis, Signature, show_shape};
 use tidegate_codec::status::Status;
-use tidegate_codec::tensors::column::Column;
-use tidegate_codec::tensors::tensor::Tensor;
+use tidegate_codec::tensors::{Column, Tensor};
 
 use crate::batching::executor::Prediction;
 

@@ -6,17 +6,14 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use tidegate_codec::signatures::inputs::RequestRows;
-use tidegate_codec::signatures::signature::Signature;
-use tidegate_codec::signatures::spec::TensorSpec;
+use arc_swap::ArcSwap;
+use tidegate_codec::signatures::{RequestRows, Signature, TensorSpec};
 use tidegate_codec::status::Status;
-use tidegate_codec::tensors::column::Column;
-use tidegate_codec::tensors::page::Page;
-use tidegate_codec::tensors::pool::{ColumnPool, Lease};
+use tidegate_codec::tensors::{Column, ColumnPool, Lease, Page};
 
 use crate::batching::batch::{Batch, Entry, KeepAlive};
 use crate::batching::executor_pool::ExecutorPool;
-use crate::batching::limits::{Batching, QueueLimits};
+use crate::batching::limits::Batching;
 use crate::batching::served_signature::ServedSignature;
 use crate::sync::lock;
 
@@ -58,7 +55,7 @@ struct Lane {
 /// What waits to be run.
 #[derive(Debug)]
 pub struct Queue {
-    limits: QueueLimits,
+    batching: ArcSwap<Batching>,
     lanes: Box<[Mutex<Lane>]>,
     queued_rows: AtomicUsize,
     /// Whether an answer has shown that requests must not share a run.
@@ -77,7 +74,7 @@ impl Queue {
         let inputs = &served.signature.inputs;
         let fixed = inputs.iter().map(TensorSpec::fixed_inner).collect::<Option<Vec<_>>>();
         Queue {
-            limits: QueueLimits::new(batching),
+            batching: ArcSwap::from_pointee(batching.clone()),
             lanes: (0..lanes).map(|_| Mutex::default()).collect(),
             queued_rows: AtomicUsize::new(0),
             alone: AtomicBool::new(false),
@@ -94,9 +91,14 @@ impl Queue {
         &self.served.signature
     }
 
-    /// Its limits now.
-    pub fn limits(&self) -> &QueueLimits {
-        &self.limits
+    /// The numbers of rows that the model runs; empty for any.
+    pub fn allowed_batch_sizes(&self) -> Arc<[usize]> {
+        self.batching.load().allowed_batch_sizes.clone()
+    }
+
+    /// Takes over other limits. A batch that is larger already goes as it is.
+    pub fn tune(&self, batching: &Batching) {
+        self.batching.store(Arc::new(batching.clone()));
     }
 
     /// Rows that wait.
@@ -119,16 +121,10 @@ impl Queue {
         self.columns.lease()
     }
 
-    fn full(&self, rows: usize) -> Status {
-        self.served.metrics.rejections.fetch_add(1, Ordering::Relaxed);
-        let limit = self.limits.max_queued_rows();
-        Status::exhausted(format!("the batch queue is full: {rows} more rows would pass its limit of {limit} rows"))
-    }
-
     #[cold]
-    fn never_fits(&self, rows: usize) -> Status {
-        let limit = self.limits.max_queued_rows();
-        Status::invalid(format!("the request has {rows} rows, its queue holds at most {limit}: send fewer at a time"))
+    fn full(&self, rows: usize, limit: usize) -> Status {
+        self.served.metrics.rejections.fetch_add(1, Ordering::Relaxed);
+        Status::exhausted(format!("the batch queue is full: {rows} more rows would pass its limit of {limit} rows"))
     }
 
     /// Lets `decode` write a request's rows into the open batch, then enters it as `entry`.
@@ -141,8 +137,10 @@ impl Queue {
         mut entry: Entry,
         decode: impl FnOnce(&mut Page<'_>) -> Result<RequestRows, Status>,
     ) -> Result<(RequestRows, Urgency), Status> {
-        if self.queued_rows() >= self.limits.max_queued_rows() {
-            return Err(self.full(1));
+        let batching = self.batching.load();
+        let limit = batching.max_queued_rows;
+        if self.queued_rows() >= limit {
+            return Err(self.full(1, limit));
         }
         let lane = &mut *lock(&self.lanes[lane_index]);
         let open = lane.open.get_or_insert_with(|| self.open_batch(version.clone(), lane_index, entry.received));
@@ -156,13 +154,13 @@ impl Queue {
             let rows = request.rows;
             let shapes = self.fixed_shapes.as_deref().filter(|_| !request.unbatched).unwrap_or(&lane.shapes);
             check_extents(self.signature(), open, &lane.marks, shapes, rows)?;
-            if rows > self.limits.max_queued_rows() {
-                return Err(self.never_fits(rows));
+            if rows > limit {
+                return Err(never_fits(rows, limit));
             }
             let before = self.queued_rows.fetch_add(rows, Ordering::Relaxed);
-            if before + rows > self.limits.max_queued_rows() {
+            if before + rows > limit {
                 self.queued_rows.fetch_sub(rows, Ordering::Relaxed);
-                return Err(self.full(rows));
+                return Err(self.full(rows, limit));
             }
             self.served.metrics.queued_rows.fetch_add(rows as u64, Ordering::Relaxed);
             Ok(request)
@@ -175,7 +173,7 @@ impl Queue {
         }
         let request = admitted?;
         (entry.rows, entry.flat) = (request.rows, request.flat);
-        Ok((request, self.enter(lane, entry, request.unbatched)))
+        Ok((request, self.enter(lane, entry, request.unbatched, &batching)))
     }
 
     fn open_batch(&self, version: KeepAlive, lane: usize, opened: Instant) -> Batch {
@@ -192,14 +190,14 @@ impl Queue {
     }
 
     /// Enters a request whose rows stand behind the marks; closes the open batch where it must not join it.
-    fn enter(&self, lane: &mut Lane, mut entry: Entry, unbatched: bool) -> Urgency {
+    fn enter(&self, lane: &mut Lane, mut entry: Entry, unbatched: bool, batching: &Batching) -> Urgency {
         let Some(open) = lane.open.as_mut() else {
             return Urgency::Now;
         };
         let alone = unbatched || self.is_kept_apart();
         let fits = open.rows == 0
             || (!alone
-                && open.rows + entry.rows <= self.limits.max_batch_rows()
+                && open.rows + entry.rows <= batching.max_batch_rows
                 && (self.fixed_shapes.is_some() || *open.shapes == *lane.shapes));
         if !fits {
             let mut next = self.open_batch(open.version.clone(), open.lane, entry.received);
@@ -222,8 +220,8 @@ impl Queue {
         entry.first_row = open.rows;
         open.rows += entry.rows;
         open.entries.push(entry);
-        let full = alone || open.rows >= self.limits.max_batch_rows();
-        let due = self.limits.timeout_us() == 0 && received.saturating_duration_since(open.opened) > DUE_AFTER;
+        let full = alone || open.rows >= batching.max_batch_rows;
+        let due = batching.timeout_us == 0 && received.saturating_duration_since(open.opened) > DUE_AFTER;
         if full {
             lane.closed.extend(lane.open.take());
         } else if due && !lane.due {
@@ -244,6 +242,7 @@ impl Queue {
 
     /// What is to be run next; an open batch closes here when its time has come.
     pub fn take(&self, now: Instant) -> NextBatch {
+        let timeout_us = self.batching.load().timeout_us;
         let mut later: Option<Instant> = None;
         for lane in &self.lanes {
             let mut lane = lock(lane);
@@ -253,7 +252,6 @@ impl Queue {
             let Some(open) = lane.open.as_ref().filter(|open| open.rows > 0) else {
                 continue;
             };
-            let timeout_us = self.limits.timeout_us();
             if timeout_us > 0 {
                 let due = open.opened + Duration::from_micros(timeout_us);
                 if due > now {
@@ -320,4 +318,9 @@ fn check_extents(
         }
     }
     Ok(())
+}
+
+#[cold]
+fn never_fits(rows: usize, limit: usize) -> Status {
+    Status::invalid(format!("the request has {rows} rows, its queue holds at most {limit}: send fewer at a time"))
 }

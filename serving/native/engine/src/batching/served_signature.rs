@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use http::HeaderValue;
 use tidegate_codec::model_spec::{ModelSpec, VersionChoice};
-use tidegate_codec::signatures::signature::Signature;
+use tidegate_codec::signatures::Signature;
 
-use crate::metrics::version::VersionMetrics;
+use crate::metrics::VersionMetrics;
 
 /// A signature and the version that serves it. Holding it does not hold the version.
 #[derive(Debug)]

@@ -4,11 +4,9 @@ use std::sync::Arc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use tidegate_codec::status::Code;
-use tidegate_codec::tensors::column::{Column, Strings, Words};
+use tidegate_codec::tensors::{Column, Strings, Words};
 
-use crate::batching::batch::Entry;
-use crate::batching::finished::{FinishedBatch, Part};
-use crate::batching::served_signature::ServedSignature;
+use crate::batching::{Entry, FinishedBatch, Part, ServedSignature};
 
 /// What became of one entry of a finished batch.
 #[derive(Clone, Copy, Debug)]

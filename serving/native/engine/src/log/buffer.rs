@@ -5,12 +5,12 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use tidegate_codec::signatures::spec::TensorSpec;
-use tidegate_codec::tensors::tensor::Tensor;
+use tidegate_codec::signatures::TensorSpec;
+use tidegate_codec::tensors::Tensor;
 
-use crate::batching::batch::Entry;
+use crate::batching::Entry;
 use crate::log::block::{ClockPair, Layout, LogBlock, Record};
-use crate::metrics::registry::Metrics;
+use crate::metrics::Metrics;
 use crate::sync::lock;
 
 /// Where blocks go.

@@ -2,3 +2,6 @@
 
 pub mod block;
 pub mod buffer;
+
+pub use block::{LogBlock, Outcome, Record};
+pub use buffer::{Log, LogLimits, LogSink};

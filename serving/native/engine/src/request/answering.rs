@@ -2,12 +2,11 @@
 
 use std::time::Instant;
 
-use tidegate_codec::signatures::spec::FirstAxis;
+use tidegate_codec::signatures::FirstAxis;
 use tidegate_codec::status::Code;
 
-use crate::batching::batch::Entry;
-use crate::batching::finished::{FinishedBatch, Part};
-use crate::log::block::{Outcome, Record};
+use crate::batching::{Entry, FinishedBatch, Part};
+use crate::log::{Outcome, Record};
 use crate::request::dispatcher::Dispatcher;
 use crate::request::inflight::{Inflight, Pending};
 use crate::request::reply::{Reply, Tags};

@@ -6,12 +6,11 @@ use std::sync::{Arc, Mutex};
 
 use http::HeaderMap;
 use tidegate_codec::model_spec::ModelSpec;
-use tidegate_codec::signatures::inputs::RequestRows;
+use tidegate_codec::signatures::RequestRows;
 use tidegate_codec::status::{Code, Status};
-use tidegate_codec::tensors::page::Page;
+use tidegate_codec::tensors::Page;
 
-use crate::batching::batch::{Entry, Role};
-use crate::batching::queue::{Queue, Urgency};
+use crate::batching::{Entry, Queue, Role, Urgency};
 use crate::engine::Engine;
 use crate::request::idle_flush::IdleFlush;
 use crate::request::inflight::{Inflight, Pending};
@@ -19,9 +18,7 @@ use crate::request::payload::{Payload, RequestContext};
 use crate::request::reply::{Reply, Tags};
 use crate::request::rows::{Rows, no_rows};
 use crate::request::sweep_clock::SweepClock;
-use crate::serving_map::map::{Model, ServingMap};
-use crate::serving_map::split::{KeyValue, Requester};
-use crate::serving_map::version::Version;
+use crate::serving_map::{KeyValue, Model, Requester, ServingMap, Version};
 use crate::sync::lock;
 use crate::tracker::Tracker;
 

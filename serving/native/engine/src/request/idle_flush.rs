@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use tokio::sync::Notify;
 
-use crate::batching::queue::Queue;
+use crate::batching::Queue;
 use crate::sync::lock;
 
 /// The queues of one lane that have an open batch.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::batching::queue::Queue;
+use crate::batching::Queue;
 use crate::request::reply::Reply;
 use crate::request_id::RequestId;
 

@@ -9,3 +9,8 @@ pub mod payload;
 pub mod reply;
 pub mod rows;
 pub mod sweep_clock;
+
+pub use dispatcher::{Dispatcher, Route};
+pub use payload::{Payload, RequestContext};
+pub use reply::{Reply, Tags};
+pub use rows::Rows;

@@ -4,16 +4,15 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use tidegate_codec::model_spec::ModelSpec;
-use tidegate_codec::signatures::inputs::RequestRows;
-use tidegate_codec::signatures::signature::Signature;
+use tidegate_codec::signatures::{RequestRows, Signature};
 use tidegate_codec::status::Status;
-use tidegate_codec::tensors::page::Page;
+use tidegate_codec::tensors::Page;
 
-use crate::batching::queue::Queue;
-use crate::metrics::answers::Call;
+use crate::batching::Queue;
+use crate::metrics::Call;
 use crate::request::reply::Reply;
 use crate::request_id::RequestId;
-use crate::serving_map::version::Version;
+use crate::serving_map::Version;
 
 /// Where a request came from, and until when it may be answered.
 pub struct RequestContext<R> {

@@ -3,7 +3,7 @@
 use http::HeaderValue;
 use tidegate_codec::status::{Code, Status};
 
-use crate::metrics::answers::Endpoint;
+use crate::metrics::Endpoint;
 use crate::request::rows::Rows;
 use crate::request_id::RequestId;
 

@@ -1,13 +1,10 @@
 //! One request's rows of a batch's outputs, for a reply to encode.
 
-use tidegate_codec::inference::outputs::InferenceOutputs;
-use tidegate_codec::inference::rows::Inference;
+use tidegate_codec::inference::{Inference, InferenceOutputs};
 use tidegate_codec::status::Status;
-use tidegate_codec::tensors::column::Column;
-use tidegate_codec::tensors::slice::Slice;
-use tidegate_codec::tensors::tensor::Tensor;
+use tidegate_codec::tensors::{Column, Slice, Tensor};
 
-use crate::batching::served_signature::ServedSignature;
+use crate::batching::ServedSignature;
 
 /// One request's rows.
 pub struct Rows<'a> {

@@ -6,18 +6,10 @@ use std::sync::mpsc::Sender;
 
 use http::HeaderValue;
 use tidegate_codec::model_metadata::Description;
-use tidegate_codec::signatures::signature::Signature;
+use tidegate_codec::signatures::Signature;
 
-use crate::batching::executor::Executor;
-use crate::batching::executor_pool::ExecutorPool;
-use crate::batching::finished::CompletionsByLane;
-use crate::batching::limits::Batching;
-use crate::batching::queue::Queue;
-use crate::batching::served_signature::ServedSignature;
-use crate::metrics::registry::Metrics;
-use crate::request_id::Share;
-use crate::serving_map::draft::Step;
-use crate::serving_map::split::Split;
+use crate::batching::{Batching, CompletionsByLane, Executor, ExecutorPool, Queue, ServedSignature};
+use crate::metrics::Metrics;
 use crate::serving_map::version::{Parts, Remains, Version};
 
 /// Makes a version available.
@@ -106,14 +98,6 @@ pub enum Change {
     },
 }
 
-/// A change taken apart: what it does to the map, or to the versions in it.
-pub enum Effect {
-    /// One step from map to map.
-    Step(Step),
-    /// New limits for the versions that the next map has of a model.
-    Tune(String, Batching),
-}
-
 /// What new versions are connected to.
 pub struct Wiring {
     /// Where finished batches go, for each lane of their queues.
@@ -125,38 +109,20 @@ pub struct Wiring {
 }
 
 impl Change {
-    /// What this change does; a published version starts threads once requests come.
-    pub fn into_effect(self, wiring: &Wiring) -> Result<Effect, String> {
-        let step = match self {
-            Change::Publish(publish) => Step::Publish(publish.start(wiring)?),
-            Change::Retire { model, version } => Step::Retire(model, version),
-            Change::SetLabels { model, labels, waiting } => Step::Labels(model, labels, waiting),
-            Change::SetDefault { model, version } => Step::Default(model, version),
-            Change::SetShadow { model, version, fraction } => {
-                let share = share(&format!("the shadow's fraction for model '{model}'"), fraction)?;
-                Step::Shadow(model, version, share)
-            }
-            Change::SetLog { model, rate } => {
-                let share = share(&format!("the log's sampling rate for model '{model}'"), rate)?;
-                Step::Log(model, share)
-            }
-            Change::SetSplit { model, shares, .. } if shares.is_empty() => Step::Split(model, None),
-            Change::SetSplit { model, shares, key } => {
-                let split = Split::new(&model, shares, &key)?;
-                Step::Split(model, Some(split))
-            }
-            Change::SetDisabled { model, reason } => Step::Disabled(model, reason),
-            Change::SetBatching { model, batching } => {
-                batching.check().map_err(|why| format!("batching of model '{model}': {why}"))?;
-                return Ok(Effect::Tune(model, batching));
-            }
-        };
-        Ok(Effect::Step(step))
+    /// The model that it is about.
+    pub fn model(&self) -> &str {
+        match self {
+            Change::Publish(Publish { model, .. })
+            | Change::Retire { model, .. }
+            | Change::SetLabels { model, .. }
+            | Change::SetDefault { model, .. }
+            | Change::SetShadow { model, .. }
+            | Change::SetLog { model, .. }
+            | Change::SetSplit { model, .. }
+            | Change::SetDisabled { model, .. }
+            | Change::SetBatching { model, .. } => model,
+        }
     }
-}
-
-fn share(what: &str, fraction: f64) -> Result<Share, String> {
-    Share::new(fraction).ok_or_else(|| format!("{what} is {fraction}: it must be between 0 and 1"))
 }
 
 impl Publish {
@@ -179,7 +145,8 @@ impl Publish {
         batching.check().map_err(|why| format!("model '{model}' version {version}: {why}"))
     }
 
-    fn start(mut self, wiring: &Wiring) -> Result<Arc<Version>, String> {
+    /// The version, which starts threads once requests come.
+    pub fn start(mut self, wiring: &Wiring) -> Result<Arc<Version>, String> {
         self.check()?;
         let description = self.description.take();
         let model: Arc<str> = self.model.as_str().into();

@@ -1,50 +1,14 @@
-//! The next serving map: built from the current one by steps, all or nothing.
+//! The next serving map: built from the current one by changes, all or nothing.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::request_id::Share;
+use crate::serving_map::change::{Change, Wiring};
 use crate::serving_map::map::{Model, STABLE, ServingMap, Shadow, show_numbers};
 use crate::serving_map::split::Split;
-use crate::serving_map::version::Version;
 
-/// One step from one table to the next.
-#[derive(Clone, Debug)]
-pub enum Step {
-    /// Adds a version.
-    Publish(Arc<Version>),
-    /// Takes one out.
-    Retire(String, i64),
-    /// Replaces a model's labels, and says which more are wanted but wait for their version.
-    Labels(String, HashMap<String, i64>, HashSet<String>),
-    /// Prefers a version to the newest for requests that name none, or none any more.
-    Default(String, Option<i64>),
-    /// Sets or, with an empty share, stops the shadow.
-    Shadow(String, i64, Share),
-    /// Sets the share that is logged.
-    Log(String, Share),
-    /// Sets or ends the split.
-    Split(String, Option<Split>),
-    /// Refuses every request for a reason, or none any more.
-    Disabled(String, Option<String>),
-}
-
-impl Step {
-    fn model(&self) -> &str {
-        match self {
-            Step::Publish(version) => &version.model,
-            Step::Retire(name, _)
-            | Step::Labels(name, _, _)
-            | Step::Default(name, _)
-            | Step::Shadow(name, _, _)
-            | Step::Log(name, _)
-            | Step::Split(name, _)
-            | Step::Disabled(name, _) => name,
-        }
-    }
-}
-
-/// A table being built.
+/// A model being changed.
 #[derive(Default)]
 struct Draft {
     model: Model,
@@ -53,48 +17,64 @@ struct Draft {
 }
 
 impl ServingMap {
-    /// The table after these steps, or why it cannot be. Order matters only between steps about one version.
-    pub fn after(&self, steps: Vec<Step>) -> Result<ServingMap, String> {
-        let mut drafts: HashMap<String, Draft> = HashMap::new();
-        for step in steps {
-            let draft = drafts.entry(step.model().to_owned()).or_insert_with_key(|name| Draft {
+    /// The map after these changes, or why it cannot be. Order matters only between changes about one version.
+    pub fn after(&self, changes: Vec<Change>, wiring: &Wiring) -> Result<ServingMap, String> {
+        let (mut drafts, mut tunings) = (HashMap::<String, Draft>::new(), Vec::new());
+        for change in changes {
+            if let Change::SetBatching { model, batching } = change {
+                batching.check().map_err(|why| format!("batching of model '{model}': {why}"))?;
+                tunings.push((model, batching));
+                continue;
+            }
+            let draft = drafts.entry(change.model().to_owned()).or_insert_with_key(|name| Draft {
                 model: self.models.get(name).map(|model| Model::clone(model)).unwrap_or_default(),
                 ..Draft::default()
             });
-            draft.take(step)?;
+            draft.take(change, wiring)?;
         }
         let mut next = self.clone();
         for (name, draft) in drafts {
             let model = draft.finish(&name)?;
             next.models.insert(name, Arc::new(model));
         }
+        for (model, batching) in tunings {
+            next.versions_of(&model).for_each(|version| version.tune(&batching));
+        }
         Ok(next)
     }
 }
 
 impl Draft {
-    fn take(&mut self, step: Step) -> Result<(), String> {
-        match step {
-            Step::Publish(version) => {
+    fn take(&mut self, change: Change, wiring: &Wiring) -> Result<(), String> {
+        match change {
+            Change::Publish(publish) => {
+                let version = publish.start(wiring)?;
                 let (name, number) = (version.model.clone(), version.number);
                 if self.model.versions.insert(number, version).is_some() {
                     return Err(format!("model '{name}' version {number} is published already: retire it first"));
                 }
             }
-            Step::Retire(name, number) => {
-                if self.model.versions.remove(&number).is_none() {
-                    return Err(format!("model '{name}' version {number} is not published: it cannot be retired"));
+            Change::Retire { model, version } => {
+                if self.model.versions.remove(&version).is_none() {
+                    return Err(format!("model '{model}' version {version} is not published: it cannot be retired"));
                 }
             }
-            Step::Labels(_, labels, waiting) => {
+            Change::SetLabels { labels, waiting, .. } => {
                 self.model.stable_waits = waiting.contains(STABLE);
                 self.labels = Some(labels);
             }
-            Step::Default(_, number) => self.model.preferred = number,
-            Step::Shadow(_, number, share) => self.shadow = Some((number, share)),
-            Step::Log(_, share) => self.model.logged = share,
-            Step::Split(_, split) => self.model.split = split,
-            Step::Disabled(_, reason) => self.model.disabled = reason.map(Into::into),
+            Change::SetDefault { version, .. } => self.model.preferred = version,
+            Change::SetShadow { model, version, fraction } => {
+                let share = share(&format!("the shadow's fraction for model '{model}'"), fraction)?;
+                self.shadow = Some((version, share));
+            }
+            Change::SetLog { model, rate } => {
+                self.model.logged = share(&format!("the log's sampling rate for model '{model}'"), rate)?;
+            }
+            Change::SetSplit { shares, .. } if shares.is_empty() => self.model.split = None,
+            Change::SetSplit { model, shares, key } => self.model.split = Some(Split::new(&model, shares, &key)?),
+            Change::SetDisabled { reason, .. } => self.model.disabled = reason.map(Into::into),
+            Change::SetBatching { .. } => {}
         }
         Ok(())
     }
@@ -141,4 +121,8 @@ impl Draft {
         self.model.labels = resolved;
         Ok(self.model)
     }
+}
+
+fn share(what: &str, fraction: f64) -> Result<Share, String> {
+    Share::new(fraction).ok_or_else(|| format!("{what} is {fraction}: it must be between 0 and 1"))
 }

@@ -7,3 +7,9 @@ pub mod map;
 pub mod split;
 pub mod states;
 pub mod version;
+
+pub use change::{Change, Publish, Wiring};
+pub use map::{Model, ServingMap};
+pub use split::{KeyValue, Requester};
+pub use states::ModelStates;
+pub use version::{Remains, Version};

@@ -7,7 +7,7 @@ use tidegate_codec::model_spec::{ModelSpec, VersionChoice};
 use tidegate_codec::status::Status;
 use tidegate_codec::version_state::VersionState;
 
-use crate::metrics::prometheus::escape;
+use crate::metrics::escape;
 use crate::serving_map::map::ServingMap;
 use crate::sync::lock;
 

@@ -10,12 +10,7 @@ use http::HeaderValue;
 use tidegate_codec::model_metadata::{Description, ModelMetadata};
 use tidegate_codec::status::{Code, Status};
 
-use crate::batching::executor::Executor;
-use crate::batching::executor_pool::{ExecutorPool, ThreadStarter};
-use crate::batching::executor_thread::ExecutorThread;
-use crate::batching::finished::CompletionsByLane;
-use crate::batching::limits::Batching;
-use crate::batching::queue::Queue;
+use crate::batching::{Batching, CompletionsByLane, Executor, ExecutorPool, ExecutorThread, Queue, ThreadStarter};
 
 /// A version in the map, or held by requests after it left the map.
 pub struct Version {
@@ -102,24 +97,12 @@ impl Version {
         let before = self.executors.limit();
         self.executors.resize(batching.concurrency);
         for queue in &*self.queues {
-            queue.limits().set(batching);
+            queue.tune(batching);
         }
         // A batch that was to wait longer may be due now, and there may be more threads for those that wait.
         if self.queues.iter().any(|queue| queue.queued_rows() > 0) {
             (before..batching.concurrency.max(before + 1)).for_each(|_| self.executors.wake());
         }
-    }
-
-    /// How it was tuned last.
-    pub fn batching(&self) -> Option<Batching> {
-        let limits = self.queues.first()?.limits();
-        Some(Batching {
-            max_batch_rows: limits.max_batch_rows(),
-            timeout_us: limits.timeout_us(),
-            max_queued_rows: limits.max_queued_rows(),
-            concurrency: self.executors.limit(),
-            allowed_batch_sizes: limits.allowed_batch_sizes(),
-        })
     }
 
     /// It has left the map: Python is to be told when its last handle is gone.

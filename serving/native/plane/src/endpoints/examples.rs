@@ -3,18 +3,16 @@
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use tidegate_codec::inference::outputs::{InferenceMethod, InferenceOutputs};
+use tidegate_codec::inference::{InferenceMethod, InferenceOutputs};
 use tidegate_codec::model_spec::ModelSpec;
 use tidegate_codec::protobuf::examples::ExampleInput;
-use tidegate_codec::signatures::inputs::RequestRows;
-use tidegate_codec::signatures::signature::Signature;
+use tidegate_codec::signatures::{RequestRows, Signature};
 use tidegate_codec::status::Status;
-use tidegate_codec::tensors::page::Page;
-use tidegate_engine::batching::queue::Queue;
-use tidegate_engine::metrics::answers::Call;
-use tidegate_engine::request::payload::Payload;
-use tidegate_engine::request::reply::Reply;
-use tidegate_engine::serving_map::version::Version;
+use tidegate_codec::tensors::Page;
+use tidegate_engine::batching::Queue;
+use tidegate_engine::metrics::Call;
+use tidegate_engine::request::{Payload, Reply};
+use tidegate_engine::serving_map::Version;
 
 /// A reply that can be a classification or a regression.
 pub trait InferenceReply: Reply {

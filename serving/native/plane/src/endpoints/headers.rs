@@ -2,7 +2,7 @@
 
 use http::HeaderMap;
 use http::header::HeaderName;
-use tidegate_engine::request::reply::Tags;
+use tidegate_engine::request::Tags;
 
 /// The header that says which version answered.
 pub const VERSION_HEADER: HeaderName = HeaderName::from_static("x-tidegate-version");

@@ -1,10 +1,8 @@
 //! One type for the replies of all protocols: what waits in the engine.
 
 use tidegate_codec::status::{Code, Status};
-use tidegate_engine::metrics::answers::Endpoint;
-use tidegate_engine::request::dispatcher::Dispatcher;
-use tidegate_engine::request::reply::{Reply, Tags};
-use tidegate_engine::request::rows::Rows;
+use tidegate_engine::metrics::Endpoint;
+use tidegate_engine::request::{Dispatcher, Reply, Rows, Tags};
 
 use crate::endpoints::embedded::reply::EmbeddedReply;
 use crate::endpoints::grpc::fan_in::TaskReply;

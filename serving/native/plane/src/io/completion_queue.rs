@@ -2,7 +2,7 @@
 
 use std::sync::Mutex;
 
-use tidegate_engine::batching::finished::{Completions, FinishedBatch};
+use tidegate_engine::batching::{Completions, FinishedBatch};
 use tidegate_engine::sync::lock;
 use tokio::sync::Notify;
 

@@ -9,8 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use tidegate_engine::engine::Engine;
-use tidegate_engine::metrics::answers::Endpoint;
-use tidegate_engine::metrics::registry::Metrics;
+use tidegate_engine::metrics::{Endpoint, Metrics};
 use tidegate_engine::tracker::{Tracker, TrackerToken};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};

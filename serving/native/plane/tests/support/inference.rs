@@ -5,13 +5,11 @@ use std::sync::Arc;
 
 use half::f16;
 use tidegate_codec::dtype::DType;
-use tidegate_codec::signatures::signature::Signature;
-use tidegate_codec::signatures::spec::TensorSpec;
+use tidegate_codec::signatures::{Signature, TensorSpec};
 use tidegate_codec::status::Status;
-use tidegate_codec::tensors::column::{Column, Strings};
-use tidegate_codec::tensors::tensor::Tensor;
-use tidegate_engine::batching::executor::{Prediction, Work};
-use tidegate_engine::serving_map::change::{Change, Publish};
+use tidegate_codec::tensors::{Column, Strings, Tensor};
+use tidegate_engine::batching::{Prediction, Work};
+use tidegate_engine::serving_map::{Change, Publish};
 
 use super::grpc::Answer as GrpcAnswer;
 use super::{Model, Running, batching, column_of, settings, spec};

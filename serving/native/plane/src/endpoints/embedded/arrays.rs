@@ -4,17 +4,13 @@ use std::sync::Arc;
 
 use tidegate_codec::dtype::DType;
 use tidegate_codec::model_spec::ModelSpec;
-use tidegate_codec::signatures::inputs::{InputShape, InputTally, RequestRows};
-use tidegate_codec::signatures::signature::Signature;
-use tidegate_codec::signatures::spec::show_shape;
+use tidegate_codec::signatures::{InputShape, InputTally, RequestRows, Signature, show_shape};
 use tidegate_codec::status::{Code, Status};
-use tidegate_codec::tensors::column::Column;
-use tidegate_codec::tensors::page::Page;
-use tidegate_codec::tensors::tensor::Tensor;
-use tidegate_engine::batching::queue::Queue;
-use tidegate_engine::metrics::answers::Call;
-use tidegate_engine::request::payload::Payload;
-use tidegate_engine::serving_map::version::Version;
+use tidegate_codec::tensors::{Column, Page, Tensor};
+use tidegate_engine::batching::Queue;
+use tidegate_engine::metrics::Call;
+use tidegate_engine::request::Payload;
+use tidegate_engine::serving_map::Version;
 
 use crate::endpoints::embedded::reply::EmbeddedReply;
 

@@ -7,16 +7,12 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use tidegate_codec::model_spec::{ModelSpec, VersionChoice};
-use tidegate_codec::signatures::signature::Signature;
+use tidegate_codec::signatures::Signature;
 use tidegate_codec::status::{Code, Status};
-use tidegate_engine::batching::finished::{Completions, FinishedBatch};
-use tidegate_engine::request::dispatcher::Dispatcher;
-use tidegate_engine::request::payload::RequestContext;
-use tidegate_engine::request::reply::Reply;
+use tidegate_engine::batching::{Completions, FinishedBatch};
+use tidegate_engine::request::{Dispatcher, Reply, RequestContext};
 use tidegate_engine::request_id::RequestId;
-use tidegate_engine::serving_map::map::ServingMap;
-use tidegate_engine::serving_map::split::{KeyValue, Requester};
-use tidegate_engine::serving_map::version::Version;
+use tidegate_engine::serving_map::{KeyValue, Requester, ServingMap, Version};
 
 use crate::endpoints::embedded::arrays::Arrays;
 use crate::endpoints::embedded::reply::{AnswerSlot, EmbeddedAnswer, EmbeddedReply};

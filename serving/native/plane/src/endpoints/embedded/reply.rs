@@ -5,12 +5,9 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use tidegate_codec::status::{Code, Status};
-use tidegate_codec::tensors::column::Column;
-use tidegate_codec::tensors::slice::Slice;
-use tidegate_codec::tensors::tensor::Tensor;
-use tidegate_engine::metrics::answers::Endpoint;
-use tidegate_engine::request::reply::{Reply, Tags};
-use tidegate_engine::request::rows::Rows;
+use tidegate_codec::tensors::{Column, Slice, Tensor};
+use tidegate_engine::metrics::Endpoint;
+use tidegate_engine::request::{Reply, Rows, Tags};
 use tidegate_engine::sync::lock;
 
 /// What a request is answered with: the outputs in the signature's order, or why there are none.

@@ -13,7 +13,7 @@ use http::header::CONTENT_TYPE;
 use http::request;
 use tidegate_codec::status::{Code, Status};
 use tidegate_engine::limits::Limits;
-use tidegate_engine::request::reply::Tags;
+use tidegate_engine::request::Tags;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::Sleep;
 

@@ -2,13 +2,12 @@
 
 use std::sync::{Arc, Mutex};
 
-use tidegate_codec::inference::outputs::InferenceOutputs;
+use tidegate_codec::inference::InferenceOutputs;
 use tidegate_codec::protobuf::frame::{finish_frame, start_frame};
 use tidegate_codec::protobuf::wire;
 use tidegate_codec::status::{Code, Status};
-use tidegate_engine::metrics::answers::Endpoint;
-use tidegate_engine::request::reply::{Reply, Tags};
-use tidegate_engine::request::rows::Rows;
+use tidegate_engine::metrics::Endpoint;
+use tidegate_engine::request::{Reply, Rows, Tags};
 use tidegate_engine::sync::lock;
 
 use crate::endpoints::examples::InferenceReply;

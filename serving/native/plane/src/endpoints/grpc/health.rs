@@ -7,7 +7,7 @@ use h2::SendStream;
 use tidegate_codec::protobuf::frame::frame;
 use tidegate_codec::protobuf::wire::{self, Reader};
 use tidegate_codec::status::{Code, Status};
-use tidegate_engine::request::reply::Tags;
+use tidegate_engine::request::Tags;
 use tokio::sync::watch;
 
 use crate::endpoints::grpc::connection::GrpcCall;

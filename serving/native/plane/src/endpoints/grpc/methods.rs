@@ -4,17 +4,15 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::request;
-use tidegate_codec::inference::outputs::InferenceMethod;
+use tidegate_codec::inference::InferenceMethod;
 use tidegate_codec::protobuf::frame::frame;
 use tidegate_codec::protobuf::multi_inference::MultiInferenceRequest;
 use tidegate_codec::protobuf::predict_request::PredictRequest;
 use tidegate_codec::protobuf::session_run::SessionRunRequest;
 use tidegate_codec::protobuf::{examples, metadata, model_status};
 use tidegate_codec::status::{Code, Status};
-use tidegate_engine::metrics::answers::Endpoint;
-use tidegate_engine::request::dispatcher::Dispatcher;
-use tidegate_engine::request::payload::RequestContext;
-use tidegate_engine::request::reply::{Reply, Tags};
+use tidegate_engine::metrics::Endpoint;
+use tidegate_engine::request::{Dispatcher, Reply, RequestContext, Tags};
 use tidegate_engine::request_id::RequestId;
 
 use crate::control;

@@ -2,11 +2,9 @@
 
 use http::HeaderMap;
 use tidegate_codec::protobuf::multi_inference::MultiInferenceRequest;
-use tidegate_engine::metrics::answers::Call;
-use tidegate_engine::request::dispatcher::{Dispatcher, Route};
-use tidegate_engine::request::payload::RequestContext;
-use tidegate_engine::request::reply::Reply;
-use tidegate_engine::serving_map::split::{KeyValue, Requester};
+use tidegate_engine::metrics::Call;
+use tidegate_engine::request::{Dispatcher, Reply, RequestContext, Route};
+use tidegate_engine::serving_map::{KeyValue, Requester};
 
 use crate::endpoints::examples::Examples;
 use crate::endpoints::grpc::fan_in::{TaskReply, fan_in};

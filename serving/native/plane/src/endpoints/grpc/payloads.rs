@@ -5,14 +5,13 @@ use std::sync::Arc;
 use tidegate_codec::model_spec::ModelSpec;
 use tidegate_codec::protobuf::predict_request::{PredictRequest, select_outputs};
 use tidegate_codec::protobuf::session_run::SessionRunRequest;
-use tidegate_codec::signatures::inputs::RequestRows;
-use tidegate_codec::signatures::signature::Signature;
+use tidegate_codec::signatures::{RequestRows, Signature};
 use tidegate_codec::status::{Code, Status};
-use tidegate_codec::tensors::page::Page;
-use tidegate_engine::batching::queue::Queue;
-use tidegate_engine::metrics::answers::Call;
-use tidegate_engine::request::payload::Payload;
-use tidegate_engine::serving_map::version::Version;
+use tidegate_codec::tensors::Page;
+use tidegate_engine::batching::Queue;
+use tidegate_engine::metrics::Call;
+use tidegate_engine::request::Payload;
+use tidegate_engine::serving_map::Version;
 
 use crate::endpoints::grpc::prediction::{PredictionReply, Selection};
 

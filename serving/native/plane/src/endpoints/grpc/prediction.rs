@@ -1,13 +1,12 @@
 //! The answer to a Predict, Classify, Regress or SessionRun call.
 
 use bytes::Bytes;
-use tidegate_codec::inference::outputs::InferenceOutputs;
+use tidegate_codec::inference::InferenceOutputs;
 use tidegate_codec::protobuf::frame::{finish_frame, start_frame};
 use tidegate_codec::protobuf::{predict_response, session_run};
 use tidegate_codec::status::{Code, Status};
-use tidegate_engine::metrics::answers::Endpoint;
-use tidegate_engine::request::reply::{Reply, Tags};
-use tidegate_engine::request::rows::Rows;
+use tidegate_engine::metrics::Endpoint;
+use tidegate_engine::request::{Reply, Rows, Tags};
 
 use crate::endpoints::examples::InferenceReply;
 use crate::endpoints::grpc::reply::GrpcReply;

@@ -6,7 +6,7 @@ use h2::server::SendResponse;
 use http::header::{CONTENT_TYPE, HeaderName};
 use http::{HeaderMap, HeaderValue, Response};
 use tidegate_codec::status::Status;
-use tidegate_engine::request::reply::Tags;
+use tidegate_engine::request::Tags;
 
 use crate::endpoints::headers::write_tags;
 

@@ -18,7 +18,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tidegate_codec::json::text::error_body;
 use tidegate_codec::status::{Code, Status};
 use tidegate_engine::limits::Limits;
-use tidegate_engine::request::reply::Tags;
+use tidegate_engine::request::Tags;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::oneshot;
 

@@ -1,13 +1,12 @@
 //! The answer to a predict, classify or regress request.
 
 use http::StatusCode;
-use tidegate_codec::inference::outputs::InferenceOutputs;
+use tidegate_codec::inference::InferenceOutputs;
 use tidegate_codec::json::predict_request::Form;
 use tidegate_codec::json::predict_response;
 use tidegate_codec::status::{Code, Status};
-use tidegate_engine::metrics::answers::Endpoint;
-use tidegate_engine::request::reply::{Reply, Tags};
-use tidegate_engine::request::rows::Rows;
+use tidegate_engine::metrics::Endpoint;
+use tidegate_engine::request::{Reply, Rows, Tags};
 use tokio::sync::oneshot;
 
 use crate::endpoints::examples::InferenceReply;

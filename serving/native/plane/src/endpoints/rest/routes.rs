@@ -3,14 +3,12 @@
 use std::sync::Arc;
 
 use http::StatusCode;
-use tidegate_codec::inference::outputs::InferenceMethod;
+use tidegate_codec::inference::InferenceMethod;
 use tidegate_codec::json::predict_request::{Form, JsonRequest};
 use tidegate_codec::json::{examples, metadata, model_status};
 use tidegate_codec::status::{Code, Status};
-use tidegate_engine::metrics::answers::Endpoint;
-use tidegate_engine::request::dispatcher::Dispatcher;
-use tidegate_engine::request::payload::RequestContext;
-use tidegate_engine::request::reply::{Reply, Tags};
+use tidegate_engine::metrics::Endpoint;
+use tidegate_engine::request::{Dispatcher, Reply, RequestContext, Tags};
 use tidegate_engine::request_id::RequestId;
 
 use crate::endpoints::examples::Examples;
