@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::request;
+use http::{HeaderValue, request};
 use tidegate_codec::inference::InferenceMethod;
 use tidegate_codec::protobuf::frame::frame;
 use tidegate_codec::protobuf::multi_inference::MultiInferenceRequest;
@@ -105,17 +105,10 @@ impl<R: Reply + From<PredictionReply> + From<TaskReply>> GrpcMethods<R> {
     }
 
     fn multi_inference(&self, call: GrpcCall) {
-        let id = self.id(&call);
-        let GrpcCall { head, message, received, deadline, reply } = call;
+        let (head, message, context) = self.open(call);
         match MultiInferenceRequest::parse(&message) {
-            Ok(request) => {
-                let context = RequestContext { reply, id, received, deadline };
-                multi_inference::dispatch(&self.dispatcher, context, &head.headers, &request);
-            }
-            Err(status) => {
-                let context = RequestContext { reply: PredictionReply::from(reply), id, received, deadline };
-                self.dispatcher.refuse(context, None, &status);
-            }
+            Ok(request) => multi_inference::dispatch(&self.dispatcher, context, &head.headers, &request),
+            Err(status) => self.dispatcher.refuse(context, None, &status),
         }
     }
 
@@ -139,12 +132,12 @@ impl<R: Reply + From<PredictionReply> + From<TaskReply>> GrpcMethods<R> {
 
     fn model_status(&self, call: GrpcCall) {
         let found = model_status::parse_request(&call.message).and_then(|spec| self.state.engine.version_states(&spec));
-        self.reply(call, found.map(|states| model_status::encode_response(&states)));
+        self.reply(call, None, found.map(|states| model_status::encode_response(&states)));
     }
 
     fn health(&self, call: GrpcCall) {
         let answer = health::check(&call.message, self.state.readiness().ready);
-        self.reply(call, answer);
+        self.reply(call, None, answer);
     }
 
     fn watch_health(&self, call: GrpcCall) {
@@ -156,36 +149,21 @@ impl<R: Reply + From<PredictionReply> + From<TaskReply>> GrpcMethods<R> {
         });
     }
 
-    /// Answers a call that no version answers.
-    fn reply(&self, call: GrpcCall, answer: Result<Vec<u8>, Status>) {
+    /// Answers a call that needs no batch.
+    fn reply(&self, call: GrpcCall, version: Option<&HeaderValue>, answer: Result<Vec<u8>, Status>) {
         let id = self.id(&call);
-        let tags = Tags { version: None, id: Some(&id) };
+        let tags = Tags { version, id: Some(&id) };
+        self.count(answer.as_ref().err().map_or(Code::Ok, |status| status.code), &call);
         match answer {
-            Ok(message) => {
-                self.count(Code::Ok, &call);
-                call.reply.succeed(frame(&message), tags);
-            }
-            Err(status) => {
-                self.count(status.code, &call);
-                call.reply.fail(&status, tags);
-            }
+            Ok(message) => call.reply.succeed(frame(&message), tags),
+            Err(status) => call.reply.fail(&status, tags),
         }
     }
 
     fn metadata(&self, call: GrpcCall) {
-        let id = self.id(&call);
         let found = metadata::parse_request(&call.message).and_then(|spec| self.state.engine.version(&spec));
-        match found {
-            Ok(version) => {
-                self.count(Code::Ok, &call);
-                let tags = Tags { version: Some(&version.header), id: Some(&id) };
-                call.reply.succeed(frame(&metadata::encode_response(&version.metadata())), tags);
-            }
-            Err(status) => {
-                self.count(status.code, &call);
-                call.reply.fail(&status, Tags { version: None, id: Some(&id) });
-            }
-        }
+        let version = found.as_ref().ok().map(|version| version.header.clone());
+        self.reply(call, version.as_ref(), found.map(|version| metadata::encode_response(&version.metadata())));
     }
 
     fn call_python(&self, method: &str, call: GrpcCall) {

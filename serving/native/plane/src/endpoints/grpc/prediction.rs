@@ -38,6 +38,13 @@ impl From<GrpcReply> for PredictionReply {
     }
 }
 
+impl PredictionReply {
+    /// The call, for another kind of answer.
+    pub fn into_call(self) -> GrpcReply {
+        self.call
+    }
+}
+
 impl InferenceReply for PredictionReply {
     fn select_inference(&mut self, outputs: InferenceOutputs) {
         self.selection = Selection::Inference(outputs);
