@@ -43,6 +43,7 @@ check: .venv/.whole ## format, lint, types, imports, stub; part of `make test`
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/python serving/tidegate_serving/contract/protos/generate.py --check
 	MYPYPATH=$(NATIVE) $(BIN)/python -m mypy.stubtest tidegate_native
+	$(BIN)/python tools/rust_modules.py $(NATIVE)
 	cd $(NATIVE) && $(CARGO) fmt --all --check
 	cd $(NATIVE) && $(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 

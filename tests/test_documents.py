@@ -20,7 +20,7 @@ NEAR = (
     ROOT,
     SERVING,
     SERVING / "inference_log",
-    ROOT / "serving/native/core/src",
+    ROOT / "serving/native",
     ROOT / "operators/tidegate_operators/airflow",
 )
 DOCUMENTS = ("README.md", "CONTRIBUTING.md", *(f"docs/{path.name}" for path in sorted((ROOT / "docs").glob("*.md"))))

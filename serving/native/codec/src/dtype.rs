@@ -1,0 +1,143 @@
+//! Element types of tensors, with their names and numbers in every format that we read or write.
+
+/// Element type of a tensor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum DType {
+    /// One byte, 0 or 1.
+    Bool,
+    /// Signed, 8 bits.
+    Int8,
+    /// Signed, 16 bits.
+    Int16,
+    /// Signed, 32 bits.
+    Int32,
+    /// Signed, 64 bits.
+    Int64,
+    /// Unsigned, 8 bits.
+    UInt8,
+    /// Unsigned, 16 bits.
+    UInt16,
+    /// Unsigned, 32 bits.
+    UInt32,
+    /// Unsigned, 64 bits.
+    UInt64,
+    /// IEEE half precision.
+    Float16,
+    /// IEEE single precision.
+    Float32,
+    /// IEEE double precision.
+    Float64,
+    /// Byte strings of any length.
+    String,
+}
+
+/// Every supported type, in the order of the tables below.
+pub const ALL: [DType; 13] = [
+    DType::Bool,
+    DType::Int8,
+    DType::Int16,
+    DType::Int32,
+    DType::Int64,
+    DType::UInt8,
+    DType::UInt16,
+    DType::UInt32,
+    DType::UInt64,
+    DType::Float16,
+    DType::Float32,
+    DType::Float64,
+    DType::String,
+];
+
+/// Of each type, in the order of `ALL`: numpy's name, the number in TensorFlow's `DataType`, bytes, TensorFlow's constant.
+const TABLE: [(&str, u64, usize, &str); 13] = [
+    ("bool", 10, 1, "DT_BOOL"),
+    ("int8", 6, 1, "DT_INT8"),
+    ("int16", 5, 2, "DT_INT16"),
+    ("int32", 3, 4, "DT_INT32"),
+    ("int64", 9, 8, "DT_INT64"),
+    ("uint8", 4, 1, "DT_UINT8"),
+    ("uint16", 17, 2, "DT_UINT16"),
+    ("uint32", 22, 4, "DT_UINT32"),
+    ("uint64", 23, 8, "DT_UINT64"),
+    ("float16", 19, 2, "DT_HALF"),
+    ("float32", 1, 4, "DT_FLOAT"),
+    ("float64", 2, 8, "DT_DOUBLE"),
+    ("string", 7, 0, "DT_STRING"),
+];
+
+/// Names of the `DataType` numbers that we refuse.
+const UNSUPPORTED: [(u64, &str); 16] = [
+    (8, "complex64"),
+    (11, "qint8"),
+    (12, "quint8"),
+    (13, "qint32"),
+    (14, "bfloat16"),
+    (15, "qint16"),
+    (16, "quint16"),
+    (18, "complex128"),
+    (20, "resource"),
+    (21, "variant"),
+    (24, "float8_e5m2"),
+    (25, "float8_e4m3fn"),
+    (26, "float8_e4m3fnuz"),
+    (27, "float8_e4m3b11fnuz"),
+    (28, "float8_e5m2fnuz"),
+    (29, "int4"),
+];
+
+impl DType {
+    /// The type with this numpy name, or `string`.
+    pub fn from_name(name: &str) -> Option<DType> {
+        ALL.into_iter().find(|dtype| dtype.name() == name)
+    }
+
+    /// The type with this number in TensorFlow's `DataType`.
+    pub fn from_tensorflow(number: u64) -> Option<DType> {
+        ALL.into_iter().find(|dtype| dtype.tensorflow() == number)
+    }
+
+    /// numpy's name; `string` for byte strings.
+    pub fn name(self) -> &'static str {
+        TABLE[self as usize].0
+    }
+
+    /// The number in TensorFlow's `DataType`.
+    #[inline]
+    pub fn tensorflow(self) -> u64 {
+        TABLE[self as usize].1
+    }
+
+    /// Bytes per element; 0 for strings, which have no fixed size.
+    #[inline]
+    pub fn size(self) -> usize {
+        TABLE[self as usize].2
+    }
+
+    /// Whether it is a floating-point type.
+    #[inline]
+    pub fn is_float(self) -> bool {
+        matches!(self, DType::Float16 | DType::Float32 | DType::Float64)
+    }
+}
+
+/// TensorFlow's own name for a type, such as `float`, as its messages spell it.
+pub fn tensorflow_type(dtype: DType) -> &'static str {
+    match dtype {
+        DType::Float16 => "half",
+        DType::Float32 => "float",
+        DType::Float64 => "double",
+        other => other.name(),
+    }
+}
+
+/// A name for any TensorFlow `DataType` number, for messages that refuse it.
+pub fn tensorflow_name(number: u64) -> String {
+    let unsupported = || UNSUPPORTED.iter().find(|(known, _)| *known == number).map(|(_, name)| *name);
+    let name = DType::from_tensorflow(number).map(DType::name).or_else(unsupported);
+    name.map_or_else(|| format!("DataType {number}"), str::to_owned)
+}
+
+/// TensorFlow's enum constant for a type, such as `DT_FLOAT`, as its JSON metadata spells it.
+pub fn tensorflow_constant(dtype: DType) -> &'static str {
+    TABLE[dtype as usize].3
+}

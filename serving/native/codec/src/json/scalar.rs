@@ -1,0 +1,121 @@
+//! One JSON value that stands for one element: a number, a truth value, a string or a base64 object.
+
+use base64::Engine;
+use base64::alphabet::{STANDARD, URL_SAFE};
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
+
+use crate::dtype::{DType, tensorflow_type};
+use crate::json::scanner::Scanner;
+use crate::signatures::TensorSpec;
+use crate::status::Status;
+use crate::tensors::{Column, Number, push_number};
+
+const LENIENT: GeneralPurposeConfig =
+    GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent);
+const BASE64: GeneralPurpose = GeneralPurpose::new(&STANDARD, LENIENT);
+const BASE64_URL: GeneralPurpose = GeneralPurpose::new(&URL_SAFE, LENIENT);
+
+#[inline]
+pub(crate) fn read_scalar(
+    scanner: &mut Scanner<'_>,
+    spec: &TensorSpec,
+    column: &mut Column,
+    level: usize,
+) -> Result<(), Status> {
+    let words = match column {
+        Column::Raw(words) => words,
+        Column::Strings(strings) => return strings.push_with(|out| read_string(scanner, level, out)),
+    };
+    match scanner.peek() {
+        b'-' | b'0'..=b'9' | b'N' | b'I' => {
+            let start = *scanner;
+            let number = scanner.number()?;
+            push_number(rounded(number, spec.dtype), spec.dtype, words)
+                .ok_or_else(|| wrong_number(number, spec.dtype, start))
+        }
+        b't' | b'f' if spec.dtype == DType::Bool => {
+            let truth = scanner.word(b"true");
+            if !truth && !scanner.word(b"false") {
+                return Err(scanner.error("Invalid value."));
+            }
+            words.push(&[u8::from(truth)]);
+            Ok(())
+        }
+        _ => Err(wrong_type(*scanner, tensorflow_type(spec.dtype), level)),
+    }
+}
+
+#[cold]
+fn wrong_type(mut scanner: Scanner<'_>, wanted: &str, level: usize) -> Status {
+    if scanner.peek() == b'[' {
+        return Status::invalid(format!("Encountered list at unexpected level: {level} expected < {level}"));
+    }
+    if let Err(malformed) = { scanner }.skip() {
+        return malformed;
+    }
+    let (value, kind) = (scanner.show_value(), scanner.kind());
+    Status::invalid(format!("JSON Value: {value} Type: {kind} is not of expected type: {wanted}"))
+}
+
+#[cold]
+fn wrong_number(number: Number, dtype: DType, scanner: Scanner<'_>) -> Status {
+    let value = scanner.show_value();
+    let whole = !matches!(number, Number::Float(_));
+    let narrow = matches!(dtype, DType::Int8 | DType::Int16 | DType::UInt8 | DType::UInt16);
+    let float = dtype.is_float();
+    if !(float || narrow && whole) {
+        return Status::invalid(format!(
+            "JSON Value: {value} Type: Number is not of expected type: {}",
+            tensorflow_type(dtype)
+        ));
+    }
+    Status::invalid(format!(
+        "Cannot convert JSON value: {value} to {} without loss of precision.",
+        tensorflow_type(dtype)
+    ))
+}
+
+/// A whole number for a float as the float next to it, as TensorFlow Serving takes it.
+#[inline]
+fn rounded(number: Number, dtype: DType) -> Number {
+    if dtype.is_float() { Number::Float(number.as_f64()) } else { number }
+}
+
+fn read_string(scanner: &mut Scanner<'_>, level: usize, out: &mut Vec<u8>) -> Result<(), Status> {
+    match scanner.peek() {
+        b'"' => scanner.string_into(out),
+        b'{' => read_base64(scanner, out),
+        _ => Err(wrong_type(*scanner, "string", level)),
+    }
+}
+
+/// Reads `{"b64": "..."}`, an object with only that key.
+pub(crate) fn read_base64(scanner: &mut Scanner<'_>, out: &mut Vec<u8>) -> Result<(), Status> {
+    let start = *scanner;
+    let malformed = || {
+        let value = start.show_value();
+        Status::invalid(format!("JSON Value: {value} not formatted correctly for base64 data"))
+    };
+    scanner.eat(b'{');
+    let (mut key, mut text) = (Vec::new(), Vec::new());
+    if !scanner.more(b'}', true)? || scanner.key(&mut key)? != b"b64" || scanner.peek() != b'"' {
+        return Err(malformed());
+    }
+    let encoded = scanner.string(&mut text)?;
+    if scanner.more(b'}', false)? {
+        return Err(malformed());
+    }
+    let before = out.len();
+    if BASE64.decode_vec(encoded, out).is_err() {
+        out.truncate(before);
+        BASE64_URL.decode_vec(encoded, out).map_err(|_| Status::invalid("Unable to base64 decode"))?;
+    }
+    Ok(())
+}
+
+/// Whether the next value is an object that stands for a base64 string.
+pub fn is_base64(scanner: &Scanner<'_>) -> bool {
+    let mut ahead = *scanner;
+    let mut key = Vec::new();
+    ahead.eat(b'{') && ahead.peek() == b'"' && matches!(ahead.key(&mut key), Ok(b"b64")) && ahead.peek() == b'"'
+}

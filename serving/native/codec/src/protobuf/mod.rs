@@ -1,0 +1,15 @@
+//! Protocol buffers: the wire format, and the messages of TensorFlow and TensorFlow Serving that we speak.
+
+pub mod example_features;
+pub mod examples;
+pub mod frame;
+pub mod inference_response;
+pub mod metadata;
+pub mod model_spec;
+pub mod model_status;
+pub mod multi_inference;
+pub mod predict_request;
+pub mod predict_response;
+pub mod session_run;
+pub mod tensor;
+pub mod wire;

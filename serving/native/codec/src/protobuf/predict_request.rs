@@ -1,0 +1,95 @@
+//! TensorFlow Serving's `PredictRequest`, read without copying.
+
+use crate::model_spec::ModelSpec;
+use crate::protobuf::tensor;
+use crate::protobuf::wire::{self, Reader};
+use crate::signatures::{InputTally, RequestRows, Signature};
+use crate::status::Status;
+use crate::tensors::Page;
+
+/// `PredictRequest`, borrowed from the message.
+#[derive(Debug, Default)]
+pub struct PredictRequest<'a> {
+    /// What to call.
+    pub spec: ModelSpec<'a>,
+    /// Name and `TensorProto` of each input as sent.
+    inputs: Vec<(&'a [u8], &'a [u8])>,
+    /// Names of the wanted outputs; all when empty.
+    pub output_filter: Vec<&'a str>,
+}
+
+impl<'a> PredictRequest<'a> {
+    /// Adds an input.
+    pub fn push_input(&mut self, name: &'a [u8], tensor: &'a [u8]) {
+        self.inputs.push((name, tensor));
+    }
+
+    /// Reads the outer message; tensors are read when they are appended.
+    pub fn parse(message: &'a [u8]) -> Result<PredictRequest<'a>, Status> {
+        const MESSAGE: &str = "PredictRequest";
+        let mut request = PredictRequest::default();
+        let mut spec = None;
+        let mut reader = Reader::new(message);
+        while let Some(found) = reader.next_field()? {
+            match found.number {
+                1 => spec = Some(ModelSpec::parse(found.bytes(MESSAGE)?)?),
+                2 => {
+                    let (name, tensor) = wire::read_pair(found.bytes(MESSAGE)?, MESSAGE)?;
+                    request.push_input(name, tensor);
+                }
+                3 => request.output_filter.push(found.text(MESSAGE)?),
+                _ => {}
+            }
+        }
+        request.spec = spec.ok_or_else(|| Status::invalid("Missing ModelSpec"))?;
+        Ok(request)
+    }
+
+    /// Appends the inputs to the open batch. On error columns may hold a part: the caller truncates them.
+    pub fn read_inputs(
+        &self,
+        signature: &Signature,
+        page: &mut Page<'_>,
+        max_bytes: usize,
+    ) -> Result<RequestRows, Status> {
+        if !signature.takes_inputs(self.inputs.len()) {
+            return Err(signature.wrong_names(self.names()));
+        }
+        let mut tally = InputTally::new(signature, page.shapes);
+        for (position, (name, tensor)) in self.inputs.iter().enumerate() {
+            let Some(index) = signature.input_index(name, position) else {
+                return Err(signature.wrong_names(self.names()));
+            };
+            let found = tensor::read(tensor, &signature.inputs[index], &mut page.columns[index], max_bytes)?;
+            tally.note(index, found, page.shapes)?;
+        }
+        tally.settle(page)?.ok_or_else(|| signature.left_out(self.names()))
+    }
+
+    fn names(&self) -> Vec<String> {
+        self.inputs.iter().map(|(name, _)| String::from_utf8_lossy(name).into_owned()).collect()
+    }
+}
+
+/// Positions of the wanted outputs; an empty filter wants all.
+pub fn select_outputs(filter: &[&str], signature: &Signature) -> Result<Option<Box<[usize]>>, Status> {
+    if filter.is_empty() {
+        return Ok(None);
+    }
+    let mut chosen = Vec::with_capacity(filter.len());
+    for name in filter {
+        let Some(index) = signature.outputs.iter().position(|spec| spec.name == *name) else {
+            let mut names: Vec<&str> = signature.outputs.iter().map(|spec| spec.name.as_str()).collect();
+            names.sort_unstable();
+            return Err(Status::invalid(format!(
+                "output tensor alias not found in signature: {name} Outputs expected to be in the set {{{}}}.",
+                names.join(",")
+            )));
+        };
+        if chosen.contains(&index) {
+            return Err(Status::invalid(format!("duplicate output tensor alias: {name}")));
+        }
+        chosen.push(index);
+    }
+    Ok(Some(chosen.into()))
+}

@@ -1,0 +1,101 @@
+//! `SessionService.SessionRun` where it maps onto a signature: its feeds are the inputs, its fetches are outputs.
+
+use crate::model_spec::ModelSpec;
+use crate::protobuf::frame::{finish_frame, start_frame};
+use crate::protobuf::predict_request::PredictRequest;
+use crate::protobuf::tensor;
+use crate::protobuf::wire::{self, Reader};
+use crate::signatures::Signature;
+use crate::status::{Code, Status};
+use crate::tensors::Slice;
+
+/// `SessionRunRequest`.
+#[derive(Debug, Default)]
+pub struct SessionRunRequest<'a> {
+    /// The feeds as inputs, under the names that a signature gives them.
+    pub inputs: PredictRequest<'a>,
+    /// Wanted outputs, as the client calls them.
+    fetches: Vec<&'a str>,
+    feeds: Vec<&'a str>,
+}
+
+impl<'a> SessionRunRequest<'a> {
+    /// Reads the message.
+    pub fn parse(message: &'a [u8]) -> Result<SessionRunRequest<'a>, Status> {
+        const MESSAGE: &str = "SessionRunRequest";
+        let mut request = SessionRunRequest::default();
+        let mut spec = None;
+        let mut reader = Reader::new(message);
+        while let Some(found) = reader.next_field()? {
+            match found.number {
+                1 => spec = Some(ModelSpec::parse(found.bytes(MESSAGE)?)?),
+                2 => {
+                    let (name, tensor) = wire::read_pair(found.bytes(MESSAGE)?, "NamedTensorProto")?;
+                    let name = wire::text(name, "NamedTensorProto", 1)?;
+                    request.feeds.push(name);
+                    request.inputs.push_input(alias(name).as_bytes(), tensor);
+                }
+                3 => request.fetches.push(found.text(MESSAGE)?),
+                4 => {
+                    let target = found.text(MESSAGE)?;
+                    let text = format!("SessionRun cannot run target '{target}': it serves feeds and fetches only");
+                    return Err(Status::new(Code::Unimplemented, text));
+                }
+                _ => {}
+            }
+        }
+        request.inputs.spec = spec.ok_or_else(|| Status::invalid("Missing ModelSpec"))?;
+        if request.fetches.is_empty() {
+            return Err(Status::invalid("Must specify at least one target to fetch or execute."));
+        }
+        Ok(request)
+    }
+
+    /// Whether a signature's inputs are the feeds and its outputs have the fetches.
+    pub fn maps_onto(&self, signature: &Signature) -> bool {
+        let fed = |name: &str| self.feeds.iter().any(|feed| alias(feed) == name);
+        self.feeds.len() == signature.inputs.len()
+            && signature.inputs.iter().all(|spec| fed(&spec.name))
+            && self.fetches.iter().all(|fetch| output(signature, fetch).is_some())
+    }
+
+    /// Why none of a version's signatures, by their names, can be run.
+    pub fn no_signature(&self, names: &[&str]) -> Status {
+        let (feeds, fetches, names) = (self.feeds.join(","), self.fetches.join(","), names.join(","));
+        Status::new(
+            Code::Unimplemented,
+            format!(
+                "SessionRun is served where the feeds are the inputs of a signature and the fetches among its \
+                 outputs: none of {{{names}}} has feeds {{{feeds}}} and fetches {{{fetches}}}"
+            ),
+        )
+    }
+
+    /// Position and name of each fetch.
+    pub fn fetched(&self, signature: &Signature) -> Box<[(usize, Box<str>)]> {
+        self.fetches.iter().filter_map(|fetch| Some((output(signature, fetch)?, (*fetch).into()))).collect()
+    }
+}
+
+/// A tensor's name in a signature: `x` also where a client calls it `x:0`, TensorFlow's first output of an operation.
+fn alias(name: &str) -> &str {
+    name.strip_suffix(":0").unwrap_or(name)
+}
+
+fn output(signature: &Signature, fetch: &str) -> Option<usize> {
+    signature.outputs.iter().position(|spec| spec.name == alias(fetch))
+}
+
+/// A framed `SessionRunResponse`: the fetches in their order, and the `ModelSpec` that answered.
+pub fn encode<'a>(tensors: impl Iterator<Item = (&'a str, Slice<'a>)>, spec: &ModelSpec<'_>) -> bytes::Bytes {
+    let mut out = start_frame(96);
+    for (name, slice) in tensors {
+        let (mut named, mut message) = (Vec::new(), Vec::new());
+        tensor::write(&mut message, &slice);
+        wire::put_bytes(&mut named, 1, name.as_bytes());
+        wire::put_bytes(&mut named, 2, &message);
+        wire::put_bytes(&mut out, 1, &named);
+    }
+    spec.write(&mut out, 3);
+    finish_frame(out)
+}

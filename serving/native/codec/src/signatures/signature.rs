@@ -1,0 +1,133 @@
+//! A signature: named inputs and outputs with dtype and shape, and whether their first axis is the batch.
+
+use std::sync::Arc;
+
+use crate::signatures::spec::{FirstAxis, TensorSpec};
+use crate::status::Status;
+use crate::tensors::Tensor;
+
+/// One way to call a version.
+#[derive(Clone, Debug)]
+pub struct Signature {
+    /// Name, such as `serving_default`.
+    pub name: String,
+    /// TensorFlow Serving's method name, such as `tensorflow/serving/predict`.
+    pub method_name: String,
+    /// Inputs, in the order given.
+    pub inputs: Arc<[TensorSpec]>,
+    /// Outputs, in the order given.
+    pub outputs: Arc<[TensorSpec]>,
+    /// Whether every inner dimension of every input is known.
+    pub fixed: bool,
+    /// What the first axis of all its tensors is.
+    pub first_axis: FirstAxis,
+    /// Per input, what stands in where a request leaves it out.
+    pub defaults: Arc<[Option<Tensor>]>,
+    /// A request of exactly so many rows runs alone: the model was exported for them and may look at all of them.
+    pub exact_rows: Option<usize>,
+}
+
+impl Signature {
+    /// A signature whose first axes are the batch.
+    pub fn new(
+        name: String,
+        method_name: String,
+        inputs: Vec<TensorSpec>,
+        outputs: Vec<TensorSpec>,
+    ) -> Result<Signature, String> {
+        Signature::with_axis(name, method_name, inputs, outputs, FirstAxis::Batch)
+    }
+
+    /// Checks the specs; the text of the error says which one is wrong.
+    pub fn with_axis(
+        name: String,
+        method_name: String,
+        mut inputs: Vec<TensorSpec>,
+        mut outputs: Vec<TensorSpec>,
+        first_axis: FirstAxis,
+    ) -> Result<Signature, String> {
+        if name.is_empty() {
+            return Err("a signature has an empty name: use 'serving_default'".to_owned());
+        }
+        for (role, specs) in [("input", &inputs), ("output", &outputs)] {
+            if specs.is_empty() && !(role == "input" && first_axis == FirstAxis::Free) {
+                return Err(format!("signature '{name}' has no {role}: name at least one"));
+            }
+            for (at, spec) in specs.iter().enumerate() {
+                spec.check(role, first_axis).map_err(|why| format!("signature '{name}': {why}"))?;
+                if specs[..at].iter().any(|other| other.name == spec.name) {
+                    return Err(format!("signature '{name}' has two {role}s named '{}'", spec.name));
+                }
+            }
+        }
+        inputs.iter_mut().chain(&mut outputs).for_each(|spec| spec.free = first_axis == FirstAxis::Free);
+        let fixed = inputs.iter().all(|spec| spec.fixed_inner().is_some());
+        let exact_rows = inputs.first().and_then(TensorSpec::exact_rows);
+        let defaults = vec![None; inputs.len()].into();
+        let (inputs, outputs) = (inputs.into(), outputs.into());
+        Ok(Signature { name, method_name, inputs, outputs, fixed, first_axis, defaults, exact_rows })
+    }
+
+    /// The same with values for inputs that requests leave out.
+    pub fn with_defaults(self, defaults: Vec<Option<Tensor>>) -> Signature {
+        Signature { defaults: defaults.into(), ..self }
+    }
+
+    /// Whether a request may leave inputs out.
+    pub fn has_defaults(&self) -> bool {
+        self.defaults.iter().any(Option::is_some)
+    }
+
+    /// Whether a request may bring so many inputs.
+    pub fn takes_inputs(&self, count: usize) -> bool {
+        count == self.inputs.len() || (count < self.inputs.len() && self.has_defaults())
+    }
+
+    /// What TensorFlow Serving says of a request without an input for which nothing stands in.
+    #[cold]
+    pub fn left_out(&self, mut sent: Vec<String>) -> Status {
+        let mut missing = self.inputs.iter().zip(&*self.defaults);
+        let missing = missing.find(|(spec, default)| default.is_none() && !sent.contains(&spec.name));
+        let Some((TensorSpec { name: alias, .. }, _)) = missing.filter(|_| self.has_defaults()) else {
+            return self.wrong_names(sent);
+        };
+        sent.sort();
+        let with_default = self.inputs.iter().zip(&*self.defaults).filter(|(_, default)| default.is_some());
+        let mut with_default: Vec<&str> = with_default.map(|(spec, _)| spec.name.as_str()).collect();
+        with_default.sort_unstable();
+        Status::invalid(format!(
+            "Signature input alias: {alias}(feed name: {alias}) not found in request and no default value provided. \
+             Inputs expected to be in the request {{{}}}, or default input alias set: {}",
+            sent.join(","),
+            with_default.join(",")
+        ))
+    }
+
+    /// What TensorFlow Serving says of inputs whose names are not the signature's.
+    pub fn wrong_names(&self, mut sent: Vec<String>) -> Status {
+        sent.sort();
+        let mut wanted: Vec<String> = self.inputs.iter().map(|spec| spec.name.clone()).collect();
+        wanted.sort();
+        let without = |all: &[String], others: &[String]| {
+            all.iter().filter(|name| !others.contains(name)).cloned().collect::<Vec<_>>().join(",")
+        };
+        Status::invalid(format!(
+            "input size does not match signature: {}!={} len({{{}}}) != len({{{}}}). Sent extra: {{{}}}. Missing but \
+             required: {{{}}}.",
+            sent.len(),
+            wanted.len(),
+            sent.join(","),
+            wanted.join(","),
+            without(&sent, &wanted),
+            without(&wanted, &sent)
+        ))
+    }
+
+    /// Position of the input with this name, looked for from `hint` on, where the last client had it.
+    pub fn input_index(&self, name: &[u8], hint: usize) -> Option<usize> {
+        let count = self.inputs.len();
+        (0..count)
+            .map(|step| if hint + step < count { hint + step } else { hint + step - count })
+            .find(|at| self.inputs[*at].name.as_bytes() == name)
+    }
+}

@@ -1,0 +1,228 @@
+//! Elements of many rows: raw little-endian values, or strings as offsets and bytes.
+
+use std::ops::Range;
+
+use crate::dtype::DType;
+
+/// Bytes in memory that is aligned for every element type.
+#[derive(Debug, Default)]
+pub struct Words {
+    words: Vec<u64>,
+    len: usize,
+}
+
+impl Clone for Words {
+    /// Copies what is in use, not all that a recycled buffer once held.
+    fn clone(&self) -> Words {
+        Words { words: self.words[..self.len.div_ceil(8)].to_vec(), len: self.len }
+    }
+}
+
+impl Words {
+    /// The bytes written so far.
+    pub fn as_bytes(&self) -> &[u8] {
+        &bytemuck::cast_slice(&self.words)[..self.len]
+    }
+
+    /// The same, to be overwritten in place.
+    pub fn as_bytes_mut(&mut self) -> &mut [u8] {
+        &mut bytemuck::cast_slice_mut(&mut self.words)[..self.len]
+    }
+
+    /// Number of bytes.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether nothing was written.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Bytes of memory held.
+    pub fn capacity(&self) -> usize {
+        self.words.capacity() * 8
+    }
+
+    /// Makes room for `bytes` more and hands it out; its content is unspecified and must be overwritten.
+    pub fn grow(&mut self, bytes: usize) -> &mut [u8] {
+        let start = self.len;
+        self.len += bytes;
+        let words = self.len.div_ceil(8);
+        if words > self.words.len() {
+            // Kept at its largest length so that a recycled buffer is not filled with zeros again.
+            self.words.resize(words.max(self.words.len() * 2).max(8), 0);
+        }
+        &mut bytemuck::cast_slice_mut(&mut self.words)[start..start + bytes]
+    }
+
+    /// Appends bytes.
+    #[inline]
+    pub fn push(&mut self, bytes: &[u8]) {
+        self.grow(bytes.len()).copy_from_slice(bytes);
+    }
+
+    /// Forgets everything after the first `len` bytes.
+    pub fn truncate(&mut self, len: usize) {
+        self.len = self.len.min(len);
+    }
+}
+
+/// Byte strings end to end; string `i` is `bytes[offsets[i]..offsets[i + 1]]`.
+#[derive(Clone, Debug)]
+pub struct Strings {
+    offsets: Vec<u64>,
+    bytes: Vec<u8>,
+}
+
+impl Default for Strings {
+    fn default() -> Strings {
+        Strings { offsets: vec![0], bytes: Vec::new() }
+    }
+}
+
+impl Strings {
+    /// Number of strings.
+    pub fn len(&self) -> usize {
+        self.offsets.len() - 1
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// String `index`.
+    pub fn get(&self, index: usize) -> &[u8] {
+        &self.bytes[self.offsets[index] as usize..self.offsets[index + 1] as usize]
+    }
+
+    /// Appends one string.
+    pub fn push(&mut self, value: &[u8]) {
+        self.bytes.extend_from_slice(value);
+        self.offsets.push(self.bytes.len() as u64);
+    }
+
+    /// Appends one string that is these pieces end to end.
+    pub fn push_pieces(&mut self, pieces: &[&[u8]]) {
+        pieces.iter().for_each(|piece| self.bytes.extend_from_slice(piece));
+        self.offsets.push(self.bytes.len() as u64);
+    }
+
+    /// Appends one string that `write` puts at the end of the bytes; nothing is appended when it fails.
+    pub fn push_with<E>(&mut self, write: impl FnOnce(&mut Vec<u8>) -> Result<(), E>) -> Result<(), E> {
+        let before = self.bytes.len();
+        match write(&mut self.bytes) {
+            Ok(()) => {
+                self.offsets.push(self.bytes.len() as u64);
+                Ok(())
+            }
+            Err(error) => {
+                self.bytes.truncate(before);
+                Err(error)
+            }
+        }
+    }
+
+    /// Forgets everything after the first `count` strings.
+    pub fn truncate(&mut self, count: usize) {
+        if count < self.len() {
+            self.offsets.truncate(count + 1);
+            self.bytes.truncate(self.offsets[count] as usize);
+        }
+    }
+
+    /// Appends a range of another's strings.
+    pub fn extend(&mut self, other: &Strings, range: Range<usize>) {
+        let start = other.offsets[range.start];
+        let shift = self.bytes.len() as u64;
+        self.bytes.extend_from_slice(&other.bytes[start as usize..other.offsets[range.end] as usize]);
+        self.offsets.extend(other.offsets[range.start + 1..=range.end].iter().map(|end| end - start + shift));
+    }
+
+    /// `len() + 1` offsets into `bytes`, from 0.
+    pub fn offsets(&self) -> &[u64] {
+        &self.offsets
+    }
+
+    /// All strings end to end.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+/// The elements of one tensor, row after row.
+#[derive(Clone, Debug)]
+pub enum Column {
+    /// Elements of a fixed size, little-endian.
+    Raw(Words),
+    /// Byte strings.
+    Strings(Strings),
+}
+
+impl Column {
+    /// An empty column for elements of this type.
+    pub fn new(dtype: DType) -> Column {
+        match dtype {
+            DType::String => Column::Strings(Strings::default()),
+            _ => Column::Raw(Words::default()),
+        }
+    }
+
+    /// Bytes for raw elements, count for strings: the unit of `truncate`, and a row's times its number.
+    pub fn extent(&self) -> usize {
+        match self {
+            Column::Raw(words) => words.len(),
+            Column::Strings(strings) => strings.len(),
+        }
+    }
+
+    /// Memory that the content needs, in bytes.
+    pub fn byte_size(&self) -> usize {
+        match self {
+            Column::Raw(words) => words.len(),
+            Column::Strings(strings) => strings.bytes.len() + strings.offsets.len() * 8,
+        }
+    }
+
+    /// Memory held, in bytes, used or not.
+    pub fn capacity(&self) -> usize {
+        match self {
+            Column::Raw(words) => words.capacity(),
+            Column::Strings(strings) => strings.bytes.capacity() + strings.offsets.capacity() * 8,
+        }
+    }
+
+    /// Forgets everything after `extent`.
+    pub fn truncate(&mut self, extent: usize) {
+        match self {
+            Column::Raw(words) => words.truncate(extent),
+            Column::Strings(strings) => strings.truncate(extent),
+        }
+    }
+
+    /// Appends a range, in extent units, of a column of the same kind.
+    pub fn extend(&mut self, other: &Column, range: Range<usize>) {
+        match (self, other) {
+            (Column::Raw(to), Column::Raw(from)) => to.push(&from.as_bytes()[range]),
+            (Column::Strings(to), Column::Strings(from)) => to.extend(from, range),
+            _ => unreachable!("a column keeps the kind that its signature gave it"),
+        }
+    }
+
+    /// Appends `extent` zero bytes or empty strings.
+    pub fn extend_zeros(&mut self, extent: usize) {
+        match self {
+            Column::Raw(words) => words.grow(extent).fill(0),
+            Column::Strings(strings) => {
+                let end = strings.bytes.len() as u64;
+                strings.offsets.resize(strings.offsets.len() + extent, end);
+            }
+        }
+    }
+
+    /// Extent units in one row of this inner shape.
+    pub fn row_extent(dtype: DType, inner: &[usize]) -> usize {
+        inner.iter().product::<usize>() * dtype.size().max(1)
+    }
+}

@@ -1,0 +1,238 @@
+//! `TensorProto` into columns: every dtype, typed fields, fill with the last value, and all that is refused.
+//! Speaks to the decoder directly; the endpoints' tests send the same over sockets.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod support;
+
+use support::messages::{Request, content, tensor, varints};
+use support::random::Random;
+use support::{signature, spec};
+use tidegate_codec::dtype::{ALL, DType};
+use tidegate_codec::protobuf::predict_request::PredictRequest;
+use tidegate_codec::protobuf::tensor as tensor_proto;
+use tidegate_codec::protobuf::wire;
+use tidegate_codec::signatures::{Signature, TensorSpec};
+use tidegate_codec::status::{Code, Status};
+use tidegate_codec::tensors::{Column, ColumnPool, Lease, Page};
+
+const LIMIT: usize = 1 << 20;
+
+fn read(spec: &TensorSpec, message: &[u8]) -> Result<Column, Status> {
+    let mut column = Column::new(spec.dtype);
+    tensor_proto::read(message, spec, &mut column, LIMIT).map(|_| column)
+}
+
+fn raw(column: Column) -> Vec<u8> {
+    match column {
+        Column::Raw(words) => words.as_bytes().to_vec(),
+        Column::Strings(_) => panic!("strings"),
+    }
+}
+
+fn strings(column: &Column) -> Vec<&[u8]> {
+    match column {
+        Column::Strings(strings) => (0..strings.len()).map(|index| strings.get(index)).collect(),
+        Column::Raw(_) => panic!("raw"),
+    }
+}
+
+/// Two elements of each dtype as little-endian bytes and as varints for their value field.
+fn samples(dtype: DType) -> (Vec<u8>, Vec<i64>) {
+    match dtype {
+        DType::Bool => (vec![1, 0], vec![1, 0]),
+        DType::Int8 => (vec![0xff, 7], vec![-1, 7]),
+        DType::Int16 => ([(-300i16).to_le_bytes(), 7i16.to_le_bytes()].concat(), vec![-300, 7]),
+        DType::Int32 => ([(-70_000i32).to_le_bytes(), 7i32.to_le_bytes()].concat(), vec![-70_000, 7]),
+        DType::Int64 => ([i64::MIN.to_le_bytes(), 7i64.to_le_bytes()].concat(), vec![i64::MIN, 7]),
+        DType::UInt8 => (vec![255, 7], vec![255, 7]),
+        DType::UInt16 => ([65_535u16.to_le_bytes(), 7u16.to_le_bytes()].concat(), vec![65_535, 7]),
+        DType::UInt32 => ([u32::MAX.to_le_bytes(), 7u32.to_le_bytes()].concat(), vec![i64::from(u32::MAX), 7]),
+        DType::UInt64 => ([u64::MAX.to_le_bytes(), 7u64.to_le_bytes()].concat(), vec![-1, 7]),
+        DType::Float16 => (vec![0x00, 0x3c, 0x00, 0xc0], vec![0x3c00, 0xc000]),
+        DType::Float32 | DType::Float64 | DType::String => (Vec::new(), Vec::new()),
+    }
+}
+
+#[test]
+fn every_number_type_is_read_from_content_and_from_its_value_field() {
+    for dtype in ALL {
+        let (bytes, values) = samples(dtype);
+        if values.is_empty() {
+            continue;
+        }
+        let spec = spec("x", dtype, &[-1]);
+        let number = dtype.tensorflow();
+        assert_eq!(raw(read(&spec, &tensor(number, &[2], &content(&bytes))).unwrap()), bytes, "{dtype:?} content");
+        let field = tensor_proto::value_field(dtype);
+        assert_eq!(raw(read(&spec, &tensor(number, &[2], &varints(field, &values))).unwrap()), bytes, "{dtype:?}");
+        let mut unpacked = Vec::new();
+        values.iter().for_each(|value| wire::put_uint(&mut unpacked, field, *value as u64));
+        assert_eq!(raw(read(&spec, &tensor(number, &[2], &unpacked)).unwrap()), bytes, "{dtype:?} unpacked");
+        let filled = raw(read(&spec, &tensor(number, &[4], &varints(field, &values))).unwrap());
+        let last = &bytes[dtype.size()..];
+        assert_eq!(filled, [&bytes[..], last, last].concat(), "{dtype:?} filled with the last value");
+    }
+}
+
+#[test]
+fn floats_are_read_packed_unpacked_and_filled() {
+    let single = spec("x", DType::Float32, &[-1, 2]);
+    let bytes: Vec<u8> = [1.5f32, -2.0, 0.25, f32::NAN].iter().flat_map(|value| value.to_le_bytes()).collect();
+    let mut packed = Vec::new();
+    wire::put_bytes(&mut packed, 5, &bytes);
+    assert_eq!(raw(read(&single, &tensor(1, &[2, 2], &packed)).unwrap()), bytes);
+    let mut apart = Vec::new();
+    for four in bytes.chunks_exact(4) {
+        wire::put_key(&mut apart, 5, wire::FIXED32);
+        apart.extend_from_slice(four);
+    }
+    assert_eq!(raw(read(&single, &tensor(1, &[2, 2], &apart)).unwrap()), bytes);
+    let mut one = Vec::new();
+    wire::put_bytes(&mut one, 5, &bytes[..4]);
+    assert_eq!(raw(read(&single, &tensor(1, &[2, 2], &one)).unwrap()), bytes[..4].repeat(4));
+    let double = spec("x", DType::Float64, &[-1]);
+    let mut packed = Vec::new();
+    wire::put_bytes(&mut packed, 6, &0.1f64.to_le_bytes());
+    assert_eq!(raw(read(&double, &tensor(2, &[1], &packed)).unwrap()), 0.1f64.to_le_bytes());
+}
+
+#[test]
+fn content_of_bools_becomes_zero_or_one() {
+    let spec = spec("x", DType::Bool, &[-1]);
+    assert_eq!(raw(read(&spec, &tensor(10, &[3], &content(&[0, 2, 255]))).unwrap()), [0, 1, 1]);
+}
+
+#[test]
+fn strings_are_read_and_filled() {
+    let spec = spec("s", DType::String, &[-1, 2]);
+    let mut fields = Vec::new();
+    wire::put_bytes(&mut fields, 8, b"a");
+    wire::put_bytes(&mut fields, 8, b"\xff\0");
+    let column = read(&spec, &tensor(7, &[2, 2], &fields)).unwrap();
+    assert_eq!(strings(&column), [&b"a"[..], b"\xff\0", b"\xff\0", b"\xff\0"]);
+}
+
+fn refused(spec: &TensorSpec, message: &[u8]) -> String {
+    let status = read(spec, message).unwrap_err();
+    assert_eq!(status.code, Code::InvalidArgument, "{status}");
+    status.message
+}
+
+#[test]
+fn a_wrong_dtype_is_refused_by_name() {
+    let spec = spec("age", DType::Float32, &[-1]);
+    let of = |dtype| refused(&spec, &tensor(dtype, &[1], &content(&[0; 4])));
+    assert_eq!(of(9), "input 'age' has dtype int64, but the signature expects float32");
+    assert_eq!(of(14), "input 'age' has dtype bfloat16, which is not supported; the signature expects float32");
+    assert_eq!(of(8), "input 'age' has dtype complex64, which is not supported; the signature expects float32");
+    assert_eq!(of(20), "input 'age' has dtype resource, which is not supported; the signature expects float32");
+    assert_eq!(of(0), "input 'age' has no dtype; the signature expects float32");
+    assert_eq!(of(101), "input 'age' has dtype DataType 101, which is not supported; the signature expects float32");
+}
+
+#[test]
+fn a_wrong_shape_or_count_is_refused_with_both_numbers() {
+    let pair = spec("x", DType::Float32, &[-1, 2]);
+    let of = |shape: &[i64], bytes: usize| refused(&pair, &tensor(1, shape, &content(&vec![0; bytes])));
+    assert_eq!(of(&[1, 3], 12), "input 'x' has shape [1,3], but the signature expects [-1,2]");
+    assert_eq!(of(&[2], 8), "input 'x' has shape [2], but the signature expects [-1,2]");
+    assert_eq!(of(&[], 4), "input 'x' has shape [], but the signature expects [-1,2]");
+    assert_eq!(of(&[1, 2], 7), "input 'x' has 7 bytes of tensor_content, but shape [1,2] of float32 needs 8");
+    assert_eq!(of(&[-1, 2], 8), "a tensor's dimension 0 has size -1");
+    let mut packed = Vec::new();
+    wire::put_bytes(&mut packed, 5, &[0; 12]);
+    let text = "input 'x' has 3 values in float_val, but shape [1,2] needs 2 (or fewer, the last one filling the rest)";
+    assert_eq!(refused(&pair, &tensor(1, &[1, 2], &packed)), text);
+    let byte = spec("b", DType::UInt8, &[-1]);
+    let text = "input 'b' has value 256, which does not fit its dtype uint8";
+    assert_eq!(refused(&byte, &tensor(4, &[1], &varints(7, &[256]))), text);
+}
+
+#[test]
+fn one_value_cannot_fill_more_memory_than_the_limit() {
+    let spec = spec("x", DType::Float32, &[-1]);
+    let mut one = Vec::new();
+    wire::put_bytes(&mut one, 5, &[0; 4]);
+    for rows in [LIMIT as i64, i64::MAX] {
+        let status = read(&spec, &tensor(1, &[rows], &one)).unwrap_err();
+        assert_eq!(status.code, Code::ResourceExhausted);
+        assert!(status.message.contains("limit of 1048576 bytes"), "{status}");
+    }
+}
+
+fn two_inputs() -> Signature {
+    let inputs = vec![spec("a", DType::Float32, &[-1]), spec("b", DType::String, &[-1])];
+    signature(inputs, vec![spec("y", DType::Float32, &[-1])])
+}
+
+fn read_request(signature: &Signature, message: &[u8]) -> Result<(usize, Vec<Lease>), Status> {
+    let mut columns = ColumnPool::new(signature.inputs.iter().map(|spec| spec.dtype).collect()).lease();
+    let request = PredictRequest::parse(message)?;
+    let intake = request.read_inputs(signature, &mut Page { columns: &mut columns, shapes: &mut Vec::new() }, LIMIT)?;
+    Ok((intake.rows, columns))
+}
+
+fn good_request() -> Request {
+    let mut text = Vec::new();
+    wire::put_bytes(&mut text, 8, b"x");
+    Request::new("m")
+        .signature("serving_default")
+        .label("stable")
+        .input("b", tensor(7, &[2], &text))
+        .input("a", support::messages::float_tensor(&[1.0, 2.0]))
+        .only("y")
+}
+
+#[test]
+fn inputs_are_found_in_any_order() {
+    let (rows, columns) = read_request(&two_inputs(), &good_request().encode()).unwrap();
+    assert_eq!(rows, 2);
+    assert_eq!(support::floats(&columns[0]), [1.0, 2.0]);
+    assert_eq!(strings(&columns[1]), [b"x", b"x"]);
+}
+
+#[test]
+fn extra_and_missing_inputs_are_named_as_in_tensorflow_serving() {
+    let message = Request::new("m").input("c", support::messages::float_tensor(&[1.0])).encode();
+    let status = read_request(&two_inputs(), &message).unwrap_err();
+    assert_eq!(
+        status.message,
+        "input size does not match signature: 1!=2 len({c}) != len({a,b}). Sent extra: {c}. Missing but required: \
+         {a,b}."
+    );
+}
+
+#[test]
+fn inputs_with_different_numbers_of_rows_are_refused() {
+    let message = good_request().encode();
+    let longer = Request { inputs: vec![("a".to_owned(), support::messages::float_tensor(&[1.0]))], ..good_request() };
+    let longer = longer.input(
+        "b",
+        tensor(7, &[2], &{
+            let mut text = Vec::new();
+            wire::put_bytes(&mut text, 8, b"x");
+            text
+        }),
+    );
+    assert!(read_request(&two_inputs(), &message).is_ok());
+    let status = read_request(&two_inputs(), &longer.encode()).unwrap_err();
+    assert!(status.message.ends_with("input 'a' has 1 rows, input 'b' has 2"), "{status}");
+}
+
+#[test]
+fn damaged_messages_are_refused_or_read_but_never_panic() {
+    let message = good_request().encode();
+    let (mut random, mut refused) = (Random(7), 0);
+    for _ in 0..50_000 {
+        let damaged = random.damage(&message);
+        match read_request(&two_inputs(), &damaged) {
+            Ok((rows, columns)) => assert!(columns.iter().all(|column| column.extent() >= rows.min(1))),
+            Err(status) => {
+                assert!(!status.message.is_empty());
+                refused += 1;
+            }
+        }
+    }
+    assert!(refused > 10_000, "{refused}");
+}

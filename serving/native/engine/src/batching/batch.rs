@@ -1,0 +1,97 @@
+//! Requests whose rows share columns: one entry for each of them, and the memory that holds their inputs.
+
+use std::any::Any;
+use std::sync::Arc;
+use std::time::Instant;
+
+use tidegate_codec::signatures::TensorSpec;
+use tidegate_codec::tensors::{Column, Lease};
+
+use crate::request_id::RequestId;
+use crate::tracker::TrackerToken;
+
+/// Why a request is in a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Role {
+    /// A client waits for it.
+    Primary = 0,
+    /// A copy for another version; no client waits for it.
+    Shadow = 1,
+}
+
+/// Holds something for as long as it is held itself.
+pub type KeepAlive = Arc<dyn Any + Send + Sync>;
+
+/// One request's place in a batch.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    /// Its first row.
+    pub first_row: usize,
+    /// Its number of rows.
+    pub rows: usize,
+    /// Whether its inputs came flat, and its outputs go so.
+    pub flat: bool,
+    /// Where its answer goes; none for a shadow.
+    pub slot: Option<u64>,
+    /// Its identity.
+    pub id: RequestId,
+    /// When its last byte had come.
+    pub received: Instant,
+    /// When its answer is worth nothing any more.
+    pub deadline: Instant,
+    /// Primary or shadow.
+    pub role: Role,
+    /// Whether its answer is logged.
+    pub logged: bool,
+    /// Whether its client went away.
+    pub cancelled: bool,
+    /// What a drain waits for; none where it waits for the client's connection.
+    pub token: Option<Arc<TrackerToken>>,
+}
+
+/// Requests whose rows share columns.
+#[derive(Debug)]
+pub struct Batch {
+    /// Keeps the version alive.
+    pub version: KeepAlive,
+    /// Rows of each input.
+    pub columns: Vec<Lease>,
+    /// Inner dimensions of each input.
+    pub shapes: Arc<[Vec<usize>]>,
+    /// Its requests.
+    pub entries: Vec<Entry>,
+    /// Rows in all.
+    pub rows: usize,
+    /// Whether it is one request whose inputs have exactly the shapes given, without an axis for rows.
+    pub unbatched: bool,
+    /// When its first request came.
+    pub opened: Instant,
+    /// The I/O thread that filled it and gets it back.
+    pub lane: usize,
+}
+
+impl Batch {
+    /// Takes the rows of dead entries out, so that they are not computed. Returns the dead entries.
+    pub fn drop_dead(&mut self, specs: &[TensorSpec], dead: impl Fn(&Entry) -> bool) -> Vec<Entry> {
+        if !self.entries.iter().any(&dead) {
+            return Vec::new();
+        }
+        let (gone, live): (Vec<Entry>, Vec<Entry>) = std::mem::take(&mut self.entries).into_iter().partition(&dead);
+        for (index, spec) in specs.iter().enumerate() {
+            let row = Column::row_extent(spec.dtype, &self.shapes[index]);
+            let mut kept = Column::new(spec.dtype);
+            for entry in &live {
+                kept.extend(&self.columns[index], entry.first_row * row..(entry.first_row + entry.rows) * row);
+            }
+            *self.columns[index] = kept;
+        }
+        self.rows = 0;
+        self.entries = live;
+        for entry in &mut self.entries {
+            entry.first_row = self.rows;
+            self.rows += entry.rows;
+        }
+        gone
+    }
+}

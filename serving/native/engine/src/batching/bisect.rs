@@ -1,0 +1,148 @@
+//! Runs a batch; when one of several requests makes it fail, runs it again in halves until the bad one is alone.
+
+use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::Ordering;
+
+use tidegate_codec::signatures::{FirstAxis, Signature};
+use tidegate_codec::status::Status;
+use tidegate_codec::tensors::{Column, Lease};
+
+use crate::batching::allowed_sizes;
+use crate::batching::batch::{Batch, Entry};
+use crate::batching::executor::{Executor, Work};
+use crate::batching::finished::Part;
+use crate::batching::output_check::{CheckedOutputs, RunOutcome, check, not_by_row};
+use crate::batching::queue::Queue;
+
+/// Runs the batch. `kept` holds a copy of its inputs whenever they may have to run again; `sizes` are the only numbers
+/// of rows that the model runs, ascending; empty for any.
+pub fn run(executor: &dyn Executor, queue: &Queue, batch: &mut Batch, kept: &[Column], sizes: &[usize]) -> Vec<Part> {
+    let columns = std::mem::take(&mut batch.columns);
+    let all = 0..batch.entries.len();
+    let runner = Runner { executor, queue, batch, kept, sizes };
+    let ran = runner.execute(columns, all);
+    let mut parts = Vec::new();
+    runner.again(ran, &mut parts);
+    parts
+}
+
+/// Whether a batch of one request may have to run again, as an answer to it with copied rows among its own may be wrong.
+pub fn may_run_again(signature: &Signature, unbatched: bool, sizes: &[usize]) -> bool {
+    signature.first_axis == FirstAxis::Assumed && !unbatched && !sizes.is_empty()
+}
+
+/// A batch and what runs it.
+struct Runner<'a> {
+    executor: &'a dyn Executor,
+    queue: &'a Queue,
+    batch: &'a Batch,
+    kept: &'a [Column],
+    sizes: &'a [usize],
+}
+
+impl Runner<'_> {
+    /// Keeps a part that ran well or cannot be made smaller, and runs the entries of any other once more.
+    fn again(&self, (part, ran): (Part, RunOutcome), parts: &mut Vec<Part>) {
+        let range = part.entries.clone();
+        let several = range.len() > 1;
+        match ran {
+            RunOutcome::NotByOwnRow => self.each_alone(range, parts),
+            RunOutcome::NotByRow if several => self.each_alone(range, parts),
+            RunOutcome::Raised if several => self.halve(range, parts),
+            _ => parts.push(part),
+        }
+    }
+
+    fn each_alone(&self, range: Range<usize>, parts: &mut Vec<Part>) {
+        for entry in range {
+            let (part, _) = self.execute(self.copy_rows(entry..entry + 1), entry..entry + 1);
+            parts.push(part);
+        }
+    }
+
+    fn halve(&self, range: Range<usize>, parts: &mut Vec<Part>) {
+        self.queue.served.metrics.bisections.fetch_add(1, Ordering::Relaxed);
+        let middle = range.start + range.len() / 2;
+        for half in [range.start..middle, middle..range.end] {
+            let ran = self.execute(self.copy_rows(half.clone()), half);
+            self.again(ran, parts);
+        }
+    }
+
+    fn copy_rows(&self, range: Range<usize>) -> Vec<Lease> {
+        let mut columns = self.queue.lease();
+        let entries = &self.batch.entries[range];
+        let (Some(first), Some(last)) = (entries.first(), entries.last()) else {
+            return columns;
+        };
+        for (index, spec) in self.queue.signature().inputs.iter().enumerate() {
+            let row = Column::row_extent(spec.dtype, &self.batch.shapes[index]);
+            columns[index].extend(&self.kept[index], first.first_row * row..(last.first_row + last.rows) * row);
+        }
+        columns
+    }
+
+    /// Runs some entries once.
+    fn execute(&self, columns: Vec<Lease>, range: Range<usize>) -> (Part, RunOutcome) {
+        let Runner { queue, batch, .. } = *self;
+        let entries = &batch.entries[range.clone()];
+        let first_row = entries.first().map_or(0, |entry| entry.first_row);
+        let rows: usize = entries.iter().map(|entry| entry.rows).sum();
+        let ends = entries.iter().map(|entry| entry.first_row - first_row + entry.rows);
+        let offsets = std::iter::once(0).chain(ends).collect();
+        let (served, shapes, unbatched) = (queue.served.clone(), batch.shapes.clone(), batch.unbatched);
+        let work = Work { served, columns, shapes, rows, unbatched, offsets };
+        let any_size = self.sizes.is_empty() || unbatched || queue.is_kept_apart();
+        let (checked, ran) = match any_size {
+            true => self.once(work),
+            false => allowed_sizes::run(self.sizes, work, || queue.lease(), |piece| self.once(piece)),
+        };
+        let unbatched = unbatched || ran == RunOutcome::NotByRow;
+        let part = match checked {
+            Ok((outputs, by_row)) => {
+                let errors = by_entry(entries, range.start, first_row, by_row);
+                Part { entries: range, first_row, unbatched, outputs: Ok(outputs), errors }
+            }
+            Err(status) => Part { entries: range, first_row, unbatched, outputs: Err(status), errors: Vec::new() },
+        };
+        (part, ran)
+    }
+
+    /// Enters the model.
+    fn once(&self, work: Work) -> (Result<CheckedOutputs, Status>, RunOutcome) {
+        let Runner { executor, queue, .. } = *self;
+        let served = &queue.served;
+        let (rows, unbatched) = (work.rows, work.unbatched);
+        served.metrics.count_batch(work.offsets.last().copied().unwrap_or(0), rows);
+        let prediction = catch_unwind(AssertUnwindSafe(|| executor.execute(work)))
+            .unwrap_or_else(|_| Err(Status::internal("the executor panicked")));
+        let mut ran = if prediction.is_err() { RunOutcome::Raised } else { RunOutcome::Through };
+        if prediction.as_ref().is_ok_and(|prediction| not_by_row(&served.signature, prediction, rows)) && !unbatched {
+            queue.keep_apart();
+            ran = RunOutcome::NotByRow;
+        }
+        let by_row = !unbatched && ran != RunOutcome::NotByRow;
+        let checked = prediction.and_then(|prediction| check(&served.signature, prediction, by_row.then_some(rows)));
+        (checked, ran)
+    }
+}
+
+fn by_entry(
+    entries: &[Entry],
+    first_entry: usize,
+    first_row: usize,
+    by_row: Vec<(usize, Status)>,
+) -> Vec<(usize, Status)> {
+    let mut errors: Vec<(usize, Status)> = Vec::new();
+    for (row, status) in by_row {
+        let row = first_row + row;
+        let at = entries.partition_point(|entry| entry.first_row + entry.rows <= row);
+        // An error of a whole request may name any row.
+        let at = first_entry + at.min(entries.len() - 1);
+        if !errors.iter().any(|(other, _)| *other == at) {
+            errors.push((at, status));
+        }
+    }
+    errors
+}

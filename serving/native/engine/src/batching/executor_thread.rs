@@ -1,0 +1,157 @@
+//! One executor thread: takes a batch, drops requests that nobody waits for, runs it, and hands it on.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use tidegate_codec::status::{Code, Status};
+use tidegate_codec::tensors::Column;
+
+use crate::batching::batch::{Batch, Entry};
+use crate::batching::bisect;
+use crate::batching::executor::Executor;
+use crate::batching::executor_pool::{ExecutorPool, Instruction};
+use crate::batching::finished::{CompletionsByLane, FinishedBatch, Part};
+use crate::batching::queue::{NextBatch, Queue};
+use crate::batching::served_signature::ServedSignature;
+
+/// Everything that an executor thread needs.
+#[derive(Clone)]
+pub struct ExecutorThread {
+    /// Where it sleeps.
+    pub pool: Arc<ExecutorPool>,
+    /// The version's queues.
+    pub queues: Arc<[Arc<Queue>]>,
+    /// The model.
+    pub executor: Arc<dyn Executor>,
+    /// Where its finished batches go.
+    pub completions: CompletionsByLane,
+}
+
+impl ExecutorThread {
+    /// The thread's work. It drops what it holds of the version before it leaves the pool, which a release waits for.
+    pub fn run(self) {
+        self.executor.host(&mut || self.serve_until_closed());
+        let pool = self.pool.clone();
+        drop(self);
+        pool.forget_current_thread();
+    }
+
+    /// Answers what waits, where there is no thread to run it.
+    pub fn refuse_waiting(&self, status: &Status) {
+        for queue in &*self.queues {
+            while let NextBatch::Batch(mut batch) = queue.take_early() {
+                let entries = std::mem::take(&mut batch.entries);
+                self.complete_unrun(&queue.served, &batch, entries, status.clone());
+            }
+        }
+    }
+
+    /// Serves until the pool is closed and nothing waits any more.
+    fn serve_until_closed(&self) {
+        let pool = &*self.pool;
+        let mut turn = 0;
+        loop {
+            let mut later: Option<Instant> = None;
+            let mut ran = false;
+            let now = Instant::now();
+            for step in 0..self.queues.len() {
+                let queue = &self.queues[(turn + step) % self.queues.len()];
+                match queue.take(now) {
+                    NextBatch::Batch(batch) => {
+                        self.serve(queue, *batch);
+                        turn += step + 1;
+                        ran = true;
+                        break;
+                    }
+                    NextBatch::Later(due) => later = Some(later.map_or(due, |other| other.min(due))),
+                    NextBatch::Nothing => {}
+                }
+            }
+            let instruction = match ran {
+                true if pool.should_leave() => Instruction::Leave,
+                true => Instruction::Work,
+                false => pool.wait(later),
+            };
+            match instruction {
+                Instruction::Work => {}
+                Instruction::Finish if !self.nothing_waits() => {}
+                Instruction::Finish => return,
+                Instruction::Leave => {
+                    // What this thread was woken for may still wait.
+                    pool.wake();
+                    return;
+                }
+            }
+        }
+    }
+
+    fn nothing_waits(&self) -> bool {
+        self.queues.iter().all(|queue| queue.queued_rows() == 0)
+    }
+
+    fn serve(&self, queue: &Queue, mut batch: Batch) {
+        let served = &queue.served;
+        let now = Instant::now();
+        let specs = &served.signature.inputs;
+        let dead = batch.drop_dead(specs, |entry| entry.cancelled || entry.deadline <= now);
+        if !dead.is_empty() {
+            self.complete_dead(served, &batch, dead);
+        }
+        if batch.entries.is_empty() {
+            return;
+        }
+        let sizes = queue.allowed_batch_sizes();
+        let again = batch.entries.len() > 1 || bisect::may_run_again(&served.signature, batch.unbatched, &sizes);
+        let logged = batch.entries.iter().any(|entry| entry.logged);
+        // The model owns its inputs and may write into them: what is logged or run again is copied before.
+        let kept: Vec<Column> = if again || logged {
+            batch.columns.iter().map(|column| Column::clone(column)).collect()
+        } else {
+            Vec::new()
+        };
+        let lane = batch.lane;
+        let parts = bisect::run(&*self.executor, queue, &mut batch, &kept, &sizes);
+        let inputs = if logged { kept } else { Vec::new() };
+        self.completions[lane].complete(FinishedBatch {
+            version: batch.version,
+            served: served.clone(),
+            entries: batch.entries,
+            inputs,
+            shapes: batch.shapes,
+            parts,
+        });
+    }
+
+    /// Completes requests that are cancelled or too late without running them.
+    fn complete_dead(&self, served: &Arc<ServedSignature>, batch: &Batch, dead: Vec<Entry>) {
+        for entry in &dead {
+            let counter = if entry.cancelled { &served.metrics.cancelled } else { &served.metrics.deadline_drops };
+            counter.fetch_add(1, Ordering::Relaxed);
+        }
+        let late =
+            Status::new(Code::DeadlineExceeded, "the deadline passed while the request waited in the batch queue");
+        self.complete_unrun(served, batch, dead, late);
+    }
+
+    fn complete_unrun(&self, served: &Arc<ServedSignature>, batch: &Batch, mut entries: Vec<Entry>, why: Status) {
+        for entry in &mut entries {
+            entry.logged = false;
+        }
+        let part = Part {
+            entries: 0..entries.len(),
+            first_row: 0,
+            unbatched: batch.unbatched,
+            outputs: Err(why),
+            errors: Vec::new(),
+        };
+        self.completions[batch.lane].complete(FinishedBatch {
+            version: batch.version.clone(),
+            served: served.clone(),
+            entries,
+            inputs: Vec::new(),
+            shapes: batch.shapes.clone(),
+            parts: vec![part],
+        });
+    }
+}

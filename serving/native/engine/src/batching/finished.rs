@@ -1,0 +1,61 @@
+//! A batch that ran: its outputs or errors, part by part, and the trait that takes it.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use tidegate_codec::status::Status;
+use tidegate_codec::tensors::{Column, Tensor};
+
+use crate::batching::batch::{Entry, KeepAlive};
+use crate::batching::served_signature::ServedSignature;
+
+/// A run of requests that one executor call answered.
+#[derive(Debug)]
+pub struct Part {
+    /// Positions of its entries in the batch.
+    pub entries: Range<usize>,
+    /// The batch row that is row 0 of its outputs.
+    pub first_row: usize,
+    /// Whether its outputs are one request's as they are, without an axis for rows.
+    pub unbatched: bool,
+    /// Outputs with their inner dimensions, or why there are none.
+    pub outputs: Result<Vec<Tensor>, Status>,
+    /// Position of an entry and its own error.
+    pub errors: Vec<(usize, Status)>,
+}
+
+impl Part {
+    /// Why this entry failed, if it did.
+    pub fn error_of(&self, entry: usize) -> Option<&Status> {
+        match &self.outputs {
+            Err(status) => Some(status),
+            Ok(_) => self.errors.iter().find(|(at, _)| *at == entry).map(|(_, status)| status),
+        }
+    }
+}
+
+/// A batch that ran, on its way back to the clients and the log.
+#[derive(Debug)]
+pub struct FinishedBatch {
+    /// Keeps the version alive until the answers are written.
+    pub version: KeepAlive,
+    /// Whose signature was run.
+    pub served: Arc<ServedSignature>,
+    /// Its requests.
+    pub entries: Vec<Entry>,
+    /// The inputs as they came, where something is logged.
+    pub inputs: Vec<Column>,
+    /// Inner dimensions of each input.
+    pub shapes: Arc<[Vec<usize>]>,
+    /// The answers, in the order of the entries.
+    pub parts: Vec<Part>,
+}
+
+/// Where the finished batches of one lane go. Executor threads call it, and must not be kept waiting.
+pub trait Completions: Send + Sync {
+    /// Takes a batch whose requests are to be answered.
+    fn complete(&self, finished: FinishedBatch);
+}
+
+/// One for each lane of the queues.
+pub type CompletionsByLane = Arc<[Arc<dyn Completions>]>;

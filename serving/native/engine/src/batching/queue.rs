@@ -1,0 +1,326 @@
+//! The bounded batch queue of one signature. Each I/O thread fills an open batch of its own; it closes when the sockets
+//! are idle, when it is full, or when it has waited long enough.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use arc_swap::ArcSwap;
+use tidegate_codec::signatures::{RequestRows, Signature, TensorSpec};
+use tidegate_codec::status::Status;
+use tidegate_codec::tensors::{Column, ColumnPool, Lease, Page};
+
+use crate::batching::batch::{Batch, Entry, KeepAlive};
+use crate::batching::executor_pool::ExecutorPool;
+use crate::batching::limits::Batching;
+use crate::batching::served_signature::ServedSignature;
+use crate::sync::lock;
+
+/// A request that waited this long wakes an idle executor even while the I/O thread has more to read.
+const DUE_AFTER: Duration = Duration::from_micros(250);
+
+/// What an executor finds.
+pub enum NextBatch {
+    /// A closed batch.
+    Batch(Box<Batch>),
+    /// Nothing yet; an open batch closes at this time.
+    Later(Instant),
+    /// Nothing.
+    Nothing,
+}
+
+/// When the caller of an append must wake executors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Urgency {
+    /// Wake the executors when the sockets are idle.
+    WhenIdle,
+    /// Wake the executors now.
+    Now,
+    /// Both: a batch closed, and the request is in the next one, which is open.
+    NowAndWhenIdle,
+    /// Nothing was added: the request has no rows.
+    Never,
+}
+
+#[derive(Debug, Default)]
+struct Lane {
+    open: Option<Batch>,
+    closed: VecDeque<Batch>,
+    shapes: Vec<Vec<usize>>,
+    marks: Vec<usize>,
+    due: bool,
+}
+
+/// What waits to be run.
+#[derive(Debug)]
+pub struct Queue {
+    batching: ArcSwap<Batching>,
+    lanes: Box<[Mutex<Lane>]>,
+    queued_rows: AtomicUsize,
+    /// Whether an answer has shown that requests must not share a run.
+    alone: AtomicBool,
+    columns: Arc<ColumnPool>,
+    fixed_shapes: Option<Arc<[Vec<usize>]>>,
+    /// Whose requests wait here.
+    pub served: Arc<ServedSignature>,
+    /// The threads that empty it.
+    pub executors: Arc<ExecutorPool>,
+}
+
+impl Queue {
+    /// An empty queue with one lane per I/O thread.
+    pub fn new(served: Arc<ServedSignature>, executors: Arc<ExecutorPool>, batching: &Batching, lanes: usize) -> Queue {
+        let inputs = &served.signature.inputs;
+        let fixed = inputs.iter().map(TensorSpec::fixed_inner).collect::<Option<Vec<_>>>();
+        Queue {
+            batching: ArcSwap::from_pointee(batching.clone()),
+            lanes: (0..lanes).map(|_| Mutex::default()).collect(),
+            queued_rows: AtomicUsize::new(0),
+            alone: AtomicBool::new(false),
+            columns: ColumnPool::new(inputs.iter().map(|spec| spec.dtype).collect()),
+            fixed_shapes: fixed.map(Into::into),
+            served,
+            executors,
+        }
+    }
+
+    /// What it takes and gives.
+    #[inline]
+    pub fn signature(&self) -> &Signature {
+        &self.served.signature
+    }
+
+    /// The numbers of rows that the model runs; empty for any.
+    pub fn allowed_batch_sizes(&self) -> Arc<[usize]> {
+        self.batching.load().allowed_batch_sizes.clone()
+    }
+
+    /// Takes over other limits. A batch that is larger already goes as it is.
+    pub fn tune(&self, batching: &Batching) {
+        self.batching.store(Arc::new(batching.clone()));
+    }
+
+    /// Rows that wait.
+    pub fn queued_rows(&self) -> usize {
+        self.queued_rows.load(Ordering::Relaxed)
+    }
+
+    /// From now on every request runs alone.
+    pub fn keep_apart(&self) {
+        self.alone.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether an answer has shown that requests must not share a run, so that rows are no rows.
+    pub fn is_kept_apart(&self) -> bool {
+        self.alone.load(Ordering::Relaxed)
+    }
+
+    /// Columns for a batch that is put together outside the queue.
+    pub fn lease(&self) -> Vec<Lease> {
+        self.columns.lease()
+    }
+
+    #[cold]
+    fn full(&self, rows: usize, limit: usize) -> Status {
+        self.served.metrics.rejections.fetch_add(1, Ordering::Relaxed);
+        Status::exhausted(format!("the batch queue is full: {rows} more rows would pass its limit of {limit} rows"))
+    }
+
+    /// Lets `decode` write a request's rows into the open batch, then enters it as `entry`.
+    ///
+    /// Nothing stays of a request that fails, does not fit or has no rows.
+    pub fn append<V: Send + Sync + 'static>(
+        &self,
+        version: &Arc<V>,
+        lane_index: usize,
+        mut entry: Entry,
+        decode: impl FnOnce(&mut Page<'_>) -> Result<RequestRows, Status>,
+    ) -> Result<(RequestRows, Urgency), Status> {
+        let batching = self.batching.load();
+        let limit = batching.max_queued_rows;
+        if self.queued_rows() >= limit {
+            return Err(self.full(1, limit));
+        }
+        let lane = &mut *lock(&self.lanes[lane_index]);
+        let open = lane.open.get_or_insert_with(|| self.open_batch(version.clone(), lane_index, entry.received));
+        lane.marks.clear();
+        lane.marks.extend(open.columns.iter().map(|column| column.extent()));
+        let decoded = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            decode(&mut Page { columns: &mut open.columns, shapes: &mut lane.shapes })
+        }));
+        let decoded = decoded.unwrap_or_else(|_| Err(Status::internal("the request could not be decoded")));
+        let admitted = decoded.and_then(|request| {
+            let rows = request.rows;
+            let shapes = self.fixed_shapes.as_deref().filter(|_| !request.unbatched).unwrap_or(&lane.shapes);
+            check_extents(self.signature(), open, &lane.marks, shapes, rows)?;
+            if rows > limit {
+                return Err(never_fits(rows, limit));
+            }
+            let before = self.queued_rows.fetch_add(rows, Ordering::Relaxed);
+            if before + rows > limit {
+                self.queued_rows.fetch_sub(rows, Ordering::Relaxed);
+                return Err(self.full(rows, limit));
+            }
+            self.served.metrics.queued_rows.fetch_add(rows as u64, Ordering::Relaxed);
+            Ok(request)
+        });
+        if !matches!(admitted, Ok(RequestRows { rows: 1.., .. })) {
+            open.columns.iter_mut().zip(&lane.marks).for_each(|(column, mark)| column.truncate(*mark));
+            // An empty batch must not stay: it would hold the version for ever.
+            lane.open.take_if(|open| open.rows == 0);
+            return admitted.map(|request| (request, Urgency::Never));
+        }
+        let request = admitted?;
+        (entry.rows, entry.flat) = (request.rows, request.flat);
+        Ok((request, self.enter(lane, entry, request.unbatched, &batching)))
+    }
+
+    fn open_batch(&self, version: KeepAlive, lane: usize, opened: Instant) -> Batch {
+        Batch {
+            version,
+            columns: self.columns.lease(),
+            shapes: self.fixed_shapes.clone().unwrap_or_default(),
+            entries: Vec::with_capacity(64),
+            rows: 0,
+            unbatched: false,
+            opened,
+            lane,
+        }
+    }
+
+    /// Enters a request whose rows stand behind the marks; closes the open batch where it must not join it.
+    fn enter(&self, lane: &mut Lane, mut entry: Entry, unbatched: bool, batching: &Batching) -> Urgency {
+        let Some(open) = lane.open.as_mut() else {
+            return Urgency::Now;
+        };
+        let alone = unbatched || self.is_kept_apart();
+        let fits = open.rows == 0
+            || (!alone
+                && open.rows + entry.rows <= batching.max_batch_rows
+                && (self.fixed_shapes.is_some() || *open.shapes == *lane.shapes));
+        if !fits {
+            let mut next = self.open_batch(open.version.clone(), open.lane, entry.received);
+            for ((column, old), mark) in next.columns.iter_mut().zip(&mut open.columns).zip(&lane.marks) {
+                column.extend(old, *mark..old.extent());
+                old.truncate(*mark);
+            }
+            let full = std::mem::replace(open, next);
+            lane.closed.push_back(full);
+        }
+        if open.rows == 0 {
+            open.opened = entry.received;
+            lane.due = false;
+            open.unbatched = unbatched;
+            if unbatched || self.fixed_shapes.is_none() {
+                open.shapes = lane.shapes.as_slice().into();
+            }
+        }
+        let received = entry.received;
+        entry.first_row = open.rows;
+        open.rows += entry.rows;
+        open.entries.push(entry);
+        let full = alone || open.rows >= batching.max_batch_rows;
+        let due = batching.timeout_us == 0 && received.saturating_duration_since(open.opened) > DUE_AFTER;
+        if full {
+            lane.closed.extend(lane.open.take());
+        } else if due && !lane.due {
+            lane.due = true;
+            return Urgency::Now;
+        }
+        match (full, fits) {
+            (true, _) => Urgency::Now,
+            (false, false) => Urgency::NowAndWhenIdle,
+            (false, true) => Urgency::WhenIdle,
+        }
+    }
+
+    /// The I/O thread of this lane has nothing more to read: its open batch may go.
+    pub fn release_open(&self, lane: usize) {
+        lock(&self.lanes[lane]).due = true;
+    }
+
+    /// What is to be run next; an open batch closes here when its time has come.
+    pub fn take(&self, now: Instant) -> NextBatch {
+        let timeout_us = self.batching.load().timeout_us;
+        let mut later: Option<Instant> = None;
+        for lane in &self.lanes {
+            let mut lane = lock(lane);
+            if let Some(batch) = lane.closed.pop_front() {
+                return self.taken(batch);
+            }
+            let Some(open) = lane.open.as_ref().filter(|open| open.rows > 0) else {
+                continue;
+            };
+            if timeout_us > 0 {
+                let due = open.opened + Duration::from_micros(timeout_us);
+                if due > now {
+                    later = Some(later.map_or(due, |other| other.min(due)));
+                    continue;
+                }
+            } else if !lane.due {
+                continue;
+            }
+            if let Some(batch) = lane.open.take() {
+                return self.taken(batch);
+            }
+        }
+        later.map_or(NextBatch::Nothing, NextBatch::Later)
+    }
+
+    /// The next of all that waits, whether its time has come or not.
+    pub fn take_early(&self) -> NextBatch {
+        for lane in &self.lanes {
+            let mut lane = lock(lane);
+            let closed = lane.closed.pop_front();
+            if let Some(batch) = closed.or_else(|| lane.open.take_if(|open| open.rows > 0)) {
+                return self.taken(batch);
+            }
+        }
+        NextBatch::Nothing
+    }
+
+    fn taken(&self, batch: Batch) -> NextBatch {
+        self.queued_rows.fetch_sub(batch.rows, Ordering::Relaxed);
+        self.served.metrics.queued_rows.fetch_sub(batch.rows as u64, Ordering::Relaxed);
+        NextBatch::Batch(Box::new(batch))
+    }
+
+    /// Whether a request has not been taken yet.
+    pub fn waits(&self, lane: usize, slot: u64) -> bool {
+        let lane = lock(&self.lanes[lane]);
+        let waiting = lane.open.iter().chain(lane.closed.iter());
+        waiting.flat_map(|batch| &batch.entries).any(|entry| entry.slot == Some(slot))
+    }
+
+    /// Marks a waiting request as not wanted any more. False when it is no longer waiting.
+    pub fn cancel(&self, lane: usize, slot: u64) -> bool {
+        let mut lane = lock(&self.lanes[lane]);
+        let lane = &mut *lane;
+        let waiting = lane.open.iter_mut().chain(lane.closed.iter_mut());
+        let found = waiting.flat_map(|batch| &mut batch.entries).find(|entry| entry.slot == Some(slot));
+        found.map(|entry| entry.cancelled = true).is_some()
+    }
+}
+
+/// Every input must have grown by exactly the request's rows; a name sent twice would break that.
+fn check_extents(
+    signature: &Signature,
+    open: &Batch,
+    marks: &[usize],
+    shapes: &[Vec<usize>],
+    rows: usize,
+) -> Result<(), Status> {
+    for (index, spec) in signature.inputs.iter().enumerate() {
+        let grown = open.columns[index].extent() - marks[index];
+        if grown != rows * Column::row_extent(spec.dtype, &shapes[index]) {
+            return Err(Status::invalid(format!("input '{}' is given twice or not at all", spec.name)));
+        }
+    }
+    Ok(())
+}
+
+#[cold]
+fn never_fits(rows: usize, limit: usize) -> Status {
+    Status::invalid(format!("the request has {rows} rows, its queue holds at most {limit}: send fewer at a time"))
+}

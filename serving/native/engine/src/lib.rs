@@ -1,0 +1,15 @@
+//! What happens to a request between its decoding and its encoding: it finds a version, joins a batch, is run, answered
+//! and logged. Endpoints and models stand behind traits, so that nothing here knows a protocol or Python.
+
+#![forbid(unsafe_code)]
+
+pub mod batching;
+pub mod engine;
+pub mod limits;
+pub mod log;
+pub mod metrics;
+pub mod request;
+pub mod request_id;
+pub mod serving_map;
+pub mod sync;
+pub mod tracker;

@@ -1,0 +1,53 @@
+//! Answers by endpoint and status, and the names that metrics give to endpoints and methods.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tidegate_codec::status::{CODES, Code};
+
+/// Where a request came in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Endpoint {
+    /// gRPC.
+    Grpc = 0,
+    /// REST.
+    Rest = 1,
+    /// No socket: the program that the plane lives in.
+    Embedded = 2,
+}
+
+/// The method of a request, in any protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Call {
+    /// Any outputs, in any protocol.
+    Predict = 0,
+    /// Classes of examples.
+    Classify = 1,
+    /// A number for each example.
+    Regress = 2,
+    /// Several of these at once.
+    MultiInference = 3,
+    /// Feeds and fetches.
+    SessionRun = 4,
+}
+
+/// Their names in metrics.
+pub const CALLS: [&str; 5] = ["Predict", "Classify", "Regress", "MultiInference", "SessionRun"];
+/// Their names in metrics.
+pub const ENDPOINTS: [&str; 3] = ["grpc", "rest", "embedded"];
+
+/// Answers by endpoint and code.
+#[derive(Debug)]
+pub struct Answers(pub(crate) [[AtomicU64; CODES]; ENDPOINTS.len()]);
+
+impl Default for Answers {
+    fn default() -> Answers {
+        Answers(std::array::from_fn(|_| std::array::from_fn(|_| AtomicU64::new(0))))
+    }
+}
+
+impl Answers {
+    /// One more.
+    pub fn count(&self, endpoint: Endpoint, code: Code) {
+        self.0[endpoint as usize][code as usize].fetch_add(1, Ordering::Relaxed);
+    }
+}

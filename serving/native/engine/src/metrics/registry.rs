@@ -1,0 +1,151 @@
+//! The counters of all versions and of the plane, and the samples that `/metrics` and `stats()` read.
+
+use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tidegate_codec::status::Code;
+
+use crate::metrics::answers::{Answers, CALLS, ENDPOINTS, Endpoint};
+use crate::metrics::histogram::Histogram;
+use crate::metrics::prometheus::escape;
+use crate::metrics::version::VersionMetrics;
+use crate::sync::lock;
+
+/// Versions of a model that are gone and whose counters are kept.
+const GONE_KEPT: usize = 16;
+/// Endpoints with connections.
+const SOCKETS: usize = 2;
+
+/// Rows of the log by role, primary first.
+#[derive(Debug, Default)]
+pub struct LogMetrics {
+    /// Sampled for the log.
+    pub eligible: [AtomicU64; 2],
+    /// Handed over.
+    pub written: [AtomicU64; 2],
+    /// Not handed over.
+    pub dropped: [AtomicU64; 2],
+}
+
+/// All counters.
+#[derive(Debug, Default)]
+pub struct Metrics {
+    versions: Mutex<BTreeMap<(String, i64), Arc<VersionMetrics>>>,
+    /// Answers to requests that named no version that we have.
+    pub unrouted: Answers,
+    /// From a request's last byte to its answer, by endpoint.
+    pub latency: [Histogram; ENDPOINTS.len()],
+    /// Open connections by endpoint.
+    pub connections: [AtomicU64; SOCKETS],
+    /// Connections closed because there were too many.
+    pub refused_connections: [AtomicU64; SOCKETS],
+    /// Log rows.
+    pub log: LogMetrics,
+    /// Bytes that wait for the log.
+    pub log_waiting_bytes: AtomicU64,
+}
+
+impl Metrics {
+    /// The counters of a version; they outlive it, until `forget_oldest` drops them.
+    pub fn version(&self, model: &str, number: i64) -> Arc<VersionMetrics> {
+        lock(&self.versions).entry((model.to_owned(), number)).or_default().clone()
+    }
+
+    /// Drops counters of a model's versions that are gone, but for the newest 16: versions come and go for ever.
+    pub fn forget_oldest(&self, model: &str) {
+        let mut versions = lock(&self.versions);
+        let gone = |(key, metrics): (&(String, i64), &Arc<VersionMetrics>)| metrics.is_settled().then(|| key.clone());
+        let gone: Vec<_> = versions.range(every_version(model)).filter_map(gone).collect();
+        for key in &gone[..gone.len().saturating_sub(GONE_KEPT)] {
+            versions.remove(key);
+        }
+    }
+
+    /// Counts an answer's latency.
+    pub fn count_latency(&self, endpoint: Endpoint, latency: Duration) {
+        self.latency[endpoint as usize].add(u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX));
+    }
+
+    /// Every sample: name with labels, and value; or, of all models, only those of one.
+    pub fn samples(&self, only: Option<&str>) -> Vec<(String, f64)> {
+        let mut list = Vec::new();
+        let owned = |(key, value): (&(String, i64), &Arc<VersionMetrics>)| (key.clone(), value.clone());
+        let versions: Vec<_> = match only {
+            Some(model) => lock(&self.versions).range(every_version(model)).map(owned).collect(),
+            None => lock(&self.versions).iter().map(owned).collect(),
+        };
+        answers(&mut list, "", "", &self.unrouted);
+        for ((model, number), metrics) in &versions {
+            let model = escape(model);
+            answers(&mut list, &model, &number.to_string(), &metrics.answers);
+            version_samples(&mut list, &format!("model=\"{model}\",version=\"{number}\""), metrics);
+        }
+        for (endpoint, name) in ENDPOINTS.iter().enumerate() {
+            let label = format!("endpoint=\"{name}\"");
+            self.latency[endpoint].samples(&mut list, "tidegate_request_seconds", &label, 1e-9);
+            if endpoint < SOCKETS {
+                push(&mut list, "tidegate_connections", &label, &self.connections[endpoint]);
+                push(&mut list, "tidegate_refused_connections_total", &label, &self.refused_connections[endpoint]);
+            }
+        }
+        for (role, name) in ["primary", "shadow"].iter().enumerate() {
+            let label = format!("role=\"{name}\"");
+            push(&mut list, "tidegate_log_eligible_rows_total", &label, &self.log.eligible[role]);
+            push(&mut list, "tidegate_log_written_rows_total", &label, &self.log.written[role]);
+            push(&mut list, "tidegate_log_dropped_rows_total", &label, &self.log.dropped[role]);
+        }
+        let waiting = self.log_waiting_bytes.load(Ordering::Relaxed);
+        list.push(("tidegate_log_waiting_bytes".to_owned(), waiting as f64));
+        list
+    }
+}
+
+fn every_version(model: &str) -> RangeInclusive<(String, i64)> {
+    (model.to_owned(), i64::MIN)..=(model.to_owned(), i64::MAX)
+}
+
+fn push(list: &mut Vec<(String, f64)>, name: &str, labels: &str, counter: &AtomicU64) {
+    list.push((format!("{name}{{{labels}}}"), counter.load(Ordering::Relaxed) as f64));
+}
+
+fn answers(list: &mut Vec<(String, f64)>, model: &str, version: &str, answers: &Answers) {
+    for (endpoint, by_code) in ENDPOINTS.iter().zip(&answers.0) {
+        for (code, count) in by_code.iter().enumerate() {
+            if count.load(Ordering::Relaxed) > 0 {
+                let status = Code::from_number(code as i64).name();
+                let labels =
+                    format!("endpoint=\"{endpoint}\",model=\"{model}\",version=\"{version}\",status=\"{status}\"");
+                push(list, "tidegate_requests_total", &labels, count);
+            }
+        }
+    }
+}
+
+fn version_samples(list: &mut Vec<(String, f64)>, labels: &str, metrics: &VersionMetrics) {
+    let counters = [
+        ("tidegate_batches_total", &metrics.batches),
+        ("tidegate_rows_total", &metrics.rows),
+        ("tidegate_padding_rows_total", &metrics.padding_rows),
+        ("tidegate_bisections_total", &metrics.bisections),
+        ("tidegate_queue_rejections_total", &metrics.rejections),
+        ("tidegate_deadline_drops_total", &metrics.deadline_drops),
+        ("tidegate_cancelled_total", &metrics.cancelled),
+        ("tidegate_shadow_copied_total", &metrics.shadow_copied),
+        ("tidegate_shadow_dropped_total", &metrics.shadow_dropped),
+        ("tidegate_shadow_failed_total", &metrics.shadow_failed),
+    ];
+    for (name, counter) in counters {
+        push(list, name, labels, counter);
+    }
+    for (method, counter) in CALLS.iter().zip(&metrics.calls) {
+        if counter.load(Ordering::Relaxed) > 0 {
+            push(list, "tidegate_method_requests_total", &format!("{labels},method=\"{method}\""), counter);
+        }
+    }
+    push(list, "tidegate_queued_rows", labels, &metrics.queued_rows);
+    list.push((format!("tidegate_python_entries_total{{{labels}}}"), metrics.entries() as f64));
+    metrics.batch_rows.samples(list, "tidegate_batch_rows", labels, 1.0);
+}

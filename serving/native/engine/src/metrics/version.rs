@@ -1,0 +1,89 @@
+//! Counters of one version.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::metrics::answers::{Answers, CALLS, Call};
+use crate::metrics::histogram::Histogram;
+use crate::sync::lock;
+
+/// Says how often a model was entered; 0 once its executor is gone.
+pub type EntryCounter = Box<dyn Fn() -> u64 + Send + Sync>;
+
+/// Counters of one version.
+#[derive(Default)]
+pub struct VersionMetrics {
+    /// Answers by endpoint and code.
+    pub answers: Answers,
+    /// Requests by what they ask.
+    pub(crate) calls: [AtomicU64; CALLS.len()],
+    /// Executor calls.
+    pub batches: AtomicU64,
+    /// Rows in them.
+    pub rows: AtomicU64,
+    /// Rows per executor call.
+    pub batch_rows: Histogram,
+    /// Copies of rows that filled batches up to an allowed size (TensorFlow Serving's `padding_size`).
+    pub padding_rows: AtomicU64,
+    /// Batches that raised and were run again in halves.
+    pub bisections: AtomicU64,
+    /// Rows that wait in its queues.
+    pub queued_rows: AtomicU64,
+    /// Requests refused because the queue was full.
+    pub rejections: AtomicU64,
+    /// Requests whose deadline passed in the queue.
+    pub deadline_drops: AtomicU64,
+    /// Requests whose client went away while they waited.
+    pub cancelled: AtomicU64,
+    /// Requests copied to this version.
+    pub shadow_copied: AtomicU64,
+    /// Copies that its full queue refused.
+    pub shadow_dropped: AtomicU64,
+    /// Copies that do not fit its signature.
+    pub shadow_failed: AtomicU64,
+    executor: Mutex<Option<EntryCounter>>,
+    settled_entries: AtomicU64,
+}
+
+impl std::fmt::Debug for VersionMetrics {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("VersionMetrics")
+    }
+}
+
+impl VersionMetrics {
+    /// Counts a request that found this version.
+    pub fn count_call(&self, call: Call) {
+        self.calls[call as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts one executor call of `size` rows, `rows` of them of requests and the others copies.
+    pub fn count_batch(&self, rows: usize, size: usize) {
+        self.padding_rows.fetch_add((size - rows) as u64, Ordering::Relaxed);
+        self.batches.fetch_add(1, Ordering::Relaxed);
+        self.rows.fetch_add(rows as u64, Ordering::Relaxed);
+        self.batch_rows.add(rows as u64);
+    }
+
+    /// Reports the entries into the model by this from now on.
+    pub fn observe(&self, executor: EntryCounter) {
+        *lock(&self.executor) = Some(executor);
+    }
+
+    /// Entries into the model so far.
+    pub fn entries(&self) -> u64 {
+        self.settled_entries.load(Ordering::Relaxed) + lock(&self.executor).as_ref().map_or(0, |entries| entries())
+    }
+
+    /// Whether its version is gone.
+    pub fn is_settled(&self) -> bool {
+        lock(&self.executor).is_none()
+    }
+
+    /// Keeps the number of entries of an executor that goes.
+    pub fn settle(&self, entries: u64) {
+        let mut observed = lock(&self.executor);
+        self.settled_entries.fetch_add(entries, Ordering::Relaxed);
+        *observed = None;
+    }
+}

@@ -1,0 +1,85 @@
+//! Answers the requests of a finished batch: each gets its rows or its error, and the log a record.
+
+use std::time::Instant;
+
+use tidegate_codec::signatures::FirstAxis;
+use tidegate_codec::status::Code;
+
+use crate::batching::{Entry, FinishedBatch, Part};
+use crate::log::{Outcome, Record};
+use crate::request::dispatcher::Dispatcher;
+use crate::request::inflight::{Inflight, Pending};
+use crate::request::reply::{Reply, Tags};
+use crate::request::rows::Rows;
+use crate::sync::lock;
+
+impl<R: Reply> Dispatcher<R> {
+    /// Answers every request of a finished batch.
+    pub fn answer_batch(&self, finished: FinishedBatch) {
+        let now = Instant::now();
+        let mut outcomes = Vec::with_capacity(finished.entries.len());
+        {
+            let mut inflight = lock(&self.inflight);
+            for part in &finished.parts {
+                for index in part.entries.clone() {
+                    let entry = &finished.entries[index];
+                    let code = self.answer_entry(&mut inflight, &finished, part, index, now);
+                    let latency = now.saturating_duration_since(entry.received);
+                    let logged = entry.logged && code != Code::Cancelled && self.may_log(&finished, part, entry);
+                    outcomes.push(Outcome { code, latency_us: latency.as_micros() as i64, logged });
+                }
+            }
+        }
+        if outcomes.iter().any(|outcome| outcome.logged) {
+            self.engine.log.offer(Record::new(finished, outcomes));
+        }
+    }
+
+    /// Whether an answer has the rows that its model's log is of; one that has not is counted as dropped.
+    fn may_log(&self, finished: &FinishedBatch, part: &Part, entry: &Entry) -> bool {
+        let fits = !part.unbatched || finished.served.signature.first_axis == FirstAxis::Free;
+        if !fits {
+            self.engine.log.leave_out(entry);
+        }
+        fits
+    }
+
+    /// Writes one answer, where somebody still waits. Returns the code that the client sees or saw.
+    fn answer_entry(
+        &self,
+        inflight: &mut Inflight<R>,
+        finished: &FinishedBatch,
+        part: &Part,
+        index: usize,
+        now: Instant,
+    ) -> Code {
+        let entry = &finished.entries[index];
+        let error = part.error_of(index);
+        let Some(slot) = entry.slot else {
+            return error.map_or(Code::Ok, |status| status.code);
+        };
+        let Some(pending) = inflight.take(slot) else {
+            return if entry.deadline <= now { Code::DeadlineExceeded } else { Code::Cancelled };
+        };
+        let Pending { reply, id, queue, received, .. } = pending;
+        let served = &queue.served;
+        let endpoint = reply.endpoint();
+        let tags = Tags { version: Some(&served.version_header), id: Some(&id) };
+        let code = match (error, &part.outputs) {
+            (Some(status), _) | (None, Err(status)) => {
+                reply.fail(status, tags);
+                status.code
+            }
+            (None, Ok(outputs)) => {
+                let first = entry.first_row - part.first_row;
+                let (unbatched, flat) = (part.unbatched, entry.flat);
+                let rows = if unbatched { 1 } else { entry.rows };
+                let rows = Rows { served, outputs, first, rows, examples: entry.rows, flat, unbatched };
+                reply.succeed(&rows, tags)
+            }
+        };
+        served.metrics.answers.count(endpoint, code);
+        self.engine.metrics.count_latency(endpoint, now.saturating_duration_since(received));
+        code
+    }
+}

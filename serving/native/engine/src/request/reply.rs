@@ -1,0 +1,32 @@
+//! The trait of the way back to a client, which each protocol implements.
+
+use http::HeaderValue;
+use tidegate_codec::status::{Code, Status};
+
+use crate::metrics::Endpoint;
+use crate::request::rows::Rows;
+use crate::request_id::RequestId;
+
+/// What every answer carries beside its content.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Tags<'a> {
+    /// The version that answered, once one was found.
+    pub version: Option<&'a HeaderValue>,
+    /// The request's id.
+    pub id: Option<&'a RequestId>,
+}
+
+/// Answers one request, in its protocol. It is used once; dropped unused, it says that the server stopped.
+pub trait Reply: Send + 'static {
+    /// Which endpoint it leads through.
+    fn endpoint(&self) -> Endpoint;
+
+    /// Whether the client has gone.
+    fn is_gone(&mut self) -> bool;
+
+    /// Encodes the rows and sends them, or says why they cannot be encoded. Returns the code that the client sees.
+    fn succeed(self, rows: &Rows<'_>, tags: Tags<'_>) -> Code;
+
+    /// Answers with an error.
+    fn fail(self, status: &Status, tags: Tags<'_>);
+}

@@ -1,0 +1,122 @@
+//! A request's identity: the client's `x-request-id` or a generated one, and the hash that decides on sampling, so that
+//! the same request is sampled everywhere.
+
+use std::hash::{BuildHasher, RandomState};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use http::HeaderValue;
+
+/// Longest id that is taken over from a client.
+pub const MAX_LENGTH: usize = 256;
+
+/// An identifier of at most 256 visible characters.
+#[derive(Clone, Debug)]
+pub struct RequestId {
+    value: HeaderValue,
+    hash: u64,
+}
+
+impl RequestId {
+    /// The client's id if it can be one, else a new one.
+    pub fn choose(sent: Option<&HeaderValue>, source: &IdSource) -> RequestId {
+        match sent {
+            Some(value) if !value.is_empty() && value.len() <= MAX_LENGTH && value.to_str().is_ok() => {
+                RequestId { hash: hash(value.as_bytes()), value: value.clone() }
+            }
+            _ => source.next(),
+        }
+    }
+
+    /// The id that an embedding program gave, if it can be one, else a new one.
+    pub fn from_text(given: Option<&str>, source: &IdSource) -> RequestId {
+        let sent = given.and_then(|text| HeaderValue::from_str(text).ok());
+        RequestId::choose(sent.as_ref(), source)
+    }
+
+    /// Its text.
+    pub fn as_str(&self) -> &str {
+        self.value.to_str().unwrap_or_default()
+    }
+
+    /// For the answer; marked so that HPACK does not spend its table on it.
+    pub fn header(&self) -> HeaderValue {
+        let mut value = self.value.clone();
+        value.set_sensitive(true);
+        value
+    }
+
+    /// Its hash, the same on every machine.
+    pub fn hash(&self) -> u64 {
+        self.hash
+    }
+
+    /// Whether this id falls into a share of all ids.
+    pub fn sampled(&self, share: Share) -> bool {
+        share.covers(self.hash)
+    }
+}
+
+/// A share of all request ids, as a bound on their hash.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Share(u64);
+
+impl Share {
+    /// From 0.0, none, to 1.0, all.
+    pub fn new(fraction: f64) -> Option<Share> {
+        if !(0.0..=1.0).contains(&fraction) {
+            return None;
+        }
+        Some(Share(if fraction >= 1.0 { u64::MAX } else { (fraction * 2f64.powi(64)) as u64 }))
+    }
+
+    /// Whether a hash falls into it.
+    pub fn covers(self, hash: u64) -> bool {
+        self.0 != 0 && (self.0 == u64::MAX || hash < self.0)
+    }
+
+    /// Whether it is empty.
+    pub fn is_none(self) -> bool {
+        self.0 == 0
+    }
+}
+
+/// FNV-1a over the id's bytes with splitmix64's finish: the same on every machine and in every release.
+pub fn hash(id: &[u8]) -> u64 {
+    let mut state = 0xcbf2_9ce4_8422_2325u64;
+    for byte in id {
+        state = (state ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+    }
+    mix(state)
+}
+
+/// splitmix64's finish.
+pub fn mix(mut state: u64) -> u64 {
+    state = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    state = (state ^ (state >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    state ^ (state >> 31)
+}
+
+/// Makes ids that no other process makes: 16 hexadecimal digits from a random start.
+#[derive(Debug)]
+pub struct IdSource {
+    state: AtomicU64,
+}
+
+impl Default for IdSource {
+    fn default() -> IdSource {
+        IdSource { state: AtomicU64::new(RandomState::new().hash_one(std::process::id())) }
+    }
+}
+
+impl IdSource {
+    fn next(&self) -> RequestId {
+        const DIGITS: &[u8; 16] = b"0123456789abcdef";
+        let number = mix(self.state.fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::Relaxed));
+        let mut text = [0u8; 16];
+        for (at, digit) in text.iter_mut().enumerate() {
+            *digit = DIGITS[(number >> (60 - 4 * at)) as usize & 15];
+        }
+        let value = HeaderValue::from_bytes(&text).unwrap_or_else(|_| HeaderValue::from_static("0"));
+        RequestId { hash: hash(&text), value }
+    }
+}

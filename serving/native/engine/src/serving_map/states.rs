@@ -1,0 +1,64 @@
+//! The lifecycle states of all versions, as Python sets them.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+use tidegate_codec::model_spec::{ModelSpec, VersionChoice};
+use tidegate_codec::status::Status;
+use tidegate_codec::version_state::VersionState;
+
+use crate::metrics::escape;
+use crate::serving_map::map::ServingMap;
+use crate::sync::lock;
+
+/// The states of all models that were ever heard of.
+#[derive(Debug, Default)]
+pub struct ModelStates {
+    models: Mutex<HashMap<String, Arc<[VersionState]>>>,
+}
+
+impl ModelStates {
+    /// Replaces a model's states; none forgets it.
+    pub fn set(&self, model: &str, states: Vec<VersionState>) {
+        let mut models = lock(&self.models);
+        if states.is_empty() {
+            models.remove(model);
+        } else {
+            models.insert(model.to_owned(), states.into());
+        }
+    }
+
+    /// Samples of `tidegate_version_state`, of all models or of one: the state in which each version is.
+    pub fn samples(&self, only: Option<&str>) -> Vec<(String, f64)> {
+        let known: Vec<_> = {
+            let models = lock(&self.models);
+            let wanted = models.iter().filter(|(model, _)| only.is_none_or(|only| only == *model));
+            wanted.map(|(model, states)| (model.clone(), states.clone())).collect()
+        };
+        let mut list = Vec::new();
+        for (model, states) in &known {
+            let model = escape(model);
+            for state in states.iter() {
+                let labels = format!("model=\"{model}\",version=\"{}\",state=\"{}\"", state.version, state.name());
+                list.push((format!("tidegate_version_state{{{labels}}}"), 1.0));
+            }
+        }
+        list
+    }
+
+    /// The states that a request asks for: of all versions, or of the one that it names by number or label.
+    pub fn find(&self, spec: &ModelSpec<'_>, map: &ServingMap) -> Result<Vec<VersionState>, Status> {
+        let known = lock(&self.models).get(spec.name).cloned();
+        let known =
+            known.ok_or_else(|| Status::not_found(format!("Could not find any versions of model {}", spec.name)))?;
+        let wanted = match spec.choice {
+            VersionChoice::Any => return Ok(known.to_vec()),
+            VersionChoice::Version(number) => number,
+            VersionChoice::Label(label) => map.labelled(spec.name, label)?,
+        };
+        let found = known.iter().find(|state| state.version == wanted);
+        let found = found
+            .ok_or_else(|| Status::not_found(format!("Could not find version {wanted} of model {}", spec.name)))?;
+        Ok(vec![found.clone()])
+    }
+}

@@ -1,0 +1,8 @@
+//! Locking that goes on after a panic.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Locks; a panic elsewhere must not take this part down too.
+pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,177 @@
+//! Predict without a socket, by the same versions, queues and log.
+//! Calling threads wait here; executor threads leave the answers, so that no third thread is between them.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+use tidegate_codec::model_spec::{ModelSpec, VersionChoice};
+use tidegate_codec::signatures::Signature;
+use tidegate_codec::status::{Code, Status};
+use tidegate_engine::batching::{Completions, FinishedBatch};
+use tidegate_engine::request::{Dispatcher, Reply, RequestContext};
+use tidegate_engine::request_id::RequestId;
+use tidegate_engine::serving_map::{KeyValue, Requester, ServingMap, Version};
+
+use crate::endpoints::embedded::arrays::Arrays;
+use crate::endpoints::embedded::reply::{AnswerSlot, EmbeddedAnswer, EmbeddedReply};
+
+/// What a program wants predicted.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct EmbeddedRequest<'a> {
+    /// The model, its version and its signature.
+    pub spec: ModelSpec<'a>,
+    /// The request's id, where the caller has one.
+    pub request_id: Option<&'a str>,
+    /// The value by which a split with a key decides.
+    pub key: Option<&'a str>,
+}
+
+/// A request that has its version, but not its inputs yet. Holds the map, and so the version.
+pub struct RoutedRequest {
+    map: Arc<ServingMap>,
+    version: Arc<Version>,
+    signature_name: String,
+    id: RequestId,
+    received: Instant,
+}
+
+impl RoutedRequest {
+    /// The version that will answer.
+    pub fn version(&self) -> i64 {
+        self.version.number
+    }
+
+    /// What it takes and gives; none where it has no such signature, which `submit` will say.
+    pub fn signature(&self) -> Option<&Signature> {
+        self.version.queue(&self.signature_name).map(|queue| queue.signature())
+    }
+}
+
+/// A request under way.
+pub struct PendingAnswer<R: Reply> {
+    dispatcher: Arc<Dispatcher<R>>,
+    slot: Arc<AnswerSlot>,
+    deadline: Instant,
+}
+
+impl<R: Reply> PendingAnswer<R> {
+    /// Waits for the answer, but not longer than `at_most`; none when it has not come by then.
+    pub fn wait(&self, at_most: Duration) -> Option<EmbeddedAnswer> {
+        let until = Instant::now() + at_most;
+        if Instant::now() < self.deadline {
+            let answer = self.slot.wait_until(until.min(self.deadline));
+            if answer.is_some() || until < self.deadline {
+                return answer;
+            }
+        }
+        // Behind its deadline a request is answered here, or is with an executor that is writing its answer.
+        self.dispatcher.sweep_once(Instant::now());
+        self.slot.wait_until(until)
+    }
+}
+
+impl<R: Reply> Drop for PendingAnswer<R> {
+    /// A caller that gave up is not computed for, where its request still waits.
+    fn drop(&mut self) {
+        self.slot.abandon();
+        if !self.slot.is_filled() && Arc::strong_count(&self.slot) > 1 {
+            self.dispatcher.sweep_once(Instant::now());
+        }
+    }
+}
+
+/// A context without a caller: it learns of the refusal by the return value.
+fn unanswered(id: RequestId, received: Instant) -> RequestContext<EmbeddedReply> {
+    RequestContext { reply: EmbeddedReply(Arc::default()), id, received, deadline: received }
+}
+
+/// Answers finished batches on the executor threads that ran them.
+struct AnswerAtOnce<R>(Weak<Dispatcher<R>>);
+
+impl<R: Reply> Completions for AnswerAtOnce<R> {
+    fn complete(&self, finished: FinishedBatch) {
+        if let Some(dispatcher) = self.0.upgrade() {
+            // A fault here must not end the executor thread.
+            let _ = catch_unwind(AssertUnwindSafe(|| dispatcher.answer_batch(finished)));
+        }
+    }
+}
+
+/// The endpoint.
+pub struct Embedded<R> {
+    dispatcher: Arc<Dispatcher<R>>,
+    closed: AtomicBool,
+}
+
+impl<R: Reply + From<EmbeddedReply>> Embedded<R> {
+    /// An endpoint with a dispatcher of its own, made without an I/O thread.
+    pub fn new(dispatcher: Dispatcher<R>) -> Embedded<R> {
+        Embedded { dispatcher: Arc::new(dispatcher), closed: AtomicBool::new(false) }
+    }
+
+    /// Where finished batches of its lane go.
+    pub fn completions(&self) -> Arc<dyn Completions> {
+        Arc::new(AnswerAtOnce(Arc::downgrade(&self.dispatcher)))
+    }
+
+    /// Finds the version that a request goes to, or refuses and counts it.
+    pub fn route(&self, request: &EmbeddedRequest<'_>) -> Result<RoutedRequest, Status> {
+        let received = Instant::now();
+        let engine = &self.dispatcher.engine;
+        let id = RequestId::from_text(request.request_id, &engine.ids);
+        let map = engine.map.load_full();
+        let requester = Requester { id: &id, key: KeyValue::Is(request.key) };
+        let spec = &request.spec;
+        let found = match self.closed.load(Ordering::Acquire) {
+            true => Err(Status::new(Code::Unavailable, "the server is draining")),
+            false => map.resolve(spec.name, spec.choice, Some(&requester)).map(|(_, found)| found.clone()),
+        };
+        match found {
+            Ok(version) => {
+                let signature_name = spec.signature().to_owned();
+                Ok(RoutedRequest { map, version, signature_name, id, received })
+            }
+            Err(status) => {
+                self.dispatcher.refuse(unanswered(id, received), None, &status);
+                Err(status)
+            }
+        }
+    }
+
+    /// Counts a request whose inputs cannot be read.
+    pub fn refuse(&self, routed: RoutedRequest, status: &Status) {
+        let RoutedRequest { version, id, received, .. } = routed;
+        self.dispatcher.refuse(unanswered(id, received), Some(&version), status);
+    }
+
+    /// Puts a request into its version's queue.
+    pub fn submit(&self, routed: RoutedRequest, inputs: &Arrays, timeout: Option<Duration>) -> PendingAnswer<R> {
+        let RoutedRequest { map, version, signature_name, id, received } = routed;
+        let slot = Arc::<AnswerSlot>::default();
+        let deadline = received + timeout.unwrap_or_else(|| self.dispatcher.engine.limits.request_timeout());
+        let choice = VersionChoice::Version(version.number);
+        let spec = ModelSpec { name: &version.model, choice, signature_name: &signature_name };
+        let context = RequestContext { reply: EmbeddedReply(slot.clone()), id, received, deadline };
+        self.dispatcher.dispatch_in(&map, context, &spec, KeyValue::Is(None), inputs);
+        PendingAnswer { dispatcher: self.dispatcher.clone(), slot, deadline }
+    }
+
+    /// Refuses new requests, and waits for those under way and for copies. True if all were answered by then.
+    pub fn drain(&self, until: Instant) -> bool {
+        const LOOK: Duration = Duration::from_millis(1);
+        self.closed.store(true, Ordering::Release);
+        while !self.dispatcher.is_empty() {
+            if Instant::now() >= until {
+                self.dispatcher.forget_waiting();
+                return false;
+            }
+            std::thread::sleep(LOOK);
+        }
+        while !self.dispatcher.copies.is_empty() && Instant::now() < until {
+            std::thread::sleep(LOOK);
+        }
+        true
+    }
+}

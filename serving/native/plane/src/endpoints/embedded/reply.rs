@@ -1,0 +1,89 @@
+//! The way back to a thread that predicts in process, and the slot where that thread waits.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use tidegate_codec::status::{Code, Status};
+use tidegate_codec::tensors::{Column, Slice, Tensor};
+use tidegate_engine::metrics::Endpoint;
+use tidegate_engine::request::{Reply, Rows, Tags};
+use tidegate_engine::sync::lock;
+
+/// What a request is answered with: the outputs in the signature's order, or why there are none.
+pub type EmbeddedAnswer = Result<Vec<Tensor>, Status>;
+
+/// Where one answer is waited for.
+#[derive(Debug, Default)]
+pub struct AnswerSlot {
+    answer: Mutex<Option<EmbeddedAnswer>>,
+    arrived: Condvar,
+    gone: AtomicBool,
+}
+
+impl AnswerSlot {
+    /// Whether an answer has come and was not taken.
+    pub fn is_filled(&self) -> bool {
+        lock(&self.answer).is_some()
+    }
+
+    /// The answer, once it is there or this moment has passed.
+    pub fn wait_until(&self, moment: Instant) -> Option<EmbeddedAnswer> {
+        let mut answer = lock(&self.answer);
+        loop {
+            let left = moment.saturating_duration_since(Instant::now());
+            if answer.is_some() || left == Duration::ZERO {
+                return answer.take();
+            }
+            answer = self.arrived.wait_timeout(answer, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    /// The caller waits no longer.
+    pub fn abandon(&self) {
+        self.gone.store(true, Ordering::Relaxed);
+    }
+}
+
+/// The way back to a calling thread.
+#[derive(Debug)]
+pub struct EmbeddedReply(pub Arc<AnswerSlot>);
+
+impl EmbeddedReply {
+    fn put(&self, answer: EmbeddedAnswer) {
+        lock(&self.0.answer).get_or_insert(answer);
+        self.0.arrived.notify_one();
+    }
+}
+
+impl Reply for EmbeddedReply {
+    fn endpoint(&self) -> Endpoint {
+        Endpoint::Embedded
+    }
+
+    fn is_gone(&mut self) -> bool {
+        self.0.gone.load(Ordering::Relaxed)
+    }
+
+    fn succeed(self, rows: &Rows<'_>, _: Tags<'_>) -> Code {
+        self.put(Ok((0..rows.outputs.len()).map(|index| copy(&rows.slice(index))).collect()));
+        Code::Ok
+    }
+
+    fn fail(self, status: &Status, _: Tags<'_>) {
+        self.put(Err(status.clone()));
+    }
+}
+
+impl Drop for EmbeddedReply {
+    fn drop(&mut self) {
+        self.put(Err(Status::new(Code::Unavailable, "the server stopped before the request was answered")));
+    }
+}
+
+fn copy(slice: &Slice<'_>) -> Tensor {
+    let extent = Column::row_extent(slice.dtype, slice.inner);
+    let mut column = Column::new(slice.dtype);
+    column.extend(slice.column, slice.first * extent..(slice.first + slice.rows) * extent);
+    Tensor { column, shape: slice.dims().collect() }
+}

@@ -1,0 +1,101 @@
+//! `grpc.health.v1.Health`, which load balancers and Kubernetes call: `Check` answers once, `Watch` at each change.
+
+use std::future::poll_fn;
+
+use bytes::Bytes;
+use h2::SendStream;
+use tidegate_codec::protobuf::frame::frame;
+use tidegate_codec::protobuf::wire::{self, Reader};
+use tidegate_codec::status::{Code, Status};
+use tidegate_engine::request::Tags;
+use tokio::sync::watch;
+
+use crate::endpoints::grpc::connection::GrpcCall;
+use crate::endpoints::grpc::reply::trailers_of;
+use crate::state::Readiness;
+
+/// The method that answers once.
+pub const CHECK: &str = "/grpc.health.v1.Health/Check";
+/// The method that answers whenever something changes.
+pub const WATCH: &str = "/grpc.health.v1.Health/Watch";
+
+const SERVICES: [&str; 4] = [
+    "",
+    "tensorflow.serving.PredictionService",
+    "tensorflow.serving.ModelService",
+    "tensorflow.serving.SessionService",
+];
+const SERVING: u64 = 1;
+const NOT_SERVING: u64 = 2;
+const SERVICE_UNKNOWN: u64 = 3;
+
+/// The answer to a `HealthCheckRequest`; all services are ready together.
+pub fn check(message: &[u8], ready: bool) -> Result<Vec<u8>, Status> {
+    let service = parse(message)?;
+    if !SERVICES.contains(&service) {
+        return Err(Status::not_found(format!("unknown service {service}")));
+    }
+    Ok(response(if ready { SERVING } else { NOT_SERVING }))
+}
+
+fn parse(message: &[u8]) -> Result<&str, Status> {
+    let mut service = "";
+    let mut reader = Reader::new(message);
+    while let Some(found) = reader.next_field()? {
+        if found.number == 1 {
+            service = found.text("HealthCheckRequest")?;
+        }
+    }
+    Ok(service)
+}
+
+fn response(status: u64) -> Vec<u8> {
+    let mut response = Vec::new();
+    wire::put_uint(&mut response, 1, status);
+    response
+}
+
+/// Answers a `Watch`: the present status at once, then each other one, until the client leaves, its own deadline
+/// passes, or the plane drains. A service that is not known may come to be, so its stream stays open. Returns the code
+/// that the client sees.
+pub async fn watch(call: GrpcCall, mut readiness: watch::Receiver<Readiness>, tags: Tags<'_>) -> Code {
+    let known = match parse(&call.message) {
+        Ok(service) => SERVICES.contains(&service),
+        Err(status) => {
+            call.reply.fail(&status, tags);
+            return status.code;
+        }
+    };
+    let limited = call.head.headers.contains_key("grpc-timeout");
+    let Some(mut stream) = call.reply.begin(tags) else { return Code::Cancelled };
+    let mut last = None;
+    loop {
+        let Readiness { ready, draining, .. } = readiness.borrow_and_update().clone();
+        let status = if !known {
+            SERVICE_UNKNOWN
+        } else if ready {
+            SERVING
+        } else {
+            NOT_SERVING
+        };
+        if last != Some(status) && stream.send_data(frame(&response(status)), false).is_err() {
+            return Code::Cancelled;
+        }
+        last = Some(status);
+        if draining {
+            return end(stream, &Status::new(Code::Unavailable, "the server is draining"));
+        }
+        tokio::select! {
+            _ = readiness.changed() => {}
+            _ = poll_fn(|context| stream.poll_reset(context)) => return Code::Cancelled,
+            () = tokio::time::sleep_until(call.deadline.into()), if limited => {
+                return end(stream, &Status::new(Code::DeadlineExceeded, "the deadline of the watch passed"));
+            }
+        }
+    }
+}
+
+fn end(mut stream: SendStream<Bytes>, status: &Status) -> Code {
+    let _ = stream.send_trailers(trailers_of(status));
+    status.code
+}

@@ -1,0 +1,184 @@
+//! The methods of TensorFlow Serving's gRPC services: which are answered here and which Python answers.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{HeaderValue, request};
+use tidegate_codec::inference::InferenceMethod;
+use tidegate_codec::protobuf::frame::frame;
+use tidegate_codec::protobuf::multi_inference::MultiInferenceRequest;
+use tidegate_codec::protobuf::predict_request::PredictRequest;
+use tidegate_codec::protobuf::session_run::SessionRunRequest;
+use tidegate_codec::protobuf::{examples, metadata, model_status};
+use tidegate_codec::status::{Code, Status};
+use tidegate_engine::metrics::Endpoint;
+use tidegate_engine::request::{Dispatcher, Reply, RequestContext, Tags};
+use tidegate_engine::request_id::RequestId;
+
+use crate::control;
+use crate::endpoints::examples::Examples;
+use crate::endpoints::grpc::connection::{GrpcCall, GrpcService};
+use crate::endpoints::grpc::fan_in::TaskReply;
+use crate::endpoints::grpc::payloads::{Predict, SessionRun};
+use crate::endpoints::grpc::prediction::PredictionReply;
+use crate::endpoints::grpc::{health, multi_inference};
+use crate::endpoints::headers::ID_HEADER;
+use crate::state::PlaneState;
+
+/// The predict method.
+pub const PREDICT: &str = "/tensorflow.serving.PredictionService/Predict";
+/// Classes and scores of examples.
+pub const CLASSIFY: &str = "/tensorflow.serving.PredictionService/Classify";
+/// A number for each example.
+pub const REGRESS: &str = "/tensorflow.serving.PredictionService/Regress";
+/// Both, by several signatures.
+pub const MULTI_INFERENCE: &str = "/tensorflow.serving.PredictionService/MultiInference";
+/// Feeds and fetches.
+pub const SESSION_RUN: &str = "/tensorflow.serving.SessionService/SessionRun";
+/// The metadata method.
+pub const METADATA: &str = "/tensorflow.serving.PredictionService/GetModelMetadata";
+
+/// The states of a model's versions.
+pub const MODEL_STATUS: &str = "/tensorflow.serving.ModelService/GetModelStatus";
+/// All that are answered without Python.
+pub const METHODS: [&str; 7] = [PREDICT, CLASSIFY, REGRESS, MULTI_INFERENCE, SESSION_RUN, METADATA, MODEL_STATUS];
+
+/// The methods, answered by one I/O thread.
+pub struct GrpcMethods<R> {
+    /// Where requests go.
+    pub dispatcher: Arc<Dispatcher<R>>,
+    /// Readiness and control calls.
+    pub state: Arc<PlaneState>,
+}
+
+impl<R: Reply + From<PredictionReply> + From<TaskReply>> GrpcService for GrpcMethods<R> {
+    fn call(&self, call: GrpcCall) {
+        let path = call.head.uri.path();
+        match path {
+            PREDICT => return self.predict(call),
+            CLASSIFY => return self.examples(call, InferenceMethod::Classify),
+            REGRESS => return self.examples(call, InferenceMethod::Regress),
+            MULTI_INFERENCE => return self.multi_inference(call),
+            SESSION_RUN => return self.session_run(call),
+            METADATA => return self.metadata(call),
+            MODEL_STATUS => return self.model_status(call),
+            health::CHECK => return self.health(call),
+            health::WATCH => return self.watch_health(call),
+            _ => {}
+        }
+        match control::METHODS.iter().find(|method| **method == path) {
+            Some(method) => self.call_python(method, call),
+            None => {
+                let status = Status::new(Code::Unimplemented, format!("unknown method {path}"));
+                self.count(status.code, &call);
+                call.reply.fail(&status, Tags::default());
+            }
+        }
+    }
+}
+
+impl<R: Reply + From<PredictionReply> + From<TaskReply>> GrpcMethods<R> {
+    fn id(&self, call: &GrpcCall) -> RequestId {
+        RequestId::choose(call.head.headers.get(ID_HEADER), &self.state.engine.ids)
+    }
+
+    fn count(&self, code: Code, call: &GrpcCall) {
+        self.state.engine.metrics.unrouted.count(Endpoint::Grpc, code);
+        self.state.engine.metrics.count_latency(Endpoint::Grpc, call.received.elapsed());
+    }
+
+    /// The metadata, the message, and the way back.
+    fn open(&self, call: GrpcCall) -> (request::Parts, Bytes, RequestContext<PredictionReply>) {
+        let id = self.id(&call);
+        let GrpcCall { head, message, received, deadline, reply } = call;
+        (head, message, RequestContext { reply: reply.into(), id, received, deadline })
+    }
+
+    fn examples(&self, call: GrpcCall, method: InferenceMethod) {
+        let (head, message, context) = self.open(call);
+        match examples::parse_request(&message) {
+            Ok((spec, input)) => {
+                self.dispatcher.dispatch(context, &spec, &head.headers, &Examples::new(method, &input));
+            }
+            Err(status) => self.dispatcher.refuse(context, None, &status),
+        }
+    }
+
+    fn multi_inference(&self, call: GrpcCall) {
+        let (head, message, context) = self.open(call);
+        match MultiInferenceRequest::parse(&message) {
+            Ok(request) => multi_inference::dispatch(&self.dispatcher, context, &head.headers, &request),
+            Err(status) => self.dispatcher.refuse(context, None, &status),
+        }
+    }
+
+    fn session_run(&self, call: GrpcCall) {
+        let (head, message, context) = self.open(call);
+        match SessionRunRequest::parse(&message) {
+            Ok(request) => {
+                self.dispatcher.dispatch(context, &request.inputs.spec, &head.headers, &SessionRun(&request));
+            }
+            Err(status) => self.dispatcher.refuse(context, None, &status),
+        }
+    }
+
+    fn predict(&self, call: GrpcCall) {
+        let (head, message, context) = self.open(call);
+        match PredictRequest::parse(&message) {
+            Ok(request) => self.dispatcher.dispatch(context, &request.spec, &head.headers, &Predict(&request)),
+            Err(status) => self.dispatcher.refuse(context, None, &status),
+        }
+    }
+
+    fn model_status(&self, call: GrpcCall) {
+        let found = model_status::parse_request(&call.message).and_then(|spec| self.state.engine.version_states(&spec));
+        self.reply(call, None, found.map(|states| model_status::encode_response(&states)));
+    }
+
+    fn health(&self, call: GrpcCall) {
+        let answer = health::check(&call.message, self.state.readiness().ready);
+        self.reply(call, None, answer);
+    }
+
+    fn watch_health(&self, call: GrpcCall) {
+        let (id, readiness) = (self.id(&call), self.state.watch_readiness());
+        let metrics = self.state.engine.metrics.clone();
+        tokio::spawn(async move {
+            let code = health::watch(call, readiness, Tags { version: None, id: Some(&id) }).await;
+            metrics.unrouted.count(Endpoint::Grpc, code);
+        });
+    }
+
+    /// Answers a call that needs no batch.
+    fn reply(&self, call: GrpcCall, version: Option<&HeaderValue>, answer: Result<Vec<u8>, Status>) {
+        let id = self.id(&call);
+        let tags = Tags { version, id: Some(&id) };
+        self.count(answer.as_ref().err().map_or(Code::Ok, |status| status.code), &call);
+        match answer {
+            Ok(message) => call.reply.succeed(frame(&message), tags),
+            Err(status) => call.reply.fail(&status, tags),
+        }
+    }
+
+    fn metadata(&self, call: GrpcCall) {
+        let found = metadata::parse_request(&call.message).and_then(|spec| self.state.engine.version(&spec));
+        let version = found.as_ref().ok().map(|version| version.header.clone());
+        self.reply(call, version.as_ref(), found.map(|version| metadata::encode_response(&version.metadata())));
+    }
+
+    fn call_python(&self, method: &str, call: GrpcCall) {
+        let id = self.id(&call);
+        let waiting = self.state.control.call(method, call.message.to_vec());
+        let metrics = self.state.engine.metrics.clone();
+        tokio::spawn(async move {
+            let answer = control::wait(waiting).await;
+            let code = answer.as_ref().err().map_or(Code::Ok, |status| status.code);
+            metrics.unrouted.count(Endpoint::Grpc, code);
+            let tags = Tags { version: None, id: Some(&id) };
+            match answer {
+                Ok(message) => call.reply.succeed(frame(&message), tags),
+                Err(status) => call.reply.fail(&status, tags),
+            }
+        });
+    }
+}

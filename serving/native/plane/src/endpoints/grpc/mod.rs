@@ -1,0 +1,11 @@
+//! The gRPC endpoint: HTTP/2 connections and the methods of TensorFlow Serving.
+
+pub mod connection;
+pub mod fan_in;
+pub mod health;
+pub mod methods;
+pub mod multi_inference;
+pub mod payloads;
+pub mod prediction;
+pub mod reply;
+pub mod unix_authority;

@@ -1,0 +1,103 @@
+//! The answer to one gRPC call: headers, one message and trailers, or trailers alone.
+
+use bytes::Bytes;
+use h2::SendStream;
+use h2::server::SendResponse;
+use http::header::{CONTENT_TYPE, HeaderName};
+use http::{HeaderMap, HeaderValue, Response};
+use tidegate_codec::status::Status;
+use tidegate_engine::request::Tags;
+
+use crate::endpoints::headers::write_tags;
+
+const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
+const GRPC_MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
+const GRPC: HeaderValue = HeaderValue::from_static("application/grpc");
+/// Longest message in trailers; TensorFlow Serving cuts there as well.
+const MAX_MESSAGE: usize = 1024;
+
+/// One call's way back.
+#[derive(Debug)]
+pub struct GrpcReply(pub SendResponse<Bytes>);
+
+impl GrpcReply {
+    /// Whether the client has reset the stream or gone.
+    pub fn is_gone(&mut self) -> bool {
+        let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+        self.0.poll_reset(&mut context).is_ready()
+    }
+
+    /// Sends headers only, for a stream of messages. None where the client has gone.
+    pub fn begin(mut self, tags: Tags<'_>) -> Option<SendStream<Bytes>> {
+        let mut response = Response::new(());
+        response.headers_mut().insert(CONTENT_TYPE, GRPC);
+        write_tags(tags, response.headers_mut());
+        self.0.send_response(response, false).ok()
+    }
+
+    /// Sends a framed message and status OK. A client that has gone is not an error.
+    pub fn succeed(mut self, frame: Bytes, tags: Tags<'_>) {
+        let mut response = Response::new(());
+        response.headers_mut().insert(CONTENT_TYPE, GRPC);
+        write_tags(tags, response.headers_mut());
+        let Ok(mut stream) = self.0.send_response(response, false) else {
+            return;
+        };
+        let mut trailers = HeaderMap::with_capacity(2);
+        trailers.insert(GRPC_STATUS, HeaderValue::from_static("0"));
+        if stream.send_data(frame, false).is_ok() {
+            let _ = stream.send_trailers(trailers);
+        }
+    }
+
+    /// Sends a status other than OK.
+    pub fn fail(mut self, status: &Status, tags: Tags<'_>) {
+        let mut response = Response::new(());
+        let headers = response.headers_mut();
+        *headers = trailers_of(status);
+        headers.insert(CONTENT_TYPE, GRPC);
+        write_tags(tags, headers);
+        let _ = self.0.send_response(response, true);
+    }
+
+    /// Refuses something that is not gRPC at all.
+    pub fn refuse_http(mut self, code: http::StatusCode) {
+        let mut response = Response::new(());
+        *response.status_mut() = code;
+        let _ = self.0.send_response(response, true);
+    }
+}
+
+/// A status as it stands in trailers.
+pub fn trailers_of(status: &Status) -> HeaderMap {
+    let mut headers = HeaderMap::with_capacity(4);
+    headers.insert(GRPC_STATUS, HeaderValue::from(status.code as u16));
+    if let Ok(message) = HeaderValue::from_str(&percent_encode(&cut(&status.message))) {
+        headers.insert(GRPC_MESSAGE, message);
+    }
+    headers
+}
+
+fn cut(message: &str) -> std::borrow::Cow<'_, str> {
+    if message.len() <= MAX_MESSAGE {
+        return message.into();
+    }
+    let mut end = MAX_MESSAGE;
+    while !message.is_char_boundary(end) {
+        end -= 1;
+    }
+    format!("{}...TRUNCATED", &message[..end]).into()
+}
+
+/// gRPC's encoding of `grpc-message`: visible ASCII except `%` stays.
+fn percent_encode(message: &str) -> String {
+    let mut out = String::with_capacity(message.len());
+    for byte in message.bytes() {
+        if (0x20..0x7f).contains(&byte) && byte != b'%' {
+            out.push(char::from(byte));
+        } else {
+            out.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    out
+}

@@ -1,0 +1,207 @@
+//! The REST endpoint: HTTP/1.1 connections and complete requests. The service may answer later.
+
+use std::convert::Infallible;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Instant;
+
+use bytes::Bytes;
+use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
+use http::{HeaderValue, Request, Response, StatusCode, request};
+use http_body_util::{BodyExt, Full};
+use hyper::body::{Body, Incoming};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tidegate_codec::json::text::error_body;
+use tidegate_codec::status::{Code, Status};
+use tidegate_engine::limits::Limits;
+use tidegate_engine::request::Tags;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::oneshot;
+
+use crate::drain::DrainWatch;
+use crate::endpoints::compression::inflate;
+use crate::endpoints::headers::write_tags;
+use crate::endpoints::rest::cors;
+
+/// A whole answer.
+pub type RestResponse = Response<Full<Bytes>>;
+
+/// A request with its whole body.
+pub struct RestCall {
+    /// Method, path and headers.
+    pub head: request::Parts,
+    /// The body.
+    pub body: Bytes,
+    /// When its last byte had come.
+    pub received: Instant,
+    /// When its answer is worth nothing any more.
+    pub deadline: Instant,
+}
+
+/// An answer, now or later.
+pub enum RestAnswer {
+    /// Now.
+    Ready(RestResponse),
+    /// Later; a sender that is dropped means that the server is stopping.
+    Later(oneshot::Receiver<RestResponse>),
+}
+
+/// Answers requests; must return at once.
+pub trait RestService: Send + Sync + 'static {
+    /// Takes over a request.
+    fn call(&self, call: RestCall) -> RestAnswer;
+
+    /// Whether pages of any origin may read the answers.
+    fn any_origin(&self) -> bool {
+        false
+    }
+}
+
+/// Serves one connection until the client leaves or the drain is over.
+pub async fn serve<S, T>(socket: T, service: Arc<S>, limits: Arc<Limits>, mut drain: DrainWatch)
+where
+    S: RestService,
+    T: AsyncRead + AsyncWrite + Unpin,
+{
+    let header_timeout = limits.header_timeout();
+    let any_origin = service.any_origin();
+    let handler = service_fn(|request| {
+        let answered = answer(request, service.clone(), limits.clone());
+        async move {
+            let mut response = answered.await;
+            if any_origin {
+                cors::allow(response.headers_mut());
+            }
+            Ok::<_, Infallible>(response)
+        }
+    });
+    let mut builder = http1::Builder::new();
+    builder.timer(TokioTimer::new()).header_read_timeout(header_timeout);
+    let mut connection = pin!(builder.serve_connection(TokioIo::new(socket), handler));
+    let mut leaving = false;
+    poll_fn(|context| {
+        if !leaving && drain.poll(context).is_ready() {
+            leaving = true;
+            connection.as_mut().graceful_shutdown();
+        }
+        // An error ends this connection only, and its client has seen it.
+        connection.as_mut().poll(context).map(drop)
+    })
+    .await;
+}
+
+async fn answer<S: RestService>(request: Request<Incoming>, service: Arc<S>, limits: Arc<Limits>) -> RestResponse {
+    let deadline = Instant::now() + limits.request_timeout();
+    let (head, body) = request.into_parts();
+    let body = match read_body(body, &limits, deadline).await.and_then(|body| plain(&head, body, &limits)) {
+        Ok(body) => body,
+        Err(refused) => return *refused,
+    };
+    let answer = service.call(RestCall { head, body, received: Instant::now(), deadline });
+    match answer {
+        RestAnswer::Ready(response) => response,
+        RestAnswer::Later(later) => later.await.unwrap_or_else(|_| {
+            failure(
+                &Status::new(Code::Unavailable, "the server stopped before the request was answered"),
+                Tags::default(),
+            )
+        }),
+    }
+}
+
+/// The body as its sender meant it, where it came compressed.
+fn plain(head: &request::Parts, body: Bytes, limits: &Limits) -> Result<Bytes, Box<RestResponse>> {
+    match head.headers.get(CONTENT_ENCODING).map(|value| value.to_str().unwrap_or("?")) {
+        None | Some("identity") => Ok(body),
+        Some(encoding) => inflate(encoding, &body, limits.max_message_bytes()).map_err(|why| {
+            let status = match why.code {
+                Code::Unimplemented => StatusCode::UNSUPPORTED_MEDIA_TYPE,
+                Code::ResourceExhausted => StatusCode::PAYLOAD_TOO_LARGE,
+                _ => StatusCode::BAD_REQUEST,
+            };
+            let mut refused = failure(&why, Tags::default());
+            *refused.status_mut() = status;
+            Box::new(refused)
+        }),
+    }
+}
+
+async fn read_body(body: Incoming, limits: &Limits, deadline: Instant) -> Result<Bytes, Box<RestResponse>> {
+    let limit = limits.max_message_bytes();
+    if body.is_end_stream() {
+        return Ok(Bytes::new());
+    }
+    if let Some(declared) = body.size_hint().exact().filter(|declared| *declared > limit as u64) {
+        return Err(too_large(&declared.to_string(), limit));
+    }
+    let mut body = pin!(body);
+    let collected = async {
+        let mut first = Bytes::new();
+        let mut more: Vec<u8> = Vec::new();
+        while let Some(frame) = body.as_mut().frame().await {
+            let frame = frame.map_err(|why| bad_body(&why))?;
+            let Ok(data) = frame.into_data() else { continue };
+            if first.is_empty() && more.is_empty() {
+                first = data;
+            } else {
+                if more.is_empty() {
+                    more = std::mem::take(&mut first).into();
+                }
+                more.extend_from_slice(&data);
+            }
+            if first.len().max(more.len()) > limit {
+                return Err(too_large(&format!("more than {limit}"), limit));
+            }
+        }
+        Ok(if more.is_empty() { first } else { more.into() })
+    };
+    // The first poll finds a small body complete; only then is a timer worth its cost.
+    let mut collected = pin!(collected);
+    let at_once = poll_fn(|context| Poll::Ready(collected.as_mut().poll(context))).await;
+    match at_once {
+        Poll::Ready(done) => done,
+        Poll::Pending => tokio::time::timeout_at(deadline.into(), collected).await.unwrap_or_else(|_| {
+            let late = Status::new(Code::DeadlineExceeded, "the deadline passed before the whole body came");
+            Err(Box::new(failure(&late, Tags::default())))
+        }),
+    }
+}
+
+fn bad_body(why: &hyper::Error) -> Box<RestResponse> {
+    Box::new(failure(&Status::invalid(format!("the request's body cannot be read: {why}")), Tags::default()))
+}
+
+fn too_large(size: &str, limit: usize) -> Box<RestResponse> {
+    let message = format!("the request's body of {size} bytes is larger than the limit of {limit} bytes");
+    Box::new(with_body(StatusCode::PAYLOAD_TOO_LARGE, error_body(&message), Tags::default()))
+}
+
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+
+/// A JSON answer.
+pub fn with_body(status: StatusCode, body: Vec<u8>, tags: Tags<'_>) -> RestResponse {
+    let mut response = Response::new(Full::new(Bytes::from(body)));
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, JSON);
+    write_tags(tags, response.headers_mut());
+    response
+}
+
+/// A text answer.
+pub fn text(status: StatusCode, body: String, kind: &'static str) -> RestResponse {
+    let mut response = Response::new(Full::new(Bytes::from(body)));
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    debug_assert!(!response.headers().contains_key(CONTENT_LENGTH));
+    response
+}
+
+/// An error answer with TensorFlow Serving's status mapping.
+pub fn failure(status: &Status, tags: Tags<'_>) -> RestResponse {
+    let code = StatusCode::from_u16(status.code.http()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    with_body(code, error_body(&status.message), tags)
+}

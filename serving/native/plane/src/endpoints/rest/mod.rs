@@ -1,0 +1,8 @@
+//! The REST endpoint: HTTP/1.1 connections and the paths of TensorFlow Serving.
+
+pub mod connection;
+pub mod cors;
+pub mod path;
+pub mod payloads;
+pub mod prediction;
+pub mod routes;

@@ -1,0 +1,153 @@
+//! REST paths as TensorFlow Serving reads them: any case, percent-decoded, versions in digits.
+
+use tidegate_codec::inference::InferenceMethod;
+use tidegate_codec::model_spec::{ModelSpec, VersionChoice};
+use tidegate_codec::status::Status;
+
+/// What a request wants.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Route {
+    /// `POST /v1/models/NAME[/versions/V|/labels/L]:predict`.
+    Predict(Target),
+    /// `POST /v1/models/NAME[...]:classify` or `:regress`.
+    Examples(InferenceMethod, Target),
+    /// `GET /v1/models/NAME[...]`.
+    Status(Target),
+    /// `GET /v1/models/NAME[...]/metadata`.
+    Metadata(Target),
+    /// `OPTIONS`, a browser's question before a request.
+    Preflight,
+    /// `GET /metrics`.
+    Metrics,
+    /// `GET /v2/health/live`.
+    Live,
+    /// `GET /v2/health/ready`.
+    Ready,
+    /// `GET /v2/models/NAME[/versions/V]/ready`.
+    ModelReady(Target),
+    /// A path that we do not have.
+    Unknown,
+}
+
+/// A model and which of its versions.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Target {
+    /// The model's name.
+    pub name: String,
+    /// A number.
+    pub version: Option<i64>,
+    /// Or a label.
+    pub label: Option<String>,
+}
+
+impl Target {
+    /// As a model spec.
+    pub fn spec<'a>(&'a self, signature_name: &'a str) -> ModelSpec<'a> {
+        let choice = match (self.version, &self.label) {
+            (Some(version), _) => VersionChoice::Version(version),
+            (None, Some(label)) => VersionChoice::Label(label),
+            (None, None) => VersionChoice::Any,
+        };
+        ModelSpec { name: &self.name, choice, signature_name }
+    }
+}
+
+/// Reads a method and a path.
+pub fn parse(method: &str, path: &str) -> Result<Route, Status> {
+    let malformed = || Status::invalid(format!("Malformed request: {method} {path}"));
+    let get = method == "GET" || method == "HEAD";
+    match path {
+        "/metrics" | "/monitoring/prometheus/metrics" if get => return Ok(Route::Metrics),
+        "/v2/health/live" if get => return Ok(Route::Live),
+        "/v2/health/ready" if get => return Ok(Route::Ready),
+        _ => {}
+    }
+    if let Some(rest) = strip_prefix(path, "/v2/models").filter(|_| get) {
+        let Some(rest) = strip_suffix(rest, "/ready") else { return Ok(Route::Unknown) };
+        return target(rest).ok_or_else(malformed)??.map(Route::ModelReady).ok_or_else(malformed);
+    }
+    let Some(rest) = strip_prefix(path, "/v1/models") else {
+        return Ok(Route::Unknown);
+    };
+    let (rest, verb) = match rest.split_once(':') {
+        Some((rest, verb)) => (rest, Some(verb.to_ascii_lowercase())),
+        None => (rest, None),
+    };
+    match verb.as_deref() {
+        Some(verb @ ("predict" | "classify" | "regress")) if method == "POST" => {
+            let target = target(rest).ok_or_else(malformed)??.ok_or_else(malformed)?;
+            Ok(match verb {
+                "classify" => Route::Examples(InferenceMethod::Classify, target),
+                "regress" => Route::Examples(InferenceMethod::Regress, target),
+                _ => Route::Predict(target),
+            })
+        }
+        None if get => {
+            let (rest, metadata) = match strip_suffix(rest, "/metadata") {
+                Some(rest) => (rest, true),
+                None => (rest, false),
+            };
+            let found = target(rest).ok_or_else(malformed)??;
+            let target = found.ok_or_else(|| Status::invalid("Missing model name in request."))?;
+            Ok(if metadata { Route::Metadata(target) } else { Route::Status(target) })
+        }
+        _ => Err(malformed()),
+    }
+}
+
+/// `[/NAME[/versions/V|/labels/L]]`, with name and label percent-encoded; the inner result is about the version's number.
+fn target(rest: &str) -> Option<Result<Option<Target>, Status>> {
+    if rest.is_empty() || rest == "/" {
+        return Some(Ok(None));
+    }
+    let mut parts = rest.strip_prefix('/')?.split('/');
+    let name = percent_decode(parts.next().filter(|name| !name.is_empty())?)?;
+    let mut target = Target { name, version: None, label: None };
+    match (parts.next(), parts.next(), parts.next()) {
+        (None, None, None) => {}
+        (Some(key), Some(digits), None) if key.eq_ignore_ascii_case("versions") => {
+            if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+                return None;
+            }
+            match digits.parse() {
+                Ok(version) => target.version = Some(version),
+                Err(_) => {
+                    return Some(Err(Status::invalid(format!("Failed to convert version: {digits} to numeric."))));
+                }
+            }
+        }
+        (Some(key), Some(label), None) if key.eq_ignore_ascii_case("labels") && !label.is_empty() => {
+            target.label = Some(percent_decode(label)?);
+        }
+        _ => return None,
+    }
+    Some(Ok(Some(target)))
+}
+
+fn strip_prefix<'a>(text: &'a str, prefix: &str) -> Option<&'a str> {
+    let (head, rest) = text.split_at_checked(prefix.len())?;
+    head.eq_ignore_ascii_case(prefix).then_some(rest)
+}
+
+fn strip_suffix<'a>(text: &'a str, suffix: &str) -> Option<&'a str> {
+    let (rest, tail) = text.split_at_checked(text.len().checked_sub(suffix.len())?)?;
+    tail.eq_ignore_ascii_case(suffix).then_some(rest)
+}
+
+fn percent_decode(text: &str) -> Option<String> {
+    if !text.contains('%') {
+        return Some(text.to_owned());
+    }
+    let mut out = Vec::with_capacity(text.len());
+    let mut bytes = text.bytes();
+    while let Some(byte) = bytes.next() {
+        if byte == b'%' {
+            let high = char::from(bytes.next()?).to_digit(16)?;
+            let low = char::from(bytes.next()?).to_digit(16)?;
+            out.push((high * 16 + low) as u8);
+        } else {
+            out.push(byte);
+        }
+    }
+    String::from_utf8(out).ok()
+}

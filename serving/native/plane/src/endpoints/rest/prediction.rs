@@ -1,0 +1,74 @@
+//! The answer to a predict, classify or regress request.
+
+use http::StatusCode;
+use tidegate_codec::inference::InferenceOutputs;
+use tidegate_codec::json::predict_request::Form;
+use tidegate_codec::json::predict_response;
+use tidegate_codec::status::{Code, Status};
+use tidegate_engine::metrics::Endpoint;
+use tidegate_engine::request::{Reply, Rows, Tags};
+use tokio::sync::oneshot;
+
+use crate::endpoints::examples::InferenceReply;
+use crate::endpoints::rest::connection::{RestAnswer, RestResponse, failure, with_body};
+
+/// The form of an answer.
+#[derive(Clone, Copy, Debug)]
+enum Selection {
+    /// All outputs, in the form of the request.
+    Outputs(Form),
+    /// A classification or a regression.
+    Inference(InferenceOutputs),
+}
+
+/// A request's way back, and the form of its answer.
+#[derive(Debug)]
+pub struct RestReply {
+    sender: oneshot::Sender<RestResponse>,
+    selection: Selection,
+}
+
+impl RestReply {
+    /// A reply, and the answer that will come through it.
+    pub fn new(form: Form) -> (RestReply, RestAnswer) {
+        let (sender, later) = oneshot::channel();
+        (RestReply { sender, selection: Selection::Outputs(form) }, RestAnswer::Later(later))
+    }
+}
+
+impl InferenceReply for RestReply {
+    fn select_inference(&mut self, outputs: InferenceOutputs) {
+        self.selection = Selection::Inference(outputs);
+    }
+}
+
+impl Reply for RestReply {
+    fn endpoint(&self) -> Endpoint {
+        Endpoint::Rest
+    }
+
+    fn is_gone(&mut self) -> bool {
+        self.sender.is_closed()
+    }
+
+    fn succeed(self, rows: &Rows<'_>, tags: Tags<'_>) -> Code {
+        let (code, response) = match encode(rows, self.selection) {
+            Ok(body) => (Code::Ok, with_body(StatusCode::OK, body, tags)),
+            Err(status) => (status.code, failure(&status, tags)),
+        };
+        let _ = self.sender.send(response);
+        code
+    }
+
+    fn fail(self, status: &Status, tags: Tags<'_>) {
+        let _ = self.sender.send(failure(status, tags));
+    }
+}
+
+fn encode(rows: &Rows<'_>, selection: Selection) -> Result<Vec<u8>, Status> {
+    match selection {
+        Selection::Inference(outputs) => rows.inference(outputs).map(|inference| inference.to_json()),
+        Selection::Outputs(form) if rows.outputs.len() == 1 => predict_response::encode(&[rows.named(0)], form),
+        Selection::Outputs(form) => predict_response::encode(&rows.all_named().collect::<Vec<_>>(), form),
+    }
+}

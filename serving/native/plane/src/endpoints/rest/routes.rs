@@ -1,0 +1,154 @@
+//! The routes of the REST endpoint: predict, model status, metadata, metrics and health.
+
+use std::sync::Arc;
+
+use http::StatusCode;
+use tidegate_codec::inference::InferenceMethod;
+use tidegate_codec::json::predict_request::{Form, JsonRequest};
+use tidegate_codec::json::{examples, metadata, model_status};
+use tidegate_codec::status::{Code, Status};
+use tidegate_engine::metrics::Endpoint;
+use tidegate_engine::request::{Dispatcher, Reply, RequestContext, Tags};
+use tidegate_engine::request_id::RequestId;
+
+use crate::endpoints::examples::Examples;
+use crate::endpoints::headers::ID_HEADER;
+use crate::endpoints::rest::connection::{RestAnswer, RestCall, RestResponse, RestService, failure, text, with_body};
+use crate::endpoints::rest::cors;
+use crate::endpoints::rest::path::{self, Route, Target};
+use crate::endpoints::rest::payloads::Predict;
+use crate::endpoints::rest::prediction::RestReply;
+use crate::state::PlaneState;
+
+const PATHS: &str = "POST /v1/models/NAME[/versions/V|/labels/L]:predict (or :classify, :regress), \
+                     GET /v1/models/NAME[/versions/V|/labels/L], GET /v1/models/NAME/metadata, GET /metrics, \
+                     GET /v2/health/live, GET /v2/health/ready, GET /v2/models/NAME[/versions/V]/ready";
+
+/// The routes, answered by one I/O thread.
+pub struct RestRoutes<R> {
+    /// Where requests go.
+    pub dispatcher: Arc<Dispatcher<R>>,
+    /// Readiness, and how REST answers.
+    pub state: Arc<PlaneState>,
+}
+
+impl<R: Reply + From<RestReply>> RestService for RestRoutes<R> {
+    fn any_origin(&self) -> bool {
+        self.state.rest_cors
+    }
+
+    fn call(&self, call: RestCall) -> RestAnswer {
+        let id = RequestId::choose(call.head.headers.get(ID_HEADER), &self.state.engine.ids);
+        match self.route(&call) {
+            Ok(Route::Predict(target)) => self.predict(&call, &target, id),
+            Ok(Route::Examples(method, target)) => self.examples(&call, method, &target, id),
+            Ok(Route::Status(target)) => RestAnswer::Ready(self.status(&call, &target, &id)),
+            Ok(Route::Metadata(target)) => RestAnswer::Ready(self.metadata(&call, &target, &id)),
+            Ok(Route::Metrics) => {
+                let metrics = self.state.engine.render_metrics();
+                RestAnswer::Ready(text(StatusCode::OK, metrics, "text/plain; version=0.0.4; charset=utf-8"))
+            }
+            Ok(Route::Live) => RestAnswer::Ready(text(StatusCode::OK, "live\n".to_owned(), "text/plain")),
+            Ok(Route::Ready) => RestAnswer::Ready(self.ready()),
+            Ok(Route::Preflight) => {
+                RestAnswer::Ready(with_body(StatusCode::OK, Vec::new(), Tags { version: None, id: Some(&id) }))
+            }
+            Ok(Route::ModelReady(target)) => RestAnswer::Ready(self.model_ready(&target)),
+            Ok(Route::Unknown) => {
+                let (method, path) = (&call.head.method, call.head.uri.path());
+                let what = format!("no such path: {method} {path}; there are {PATHS}");
+                RestAnswer::Ready(self.fail(&call, &Status::not_found(what), &id))
+            }
+            Err(status) => RestAnswer::Ready(self.fail(&call, &status, &id)),
+        }
+    }
+}
+
+impl<R: Reply + From<RestReply>> RestRoutes<R> {
+    fn route(&self, call: &RestCall) -> Result<Route, Status> {
+        let (method, path) = (call.head.method.as_str(), call.head.uri.path());
+        match self.state.metrics_path.as_deref() {
+            Some(metrics) if metrics == path && matches!(method, "GET" | "HEAD") => Ok(Route::Metrics),
+            _ if self.state.rest_cors && method == "OPTIONS" => {
+                cors::check_preflight(&call.head.headers).map(|()| Route::Preflight)
+            }
+            _ => path::parse(method, path),
+        }
+    }
+
+    fn count(&self, code: Code, call: &RestCall) {
+        self.state.engine.metrics.unrouted.count(Endpoint::Rest, code);
+        self.state.engine.metrics.count_latency(Endpoint::Rest, call.received.elapsed());
+    }
+
+    fn fail(&self, call: &RestCall, status: &Status, id: &RequestId) -> RestResponse {
+        self.count(status.code, call);
+        failure(status, Tags { version: None, id: Some(id) })
+    }
+
+    fn predict(&self, call: &RestCall, target: &Target, id: RequestId) -> RestAnswer {
+        match JsonRequest::parse(&call.body) {
+            Ok(request) => {
+                let (reply, answer) = RestReply::new(request.form);
+                let context = RequestContext { reply, id, received: call.received, deadline: call.deadline };
+                let spec = target.spec(&request.signature_name);
+                self.dispatcher.dispatch(context, &spec, &call.head.headers, &Predict(&request));
+                answer
+            }
+            Err(status) => RestAnswer::Ready(self.fail(call, &status, &id)),
+        }
+    }
+
+    fn examples(&self, call: &RestCall, method: InferenceMethod, target: &Target, id: RequestId) -> RestAnswer {
+        match examples::parse(&call.body) {
+            Ok((signature_name, input)) => {
+                let (reply, answer) = RestReply::new(Form::Row);
+                let context = RequestContext { reply, id, received: call.received, deadline: call.deadline };
+                let (spec, payload) = (target.spec(&signature_name), Examples::new(method, &input));
+                self.dispatcher.dispatch(context, &spec, &call.head.headers, &payload);
+                answer
+            }
+            Err(status) => RestAnswer::Ready(self.fail(call, &status, &id)),
+        }
+    }
+
+    fn status(&self, call: &RestCall, target: &Target, id: &RequestId) -> RestResponse {
+        match self.state.engine.version_states(&target.spec("")) {
+            Ok(states) => {
+                self.count(Code::Ok, call);
+                let tags = Tags { version: None, id: Some(id) };
+                with_body(StatusCode::OK, model_status::to_json(&states), tags)
+            }
+            Err(status) => self.fail(call, &status, id),
+        }
+    }
+
+    fn metadata(&self, call: &RestCall, target: &Target, id: &RequestId) -> RestResponse {
+        match self.state.engine.version(&target.spec("")) {
+            Ok(version) => {
+                self.count(Code::Ok, call);
+                let tags = Tags { version: Some(&version.header), id: Some(id) };
+                with_body(StatusCode::OK, metadata::to_json(&version.metadata()), tags)
+            }
+            Err(status) => self.fail(call, &status, id),
+        }
+    }
+
+    /// Whether a predict request for this model would find a version.
+    fn model_ready(&self, target: &Target) -> RestResponse {
+        match self.state.engine.version(&target.spec("")) {
+            Ok(version) => text(StatusCode::OK, format!("ready: version {}\n", version.number), "text/plain"),
+            Err(status) => {
+                let code = StatusCode::from_u16(status.code.http()).unwrap_or(StatusCode::SERVICE_UNAVAILABLE);
+                text(code, format!("not ready: {}\n", status.message), "text/plain")
+            }
+        }
+    }
+
+    fn ready(&self) -> RestResponse {
+        let readiness = self.state.readiness();
+        let (code, word) =
+            if readiness.ready { (StatusCode::OK, "ready") } else { (StatusCode::SERVICE_UNAVAILABLE, "not ready") };
+        text(code, format!("{word}: {}\n", readiness.reason), "text/plain")
+    }
+}

@@ -1,0 +1,14 @@
+//! Tidegate's data plane: the endpoints, the I/O threads, start and drain.
+//! Python implements the engine's `Executor` and the `Hooks` here, through the border crate.
+
+#![forbid(unsafe_code)]
+
+pub mod control;
+pub mod drain;
+pub mod endpoints;
+pub mod file_digest;
+pub mod hooks;
+pub mod io;
+pub mod plane;
+pub mod settings;
+pub mod state;

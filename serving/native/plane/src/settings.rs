@@ -1,0 +1,72 @@
+//! Settings: how a plane listens and what it bounds.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use tidegate_engine::limits::Limits;
+use tidegate_engine::log::LogLimits;
+
+/// Frozen settings of a plane.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// `host:port` of the gRPC endpoint, port 0 for any, if there is one.
+    pub grpc_address: Option<String>,
+    /// A Unix socket that leads through the gRPC endpoint too, if there is one.
+    pub grpc_socket_path: Option<PathBuf>,
+    /// `host:port` of the REST endpoint, if there is one.
+    pub rest_address: Option<String>,
+    /// One more path at which the REST endpoint answers with metrics, if there is one.
+    pub metrics_path: Option<String>,
+    /// Whether the REST endpoint lets pages of any origin read its answers.
+    pub rest_cors: bool,
+    /// I/O threads.
+    pub io_threads: usize,
+    /// Largest request body or message, in bytes.
+    pub max_message_bytes: usize,
+    /// Most open connections over both endpoints.
+    pub max_connections: usize,
+    /// A request's head must be complete within this time.
+    pub header_timeout: Duration,
+    /// Deadline of requests that bring none.
+    pub request_timeout: Duration,
+    /// Rows of a full log block.
+    pub log_block_rows: usize,
+    /// A block that is not full is handed over after this time.
+    pub log_block_interval: Duration,
+    /// Bytes that may wait for the log.
+    pub log_buffer_bytes: usize,
+}
+
+impl Settings {
+    /// What can change while the plane runs.
+    pub fn limits(&self) -> Limits {
+        Limits::new(self.max_message_bytes, self.max_connections, self.request_timeout, self.header_timeout)
+    }
+
+    /// What the inference log may hold.
+    pub fn log_limits(&self) -> LogLimits {
+        LogLimits {
+            block_rows: self.log_block_rows,
+            interval: self.log_block_interval,
+            buffer_bytes: self.log_buffer_bytes,
+        }
+    }
+
+    /// Says which value cannot be.
+    pub fn check(&self) -> Result<(), String> {
+        let positive = [
+            ("io_threads", self.io_threads),
+            ("max_message_bytes", self.max_message_bytes),
+            ("max_connections", self.max_connections),
+            ("log_block_rows", self.log_block_rows),
+            ("header_timeout_ms", self.header_timeout.as_millis() as usize),
+            ("request_timeout_ms", self.request_timeout.as_millis() as usize),
+            ("log_block_interval_ms", self.log_block_interval.as_millis() as usize),
+        ];
+        match positive.iter().find(|(_, value)| *value == 0) {
+            Some((name, _)) => Err(format!("{name} is 0: it must be at least 1")),
+            None if self.io_threads > 256 => Err(format!("io_threads is {}: use at most 256", self.io_threads)),
+            None => Ok(()),
+        }
+    }
+}

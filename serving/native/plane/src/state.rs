@@ -1,0 +1,74 @@
+//! What all endpoints of a plane share beside the engine: readiness, control calls, and how REST answers.
+
+use std::sync::Arc;
+
+use tidegate_engine::engine::Engine;
+use tokio::sync::watch;
+
+use crate::control::Control;
+use crate::settings::Settings;
+
+/// What `/v2/health/ready` answers.
+#[derive(Clone, Debug)]
+pub struct Readiness {
+    /// Whether requests should come.
+    pub ready: bool,
+    /// Why, or why not.
+    pub reason: String,
+    /// Whether the plane drains; then it stays so.
+    pub draining: bool,
+}
+
+/// The shared parts of a plane.
+pub struct PlaneState {
+    /// Serving map, counters and log.
+    pub engine: Arc<Engine>,
+    /// Calls that Python answers.
+    pub control: Control,
+    /// One more path of the metrics.
+    pub metrics_path: Option<String>,
+    /// Whether pages of any origin may read REST answers.
+    pub rest_cors: bool,
+    readiness: watch::Sender<Readiness>,
+}
+
+impl PlaneState {
+    /// Not ready, and serving nothing.
+    pub fn new(settings: &Settings, control: Control) -> PlaneState {
+        PlaneState {
+            engine: Arc::new(Engine::new(settings.limits(), &settings.log_limits())),
+            control,
+            metrics_path: settings.metrics_path.clone(),
+            rest_cors: settings.rest_cors,
+            readiness: watch::Sender::new(Readiness {
+                ready: false,
+                reason: "the server is starting".to_owned(),
+                draining: false,
+            }),
+        }
+    }
+
+    /// The current readiness.
+    pub fn readiness(&self) -> Readiness {
+        self.readiness.borrow().clone()
+    }
+
+    /// The readiness now and whenever it changes.
+    pub fn watch_readiness(&self) -> watch::Receiver<Readiness> {
+        self.readiness.subscribe()
+    }
+
+    /// Sets it.
+    pub fn set_readiness(&self, ready: bool, reason: &str) {
+        self.readiness.send_modify(|now| {
+            now.ready = ready;
+            reason.clone_into(&mut now.reason);
+        });
+    }
+
+    /// Not ready any more; watches of the readiness end.
+    pub fn begin_drain(&self) {
+        let reason = "the server is draining".to_owned();
+        self.readiness.send_replace(Readiness { ready: false, reason, draining: true });
+    }
+}

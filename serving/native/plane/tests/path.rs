@@ -1,0 +1,53 @@
+//! REST paths as TensorFlow Serving reads them.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use tidegate_plane::endpoints::rest::path::{Route, Target, parse};
+
+fn target_of(name: &str, version: Option<i64>, label: Option<&str>) -> Target {
+    Target { name: name.to_owned(), version, label: label.map(str::to_owned) }
+}
+
+#[test]
+fn reads_the_paths_of_tensorflow_serving() {
+    let predict = |path| parse("POST", path).unwrap();
+    assert_eq!(predict("/v1/models/m:predict"), Route::Predict(target_of("m", None, None)));
+    assert_eq!(predict("/V1/Models/M/Versions/12:Predict"), Route::Predict(target_of("M", Some(12), None)));
+    assert_eq!(predict("/v1/models/m/labels/stable:predict"), Route::Predict(target_of("m", None, Some("stable"))));
+    assert_eq!(predict("/v1/models/a%20b:predict"), Route::Predict(target_of("a b", None, None)));
+    assert_eq!(predict("/v1/models/a%2Fb%3ac:predict"), Route::Predict(target_of("a/b:c", None, None)));
+    assert_eq!(predict("/v1/models/m/labels/a%2fb:predict"), Route::Predict(target_of("m", None, Some("a/b"))));
+    assert_eq!(parse("GET", "/v1/models/m").unwrap(), Route::Status(target_of("m", None, None)));
+    assert_eq!(
+        parse("GET", "/v1/models/m/versions/1/metadata").unwrap(),
+        Route::Metadata(target_of("m", Some(1), None))
+    );
+    assert_eq!(parse("GET", "/v2/health/live").unwrap(), Route::Live);
+    let ready = |path| parse("GET", path).unwrap();
+    assert_eq!(ready("/v2/models/m/ready"), Route::ModelReady(target_of("m", None, None)));
+    assert_eq!(ready("/v2/models/m/versions/3/ready"), Route::ModelReady(target_of("m", Some(3), None)));
+    assert_eq!(ready("/v2/models/m"), Route::Unknown);
+    assert_eq!(parse("GET", "/other").unwrap(), Route::Unknown);
+}
+
+#[test]
+fn says_what_is_wrong_with_a_path() {
+    let message = |method, path| parse(method, path).unwrap_err().message;
+    assert_eq!(message("GET", "/v1/models/m:predict"), "Malformed request: GET /v1/models/m:predict");
+    assert_eq!(
+        message("POST", "/v1/models/m/versions/x:predict"),
+        "Malformed request: POST /v1/models/m/versions/x:predict"
+    );
+    assert_eq!(
+        message("POST", "/v1/models/m/versions/1/labels/a:predict"),
+        "Malformed request: POST /v1/models/m/versions/1/labels/a:predict"
+    );
+    assert_eq!(message("GET", "/v1/models"), "Missing model name in request.");
+    assert_eq!(
+        message("GET", "/v1/models/m/versions/99999999999999999999"),
+        "Failed to convert version: 99999999999999999999 to numeric."
+    );
+    assert!(parse("GET", "/v1/models/%zz").is_err());
+    assert!(parse("POST", "/v1/models/a:b:predict").is_err());
+    assert!(parse("GET", "/v1/models/%").is_err());
+}

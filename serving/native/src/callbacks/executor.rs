@@ -1,0 +1,86 @@
+//! The Python executor of a version: entered once per batch. Exceptions become a status.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use pyo3::prelude::*;
+use tidegate_codec::status::{Code, Status};
+use tidegate_engine::batching::{Executor, Prediction, Work};
+
+use crate::callbacks::batch::Batch;
+use crate::callbacks::closing::Closing;
+use crate::callbacks::outputs;
+
+/// A callable that takes a `Batch`.
+pub(crate) struct PythonExecutor {
+    callable: Option<Py<PyAny>>,
+    entries: AtomicU64,
+    closing: Arc<Closing>,
+}
+
+impl PythonExecutor {
+    pub(crate) fn new(callable: Py<PyAny>, closing: Arc<Closing>) -> PythonExecutor {
+        PythonExecutor { callable: Some(callable), entries: AtomicU64::new(0), closing }
+    }
+
+    fn call(&self, py: Python<'_>, work: Work) -> PyResult<Prediction> {
+        let served = work.served.clone();
+        let batch = Bound::new(py, Batch::new(py, work)?)?;
+        let Some(callable) = &self.callable else {
+            return Ok(Prediction::default());
+        };
+        let returned = callable.bind(py).call1((batch,))?;
+        outputs::read(&served.signature, &returned)
+    }
+}
+
+impl Executor for PythonExecutor {
+    fn execute(&self, work: Work) -> Result<Prediction, Status> {
+        let stopping = || Status::new(Code::Unavailable, "the server is stopping");
+        if self.closing.is_closed() {
+            return Err(stopping());
+        }
+        let entered = Python::try_attach(|py| {
+            self.entries.fetch_add(1, Ordering::Relaxed);
+            self.call(py, work).map_err(|error| to_status(py, &error))
+        });
+        entered.unwrap_or_else(|| Err(stopping()))
+    }
+
+    fn entries(&self) -> u64 {
+        self.entries.load(Ordering::Relaxed)
+    }
+
+    /// Keeps the thread's Python state from batch to batch: making one maps and unmaps memory each time.
+    fn host(&self, thread: &mut (dyn FnMut() + Send)) {
+        if self.closing.is_closed() || Python::try_attach(|py| self.closing.host(py, thread)).is_none() {
+            thread();
+        }
+    }
+}
+
+impl Drop for PythonExecutor {
+    fn drop(&mut self) {
+        let Some(callable) = self.callable.take() else { return };
+        if self.closing.is_closed() {
+            // The interpreter is going and takes its objects along.
+            std::mem::forget(callable);
+        } else {
+            Python::attach(|py| drop(callable.into_bound(py)));
+        }
+    }
+}
+
+/// An exception's integer `grpc_code`, or INTERNAL, with its text.
+pub(crate) fn to_status(py: Python<'_>, error: &PyErr) -> Status {
+    let value = error.value(py);
+    let text = value.str().map_or_else(|_| String::new(), |text| text.to_string());
+    let code = value.getattr("grpc_code").ok().and_then(|code| code.extract::<i64>().ok());
+    match code.map(Code::from_number) {
+        Some(code) if code != Code::Ok => Status::new(code, text),
+        _ => {
+            let kind = value.get_type().name().map_or_else(|_| "exception".to_owned(), |name| name.to_string());
+            Status::internal(if text.is_empty() { kind } else { format!("{kind}: {text}") })
+        }
+    }
+}

@@ -1,0 +1,8 @@
+//! What the plane calls in Python: executors once per batch, and the hooks.
+
+pub(crate) mod batch;
+pub(crate) mod closing;
+pub(crate) mod executor;
+pub(crate) mod hooks;
+pub(crate) mod log_block;
+pub(crate) mod outputs;

@@ -1,0 +1,180 @@
+//! `DataPlane`: start, apply, set_ready, predict, stats, drain.
+//! Calls that wait give up the GIL; at interpreter exit a running plane is stopped.
+
+use std::collections::HashMap;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
+
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyMapping};
+use tidegate_codec::model_spec::{ModelSpec, VersionChoice};
+use tidegate_codec::status::{Code, Status};
+use tidegate_codec::version_state::VersionState;
+use tidegate_engine::metrics::Gauge;
+use tidegate_plane::endpoints::embedded::endpoint::EmbeddedRequest;
+use tidegate_plane::plane::Plane;
+
+use crate::callbacks::closing::Closing;
+use crate::callbacks::hooks::Callbacks;
+use crate::calls::changes;
+use crate::calls::predict;
+use crate::calls::settings::Settings;
+
+/// How long the interpreter's exit waits for a model that is still running, and again once it is interrupted.
+const EXIT_PATIENCE: Duration = Duration::from_secs(3);
+
+/// A running data plane.
+#[pyclass(frozen, module = "tidegate_native")]
+pub(crate) struct DataPlane {
+    plane: Arc<Plane>,
+    closing: Arc<Closing>,
+}
+
+#[pymethods]
+impl DataPlane {
+    #[staticmethod]
+    #[pyo3(signature = (settings, *, released, control, log_block))]
+    fn start(
+        py: Python<'_>,
+        settings: PyRef<'_, Settings>,
+        released: Py<PyAny>,
+        control: Py<PyAny>,
+        log_block: Py<PyAny>,
+    ) -> PyResult<DataPlane> {
+        let closing = Arc::new(Closing::default());
+        let hooks = Arc::new(Callbacks { released, control, log_block, closing: closing.clone() });
+        let settings = settings.0.clone();
+        let plane = Arc::new(py.detach(|| Plane::start(&settings, hooks))?);
+        let exit = Bound::new(py, Exit { plane: Arc::downgrade(&plane), closing: closing.clone() })?;
+        py.import("atexit")?.call_method1("register", (exit,))?;
+        Ok(DataPlane { plane, closing })
+    }
+
+    #[getter]
+    fn grpc_address(&self) -> Option<String> {
+        self.plane.grpc_address().map(|address| address.to_string())
+    }
+
+    #[getter]
+    fn rest_address(&self) -> Option<String> {
+        self.plane.rest_address().map(|address| address.to_string())
+    }
+
+    /// Swaps the serving map once for all changes; ValueError, and nothing changes, when one of them cannot be.
+    #[pyo3(signature = (changes))]
+    fn apply(&self, py: Python<'_>, changes: Vec<Bound<'_, PyAny>>) -> PyResult<()> {
+        let changes = changes.iter().map(|change| changes::to_core(change, &self.closing)).collect::<PyResult<_>>()?;
+        py.detach(|| self.plane.apply(changes)).map_err(PyValueError::new_err)
+    }
+
+    /// What `/v2/health/ready` answers; not ready until first called.
+    #[pyo3(signature = (ready, reason))]
+    fn set_ready(&self, ready: bool, reason: &str) {
+        self.plane.set_ready(ready, reason);
+    }
+
+    /// Predicts without a socket: outputs by name, and the version that gave them. Raises `PredictError`.
+    #[pyo3(signature = (model, inputs, *, version=None, label=None, signature="", timeout_ms=None, request_id=None,
+        key=None))]
+    #[expect(clippy::too_many_arguments, reason = "keyword-only in Python, one structure from here on")]
+    fn predict<'py>(
+        &self,
+        py: Python<'py>,
+        model: &str,
+        inputs: &Bound<'py, PyMapping>,
+        version: Option<i64>,
+        label: Option<&str>,
+        signature: &str,
+        timeout_ms: Option<u64>,
+        request_id: Option<&str>,
+        key: Option<&str>,
+    ) -> PyResult<(Bound<'py, PyDict>, i64)> {
+        let choice = match (version, label) {
+            (Some(version), _) => VersionChoice::Version(version),
+            (None, Some(label)) => VersionChoice::Label(label),
+            (None, None) => VersionChoice::Any,
+        };
+        let spec = ModelSpec { name: model, choice, signature_name: signature };
+        let request = EmbeddedRequest { spec, request_id, key };
+        predict::predict(py, self.plane.embedded(), &request, inputs, timeout_ms.map(Duration::from_millis))
+    }
+
+    /// Limits from now on; what was let in before stays. ValueError, and nothing changes, for one that is 0.
+    #[pyo3(signature = (*, max_message_bytes, max_connections, request_timeout_ms))]
+    fn set_limits(&self, max_message_bytes: usize, max_connections: usize, request_timeout_ms: u64) -> PyResult<()> {
+        let timeout = Duration::from_millis(request_timeout_ms);
+        self.plane.limits().set(max_message_bytes, max_connections, timeout).map_err(PyValueError::new_err)
+    }
+
+    /// What `GetModelStatus` answers about a model: version, state, gRPC code and text of each, in this order.
+    #[pyo3(signature = (model, states))]
+    fn set_states(&self, py: Python<'_>, model: &str, states: Vec<(i64, u64, i64, String)>) {
+        let state = |(version, state, code, message)| VersionState {
+            version,
+            state,
+            status: Status::new(Code::from_number(code), message),
+        };
+        let states = states.into_iter().map(state).collect();
+        py.detach(|| self.plane.set_states(model, states));
+    }
+
+    /// Replaces a family of gauges in the metrics: help text, and labels and value of each sample; none forget it.
+    /// ValueError for a name that cannot be.
+    #[pyo3(signature = (name, help, samples))]
+    fn set_gauges(&self, py: Python<'_>, name: &str, help: &str, samples: Vec<Gauge>) -> PyResult<()> {
+        py.detach(|| self.plane.set_gauges(name, help, samples)).map_err(PyValueError::new_err)
+    }
+
+    /// Counters by Prometheus sample name with labels, the same numbers as `/metrics`; of one model, where it is named.
+    #[pyo3(signature = (model=None))]
+    fn stats(&self, py: Python<'_>, model: Option<&str>) -> HashMap<String, f64> {
+        py.detach(|| self.plane.stats(model).into_iter().collect())
+    }
+
+    /// Not ready, refuse new connections, answer what was accepted, flush the log, stop. True if all was answered.
+    #[pyo3(signature = (deadline_ms))]
+    fn drain(&self, py: Python<'_>, deadline_ms: u64) -> bool {
+        py.detach(|| self.plane.drain(Duration::from_millis(deadline_ms)))
+    }
+}
+
+impl Drop for DataPlane {
+    fn drop(&mut self) {
+        if !self.closing.is_closed() {
+            let plane = self.plane.clone();
+            Python::attach(|py| py.detach(move || plane.stop()));
+        }
+    }
+}
+
+/// Called by `atexit` while the interpreter is still whole.
+#[pyclass(frozen, name = "_Exit", module = "tidegate_native")]
+struct Exit {
+    plane: Weak<Plane>,
+    closing: Arc<Closing>,
+}
+
+#[pymethods]
+impl Exit {
+    /// Lets no thread of the plane into Python any more and waits for those that are in.
+    fn __call__(&self, py: Python<'_>) {
+        self.closing.close();
+        let Some(plane) = self.plane.upgrade() else { return };
+        let (sender, stopped) = mpsc::channel();
+        std::thread::spawn(move || {
+            plane.stop();
+            let _ = sender.send(());
+        });
+        let stopped = Mutex::new(stopped);
+        let wait = |patience| {
+            let stopped = stopped.lock().unwrap_or_else(PoisonError::into_inner);
+            stopped.recv_timeout(patience) != Err(RecvTimeoutError::Timeout)
+        };
+        if !py.detach(|| wait(EXIT_PATIENCE)) {
+            self.closing.interrupt(py);
+            py.detach(|| wait(EXIT_PATIENCE));
+        }
+    }
+}

@@ -1,0 +1,7 @@
+//! What Python calls: the data plane with its settings and changes, and work at low priority.
+
+pub(crate) mod changes;
+pub(crate) mod data_plane;
+pub(crate) mod low_priority;
+pub(crate) mod predict;
+pub(crate) mod settings;

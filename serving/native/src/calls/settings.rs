@@ -1,0 +1,172 @@
+//! Settings, signatures and batching limits as frozen Python values, checked where they are made.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use tidegate_codec::dtype::{ALL, DType};
+use tidegate_codec::signatures::signature::Signature as CoreSignature;
+use tidegate_codec::signatures::spec::{FirstAxis, TensorSpec as CoreSpec};
+use tidegate_engine::batching::limits::Batching as CoreBatching;
+use tidegate_plane::settings as core;
+
+use crate::arrays::values::{self, Origin};
+
+/// How the plane listens and what it bounds.
+#[pyclass(frozen, module = "tidegate_native")]
+pub(crate) struct Settings(pub(crate) core::Settings);
+
+#[pymethods]
+impl Settings {
+    #[new]
+    #[pyo3(signature = (*, grpc_address, rest_address, grpc_socket_path=None, metrics_path=None, rest_cors=false, io_threads=1,
+        max_message_bytes=67108864, max_connections=4096,
+        header_timeout_ms=60000, request_timeout_ms=30000, log_block_rows=16384, log_block_interval_ms=1000,
+        log_buffer_bytes=134217728))]
+    #[expect(clippy::too_many_arguments, reason = "keyword-only in Python, one structure from here on")]
+    fn new(
+        grpc_address: Option<String>,
+        rest_address: Option<String>,
+        grpc_socket_path: Option<PathBuf>,
+        metrics_path: Option<String>,
+        rest_cors: bool,
+        io_threads: usize,
+        max_message_bytes: usize,
+        max_connections: usize,
+        header_timeout_ms: u64,
+        request_timeout_ms: u64,
+        log_block_rows: usize,
+        log_block_interval_ms: u64,
+        log_buffer_bytes: usize,
+    ) -> PyResult<Settings> {
+        let settings = core::Settings {
+            grpc_address,
+            grpc_socket_path,
+            rest_address,
+            metrics_path,
+            rest_cors,
+            io_threads,
+            max_message_bytes,
+            max_connections,
+            header_timeout: Duration::from_millis(header_timeout_ms),
+            request_timeout: Duration::from_millis(request_timeout_ms),
+            log_block_rows,
+            log_block_interval: Duration::from_millis(log_block_interval_ms),
+            log_buffer_bytes,
+        };
+        settings.check().map_err(PyValueError::new_err)?;
+        Ok(Settings(settings))
+    }
+
+    #[getter]
+    fn grpc_address(&self) -> Option<&str> {
+        self.0.grpc_address.as_deref()
+    }
+
+    #[getter]
+    fn rest_address(&self) -> Option<&str> {
+        self.0.rest_address.as_deref()
+    }
+}
+
+/// Name, dtype and shape of one input or output; -1 is a dimension of any size, the first axis is the batch.
+#[pyclass(frozen, module = "tidegate_native")]
+pub(crate) struct TensorSpec(CoreSpec);
+
+#[pymethods]
+impl TensorSpec {
+    #[new]
+    #[pyo3(signature = (*, name, dtype, shape, unknown_rank=false))]
+    fn new(name: String, dtype: &str, shape: Vec<i64>, unknown_rank: bool) -> PyResult<TensorSpec> {
+        let found = DType::from_name(dtype).ok_or_else(|| {
+            let known = ALL.map(DType::name).join(", ");
+            PyValueError::new_err(format!("tensor '{name}' has dtype '{dtype}': use one of {known}"))
+        })?;
+        if unknown_rank && !shape.is_empty() {
+            return Err(PyValueError::new_err(format!("tensor '{name}' has a shape and an unknown rank: give one")));
+        }
+        let any = || CoreSpec::of_any_rank(name.clone(), found);
+        Ok(TensorSpec(if unknown_rank { any() } else { CoreSpec::new(name, found, shape) }))
+    }
+
+    #[getter]
+    fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    #[getter]
+    fn dtype(&self) -> &str {
+        self.0.dtype.name()
+    }
+
+    #[getter]
+    fn shape(&self) -> Vec<i64> {
+        self.0.shape.clone()
+    }
+
+    #[getter]
+    fn unknown_rank(&self) -> bool {
+        self.0.unknown_rank
+    }
+}
+
+/// One way to call a version.
+#[pyclass(frozen, module = "tidegate_native")]
+pub(crate) struct Signature(pub(crate) CoreSignature);
+
+#[pymethods]
+impl Signature {
+    #[new]
+    #[pyo3(signature = (*, name, method_name, inputs, outputs, first_axis="batch", defaults=None))]
+    fn new(
+        name: String,
+        method_name: String,
+        inputs: Vec<PyRef<'_, TensorSpec>>,
+        outputs: Vec<PyRef<'_, TensorSpec>>,
+        first_axis: &str,
+        defaults: Option<Bound<'_, PyDict>>,
+    ) -> PyResult<Signature> {
+        let specs = |list: &[PyRef<'_, TensorSpec>]| list.iter().map(|spec| spec.0.clone()).collect();
+        let axis = FirstAxis::from_name(first_axis).ok_or_else(|| {
+            let known = FirstAxis::NAMES.map(|(_, name)| name).join(", ");
+            PyValueError::new_err(format!("signature '{name}' has first axis '{first_axis}': use one of {known}"))
+        })?;
+        let signature = CoreSignature::with_axis(name, method_name, specs(&inputs), specs(&outputs), axis)
+            .map_err(PyValueError::new_err)?;
+        let Some(given) = defaults else { return Ok(Signature(signature)) };
+        let read = |spec: &CoreSpec| {
+            given.get_item(&spec.name)?.map(|value| values::read(spec, &value, Origin::Caller)).transpose()
+        };
+        let defaults = signature.inputs.iter().map(read).collect::<PyResult<Vec<_>>>()?;
+        Ok(Signature(signature.with_defaults(defaults)))
+    }
+
+    #[getter]
+    fn name(&self) -> &str {
+        &self.0.name
+    }
+}
+
+/// When a batch closes and how long its queue may grow.
+#[pyclass(frozen, module = "tidegate_native")]
+pub(crate) struct Batching(pub(crate) CoreBatching);
+
+#[pymethods]
+impl Batching {
+    #[new]
+    #[pyo3(signature = (*, max_batch_rows=1024, timeout_us=0, max_queued_rows=16384, concurrency=1, allowed_batch_sizes=Vec::new()))]
+    fn new(
+        max_batch_rows: usize,
+        timeout_us: u64,
+        max_queued_rows: usize,
+        concurrency: usize,
+        allowed_batch_sizes: Vec<usize>,
+    ) -> PyResult<Batching> {
+        let allowed_batch_sizes = allowed_batch_sizes.into();
+        let batching = CoreBatching { max_batch_rows, timeout_us, max_queued_rows, concurrency, allowed_batch_sizes };
+        batching.check().map_err(PyValueError::new_err)?;
+        Ok(Batching(batching))
+    }
+}
