@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import BinaryIO
 
+from tidegate_serving.contract.desired_state import VersionReference
 from tidegate_serving.contract.errors import InvalidInput, TidegateError, Unsupported, words_of
 from tidegate_serving.contract.manifest import Manifest, read_manifest
 from tidegate_serving.contract.probe_frames import Frame, read_frame, write_frame
@@ -26,7 +27,6 @@ from tidegate_serving.platforms.version_loader import VersionLoader
 from tidegate_serving.probing.calls import at_once, one_call
 from tidegate_serving.probing.state import OwnState, resident_bytes
 from tidegate_serving.probing.thread import OwnThread
-from tidegate_serving.sources.target import VersionPath
 
 
 class Probe:
@@ -66,7 +66,7 @@ class Probe:
 
     def _load(self) -> Loaded:
         manifest, digest = read_manifest(self._directory)
-        path = VersionPath(self._directory, digest, manifest.platform)
+        path = VersionReference(manifest.id.version, self._directory, digest, manifest.platform)
         self._loader = VersionLoader(manifest.id, path, installed_platforms(self._options), _admit)
         return self._loader.load()
 

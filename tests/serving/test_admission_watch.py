@@ -6,11 +6,11 @@ from collections.abc import Collection
 from pathlib import Path
 
 from tidegate_serving.admission.admission import Standing
+from tidegate_serving.contract.desired_state import VersionReference
 from tidegate_serving.contract.manifest import Manifest
 from tidegate_serving.contract.servable import ServableId, State, StateChange
 from tidegate_serving.runtime.admission_watch import AdmissionWatch, Overrides
 from tidegate_serving.sources.problems import SourceProblem, SourceProblems
-from tidegate_serving.sources.target import VersionPath
 
 ONE, TWO = ServableId("m", 1), ServableId("m", 2)
 
@@ -47,7 +47,8 @@ class Scene:
         return self.revision
 
     def origins(self, of: Collection[ServableId] | None = None) -> dict[ServableId, object]:
-        every = {ONE: VersionPath(Path("1"), "d1", "python"), TWO: VersionPath(Path("2"), "d2", "python")}
+        one, two = (VersionReference(number, Path(str(number)), f"d{number}", "python") for number in (1, 2))
+        every = {ONE: one, TWO: two}
         return {servable: path for servable, path in every.items() if of is None or servable in of}
 
     def state(self, id: ServableId) -> StateChange:

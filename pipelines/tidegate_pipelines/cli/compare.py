@@ -17,8 +17,8 @@ import typer
 
 from tidegate_pipelines.cli.console import say, show_table
 from tidegate_pipelines.cli.durations import duration
+from tidegate_pipelines.cli.operations import Name
 from tidegate_pipelines.cli.options import DEFAULT_CONTROL, Control
-from tidegate_pipelines.cli.orders import Name
 from tidegate_serving.contract.servable import MAX_VERSION
 
 if TYPE_CHECKING:
@@ -117,22 +117,19 @@ def _asked(name: str, versions: list[int], log: Path | None, control: str) -> _A
 def _told(servable: ServableStatus) -> tuple[int, int]:
     """The version that ordinary clients get and the one that gets copies, as status says."""
     from tidegate_serving.contract.errors import FailedPrecondition
-    from tidegate_serving.contract.servable import State
 
-    name = servable.servable
-    if servable.shadow is None:
+    name, shadow, primary = servable.servable, servable.desired.shadow, servable.ordinary
+    if shadow is None:
         raise FailedPrecondition(
             f"no version of {name!r} gets copies now: name both, such as `tidegate compare {name} 2 3`, or send some "
             f"with `tidegate canary`"
         )
-    live = [version.version for version in servable.versions if version.state is State.AVAILABLE]
-    stable = servable.label("stable")
-    primary = stable if stable is not None else max(live, default=servable.shadow.version)
-    if primary == servable.shadow.version:
+    if primary is None or primary == shadow.version:
         raise FailedPrecondition(
-            f"version {primary} of {name!r} gets both copies and ordinary traffic: name the versions to compare"
+            f"ordinary traffic of {name!r} goes to no version but {shadow.version}, which gets the copies: name the "
+            "versions to compare"
         )
-    return primary, servable.shadow.version
+    return primary, shadow.version
 
 
 def _show(name: str, asked: _Asked, found: Comparison) -> None:

@@ -10,8 +10,8 @@ from typing import Annotated
 import typer
 
 from tidegate_pipelines.cli.console import say
+from tidegate_pipelines.cli.operations import Reason, who
 from tidegate_pipelines.cli.options import DEFAULT_CONTROL, Control
-from tidegate_pipelines.cli.orders import Reason, who
 
 
 def register(app: typer.Typer) -> None:

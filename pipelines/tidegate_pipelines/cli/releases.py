@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from tidegate_pipelines.cli.console import say
+from tidegate_pipelines.cli.operations import Name, Reason, Version, who
 from tidegate_pipelines.cli.options import (
     DEFAULT_CONTROL,
     Baseline,
@@ -21,7 +22,6 @@ from tidegate_pipelines.cli.options import (
     Timeout,
     Training,
 )
-from tidegate_pipelines.cli.orders import Name, Reason, Version, who
 from tidegate_serving.contract.servable import MAX_VERSION
 
 Pairs = Annotated[int, typer.Option("--pairs", min=1, help="Fewest compared answers before a promotion.")]

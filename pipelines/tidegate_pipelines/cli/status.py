@@ -67,8 +67,9 @@ def status(
 def _rows(servable: ServableStatus) -> Iterator[tuple[str, ...]]:
     for version in servable.versions:
         labels = list(version.labels)
-        if servable.shadow is not None and servable.shadow.version == version.version:
-            labels.append(f"shadow {servable.shadow.fraction:g}")
+        shadow = servable.desired.shadow
+        if shadow is not None and shadow.version == version.version:
+            labels.append(f"shadow {shadow.fraction:g}")
         since = datetime.fromtimestamp(version.since_us / 1e6, UTC).strftime("%Y-%m-%d %H:%M:%S")
         yield servable.servable, str(version.version), version.state.name, ", ".join(labels), since, _admitted(version)
 

@@ -210,6 +210,6 @@ class Verdict:
 
 def verdict_schema() -> dict[str, Any]:
     """The published JSON Schema (draft 2020-12) of a verdict's document."""
-    text = resources.files("tidegate_serving.contract").joinpath(SCHEMA).read_text(encoding="utf-8")
+    text = resources.files("tidegate_serving.admission").joinpath(SCHEMA).read_text(encoding="utf-8")
     schema: dict[str, Any] = json.loads(text)
     return schema

@@ -1,6 +1,6 @@
 """Keeps what an engine has to remember, and says in our words what is wrong with a folder that cannot keep it.
 
-The RPC Source's wishes and operators' orders are written through here.
+The RPC Source's desired states and operators' overrides are written through here.
 """
 
 from __future__ import annotations

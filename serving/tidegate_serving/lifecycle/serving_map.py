@@ -1,4 +1,4 @@
-"""What the manager needs of the map that requests are looked up in; the endpoint to the data plane fulfils it."""
+"""What the manager needs of the map that requests are looked up in; the reconciler fulfils it."""
 
 from __future__ import annotations
 
@@ -18,4 +18,4 @@ class ServingMap(Protocol):
         """Routes to it no more; the manager's `released` is called once the last request has left it."""
 
     def held(self, name: str) -> frozenset[int]:
-        """Versions that carry a label which waits for another version."""
+        """Versions that must stay because a label, or ordinary traffic, waits there for another version."""

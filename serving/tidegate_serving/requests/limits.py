@@ -1,6 +1,6 @@
 """What the endpoints bound and may be told anew while they run: message size, connections, the default deadline.
 
-The engine's config gives the first ones; the endpoint hands them to the data plane.
+The engine's config gives the first ones; the front hands them to the data plane.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from tidegate_serving.config.bounds import LIMITS, check_bounds
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """`max_message_bytes` per request, `max_connections` over all endpoints, `request_timeout_seconds` for requests that
-    bring no deadline. InvalidInput for one out of bounds."""
+    """`max_message_bytes` per request, `max_connections` over all endpoints, `request_timeout_seconds` for requests
+    that bring no deadline. InvalidInput for one out of bounds."""
 
     max_message_bytes: int
     max_connections: int

@@ -13,12 +13,15 @@ from collections.abc import Callable, Collection, Mapping
 from typing import TypeVar
 
 from tidegate_serving.admission.admission import Admission, Standing
+from tidegate_serving.contract.desired_state import CALLABLE, VersionReference
 from tidegate_serving.contract.errors import NotAdmitted
 from tidegate_serving.contract.servable import ServableId, State, StateChange
+from tidegate_serving.requests.running_plane import RunningPlane
 from tidegate_serving.sources.problems import SourceProblems
-from tidegate_serving.sources.target import VersionPath
 
 SECONDS = 10.0
+GAUGE = "tidegate_override_in_force"
+_HELP = "1 for each gate whose no is overridden, by version that serves."
 _SHOWN = 5
 Overrides = Mapping[ServableId, tuple[str, ...]]
 T = TypeVar("T")
@@ -103,7 +106,12 @@ class AdmissionWatch:
         found = {}
         for servable, origin in self._origins(among).items():
             change = self._state(servable)
-            if isinstance(origin, VersionPath) and change is not None and change.state is State.AVAILABLE:
+            if (
+                isinstance(origin, VersionReference)
+                and origin.platform != CALLABLE
+                and change is not None
+                and change.state is State.AVAILABLE
+            ):
                 found[servable] = self._admission.standing(origin.manifest_digest)
         return found
 
@@ -123,3 +131,13 @@ def _without(known: Mapping[ServableId, T], gone: Collection[ServableId]) -> dic
 
 def _source(id: ServableId) -> str:
     return f"admission of version {id.version}"
+
+
+def show_overrides(plane: RunningPlane, overrides: Overrides) -> None:
+    """Overrides in force as a metric, so that monitoring sees a version that serves although a gate said no."""
+    labels = [
+        [("model", servable.name), ("version", str(servable.version)), ("gate", gate)]
+        for servable, gates in sorted(overrides.items())
+        for gate in sorted(set(gates))
+    ]
+    plane.set_gauges(GAUGE, _HELP, [(one, 1.0) for one in labels])

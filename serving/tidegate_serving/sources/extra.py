@@ -15,10 +15,11 @@ from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 from tidegate_serving.admission.admission import Admission
+from tidegate_serving.contract.desired_state import VersionReference
 from tidegate_serving.contract.errors import InvalidInput, TidegateError, Unsupported
 from tidegate_serving.sources.owners import Claims
 from tidegate_serving.sources.problems import Reports
-from tidegate_serving.sources.target import Source, Target, VersionPath
+from tidegate_serving.sources.target import Source, Target
 
 GROUP = "tidegate.sources"
 _BUILT_IN = {
@@ -33,7 +34,7 @@ class SourceContext:
     the folder where it may remember things, None for an engine that forgets.
     """
 
-    target: Target[VersionPath]
+    target: Target[VersionReference]
     admission: Admission
     owners: Claims
     problems: Reports

@@ -14,12 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from tidegate_serving.admission.admission import Admission
+from tidegate_serving.contract.desired_state import VersionReference
 from tidegate_serving.contract.errors import TidegateError, Unavailable
 from tidegate_serving.sources.extra import Named, SourceContext, make_source
 from tidegate_serving.sources.owners import Owners
 from tidegate_serving.sources.problems import SourceProblems
 from tidegate_serving.sources.share import Share
-from tidegate_serving.sources.target import Source, Target, VersionPath
+from tidegate_serving.sources.target import Source, Target
 
 START_SECONDS = 10.0
 Tables = Mapping[str, Mapping[str, Any]]
@@ -38,7 +39,7 @@ class ExtraPlan:
 class Shared:
     """What all extra sources have in common; each speaks to target, owners and problems through a share of its own."""
 
-    target: Target[VersionPath]
+    target: Target[VersionReference]
     admission: Admission
     owners: Owners
     problems: SourceProblems

@@ -15,12 +15,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tidegate_serving.admission.admission import Admission
+from tidegate_serving.contract.desired_state import VersionReference
 from tidegate_serving.contract.errors import NotFound, TidegateError, Unavailable
 from tidegate_serving.contract.servable import check_name
 from tidegate_serving.sources.owners import Claims, Owners
 from tidegate_serving.sources.polling import Poller
 from tidegate_serving.sources.problems import Reports, SourceProblems
-from tidegate_serving.sources.target import Target, VersionPath
+from tidegate_serving.sources.target import Target
 from tidegate_serving.sources.watched import PathVersion, Watched, WatchOptions
 
 NAME = "file system source"
@@ -63,7 +64,7 @@ class FileSystemSource:
     """
 
     def __init__(
-        self, options: FileSystemOptions, target: Target[VersionPath], around: Surroundings, title: str = NAME
+        self, options: FileSystemOptions, target: Target[VersionReference], around: Surroundings, title: str = NAME
     ) -> None:
         self._options = options
         self._title = title

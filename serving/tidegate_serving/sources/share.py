@@ -9,16 +9,17 @@ from __future__ import annotations
 import threading
 from collections.abc import Collection, Sequence
 
+from tidegate_serving.contract.desired_state import VersionReference
 from tidegate_serving.contract.errors import FailedPrecondition, TidegateError
 from tidegate_serving.sources.owners import Owners
 from tidegate_serving.sources.problems import SourceProblems
-from tidegate_serving.sources.target import AspiredVersion, Target, VersionPath
+from tidegate_serving.sources.target import AspiredVersion, Target
 
 
 class Share:
     """A `Target`, `Claims` and `Reports` for one source. Silent once it is closed."""
 
-    def __init__(self, target: Target[VersionPath], owners: Owners, problems: SourceProblems) -> None:
+    def __init__(self, target: Target[VersionReference], owners: Owners, problems: SourceProblems) -> None:
         self._target = target
         self._owners = owners
         self._problems = problems
@@ -31,7 +32,7 @@ class Share:
 
     # What the source says
 
-    def set_aspired_versions(self, name: str, versions: Sequence[AspiredVersion[VersionPath]]) -> None:
+    def set_aspired_versions(self, name: str, versions: Sequence[AspiredVersion[VersionReference]]) -> None:
         """Passes it on and remembers it."""
         with self._lock:
             if self._closed:

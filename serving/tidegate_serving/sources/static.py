@@ -8,13 +8,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from tidegate_serving.contract.desired_state import VersionReference
 from tidegate_serving.contract.errors import InvalidInput
 from tidegate_serving.contract.manifest import Manifest, read_manifest
 from tidegate_serving.sources.owners import Owners
-from tidegate_serving.sources.target import AspiredVersion, Target, VersionPath
+from tidegate_serving.sources.target import AspiredVersion, Target
 
 NAME = "static source"
-StaticWish = Mapping[str, Sequence[AspiredVersion[VersionPath]]]
+StaticWish = Mapping[str, Sequence[AspiredVersion[VersionReference]]]
 
 
 def read_static(directories: Sequence[Path]) -> StaticWish:
@@ -22,10 +23,10 @@ def read_static(directories: Sequence[Path]) -> StaticWish:
 
     Raises NotFound where a manifest is missing, InvalidInput where two directories hold the same version.
     """
-    wanted: dict[str, list[AspiredVersion[VersionPath]]] = {}
+    wanted: dict[str, list[AspiredVersion[VersionReference]]] = {}
     for directory in directories:
         manifest, digest = _read(directory)
-        path = VersionPath(directory, digest, manifest.platform)
+        path = VersionReference(manifest.id.version, directory, digest, manifest.platform)
         for known in wanted.get(manifest.id.name, []):
             if known.id == manifest.id and known.payload is not None:
                 both = f"{known.payload.directory} and {directory}"
@@ -44,7 +45,7 @@ def _read(directory: Path) -> tuple[Manifest, str]:
 class StaticSource:
     """Wants the versions in some directories; their manifests say what they are."""
 
-    def __init__(self, wanted: StaticWish, target: Target[VersionPath], owners: Owners) -> None:
+    def __init__(self, wanted: StaticWish, target: Target[VersionReference], owners: Owners) -> None:
         self._wanted = wanted
         self._target = target
         self._owners = owners

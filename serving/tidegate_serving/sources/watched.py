@@ -12,15 +12,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tidegate_serving.admission.admission import Admission
+from tidegate_serving.contract.desired_state import VersionReference
 from tidegate_serving.contract.errors import InvalidInput, NotFound, TidegateError, Unavailable
 from tidegate_serving.contract.manifest import FILE_NAME, Manifest, read_manifest
 from tidegate_serving.contract.servable import ServableId
 from tidegate_serving.sources.quiet import QuietPeriod
-from tidegate_serving.sources.target import AspiredVersion, VersionPath
+from tidegate_serving.sources.target import AspiredVersion
 from tidegate_serving.sources.version_folder import VersionFolder
 from tidegate_serving.sources.version_policy import VersionPolicy
 
-PathVersion = AspiredVersion[VersionPath]
+PathVersion = AspiredVersion[VersionReference]
 DEFAULT_PLATFORM = "tensorflow"
 _SAVED_MODEL = ("saved_model.pb", "saved_model.pbtxt")
 _log = logging.getLogger(__name__)
@@ -143,7 +144,7 @@ class Watched:
         if manifest.id != id:
             raise InvalidInput(f"{directory / FILE_NAME} is for {manifest.id}: publish it under its own name")
         self._admission.check(directory, manifest, digest)
-        return AspiredVersion(id, VersionPath(directory, digest, manifest.platform))
+        return AspiredVersion(id, VersionReference(id.version, directory, digest, manifest.platform))
 
     def _foreign(self, id: ServableId, directory: Path) -> PathVersion | None:
         platform = self.options.platform
@@ -152,7 +153,7 @@ class Watched:
         state = self._quiet.settled(directory)
         if state is None:
             return None
-        return AspiredVersion(id, VersionPath(directory, "", platform, revision=state, foreign=True))
+        return AspiredVersion(id, VersionReference(id.version, directory, "", platform, revision=state, foreign=True))
 
     def _forget(self, directories: dict[int, Path]) -> None:
         present = set(directories.values())

@@ -22,6 +22,7 @@ from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardSc
 from sklearn.tree import DecisionTreeClassifier
 from tests.support.versions import Draft, publish
 
+from tidegate_serving.contract.desired_state import VersionReference
 from tidegate_serving.contract.errors import InvalidInput, ModelFailed, PermissionRefused, TidegateError, Unsupported
 from tidegate_serving.contract.manifest import Manifest, read_manifest
 from tidegate_serving.contract.signature import Signature, TensorSpec
@@ -30,7 +31,6 @@ from tidegate_serving.platforms.platform import PlatformOptions
 from tidegate_serving.platforms.registry import installed_platforms
 from tidegate_serving.platforms.tensor_checks import check_outputs
 from tidegate_serving.platforms.version_loader import VersionLoader
-from tidegate_serving.sources.target import VersionPath
 
 RANDOM = np.random.default_rng(0)
 ROWS = 200
@@ -75,7 +75,8 @@ def load(directory: Path, *, allow_pickle: bool = False) -> Loaded:
 
     manifest, digest = read_manifest(directory)
     registry = installed_platforms(PlatformOptions(allow_pickle=allow_pickle))
-    return VersionLoader(manifest.id, VersionPath(directory, digest, manifest.platform), registry, admit).load()
+    path = VersionReference(manifest.id.version, directory, digest, manifest.platform)
+    return VersionLoader(manifest.id, path, registry, admit).load()
 
 
 def checked(version: Loaded, inputs: dict[str, Any], rows: int = ROWS) -> dict[str, Any]:
