@@ -34,7 +34,7 @@ def canary(*, control: str, servable: str, version: int, rule: CanaryRule | None
 
     It may be looked at all the time: the evidence is such that looking costs no error rate. The result is also written
     as `canary.json` into the version's report directory. Whatever happens the shadow is off afterwards, and unless the
-    version passed it is wanted no more. A first version, with nothing beside it, gets WARN: there is no traffic to copy.
+    version passed it is given up. A first version, with nothing beside it, gets WARN: there is no traffic to copy.
     FailedPrecondition where the version is not live or the engine keeps no log.
     """
     rule = rule or CanaryRule()

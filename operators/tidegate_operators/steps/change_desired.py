@@ -1,7 +1,7 @@
-"""Changes what an engine should serve of one servable: reads the desired state, edits it, and hands the whole of it back.
+"""Changes what an engine should serve of one servable: reads the desired state, edits it, and hands it back whole.
 
-The engine takes it only where nobody else changed it meanwhile, so that two releases at once cannot overwrite each other;
-then it is read and edited again.
+The engine takes it only where nobody else changed it meanwhile, so that two releases at once cannot overwrite each
+other; where somebody did, it is read and edited again.
 """
 
 from __future__ import annotations
@@ -15,10 +15,12 @@ from tidegate_serving.contract.desired_state import DesiredState
 from tidegate_serving.contract.errors import Conflict, DeadlinePassed
 from tidegate_serving.contract.servable import State
 from tidegate_serving.control_client import ControlClient
+from tidegate_serving.lifecycle.retry import RetryPauses
 
 REQUESTED_BY = "tidegate"
 _UNLOAD_SECONDS = 30.0
-_PAUSES = (0.0, *(min(0.01 * 2**attempt, 1.0) for attempt in range(9)))  # seconds before each try, six in all
+_TRIES = 10
+_PAUSES = RetryPauses(first=0.01, most=1.0)
 
 Edit = Callable[[DesiredState], DesiredState]
 
@@ -33,17 +35,16 @@ class Change:
 
 
 def change(control: ControlClient, servable: str, edit: Edit, reason: str, requested_by: str = REQUESTED_BY) -> Change:
-    """Tells the engine what `edit` makes of what is desired now; where somebody else was quicker, looks and edits again,
-    after pauses that grow.
+    """Tells the engine what `edit` makes of what is desired now; where somebody else was quicker, looks and edits
+    again, after pauses that grow.
 
-    Raises what `edit` raises, and the engine's refusal, naming the file; then nothing has changed. Conflict where others
-    were quicker each time.
+    Raises what `edit` raises, and the engine's refusal, naming the file; then nothing has changed. Conflict where
+    others were quicker each time.
     """
-    for pause in _PAUSES[:-1]:
-        time.sleep(pause)
+    for failures in range(1, _TRIES):
         with contextlib.suppress(Conflict):
             return _change_once(control, servable, edit, reason, requested_by)
-    time.sleep(_PAUSES[-1])
+        time.sleep(_PAUSES.pause(failures))
     return _change_once(control, servable, edit, reason, requested_by)
 
 
