@@ -14,8 +14,8 @@ from typing import Any
 from tidegate_operators.steps import (
     CanaryResult,
     CanaryRule,
-    Promoted,
-    Pushed,
+    Promotion,
+    Push,
     Validated,
     canary,
     find_baseline,
@@ -50,9 +50,9 @@ class Released:
     """What each step of a release that came through has said."""
 
     validated: Validated
-    pushed: Pushed
+    pushed: Push
     canary: CanaryResult
-    promoted: Promoted
+    promoted: Promotion
 
 
 def release(request: Release, on_step: Callable[[str], None] = lambda step: None) -> Released:

@@ -7,11 +7,11 @@ from tidegate_operators.steps.canary import canary, require_passed
 from tidegate_operators.steps.evidence import Evidence
 from tidegate_operators.steps.judge import Judged, judge
 from tidegate_operators.steps.override import Glass, Overridden, override_gate
-from tidegate_operators.steps.promote import Promoted, promote
+from tidegate_operators.steps.promote import Promotion, promote
 from tidegate_operators.steps.publish import Published, publish
 from tidegate_operators.steps.publish_files import Publication, publish_files
-from tidegate_operators.steps.push import Pushed, push, withdraw
-from tidegate_operators.steps.rollback import RolledBack, rollback
+from tidegate_operators.steps.push import Push, push, withdraw
+from tidegate_operators.steps.rollback import Rollback, rollback
 from tidegate_operators.steps.serving_now import find_baseline, find_log, require_log, serving_directory
 from tidegate_operators.steps.skew import Skew, parse_time, require_no_skew, skew
 from tidegate_operators.steps.validate import Validated, require_allowed, validate
@@ -26,11 +26,11 @@ __all__ = [
     "Glass",
     "Judged",
     "Overridden",
-    "Promoted",
+    "Promotion",
     "Publication",
     "Published",
-    "Pushed",
-    "RolledBack",
+    "Push",
+    "Rollback",
     "Skew",
     "Validated",
     "Verification",

@@ -13,7 +13,7 @@ from tidegate_serving.control_client import ControlClient
 
 
 @dataclass(frozen=True, slots=True)
-class Promoted:
+class Promotion:
     """Label `stable` is on `id`; `ended` are the versions that unloaded, ascending."""
 
     id: ServableId
@@ -30,7 +30,7 @@ def promote(
     reason: str = "",
     keep_previous: bool | None = None,
     requested_by: str = REQUESTED_BY,
-) -> Promoted:
+) -> Promotion:
     """Makes a live version the one that ordinary clients get, and waits until the others are END.
 
     The label moves in the same change that stops aspiring the others, so no request falls between them. `timeout` in
@@ -53,7 +53,7 @@ def promote(
         leaving = tuple(sorted(promoted.before.numbers - {version, *kept}))
         for old in leaving:
             client.wait_until(servable, old, State.END, max(deadline - time.monotonic(), 0.0))
-    return Promoted(ServableId(servable, version), leaving, promoted.revision)
+    return Promotion(ServableId(servable, version), leaving, promoted.revision)
 
 
 def _check_is_live(desired: DesiredState, version: int) -> None:

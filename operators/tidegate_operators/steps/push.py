@@ -19,7 +19,7 @@ from tidegate_serving.control_client import ControlClient
 
 
 @dataclass(frozen=True, slots=True)
-class Pushed:
+class Push:
     """A version that is AVAILABLE; `beside` is the version that ordinary clients get, None for a first version."""
 
     id: ServableId
@@ -36,7 +36,7 @@ def push(
     timeout: float = 120.0,
     reason: str = "",
     requested_by: str = REQUESTED_BY,
-) -> Pushed:
+) -> Push:
     """Loads the version in `directory` beside the one that serves; ordinary clients notice nothing.
 
     `control` is the engine's control address, `host:port`; `verdict` the SHA-256 of the verdict's file as the
@@ -60,7 +60,7 @@ def push(
             raise
     before = pushed.before
     beside = before.stable if before.stable != identity.version else None
-    return Pushed(identity, manifest_digest, beside, pushed.revision)
+    return Push(identity, manifest_digest, beside, pushed.revision)
 
 
 def _adding(candidate: VersionReference) -> Edit:

@@ -15,7 +15,7 @@ from tidegate_serving.control_client import ControlClient, Outcome, ServableStat
 
 
 @dataclass(frozen=True, slots=True)
-class RolledBack:
+class Rollback:
     """Ordinary clients get `id` again; `ended` are the versions that unloaded, ascending."""
 
     id: ServableId
@@ -31,7 +31,7 @@ def rollback(
     timeout: float = 120.0,
     reason: str = "",
     requested_by: str = REQUESTED_BY,
-) -> RolledBack:
+) -> Rollback:
     """Back to `version`, or without one to what ordinary clients got before; where the engine does not remember that,
     to the newest older version beside the present one that a verdict lets in.
 
@@ -53,7 +53,7 @@ def rollback(
         leaving = _leaving(before, client.status(servable).servable(servable), target)
         for old in leaving:
             client.wait_until(servable, old, State.END, max(deadline - time.monotonic(), 0.0))
-    return RolledBack(ServableId(servable, target), leaving, outcome.sentence)
+    return Rollback(ServableId(servable, target), leaving, outcome.sentence)
 
 
 def _target(servable: str, outcome: Outcome) -> int:

@@ -1,6 +1,6 @@
 """`tidegate status`: where everything stands in an engine, as a table or as JSON.
 
-In comes the control address; out goes what the engine says of itself.
+The engine says it of itself, over its control port.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """`tidegate support-bundle`: one file with what somebody needs who is to help with an engine.
 
-In comes the control address; out goes a zip with status, config without secrets, journal, metrics, libraries and log
-lines. There is no model data in it.
+A zip with status, config without secrets, journal, metrics, libraries and log lines. There is no model data in it.
 """
 
 from __future__ import annotations

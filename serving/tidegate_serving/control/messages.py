@@ -5,8 +5,9 @@ The control port's server and the control client both translate here, so that bo
 
 from __future__ import annotations
 
+from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from tidegate_serving.contract.desired_state import DesiredState, Shadow, VersionReference
 from tidegate_serving.contract.errors import error_of
@@ -23,6 +24,7 @@ from tidegate_serving.control.status import (
 from tidegate_serving.journal.entry import Entry, Kind
 
 SERVICE = "tidegate.v1.Control"
+T = TypeVar("T", AdmittedBy, OverrideStatus, ProblemStatus)
 
 
 def to_event(change: StateChange) -> Any:
@@ -50,14 +52,9 @@ def from_event(event: Any) -> StateChange:
 
 def to_status(status: EngineStatus) -> Any:
     """A `GetStatusResponse`."""
-    return message("tidegate.v1.GetStatusResponse")(
-        servables=[_to_servable(servable) for servable in status.servables],
-        grpc_address=status.grpc_address,
-        rest_address=status.rest_address,
-        log_path=status.log_path,
-        counters=dict(status.counters),
-        problems=[_to_problem(problem) for problem in status.problems],
-    )
+    servables = [_to_servable(servable) for servable in status.servables]
+    problems = [_message("SourceProblem", problem) for problem in status.problems]
+    return _message("GetStatusResponse", status, servables=servables, problems=problems)
 
 
 def from_status(response: Any) -> EngineStatus:
@@ -68,7 +65,7 @@ def from_status(response: Any) -> EngineStatus:
         rest_address=response.rest_address,
         log_path=response.log_path,
         counters=dict(response.counters),
-        problems=tuple(_from_problem(problem) for problem in response.problems),
+        problems=tuple(_value(ProblemStatus, problem) for problem in response.problems),
     )
 
 
@@ -117,17 +114,7 @@ def _to_reference(version: VersionReference) -> Any:
 
 def to_journal_entry(entry: Entry) -> Any:
     """A `JournalEntry`."""
-    return message("tidegate.v1.JournalEntry")(
-        at_us=entry.at_us,
-        kind=entry.kind.value,
-        action=entry.action,
-        servable=entry.servable,
-        version=entry.version,
-        requested_by=entry.requested_by,
-        reason=entry.reason,
-        error_code=entry.error_code,
-        text=entry.text,
-    )
+    return _message("JournalEntry", entry, kind=entry.kind.value)
 
 
 def from_journal_entry(answer: Any) -> Entry:
@@ -151,16 +138,12 @@ def optional(answer: Any, name: str) -> int | None:
 
 
 def _to_servable(status: ServableStatus) -> Any:
-    return message("tidegate.v1.ServableStatus")(
-        servable=status.servable,
-        source=status.source,
+    return _message(
+        "ServableStatus",
+        status,
         desired=to_desired(status.desired),
         versions=[_to_version(version) for version in status.versions],
-        previous=status.previous,
-        kept=list(status.kept),
-        overrides=[_to_override(override) for override in status.overrides],
-        disabled=status.disabled,
-        source_problem=status.source_problem,
+        overrides=[_message("OverrideStatus", override) for override in status.overrides],
     )
 
 
@@ -172,57 +155,15 @@ def _from_servable(answer: Any) -> ServableStatus:
         versions=tuple(_from_version(version) for version in answer.versions),
         previous=optional(answer, "previous"),
         kept=tuple(answer.kept),
-        overrides=tuple(_from_override(override) for override in answer.overrides),
+        overrides=tuple(_value(OverrideStatus, override) for override in answer.overrides),
         disabled=answer.disabled,
         source_problem=answer.source_problem,
     )
 
 
-def _to_override(override: OverrideStatus) -> Any:
-    return message("tidegate.v1.OverrideStatus")(
-        action=override.action,
-        text=override.text,
-        requested_by=override.requested_by,
-        reason=override.reason,
-        at_us=override.at_us,
-    )
-
-
-def _from_override(answer: Any) -> OverrideStatus:
-    return OverrideStatus(answer.action, answer.text, answer.requested_by, answer.reason, answer.at_us)
-
-
-def _to_problem(problem: ProblemStatus) -> Any:
-    return message("tidegate.v1.SourceProblem")(
-        source=problem.source,
-        error_code=problem.error_code,
-        error_message=problem.error_message,
-        since_us=problem.since_us,
-    )
-
-
-def _from_problem(answer: Any) -> ProblemStatus:
-    return ProblemStatus(answer.source, answer.error_code, answer.error_message, answer.since_us)
-
-
 def _to_version(status: VersionStatus) -> Any:
-    answer = message("tidegate.v1.VersionStatus")(
-        version=status.version,
-        state=status.state.name,
-        error_code=status.error_code,
-        error_message=status.error_message,
-        since_us=status.since_us,
-        path=status.path,
-        manifest_digest=status.manifest_digest,
-        labels=list(status.labels),
-        notes=list(status.notes),
-    )
-    if status.admitted is not None:
-        answer.admission.verdict_digest = status.admitted.verdict_digest
-        answer.admission.key_id = status.admitted.key_id
-        answer.admission.key_name = status.admitted.key_name
-        answer.admission.admitted_at = status.admitted.admitted_at
-    return answer
+    admitted = None if status.admitted is None else _message("Admission", status.admitted)
+    return _message("VersionStatus", status, state=status.state.name, admitted=admitted)
 
 
 def _from_version(answer: Any) -> VersionStatus:
@@ -235,10 +176,17 @@ def _from_version(answer: Any) -> VersionStatus:
         path=answer.path,
         manifest_digest=answer.manifest_digest,
         labels=tuple(answer.labels),
-        admitted=_from_admission(answer.admission) if answer.HasField("admission") else None,
+        admitted=_value(AdmittedBy, answer.admitted) if answer.HasField("admitted") else None,
         notes=tuple(answer.notes),
     )
 
 
-def _from_admission(answer: Any) -> AdmittedBy:
-    return AdmittedBy(answer.verdict_digest, answer.key_id, answer.key_name, answer.admitted_at)
+def _message(name: str, value: Any, **instead: Any) -> Any:
+    """The message of that name with the fields of a dataclass, or others `instead`; what is None is left out."""
+    given = {one.name: getattr(value, one.name) for one in fields(value)} | instead
+    return message(f"tidegate.v1.{name}")(**{key: found for key, found in given.items() if found is not None})
+
+
+def _value(kind: type[T], answer: Any) -> T:
+    """A dataclass whose fields are those of the message."""
+    return kind(**{one.name: getattr(answer, one.name) for one in fields(kind)})

@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
-from tidegate_serving.contract.desired_state import DesiredState, Shadow, Split, VersionReference
-from tidegate_serving.contract.errors import InvalidInput, ModelFailed, TidegateError
+from tidegate_serving.contract.desired_state import DesiredState, VersionReference
+from tidegate_serving.contract.errors import ModelFailed, TidegateError
 from tidegate_serving.contract.servable import ServableId
 from tidegate_serving.control.override_store import OverrideStore
-from tidegate_serving.control.overrides import NO_OVERRIDES, Note, Overrides, SplitOverride
+from tidegate_serving.control.overrides import NO_OVERRIDES, Overrides
 from tidegate_serving.control.routing import Routing, references, resolve
 from tidegate_serving.platforms.loader import Loaded
 from tidegate_serving.requests.model_traffic import ModelTraffic
@@ -114,13 +114,18 @@ class Reconciler:
             self._of(desired.servable).desired = desired
             self._apply(desired.servable)
 
+    def edit(self, name: str, change: Callable[[DesiredState], DesiredState]) -> None:
+        """Something else is desired than now."""
+        with self._turn:
+            self.set_desired_state(change(self.desired(name)))
+
     def set_labels(self, name: str, labels: Mapping[str, int]) -> None:
         """The whole label set that is desired. During a reload it waits for the versions that come with it."""
         with self._turn:
             if self._reload is not None:
                 self._reload.labels[name] = dict(labels)
             else:
-                self.set_desired_state(replace(self.desired(name), labels=dict(labels)))
+                self.edit(name, lambda desired: replace(desired, labels=dict(labels)))
 
     @contextmanager
     def reload(self) -> Iterator[None]:
@@ -174,31 +179,11 @@ class Reconciler:
             raise type(lost)(f"{name}: this counts now, and is forgotten when the engine stops: {lost}") from lost
         return True
 
-    # What the program decides that the engine lives in; nobody keeps it
-
-    def set_shadow(self, name: str, shadow: Shadow | None) -> None:
-        """The shadow that is desired, which begins once its version is loaded."""
-        with self._turn:
-            self.set_desired_state(replace(self.desired(name), shadow=shadow))
-
-    def set_split(self, name: str, split: Split | None) -> None:
-        """Spreads ordinary requests; None ends it. An operator's split counts more."""
+    def decide_unkept(self, name: str, change: Callable[[Overrides], Overrides]) -> None:
+        """Follows overrides by the program that the engine lives in, kept nowhere; an operator's count more."""
         with self._turn:
             servable = self._of(name)
-            chosen = None if split is None else SplitOverride(split, Note("", "", 0))
-            servable.program = replace(servable.program, split=chosen)
-            self._apply(name)
-
-    def set_enabled(self, name: str, enabled: bool, reason: str) -> None:
-        """The kill switch: while off, every request is refused with UNAVAILABLE and the reason; versions stay loaded.
-
-        Holds for versions that come later too. InvalidInput for switching off without a reason.
-        """
-        if not enabled and not reason:
-            raise InvalidInput(f"servable {name!r} cannot be switched off without a reason: say why")
-        with self._turn:
-            servable = self._of(name)
-            servable.program = replace(servable.program, disabled=None if enabled else Note("", reason, 0))
+            servable.program = change(servable.program)
             self._apply(name)
 
     # What the manager does: a `ServingMap`

@@ -87,8 +87,8 @@ class StatusReport:
 
     def _desired(self, name: str) -> DesiredState:
         """What its source wants; who last pushed it, and at which revision, is known even where that wants nothing."""
-        now, told = self.reconciler.desired(name), self.source.desired(name)
-        if told is None:
+        told, now = self.source.desired(name), self.reconciler.desired(name)
+        if told is None or now.revision:  # versions and revision have to be of one moment: a push meanwhile is another
             return now
         return replace(now, revision=told.revision) if now.is_anything else told
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from tidegate_serving.config import BatchingConfig
 from tidegate_serving.contract.desired_state import Shadow, Split
+from tidegate_serving.contract.errors import InvalidInput
+from tidegate_serving.control.overrides import Note, SplitOverride
 from tidegate_serving.control.reconciler import Reconciler
 from tidegate_serving.requests.limits import Limits
 from tidegate_serving.requests.plane_front import PlaneFront
@@ -24,18 +27,22 @@ class Traffic:
 
     def set_shadow(self, name: str, shadow: Shadow | None) -> None:
         """The shadow, which begins once its version is loaded; None ends it."""
-        self._reconciler.set_shadow(name, shadow)
+        self._reconciler.edit(name, lambda desired: replace(desired, shadow=shadow))
 
     def set_split(self, name: str, split: Split | None) -> None:
         """Spreads requests that name neither version nor label; None ends it. See `Split` for versions not there."""
-        self._reconciler.set_split(name, split)
+        chosen = None if split is None else SplitOverride(split, Note("", "", 0))
+        self._reconciler.decide_unkept(name, lambda overrides: replace(overrides, split=chosen))
 
     def set_enabled(self, name: str, enabled: bool, reason: str) -> None:
         """The kill switch: while off, every request is refused with UNAVAILABLE and the reason; versions stay loaded.
 
         Holds for versions that come later too. InvalidInput for switching off without a reason.
         """
-        self._reconciler.set_enabled(name, enabled, reason)
+        if not enabled and not reason:
+            raise InvalidInput(f"servable {name!r} cannot be switched off without a reason: say why")
+        note = None if enabled else Note("", reason, 0)
+        self._reconciler.decide_unkept(name, lambda overrides: replace(overrides, disabled=note))
 
     def set_batching(self, name: str, batching: BatchingConfig | None) -> None:
         """Other queue limits and another number of executor threads, for later versions too; None for the config's."""

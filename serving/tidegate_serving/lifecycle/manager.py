@@ -31,13 +31,25 @@ from tidegate_serving.lifecycle.memory import GrowthGauge, MemoryReturn, residen
 from tidegate_serving.lifecycle.policy import Action, Policy, Verb, availability_preserving
 from tidegate_serving.lifecycle.resources import RAM, ResourceTracker, as_need
 from tidegate_serving.lifecycle.retry import RetryPauses
-from tidegate_serving.lifecycle.serving_map import ServingMap
 from tidegate_serving.lifecycle.version_table import VersionTable
 from tidegate_serving.platforms.loader import Loaded, Loader
 from tidegate_serving.sources.target import AspiredVersion
 
 MEASURABLE_BYTES = 16 << 20
 _log = logging.getLogger(__name__)
+
+
+class ServingMap(Protocol):
+    """Versions that requests can be routed to. Swapped whole, so that nobody ever sees half a change."""
+
+    def publish(self, id: ServableId, loaded: Loaded) -> None:
+        """Routes to a version, and moves the labels that waited for it in the same instant."""
+
+    def retire(self, id: ServableId) -> None:
+        """Routes to it no more; the manager's `released` is called once the last request has left it."""
+
+    def held(self, name: str) -> frozenset[int]:
+        """Versions that must stay because a label, or ordinary traffic, waits there for another version."""
 
 
 class TaskPool(Protocol):

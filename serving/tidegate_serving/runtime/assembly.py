@@ -1,6 +1,6 @@
 """Makes an engine's parts from its config and joins them; nothing runs yet.
 
-The engine starts and stops what comes out of here.
+The engine starts and stops them.
 """
 
 from __future__ import annotations
