@@ -12,8 +12,8 @@ from tidegate_operators.steps import (
     CanaryResult,
     CanaryRule,
     Evidence,
-    Promoted,
-    Pushed,
+    Promotion,
+    Push,
     Validation,
     against_serving,
     canary,
@@ -49,9 +49,9 @@ class ReleaseResult:
     """What each step of a release that came through has said."""
 
     validated: Validation
-    pushed: Pushed
+    pushed: Push
     canary: CanaryResult
-    promoted: Promoted
+    promoted: Promotion
 
 
 def release(request: Release, progress: Progress = SILENT) -> ReleaseResult:

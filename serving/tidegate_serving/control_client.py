@@ -1,4 +1,4 @@
-"""A client of the RPC Source: tells an engine what should be live and watches it come true.
+"""A client of the control port: tells an engine what should be served and watches it come true.
 
 Operators and the command line push, promote and roll back through it.
 """
@@ -8,65 +8,50 @@ from __future__ import annotations
 import os
 import pwd
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Callable, Iterator, Mapping
 from types import TracebackType
 from typing import Any, Self
 
 import grpc
 
 from tidegate_serving.config.view import ConfigDiff, ConfigValue
+from tidegate_serving.contract.desired_state import DesiredState, Shadow, VersionReference
 from tidegate_serving.contract.errors import DeadlinePassed, InvalidInput, error_of
 from tidegate_serving.contract.messages import message
 from tidegate_serving.contract.servable import State, StateChange
 from tidegate_serving.control.config_service import from_config, from_reload
-from tidegate_serving.control.journal_messages import from_journal_entry
-from tidegate_serving.control.messages import SERVICE, from_event, from_status
-from tidegate_serving.control.status import EngineStatus, ServableStatus, Shadow, VersionStatus
+from tidegate_serving.control.messages import (
+    SERVICE,
+    from_event,
+    from_journal_entry,
+    from_status,
+    optional,
+    to_desired,
+)
+from tidegate_serving.control.overrides import Outcome
+from tidegate_serving.control.status import EngineStatus, ServableStatus, VersionStatus
 from tidegate_serving.journal.entry import Entry
 from tidegate_serving.wire_errors import CHANNEL_OPTIONS, from_rpc
 
 __all__ = [
-    "Aspired",
     "ControlClient",
+    "DesiredState",
     "EngineStatus",
     "Entry",
+    "Outcome",
     "ServableStatus",
     "Shadow",
-    "Steered",
+    "VersionReference",
     "VersionStatus",
     "who_asks",
 ]
 _PUSH_TIMEOUT = 600.0
 _CALL_TIMEOUT = 30.0
-_ORDERS = ("unpin", "freeze", "unfreeze", "disable", "enable")
-
-
-@dataclass(frozen=True, slots=True)
-class Aspired:
-    """A version that should be live: its number, its directory as the engine sees it, the digest of its manifest."""
-
-    version: int
-    path: Path
-    manifest_digest: str
-
-
-@dataclass(frozen=True, slots=True)
-class Steered:
-    """What came of a decision, in words; `changed` is False where it was so already.
-
-    `to_version` is the version that it is about, `from_version` the one that ordinary clients had before.
-    """
-
-    sentence: str
-    changed: bool
-    from_version: int | None
-    to_version: int | None
+_PLAIN_OVERRIDES = ("unpin", "freeze", "unfreeze", "disable", "enable")
 
 
 def who_asks() -> str:
-    """The user whose process this is, for `requested_by` where a person gives orders."""
+    """The user whose process this is, for `requested_by` where a person decides."""
     try:
         return os.environ.get("SUDO_USER") or pwd.getpwuid(os.getuid()).pw_name
     except KeyError:
@@ -80,40 +65,26 @@ class ControlClient:
         self._address = address
         self._channel = grpc.insecure_channel(address, options=CHANNEL_OPTIONS)
 
-    def set_aspired(
-        self,
-        servable: str,
-        versions: Sequence[Aspired],
-        *,
-        labels: Mapping[str, int] | None = None,
-        shadow: Shadow | None = None,
-        requested_by: str,
-        reason: str = "",
-        expected_revision: int | None = None,
-        keep_previous: bool = False,
-    ) -> int:
+    def set_desired_state(self, desired: DesiredState, expected_revision: int | None = None) -> int:
         """Says which versions, labels and shadow a servable should have, as a whole; a version left out unloads.
 
         `expected_revision` is what `status` said, 0 for none yet: Conflict where somebody else made a change meanwhile.
-        `keep_previous` keeps the version that served before loaded, so that a rollback takes effect at once.
+        Of the versions, number, directory (as the engine sees it) and manifest digest count; the engine sets revision
+        and time of the desired state itself.
 
         Returns the revision, which grows with each accepted change; the call returns before anything loads. Nothing
         changes when it raises: Tampered or NotAdmitted name the file, PermissionRefused a path outside the engine's
         roots, InvalidInput a label or shadow on a version that is not in the set.
         """
-        request = message("tidegate.v1.SetAspiredRequest")(
-            servable=servable,
-            versions=[_aspired_message(version) for version in versions],
-            labels=dict(labels or {}),
-            requested_by=requested_by,
-            reason=reason,
-            expected_revision=expected_revision,
-            keep_previous=keep_previous,
+        request = message("tidegate.v1.SetDesiredStateRequest")(
+            desired=to_desired(desired), expected_revision=expected_revision
         )
-        if shadow is not None:
-            request.shadow.version = shadow.version
-            request.shadow.fraction = shadow.fraction
-        return int(self._call("SetAspired", request, "SetAspiredResponse", _PUSH_TIMEOUT).revision)
+        return int(self._call("SetDesiredState", request, "SetDesiredStateResponse", _PUSH_TIMEOUT).revision)
+
+    def desired(self, servable: str) -> DesiredState:
+        """What should be served of a servable now; nothing where the engine does not know the name."""
+        status = self.status(servable).servable(servable)
+        return DesiredState(servable) if status is None else status.desired
 
     def rollback(
         self,
@@ -123,7 +94,7 @@ class ControlClient:
         from_version: int | None = None,
         requested_by: str,
         reason: str = "",
-    ) -> Steered:
+    ) -> Outcome:
         """Takes ordinary clients back to `version`, or to the one that they had before: at once where it is loaded,
         else as soon as it is; until then the present one serves.
 
@@ -131,34 +102,34 @@ class ControlClient:
         there is nothing to go back to.
         """
         action = message("tidegate.v1.Rollback")(version=version, from_version=from_version)
-        return self._steer(servable, requested_by, reason, rollback=action)
+        return self._operate(servable, requested_by, reason, rollback=action)
 
-    def pin(self, servable: str, version: int, *, requested_by: str, reason: str = "") -> Steered:
+    def pin(self, servable: str, version: int, *, requested_by: str, reason: str = "") -> Outcome:
         """Ordinary traffic stays on a version, whatever sources propose, until `unpin`."""
-        return self._steer(servable, requested_by, reason, pin=message("tidegate.v1.Pin")(version=version))
+        return self._operate(servable, requested_by, reason, pin=message("tidegate.v1.Pin")(version=version))
 
     def split(
         self, servable: str, shares: Mapping[int, float], *, key: str = "", requested_by: str, reason: str = ""
-    ) -> Steered:
+    ) -> Outcome:
         """Divides ordinary traffic by shares that make 1, by the hash of request metadata `key` or, where that is
         empty, by request; without shares the split ends."""
         split = message("tidegate.v1.Split")(shares=dict(shares), key=key)
-        return self._steer(servable, requested_by, reason, split=split)
+        return self._operate(servable, requested_by, reason, split=split)
 
-    def block(self, servable: str, version: int, *, requested_by: str, reason: str) -> Steered:
+    def block(self, servable: str, version: int, *, requested_by: str, reason: str) -> Outcome:
         """A version must not serve, now or later, until `unblock`. What served before takes its place; until that is
         there, and where there is nothing, no request is answered."""
-        return self._steer(servable, requested_by, reason, block=message("tidegate.v1.Block")(version=version))
+        return self._operate(servable, requested_by, reason, block=message("tidegate.v1.Block")(version=version))
 
-    def unblock(self, servable: str, version: int, *, requested_by: str, reason: str = "") -> Steered:
+    def unblock(self, servable: str, version: int, *, requested_by: str, reason: str = "") -> Outcome:
         """A blocked version may serve again."""
-        return self._steer(servable, requested_by, reason, unblock=message("tidegate.v1.Block")(version=version))
+        return self._operate(servable, requested_by, reason, unblock=message("tidegate.v1.Block")(version=version))
 
-    def order(self, action: str, servable: str, *, requested_by: str, reason: str = "") -> Steered:
+    def override(self, action: str, servable: str, *, requested_by: str, reason: str = "") -> Outcome:
         """`unpin`, `freeze` (changes are refused or held back), `unfreeze`, `disable` (the kill switch) or `enable`."""
-        if action not in _ORDERS:
-            raise InvalidInput(f"order {action!r} is unknown: use {', '.join(_ORDERS)}")
-        return self._steer(servable, requested_by, reason, **{action: message("tidegate.v1.Nothing")()})
+        if action not in _PLAIN_OVERRIDES:
+            raise InvalidInput(f"override {action!r} is unknown: use {', '.join(_PLAIN_OVERRIDES)}")
+        return self._operate(servable, requested_by, reason, **{action: message("tidegate.v1.Nothing")()})
 
     def journal(self, since_us: int = 0, servable: str = "", newest: int = 0) -> list[Entry]:
         """What happened from a time on (Unix microseconds), oldest first; of more than `newest` the newest ones."""
@@ -237,17 +208,13 @@ class ControlClient:
     ) -> None:
         self.close()
 
-    def _steer(self, servable: str, requested_by: str, reason: str, **action: Any) -> Steered:
-        request = message("tidegate.v1.SteerRequest")(
+    def _operate(self, servable: str, requested_by: str, reason: str, **action: Any) -> Outcome:
+        request = message("tidegate.v1.OperationRequest")(
             servable=servable, requested_by=requested_by, reason=reason, **action
         )
-        done = self._call("Steer", request, "SteerResponse", _PUSH_TIMEOUT)
-        return Steered(
-            done.sentence,
-            done.changed,
-            done.from_version if done.HasField("from_version") else None,
-            done.to_version if done.HasField("to_version") else None,
-        )
+        answer = self._call("Operate", request, "OperationResponse", _PUSH_TIMEOUT)
+        versions = optional(answer, "from_version"), optional(answer, "to_version")
+        return Outcome(answer.sentence, answer.changed, *versions)
 
     def _watch(self, servable: str, timeout: float | None) -> Iterator[StateChange]:
         request = message("tidegate.v1.WatchStatesRequest")(servable=servable)
@@ -278,12 +245,6 @@ class ControlClient:
             return call(request, timeout=timeout)
         except grpc.RpcError as error:
             raise from_rpc(error, self._address) from error
-
-
-def _aspired_message(version: Aspired) -> Any:
-    return message("tidegate.v1.AspiredVersion")(
-        version=version.version, path=str(version.path), manifest_digest=version.manifest_digest
-    )
 
 
 def _serialize(request: Any) -> bytes:

@@ -1,7 +1,7 @@
 """A running engine from a config: start, stop, drain. What `tidegate serve` runs and an embedding program imports.
 
-Sources speak to the router, the router to the manager, the manager to the endpoint, the endpoint to the native data plane; what
-that logs goes to the writer, and every state change to the monitor.
+Sources speak to the reconciler, that to the manager (through the router, which makes loaders of references) and to the
+front of the native data plane; what that logs goes to the writer, and every state change to the monitor.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from tidegate_serving.control.status import EngineStatus
 from tidegate_serving.embedded.callables import Predicts, callable_of
 from tidegate_serving.embedded.defaults import embedded_config
 from tidegate_serving.embedded.signatures import signature_of
+from tidegate_serving.embedded.traffic import Traffic
 from tidegate_serving.embedded.view import as_html, as_text
 from tidegate_serving.inference_log.comparison import Comparison
 from tidegate_serving.platforms.platform import Platform
 from tidegate_serving.prediction import Prediction
-from tidegate_serving.requests.plane import Endpoint
 from tidegate_serving.requests.running_plane import Target
 from tidegate_serving.runtime.running_engine import EngineAddresses, RunningEngine
 from tidegate_serving.sources.problems import Reports
@@ -228,9 +228,10 @@ class Engine:
         self._live().add_platform(name, factory)
 
     @property
-    def traffic(self) -> Endpoint:
+    def traffic(self) -> Traffic:
         """Labels, shadow, split, switch, batching, log rate and limits, to be read and set while requests come."""
-        return self._live().lifecycle.endpoint
+        parts = self._live().lifecycle
+        return Traffic(parts.reconciler, parts.front)
 
     def __repr__(self) -> str:
         return "Tidegate engine, not running" if self._running is None else as_text(self.status())

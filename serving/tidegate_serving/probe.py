@@ -17,6 +17,7 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
+from tidegate_serving.contract.desired_state import VersionReference
 from tidegate_serving.contract.errors import InvalidInput, TidegateError, Unsupported, words_of
 from tidegate_serving.contract.manifest import Manifest, read_manifest
 from tidegate_serving.contract.probe_frames import Frame, read_frame, write_frame
@@ -28,7 +29,6 @@ from tidegate_serving.platforms.tensor_checks import check_inputs
 from tidegate_serving.platforms.version_loader import VersionLoader
 from tidegate_serving.probing.calls import at_once, one_call
 from tidegate_serving.probing.state import OwnState, resident_bytes
-from tidegate_serving.sources.target import VersionPath
 
 _Result = TypeVar("_Result")
 
@@ -70,7 +70,7 @@ class Probe:
 
     def _load(self) -> LoadedVersion:
         manifest, digest = read_manifest(self._directory)
-        path = VersionPath(self._directory, digest, manifest.platform)
+        path = VersionReference(manifest.id.version, self._directory, digest, manifest.platform)
         self._loader = VersionLoader(manifest.id, path, installed_platforms(self._options), _admit)
         return self._loader.load()
 

@@ -10,8 +10,8 @@ from typing import Any
 import grpc
 
 from tidegate_serving.contract.errors import TidegateError, Unavailable, error_from, error_of
-from tidegate_serving.control.messages import ERROR_CODE_KEY
 
+ERROR_CODE_KEY = "tidegate-error-code"
 CHANNEL_OPTIONS = (
     ("grpc.max_receive_message_length", -1),
     ("grpc.max_send_message_length", -1),

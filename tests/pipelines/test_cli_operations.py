@@ -17,6 +17,7 @@ from tests.support.versions import adding, publish
 from tidegate_pipelines.cli.events import once
 from tidegate_pipelines.cli.split import parse_shares
 from tidegate_pipelines.cli.status_words import lines
+from tidegate_serving.contract.desired_state import DesiredState
 from tidegate_serving.contract.servable import State
 from tidegate_serving.control_client import ServableStatus, VersionStatus
 from tidegate_serving.journal import Entry, Kind
@@ -61,7 +62,7 @@ def test_status_says_who_asked_what_is_decided_and_where_a_rollback_leads(tidega
     serve(tidegate, root, "told", 1, 2)
     assert tidegate("disable", "told", "--reason", "prices are wrong").stdout == "told answers no request\n"
     shown = tidegate("status", "told").stdout
-    assert "told: wanted are 2, stable on 2 (revision 4), by anna at 20" in shown
+    assert "told: desired are 2, stable on 2 (revision 4), by anna at 20" in shown
     assert "WARN told: switched off, no request is answered, by anna at 20" in shown
     assert ": prices are wrong\n" in shown
     assert "told: a rollback goes to version 1, at once\n" in shown
@@ -72,8 +73,8 @@ def test_status_says_who_asked_what_is_decided_and_where_a_rollback_leads(tidega
     assert tidegate("enable", "told").stdout == "told answers again\n"
     assert answers(tidegate, "told") == (2, 3.0)
     document = json.loads(tidegate("status", "told", "--json").stdout)["servables"][0]
-    assert (document["previous"], document["kept"], document["orders"]) == (1, [1], [])
-    assert document["wanted_labels"] == {"stable": 2}
+    assert (document["previous"], document["kept"], document["overrides"]) == (1, [1], [])
+    assert document["desired"]["labels"] == {"stable": 2}
 
 
 def test_a_model_goes_back_stays_and_goes_on(tidegate: Command, root: Path) -> None:
@@ -133,7 +134,7 @@ def test_events_tell_what_changed_in_words_and_as_json(tidegate: Command, root: 
 
 @pytest.mark.parametrize(("state", "how"), [(State.AVAILABLE, "at once"), (State.END, "once it has loaded")])
 def test_a_rollback_is_quick_where_the_version_is_there_whoever_wants_it(state: State, how: str) -> None:
-    status = ServableStatus("m", versions=(VersionStatus(1, state),), previous=1)
+    status = ServableStatus("m", DesiredState("m"), versions=(VersionStatus(1, state),), previous=1)
     assert list(lines(status)) == [(f"m: a rollback goes to version 1, {how}", "")]
 
 

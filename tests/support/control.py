@@ -7,8 +7,9 @@ from pathlib import Path
 
 from tests.support.versions import digest_of
 
+from tidegate_serving.contract.desired_state import DesiredState, Shadow, VersionReference
 from tidegate_serving.contract.servable import State
-from tidegate_serving.control_client import Aspired, ControlClient, Shadow
+from tidegate_serving.control_client import ControlClient
 
 
 def push(
@@ -17,10 +18,11 @@ def push(
     labels: Mapping[str, int] | None = None,
     shadow: Shadow | None = None,
 ) -> int:
-    """Makes exactly these versions of one servable wanted; the revision."""
-    versions = [Aspired(int(path.name), path, digest_of(path)) for path in directories]
+    """Makes exactly these versions of one servable desired; the revision."""
+    versions = tuple(VersionReference(int(path.name), path, digest_of(path)) for path in directories)
     name = directories[0].parent.name
-    return control.set_aspired(name, versions, labels=labels or {}, shadow=shadow, requested_by="test", reason="test")
+    desired = DesiredState(name, versions, labels or {}, shadow, requested_by="test", reason="test")
+    return control.set_desired_state(desired)
 
 
 def push_and_wait(

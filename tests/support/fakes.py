@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from tidegate_serving.contract.desired_state import DesiredState, Shadow, VersionReference
 from tidegate_serving.contract.errors import TidegateError, Unavailable
 from tidegate_serving.contract.manifest import Manifest
 from tidegate_serving.contract.servable import ServableId, StateChange
 from tidegate_serving.contract.signature import SERVING_DEFAULT, Signature, TensorSpec
-from tidegate_serving.control.status import Shadow
 from tidegate_serving.platforms.loader import LoadedVersion
-from tidegate_serving.sources.target import AspiredVersion, VersionPath
+from tidegate_serving.sources.target import AspiredVersion
 
 HALF_PLUS_TWO = Signature((TensorSpec("x", "float32"),), (TensorSpec("y", "float32"),))
 
@@ -141,23 +141,19 @@ class FakeTarget:
     """Remembers what a source wanted, by servable, and every call with versions."""
 
     def __init__(self) -> None:
-        self.wanted: dict[str, list[AspiredVersion[VersionPath]]] = {}
+        self.wanted: dict[str, list[AspiredVersion[VersionReference]]] = {}
         self.calls: list[tuple[str, list[int]]] = []
         self.label_sets: dict[str, dict[str, int]] = {}
         self.shadows: dict[str, Shadow | None] = {}
 
-    def set_aspired_versions(self, name: str, versions: Sequence[AspiredVersion[VersionPath]]) -> None:
+    def set_aspired_versions(self, name: str, versions: Sequence[AspiredVersion[VersionReference]]) -> None:
         self.wanted[name] = list(versions)
         self.calls.append((name, self.numbers(name)))
 
-    def propose(
-        self,
-        name: str,
-        versions: Sequence[AspiredVersion[VersionPath]],
-        labels: Mapping[str, int],
-        shadow: Shadow | None,
-    ) -> None:
-        self.label_sets[name], self.shadows[name] = dict(labels), shadow
+    def set_desired_state(self, desired: DesiredState) -> None:
+        name = desired.servable
+        self.label_sets[name], self.shadows[name] = dict(desired.labels), desired.shadow
+        versions = [AspiredVersion(ServableId(name, version.version), version) for version in desired.versions]
         self.set_aspired_versions(name, versions)
 
     def numbers(self, name: str) -> list[int]:

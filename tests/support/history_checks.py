@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 from tests.support.plane_model import STABLE, ModelPicture
 
 from tidegate_serving.contract.servable import ServableId, State, StateChange
-from tidegate_serving.control.overrides import KnownVersion
-from tidegate_serving.control.routing import Course
+from tidegate_serving.control.routing import Routing
 from tidegate_serving.journal.entry import Kind
 
 if TYPE_CHECKING:
@@ -61,7 +60,7 @@ class Checks:
         self.attempts[one] = self.attempts.get(one, 0) + 1
         if self._life.stopping:
             return
-        wish = self._life.told.wishes.get(one.name, {})
+        wish = self._life.told.aspired.get(one.name, {})
         if one.version not in wish:
             self._wrong(f"{one} is loaded, and nobody wants it: {sorted(wish)}")
         others = [other for other in self._life.loaders if other.id == one and other is not loader and other.loaded]
@@ -86,9 +85,9 @@ class Checks:
     def plane_changed(self, name: str, before: ModelPicture, after: ModelPicture) -> None:
         if self._life.stopping:
             return
-        if before.versions and not after.versions and name != "single" and self._life.told.wishes.get(name):
+        if before.versions and not after.versions and name != "single" and self._life.told.aspired.get(name):
             self._wrong(
-                f"the last version of {name} {before} left, and {sorted(self._life.told.wishes[name])} is wanted"
+                f"the last version of {name} {before} left, and {sorted(self._life.told.aspired[name])} is wanted"
             )
         for number in after.versions - before.versions:
             self._let_in(ServableId(name, number))
@@ -96,7 +95,7 @@ class Checks:
             self._moves.append((name, before.ordinary, after.ordinary, after.versions))
 
     def _let_in(self, one: ServableId) -> None:
-        wanted = self._life.told.wishes.get(one.name, {}).get(one.version)
+        wanted = self._life.told.aspired.get(one.name, {}).get(one.version)
         loaded = next((loader.path for loader in self._life.loaders if loader.id == one and loader.loaded), None)
         if wanted is None or wanted.payload is None or loaded is None:
             self._wrong(f"{one} is let in, and nobody wants it: {wanted}, {loaded}")
@@ -105,27 +104,27 @@ class Checks:
 
     # After a step
 
-    def after_step(self, before: dict[str, Course]) -> None:
+    def after_step(self, before: dict[str, Routing]) -> None:
         self._check_moves(before)
         self._check_states()
         self._check_budget()
         self.tell_faults()
 
-    def _check_moves(self, before: dict[str, Course]) -> None:
+    def _check_moves(self, before: dict[str, Routing]) -> None:
         moves, self._moves = self._moves, []
         for name, left, to, published in moves:
-            courses = (before.get(name, Course()), self._life.steering.course(name))
-            if not any(self._may_go(name, left, to, course, published) for course in courses):
-                shown = [(sorted(c.numbers), dict(c.labels)) for c in courses]
+            routings = (before.get(name, Routing()), self._life.reconciler.routing(name))
+            if not any(self._may_go(name, left, to, routing, published) for routing in routings):
+                shown = [(sorted(c.numbers), dict(c.labels)) for c in routings]
                 self._wrong(f"ordinary clients of {name} went from {left} to {to} of {sorted(published)}: {shown}")
 
-    def _may_go(self, name: str, left: int | None, to: int | None, course: Course, published: frozenset[int]) -> bool:
+    def _may_go(self, name: str, left: int | None, to: int | None, routing: Routing, published: frozenset[int]) -> bool:
         if to is None:
-            lost = STABLE in course.labels and course.labels[STABLE] not in course.numbers
-            return bool(course.disabled) or lost or not course.numbers or name == "single"
-        if STABLE in course.labels:
-            return to == course.labels[STABLE]
-        wanted = (course.numbers - course.kept) & published
+            lost = STABLE in routing.labels and routing.labels[STABLE] not in routing.numbers
+            return bool(routing.traffic.disabled) or lost or not routing.numbers or name == "single"
+        if STABLE in routing.labels:
+            return to == routing.labels[STABLE]
+        wanted = (routing.numbers - routing.kept) & published
         return to == max(wanted) if wanted else left not in published
 
     def _check_states(self) -> None:
@@ -171,26 +170,26 @@ class Checks:
         self.tell_faults()
 
     def _check_followed(self, name: str) -> None:
-        """What steering told is what it would tell now, and what the manager was told."""
+        """What the reconciler told is what it would tell now, and what the manager was told."""
         life = self._life
         told, applied = life.told.calls, life.plane.applied
-        course = life.steering.course(name)
-        if set(life.told.wishes.get(name, {})) != course.numbers:
-            self._wrong(f"{name} is to have {sorted(course.numbers)}, and {list(life.told.wishes[name])} was told")
-        orders = life.steering.orders(name)
-        life.steering.refresh(name)
-        if (life.told.calls, life.plane.applied, life.steering.orders(name)) != (told, applied, orders):
-            self._wrong(f"{name} was not followed: {course} became {life.steering.course(name)}")
+        routing = life.reconciler.routing(name)
+        if set(life.told.aspired.get(name, {})) != routing.numbers:
+            self._wrong(f"{name} is to have {sorted(routing.numbers)}, and {list(life.told.aspired[name])} was told")
+        overrides = life.reconciler.overrides(name)
+        life.reconciler.refresh(name)
+        if (life.told.calls, life.plane.applied, life.reconciler.overrides(name)) != (told, applied, overrides):
+            self._wrong(f"{name} was not followed: {routing} became {life.reconciler.routing(name)}")
 
     def _check_there(self, name: str) -> None:
-        wish = self._life.told.wishes.get(name, {})
+        wish = self._life.told.aspired.get(name, {})
         published = self._published(name)
         able = {number for number in wish if self.able(name, number)}
         for number in sorted(able - published):
             self._check_short(ServableId(name, number))
-        orders = self._life.steering.orders(name)
+        overrides = self._life.reconciler.overrides(name)
         for number, version in wish.items():
-            if version.payload is not None and orders.blocks(KnownVersion(number, version.payload.path)):
+            if version.payload is not None and overrides.block_of(version.payload.path) is not None:
                 self._wrong(f"{name}:{number} is blocked, and wanted")
         if published - set(wish):
             self._check_leftover(name, published, able)
@@ -207,36 +206,38 @@ class Checks:
             self._wrong(f"{one} lacks memory, and {noted} is said")
 
     def _check_leftover(self, name: str, published: frozenset[int], able: set[int]) -> None:
-        wish, picture = self._life.told.wishes.get(name, {}), self._life.plane.of(name)
-        course = self._life.steering.course(name)
+        wish, picture = self._life.told.aspired.get(name, {}), self._life.plane.of(name)
+        routing = self._life.reconciler.routing(name)
         left = published - set(wish)
         for number in sorted(left):
             waits = [
                 label
                 for label, target in picture.labels.items()
-                if target == number and course.labels.get(label, number) not in published
+                if target == number and routing.labels.get(label, number) not in published
             ]
-            alone = len(left) == 1 and wish and not published & course.followed and name != "single"
+            alone = len(left) == 1 and wish and not published & (routing.numbers - routing.kept) and name != "single"
             if not ((waits and wish) or alone):
                 self._wrong(f"{name}:{number} is there and nobody wants it: {sorted(wish)}, {picture}")
 
     def _check_traffic(self, name: str) -> None:
         life, picture = self._life, self._life.plane.of(name)
-        course, published = life.steering.course(name), self._published(name)
-        if bool(picture.off) is not bool(course.disabled):
-            self._wrong(f"{name} is off: {picture.off!r}, and is to be: {course.disabled!r}")
-        for label, number in course.labels.items():
+        routing, published = life.reconciler.routing(name), self._published(name)
+        if bool(picture.off) is not bool(routing.traffic.disabled):
+            self._wrong(f"{name} is off: {picture.off!r}, and is to be: {routing.traffic.disabled!r}")
+        for label, number in routing.labels.items():
             if number in published and picture.labels.get(label) != number:
                 self._wrong(f"label {label} of {name} is to be on {number}: {picture}")
-        if set(picture.labels) - set(course.labels):
+        if set(picture.labels) - set(routing.labels):
             self._wrong(f"{name} has labels that nobody wants: {picture.labels}")
-        wanted = (course.numbers - course.kept) & published
-        if not course.disabled and STABLE not in course.labels and wanted and picture.ordinary != max(wanted):
+        wanted = (routing.numbers - routing.kept) & published
+        if not routing.traffic.disabled and STABLE not in routing.labels and wanted and picture.ordinary != max(wanted):
             self._wrong(f"ordinary clients of {name} get {picture.ordinary}, {sorted(wanted)} are there: {picture}")
-        shares = {} if course.split is None or not published else dict(course.split.shares)
+        split = life.reconciler.overrides(name).split
+        shares = {} if split is None or not published else dict(split.split.shares)
         if dict(picture.split) != shares:
             self._wrong(f"{name} is split {picture.split}, and is to be {shares}")
-        shadow = course.shadow.version if course.shadow and course.shadow.version in published else None
+        desired = life.reconciler.desired(name).shadow
+        shadow = desired.version if desired and desired.version in published & routing.numbers else None
         if picture.shadow != shadow:
             self._wrong(f"{name} is shadowed to {picture.shadow}, and is to be to {shadow}")
 
@@ -253,11 +254,11 @@ class Checks:
 
     def able(self, name: str, number: int) -> bool:
         """Whether a wanted version can be loaded."""
-        wanted = self._life.told.wishes[name][number]
+        wanted = self._life.told.aspired[name][number]
         return wanted.error is None and self._temper(wanted.id).loads
 
     def _temper(self, one: ServableId) -> Temper:
-        loader = self._life.told.wishes[one.name][one.version].payload
+        loader = self._life.told.aspired[one.name][one.version].payload
         assert loader is not None
         return loader.temper
 

@@ -14,11 +14,10 @@ from tests.support.history_checks import NAMES
 from tests.support.history_world import PUSHED, SINGLE, VERSIONS, WATCHED, Panic, Told, World, pushed_directory
 from tests.support.plane_model import STABLE, ModelPicture
 
+from tidegate_serving.contract.desired_state import DesiredState, Shadow, VersionReference
 from tidegate_serving.contract.errors import TidegateError, Unavailable
 from tidegate_serving.contract.servable import State
-from tidegate_serving.control.operations import Asked
-from tidegate_serving.control.status import Shadow
-from tidegate_serving.sources.rpc import Push, PushedVersion
+from tidegate_serving.control.operations import Requester
 
 Step = tuple[Any, ...]
 STEERED = (PUSHED, WATCHED)
@@ -136,7 +135,7 @@ class History:
     def do(self, step: Step) -> None:
         """One step."""
         life, kind = self.world.life, step[0]
-        before = {name: life.steering.course(name) for name in NAMES}
+        before = {name: life.reconciler.routing(name) for name in NAMES}
         try:
             getattr(self, f"_{kind}")(*step[1:])
         except TidegateError:
@@ -150,7 +149,7 @@ class History:
         world = self.world
         world.disk_full = False
         for _ in range(5):
-            before = {name: world.life.steering.course(name) for name in NAMES}
+            before = {name: world.life.reconciler.routing(name) for name in NAMES}
             world.life.settle()
             world.life.checks.after_step(before)
             world.clock.now += 10
@@ -163,7 +162,7 @@ class History:
         before = dict(life.checks.attempts)
         life.settle()
         for name in NAMES:
-            wish = life.told.wishes.get(name, {})
+            wish = life.told.aspired.get(name, {})
             for one in (one for one in life.checks.states if one.name == name):
                 tried = life.checks.attempts.get(one, 0) - before.get(one, 0)
                 noted = life.monitor.state(one)
@@ -194,10 +193,10 @@ class History:
     def _complete(self, name: str) -> bool:
         """Whether all that is wanted is there, as it is wanted now, and nothing else."""
         life = self.world.life
-        if life.plane.of(name).labels != life.steering.course(name).labels:
+        if life.plane.of(name).labels != life.reconciler.routing(name).labels:
             return False
         there = {loader.id.version: loader.path for loader in life.loaders if loader.loaded and loader.id.name == name}
-        wish = life.told.wishes.get(name, {})
+        wish = life.told.aspired.get(name, {})
         if not all(wanted.error is not None or life.checks.able(name, version) for version, wanted in wish.items()):
             return False
         return there == {version: wanted.payload and wanted.payload.path for version, wanted in wish.items()}
@@ -239,10 +238,10 @@ class History:
         self, versions: tuple[int, ...], labels: dict[str, int], shadow: int | None, place: str, keep: bool
     ) -> None:
         found = [(version, *pushed_directory(self.world, version, place)) for version in versions]
-        pushed = tuple(PushedVersion(version, str(directory), digest) for version, directory, digest in found)
+        pushed = tuple(VersionReference(version, directory, digest) for version, directory, digest in found)
         shadowed = None if shadow is None else Shadow(shadow, 0.5)
-        push = Push(PUSHED, pushed, labels, shadowed, requested_by="ben", keep_previous=keep)
-        self.world.life.rpc.set_aspired(push)
+        desired = DesiredState(PUSHED, pushed, labels, shadowed, keep, requested_by="ben")
+        self.world.life.rpc.set_desired_state(desired)
 
     def _tell(self, versions: tuple[tuple[int, int, str], ...]) -> None:
         self._watched(WATCHED, Told(versions))
@@ -256,17 +255,15 @@ class History:
 
     def _labels(self, labels: dict[str, int]) -> None:
         self.world.labels[WATCHED] = labels
-        self.world.life.steering.set_labels(WATCHED, labels)
+        self.world.life.reconciler.set_labels(WATCHED, labels)
 
     def _reload(self, labels: dict[str, int], versions: tuple[tuple[int, int, str], ...], moves: bool) -> None:
-        steering = self.world.life.steering
-        steering.hold()
-        self._labels(labels)
-        if moves:
-            self._tell(())
-            self._tick()
-        self._tell(versions)
-        steering.settle()
+        with self.world.life.reconciler.reload():
+            self._labels(labels)
+            if moves:
+                self._tell(())
+                self._tick()
+            self._tell(versions)
 
     def _temper(self, name: str, version: int, place: int, values: dict[str, Any]) -> None:
         if name == PUSHED:
@@ -278,38 +275,38 @@ class History:
             setattr(temper, key, ERRORS[value] if key == "raises" else value)
 
     def _pin(self, name: str, version: int) -> None:
-        self.world.life.controls.pin(_asked(name), version)
+        self.world.life.operations.pin(_requester(name), version)
 
     def _unpin(self, name: str) -> None:
-        self.world.life.controls.unpin(_asked(name))
+        self.world.life.operations.unpin(_requester(name))
 
     def _freeze(self, name: str) -> None:
-        self.world.life.controls.freeze(_asked(name))
+        self.world.life.operations.freeze(_requester(name))
 
     def _unfreeze(self, name: str) -> None:
-        self.world.life.controls.unfreeze(_asked(name))
+        self.world.life.operations.unfreeze(_requester(name))
 
     def _disable(self, name: str) -> None:
-        self.world.life.controls.disable(_asked(name))
+        self.world.life.operations.disable(_requester(name))
 
     def _enable(self, name: str) -> None:
-        self.world.life.controls.enable(_asked(name))
+        self.world.life.operations.enable(_requester(name))
 
     def _split(self, name: str, versions: tuple[int, ...]) -> None:
-        self.world.life.controls.split(_asked(name), dict.fromkeys(versions, 0.5), "")
+        self.world.life.operations.split(_requester(name), dict.fromkeys(versions, 0.5), "")
 
     def _block(self, name: str, version: int) -> None:
-        self.world.life.controls.block(_asked(name), version)
+        self.world.life.operations.block(_requester(name), version)
 
     def _unblock(self, name: str, version: int) -> None:
-        self.world.life.controls.unblock(_asked(name), version)
+        self.world.life.operations.unblock(_requester(name), version)
 
     def _rollback(self, name: str, version: int) -> None:
-        self.world.life.rollback(_asked(name), version or None, None)
+        self.world.life.rollback(_requester(name), version or None, None)
 
     def _keep(self, name: str) -> None:
         self.world.kept ^= {name}
-        self.world.life.steering.refresh(name)
+        self.world.life.reconciler.refresh(name)
 
     def _limit(self, limit: int) -> None:
         self.world.limit = limit
@@ -338,5 +335,5 @@ _MAY_BE_REFUSED = frozenset(
 )
 
 
-def _asked(name: str) -> Asked:
-    return Asked(name, "anna", "it is late")
+def _requester(name: str) -> Requester:
+    return Requester(name, "anna", "it is late")

@@ -1,4 +1,4 @@
-"""An engine's lifecycle without sockets, clock or threads of its own, stepped by hand: sources, manager, endpoint.
+"""An engine's lifecycle without sockets, clock or threads of its own, stepped by hand: sources, reconciler and manager.
 
 Histories act on it; what must hold of every step is in `history_checks`. A world outlives its engines: folders,
 what was told by watched folders and how models behave stay when one crashes or stops.
@@ -22,13 +22,14 @@ from tests.support.versions import digest_of, publish
 
 from tidegate_serving.admission import Standing
 from tidegate_serving.config import EngineConfig
+from tidegate_serving.contract.desired_state import VersionReference
 from tidegate_serving.contract.errors import TidegateError, Unavailable
 from tidegate_serving.contract.manifest import Manifest
 from tidegate_serving.contract.servable import ServableId, State, StateChange
 from tidegate_serving.control.locate import Locator
-from tidegate_serving.control.operations import Controls
-from tidegate_serving.control.override_store import OrderStore
-from tidegate_serving.control.reconciler import Steering, Surroundings
+from tidegate_serving.control.operations import Operations
+from tidegate_serving.control.override_store import OverrideStore
+from tidegate_serving.control.reconciler import Reconciler
 from tidegate_serving.control.rollback import Rollback
 from tidegate_serving.journal import Journal
 from tidegate_serving.lifecycle.events import EventBus
@@ -37,18 +38,17 @@ from tidegate_serving.lifecycle.monitor import StateMonitor
 from tidegate_serving.lifecycle.policy import resource_preserving
 from tidegate_serving.lifecycle.retry import RetryPauses
 from tidegate_serving.platforms.loader import LoadedVersion
-from tidegate_serving.requests.plane import Endpoint
-from tidegate_serving.runtime.valves import EndpointValves
+from tidegate_serving.requests.plane_front import PlaneFront
 from tidegate_serving.sources.owners import Owners
 from tidegate_serving.sources.router import Router
-from tidegate_serving.sources.rpc import RpcSource, VersionChecks
-from tidegate_serving.sources.rpc_state import WishStore
-from tidegate_serving.sources.target import AspiredVersion, Target, VersionPath
+from tidegate_serving.sources.rpc.source import RpcSource, VersionChecks
+from tidegate_serving.sources.rpc.store import DesiredStateStore
+from tidegate_serving.sources.target import AspiredVersion, Target
 
 PUSHED, WATCHED, SINGLE = NAMES
 VERSIONS = (1, 2, 3, 4)
 PAUSES = RetryPauses(first=1.0, most=8.0, chance=lambda: 0.0)
-PathVersion = AspiredVersion[VersionPath]
+PathVersion = AspiredVersion[VersionReference]
 
 
 class Panic(BaseException):
@@ -82,7 +82,7 @@ class Told:
 class WorldLoader:
     """A `Loader` that keeps count."""
 
-    def __init__(self, life: Life, id: ServableId, path: VersionPath) -> None:
+    def __init__(self, life: Life, id: ServableId, path: VersionReference) -> None:
         self.life = life
         self.id = id
         self.path = path
@@ -125,12 +125,12 @@ class Listening:
 
     def __init__(self, target: Target[Any]) -> None:
         self._target = target
-        self.wishes: dict[str, dict[int, AspiredVersion[WorldLoader]]] = {}
+        self.aspired: dict[str, dict[int, AspiredVersion[WorldLoader]]] = {}
         self.calls = 0
 
     def set_aspired_versions(self, name: str, versions: Sequence[AspiredVersion[Any]]) -> None:
         self.calls += 1
-        self.wishes[name] = {version.id.version: version for version in versions}
+        self.aspired[name] = {version.id.version: version for version in versions}
         self._target.set_aspired_versions(name, versions)
 
 
@@ -148,16 +148,17 @@ class Life:
         self.events = events = EventBus()
         self.monitor = StateMonitor(events)
         events.subscribe(self.checks.heard)
-        self.endpoint = Endpoint(EngineConfig(), lambda name, version: self.manager.released(name, version))
-        self.endpoint.open(self.plane)
-        loads, unloads, self.steering_pool = self.baton.pool(2), self.baton.pool(1), self.baton.pool(1)
-        self.manager = AspiredVersionsManager(self.endpoint, events, loads, unloads, world.options())
+        self.front = PlaneFront(EngineConfig(), lambda name, version: self.manager.released(name, version))
+        self.front.open(self.plane)
+        loads, unloads, follows = self.baton.pool(2), self.baton.pool(1), self.baton.pool(1)
+        store = OverrideStore(world.state)
+        self.reconciler = Reconciler(self.front, store, follows.submit, world.keeps, world.labels)
+        self.manager = AspiredVersionsManager(self.reconciler, events, loads, unloads, world.options())
         self.journal = Journal(None)
         self.journal.start()
         events.subscribe(self.journal.heard)
         self._make_sources()
-        events.subscribe(self.steering.heard)
-        self.steering.start()
+        self.reconciler.start(Router(lambda platform: self.loader, self.told))
         self.rpc.start()
         for name, told in world.told.items():
             self.tell(name, told)
@@ -166,18 +167,14 @@ class Life:
         world = self.world
         self.owners = Owners()
         self.told = Listening(self.manager)
-        around = Surroundings(
-            self.endpoint, EndpointValves(self.endpoint), self.steering_pool.submit, world.keeps, dict(world.labels)
-        )
-        router = Router(lambda platform: self.loader, self.told)
-        self.steering = Steering(router, OrderStore(world.state), around)
-        locator = Locator(self.steering, self.admit)
-        self.controls = Controls(self.steering, locator, self.journal)
-        checks = VersionChecks((world.repository,), self, str, self.available, self.controls.permit)
-        self.rpc = RpcSource(self.steering, checks, WishStore(world.state), self.owners, self.journal)
-        self.rollback = Rollback(self.steering, self.controls, locator, self.rpc, self.owners, self.available)
+        locator = Locator(self.reconciler, self.admit)
+        self.operations = Operations(self.reconciler, locator, self.journal)
+        checks = VersionChecks((world.repository,), self, str, self.available, self.operations.permit)
+        states = DesiredStateStore(world.state)
+        self.rpc = RpcSource(self.reconciler.set_desired_state, checks, states, self.owners, self.journal)
+        self.rollback = Rollback(self.reconciler, self.operations, locator, self.rpc, self.owners, self.available)
 
-    def loader(self, id: ServableId, path: VersionPath) -> WorldLoader:
+    def loader(self, id: ServableId, path: VersionReference) -> WorldLoader:
         self.loaders.append(WorldLoader(self, id, path))
         return self.loaders[-1]
 
@@ -189,7 +186,7 @@ class Life:
         """As the file system source would."""
         self.owners.claim(name, "watched folder")
         versions = [self.world.watched(name, *version) for version in told.versions]
-        self.steering.set_aspired_versions(name, versions)
+        self.reconciler.set_aspired_versions(name, versions)
         if not versions:
             self.owners.release(name, "watched folder")
 
@@ -197,7 +194,7 @@ class Life:
         """The native plane tells of retired versions whose last request has left."""
         gone = self.plane.released()
         for name, version in gone:
-            self.endpoint.on_released(name, version)
+            self.front.on_released(name, version)
         return len(gone)
 
     def settle(self) -> None:
@@ -266,7 +263,7 @@ class World:
         if error:
             return AspiredVersion(wanted, None, TidegateError(error))
         path = self.repository / f"{name}-{revision}" / name / str(version)
-        return AspiredVersion(wanted, VersionPath(path, f"{name}{version}-{revision}", "python"))
+        return AspiredVersion(wanted, VersionReference(version, path, f"{name}{version}-{revision}", "python"))
 
     def crash(self) -> None:
         """Nothing of the engine is left but what lies on disk."""
@@ -282,7 +279,7 @@ class World:
         life = self.life
         life.stopping = True
         life.rpc.stop()
-        life.endpoint.close()
+        life.front.close()
         ended = life.manager.stop(0.0)
         while not ended:
             while life.baton.step(0):
@@ -319,7 +316,7 @@ def worlds(folder: Path) -> Iterator[Callable[[], World]]:
     native = recording_changes()
     with (
         mock.patch("tidegate_serving.files.state.write_atomically", write),
-        mock.patch("tidegate_serving.requests.plane.native", native),
+        mock.patch("tidegate_serving.requests.plane_front.native", native),
         mock.patch("tidegate_serving.requests.model_traffic.native", native),
     ):
         yield make

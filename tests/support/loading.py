@@ -8,6 +8,7 @@ from typing import Any
 
 from tests.support.versions import fill
 
+from tidegate_serving.contract.desired_state import VersionReference
 from tidegate_serving.contract.manifest import Manifest, read_manifest
 from tidegate_serving.contract.servable import ServableId
 from tidegate_serving.contract.signature import SERVING_DEFAULT
@@ -17,7 +18,6 @@ from tidegate_serving.platforms.registry import installed_platforms
 from tidegate_serving.platforms.tensor_checks import check_inputs, check_outputs
 from tidegate_serving.platforms.unpublished import describe_unpublished
 from tidegate_serving.platforms.version_loader import VersionLoader
-from tidegate_serving.sources.target import VersionPath
 
 ID = ServableId("m", 1)
 
@@ -27,7 +27,7 @@ def admit(manifest: Manifest, digest: str) -> None:
 
 
 def unpublished_loader(directory: Path, platform: str, **options: Any) -> VersionLoader:
-    path = VersionPath(directory, "", platform, unpublished=True)
+    path = VersionReference(ID.version, directory, "", platform, unpublished=True)
     return VersionLoader(ID, path, installed_platforms(PlatformOptions(**options)), admit)
 
 
@@ -43,7 +43,7 @@ def load_files(directory: Path, platform: str, files: Mapping[str, str | bytes],
 
 def load_published(directory: Path, **options: Any) -> LoadedVersion:
     manifest, digest = read_manifest(directory)
-    path = VersionPath(directory, digest, manifest.platform)
+    path = VersionReference(manifest.id.version, directory, digest, manifest.platform)
     return VersionLoader(manifest.id, path, installed_platforms(PlatformOptions(**options)), admit).load()
 
 

@@ -6,10 +6,10 @@ Airflow operators, Kubeflow components, the release pipeline and the command lin
 from tidegate_operators.steps.canary import canary, require_passed
 from tidegate_operators.steps.judge import Judgement, judge
 from tidegate_operators.steps.override import OverrideRequest, WrittenOverride, override_gate
-from tidegate_operators.steps.promote import Promoted, promote
+from tidegate_operators.steps.promote import Promotion, promote
 from tidegate_operators.steps.publish import Publication, PublishedVersion, publish
-from tidegate_operators.steps.push import Pushed, push, withdraw
-from tidegate_operators.steps.rollback import RolledBack, rollback
+from tidegate_operators.steps.push import Push, push, withdraw
+from tidegate_operators.steps.rollback import Rollback, rollback
 from tidegate_operators.steps.serving_now import find_baseline, find_log, require_log, serving_directory
 from tidegate_operators.steps.skew import Skew, parse_time, require_no_skew, skew
 from tidegate_operators.steps.validate import Validation, against_serving, require_allowed, validate
@@ -24,11 +24,11 @@ __all__ = [
     "Evidence",
     "Judgement",
     "OverrideRequest",
-    "Promoted",
+    "Promotion",
     "Publication",
     "PublishedVersion",
-    "Pushed",
-    "RolledBack",
+    "Push",
+    "Rollback",
     "Skew",
     "Validation",
     "Verification",

@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 from tidegate_operators.steps.canary_log import read_numbers
-from tidegate_operators.steps.wanted import Wanted, change, give_up, read_wanted
+from tidegate_operators.steps.change_desired import change, give_up
 from tidegate_serving.admission import Outcome
+from tidegate_serving.contract.desired_state import DesiredState, Shadow
 from tidegate_serving.contract.errors import FailedPrecondition, Refused
 from tidegate_serving.contract.repository import report_directory
 from tidegate_serving.contract.servable import ServableId
-from tidegate_serving.control_client import ControlClient, Shadow
+from tidegate_serving.control_client import ControlClient
 from tidegate_serving.files import write_json
 from tidegate_validation.canary.judgement import CanaryResult, judge
 from tidegate_validation.canary.numbers import CanaryNumbers
@@ -35,20 +37,20 @@ def canary(
 
     It may be looked at all the time: the evidence is such that looking costs no error rate. The result is also written
     as `canary.json` into the version's report directory. Whatever happens the shadow is off afterwards, and unless the
-    version passed it is un-aspired. A first version, with nothing beside it, gets WARN: there is no traffic to copy.
+    version passed it is given up. A first version, with nothing beside it, gets WARN: there is no traffic to copy.
     FailedPrecondition where the version is not live or the engine keeps no log.
     """
     rule = rule or CanaryRule()
     identity = ServableId(servable, version)
     with ControlClient(control) as client:
-        wanted = read_wanted(client, servable)
-        directory = _live_directory(wanted, version)
-        primary = wanted.stable
+        desired = client.desired(servable)
+        directory = _live_directory(desired, version)
+        primary = desired.stable
         if primary is None or primary == version:
             return _write(directory, _first(identity))
         passed = False
         try:
-            result = _write(directory, _observe(client, wanted, primary, identity, rule, progress))
+            result = _write(directory, _observe(client, primary, identity, rule, progress))
             passed = result.allowed
         finally:
             _finish(client, identity, passed)
@@ -65,16 +67,16 @@ def require_passed(result: CanaryResult) -> CanaryResult:
 def _finish(client: ControlClient, identity: ServableId, passed: bool) -> None:
     reason = f"the canary of {identity} ended"
     if passed:
-        change(client, identity.name, lambda wanted: wanted.shadowing(None), reason)
+        change(client, identity.name, lambda desired: replace(desired, shadow=None), reason)
     else:
         give_up(client, identity.name, identity.version, reason)
 
 
-def _live_directory(wanted: Wanted, version: int) -> Path:
-    entry = wanted.get(version)
-    if entry is None:
-        raise FailedPrecondition(f"{wanted.servable}:{version} is not live: push it before its canary")
-    return entry.path
+def _live_directory(desired: DesiredState, version: int) -> Path:
+    found = desired.version(version)
+    if found is None:
+        raise FailedPrecondition(f"{desired.servable}:{version} is not live: push it before its canary")
+    return found.directory
 
 
 def _first(identity: ServableId) -> CanaryResult:
@@ -83,7 +85,7 @@ def _first(identity: ServableId) -> CanaryResult:
 
 
 def _observe(
-    client: ControlClient, wanted: Wanted, primary: int, identity: ServableId, rule: CanaryRule, progress: Progress
+    client: ControlClient, primary: int, identity: ServableId, rule: CanaryRule, progress: Progress
 ) -> CanaryResult:
     log_path = client.status(identity.name).log_path
     if not log_path:
@@ -92,7 +94,7 @@ def _observe(
         )
     since = datetime.now(UTC)
     shadow = Shadow(identity.version, rule.fraction)
-    change(client, identity.name, lambda wanted: wanted.shadowing(shadow), f"canary of {identity}")
+    change(client, identity.name, lambda desired: replace(desired, shadow=shadow), f"canary of {identity}")
 
     def look() -> CanaryResult:
         result = judge(str(identity), read_numbers(Path(log_path), identity, primary, since, rule), rule)

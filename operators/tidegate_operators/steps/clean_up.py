@@ -97,8 +97,8 @@ def _needed(statuses: Sequence[ServableStatus], numbers: Sequence[int]) -> dict[
         elif below:
             needed[below[-1]] = "a rollback would go back to it"
         needed |= dict.fromkeys(status.kept, "the engine keeps it")
-        needed |= {entry.version: "it is wanted" for entry in status.wanted}
-        needed |= {number: f"label {label!r} is to name it" for label, number in status.wanted_labels.items()}
+        needed |= dict.fromkeys((*status.desired.numbers, *status.desired.unusable), "it is wanted")
+        needed |= {number: f"label {label!r} is to name it" for label, number in status.desired.labels.items()}
         for entry in status.versions:
             if entry.labels:
                 needed[entry.version] = f"label {entry.labels[0]!r} names it"

@@ -1,21 +1,19 @@
-"""Moves label `stable` to a version and lets the others go, in one change, and waits until they have unloaded.
-
-In comes the servable and the version that passed its canary; out goes the new wanted set to the engine's RPC Source.
-"""
+"""Moves label `stable` to a version and lets the others go, in one change, and waits until they have unloaded."""
 
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from tidegate_operators.steps.wanted import REQUESTED_BY, Wanted, change
+from tidegate_operators.steps.change_desired import REQUESTED_BY, change
+from tidegate_serving.contract.desired_state import DesiredState
 from tidegate_serving.contract.errors import FailedPrecondition
 from tidegate_serving.contract.servable import ServableId, State
 from tidegate_serving.control_client import ControlClient
 
 
 @dataclass(frozen=True, slots=True)
-class Promoted:
+class Promotion:
     """Label `stable` is on `id`; `ended` are the versions that unloaded, ascending."""
 
     id: ServableId
@@ -32,7 +30,7 @@ def promote(
     reason: str = "",
     keep_previous: bool | None = None,
     requested_by: str = REQUESTED_BY,
-) -> Promoted:
+) -> Promotion:
     """Makes a live version the one that ordinary clients get, and waits until the others are END.
 
     The label moves in the same change that stops aspiring the others, so no request falls between them. `timeout` in
@@ -42,25 +40,25 @@ def promote(
     """
     deadline = time.monotonic() + timeout
 
-    def edit(wanted: Wanted) -> Wanted:
-        _check_is_live(wanted, version)
-        return wanted.promoting(version) if keep_previous is None else wanted.promoting(version).keeping(keep_previous)
+    def edit(desired: DesiredState) -> DesiredState:
+        _check_is_live(desired, version)
+        keep = desired.keep_previous if keep_previous is None else keep_previous
+        return replace(desired.promoting(version), keep_previous=keep)
 
     with ControlClient(control) as client:
         promoted = change(client, servable, edit, reason or f"promote {servable}:{version}", requested_by)
         client.wait_until(servable, version, State.AVAILABLE, max(deadline - time.monotonic(), 0.0))
         status = client.status(servable).servable(servable)
         kept = status.kept if status is not None else ()
-        before = {entry.version for entry in promoted.before.versions}
-        leaving = tuple(sorted(before - {version, *kept}))
+        leaving = tuple(sorted(promoted.before.numbers - {version, *kept}))
         for old in leaving:
             client.wait_until(servable, old, State.END, max(deadline - time.monotonic(), 0.0))
-    return Promoted(ServableId(servable, version), leaving, promoted.revision)
+    return Promotion(ServableId(servable, version), leaving, promoted.revision)
 
 
-def _check_is_live(wanted: Wanted, version: int) -> None:
-    if wanted.get(version) is None:
-        live = ", ".join(str(entry.version) for entry in wanted.versions) or "no version"
+def _check_is_live(desired: DesiredState, version: int) -> None:
+    if desired.version(version) is None:
+        live = ", ".join(map(str, sorted(desired.numbers))) or "no version"
         raise FailedPrecondition(
-            f"{wanted.servable}:{version} is not live (live: {live}): push it before it is promoted"
+            f"{desired.servable}:{version} is not live (live: {live}): push it before it is promoted"
         )

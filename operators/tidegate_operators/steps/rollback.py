@@ -1,7 +1,6 @@
 """Takes a servable back to the version that served before, in one call to the engine, and waits until it does.
 
-In comes the servable, from a person or a monitor; the engine moves label `stable` as soon as the version is loaded, at
-once where it was kept, and lets the others go.
+The engine moves label `stable` as soon as the version is loaded, at once where it was kept, and lets the others go.
 """
 
 from __future__ import annotations
@@ -9,14 +8,14 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
-from tidegate_operators.steps.wanted import REQUESTED_BY
+from tidegate_operators.steps.change_desired import REQUESTED_BY
 from tidegate_serving.contract.errors import FailedPrecondition, TidegateError
 from tidegate_serving.contract.servable import ServableId, State
-from tidegate_serving.control_client import ControlClient, ServableStatus, Steered
+from tidegate_serving.control_client import ControlClient, Outcome, ServableStatus
 
 
 @dataclass(frozen=True, slots=True)
-class RolledBack:
+class Rollback:
     """Ordinary clients get `id` again; `ended` are the versions that unloaded, ascending."""
 
     id: ServableId
@@ -32,7 +31,7 @@ def rollback(
     timeout: float = 120.0,
     reason: str = "",
     requested_by: str = REQUESTED_BY,
-) -> RolledBack:
+) -> Rollback:
     """Back to `version`, or without one to what ordinary clients got before; where the engine does not remember that,
     to the newest older version beside the present one that a verdict lets in.
 
@@ -44,27 +43,27 @@ def rollback(
     with ControlClient(control) as client:
         before = client.status(servable).servable(servable)
         why = reason or f"roll back {servable}"
-        done = client.rollback(servable, version, requested_by=requested_by, reason=why)
-        target = _target(servable, done)
+        outcome = client.rollback(servable, version, requested_by=requested_by, reason=why)
+        target = _target(servable, outcome)
         try:
             client.wait_until(servable, target, State.AVAILABLE, timeout)
         except TidegateError as error:
-            serving = f"version {done.from_version}" if done.from_version is not None else "what served before"
+            serving = f"version {outcome.from_version}" if outcome.from_version is not None else "what served before"
             raise type(error)(f"{error.message}; {serving} keeps serving, and the engine goes on trying") from error
         leaving = _leaving(before, client.status(servable).servable(servable), target)
         for old in leaving:
             client.wait_until(servable, old, State.END, max(deadline - time.monotonic(), 0.0))
-    return RolledBack(ServableId(servable, target), leaving, done.sentence)
+    return Rollback(ServableId(servable, target), leaving, outcome.sentence)
 
 
-def _target(servable: str, done: Steered) -> int:
-    if done.to_version is None:
+def _target(servable: str, outcome: Outcome) -> int:
+    if outcome.to_version is None:
         raise FailedPrecondition(f"the engine does not say where {servable} went: see `tidegate status`")
-    return done.to_version
+    return outcome.to_version
 
 
 def _leaving(before: ServableStatus | None, now: ServableStatus | None, target: int) -> tuple[int, ...]:
     """What was there and is neither wanted nor kept any more."""
     present = {entry.version for entry in before.versions if entry.state is State.AVAILABLE} if before else set()
-    stays = {target} | ({one.version for one in now.wanted} | set(now.kept) if now else set())
+    stays = {target} | (now.desired.numbers | now.desired.unusable.keys() | set(now.kept) if now else set())
     return tuple(sorted(present - stays))

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tidegate_operators.steps.wanted import read_wanted
+from tidegate_serving.contract.desired_state import VersionReference
 from tidegate_serving.contract.errors import FailedPrecondition
 from tidegate_serving.contract.manifest import read_manifest
-from tidegate_serving.control_client import Aspired, ControlClient
+from tidegate_serving.control_client import ControlClient
 
 
 def find_baseline(*, control: str, directory: Path) -> Path | None:
@@ -21,7 +21,7 @@ def find_baseline(*, control: str, directory: Path) -> Path | None:
     """
     identity = read_manifest(directory)[0].id
     serving = _serving(control, identity.name)
-    return None if serving is None or serving.version == identity.version else serving.path
+    return None if serving is None or serving.version == identity.version else serving.directory
 
 
 def serving_directory(*, control: str, servable: str) -> Path:
@@ -29,7 +29,7 @@ def serving_directory(*, control: str, servable: str) -> Path:
     serving = _serving(control, servable)
     if serving is None:
         raise FailedPrecondition(f"nothing serves under {servable!r} at {control}: see `tidegate status`")
-    return serving.path
+    return serving.directory
 
 
 def find_log(*, control: str) -> Path | None:
@@ -47,7 +47,7 @@ def require_log(*, control: str) -> Path:
     return found
 
 
-def _serving(control: str, servable: str) -> Aspired | None:
+def _serving(control: str, servable: str) -> VersionReference | None:
     with ControlClient(control) as client:
-        wanted = read_wanted(client, servable)
-    return None if wanted.stable is None else wanted.get(wanted.stable)
+        desired = client.desired(servable)
+    return desired.version(desired.stable)

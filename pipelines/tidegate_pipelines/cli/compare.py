@@ -1,6 +1,6 @@
 """`tidegate compare`: how the copies that one version answered compare with the answers that clients got from another.
 
-In come a model and, where its status does not tell, two versions; the pairs come from the inference log.
+Which versions those are says the status, unless they are named; the pairs come from the inference log.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ import typer
 
 from tidegate_pipelines.cli.console import say, show_table
 from tidegate_pipelines.cli.durations import duration
+from tidegate_pipelines.cli.operations import Name
 from tidegate_pipelines.cli.options import DEFAULT_CONTROL, Control
-from tidegate_pipelines.cli.orders import Name
 from tidegate_serving.contract.servable import MAX_VERSION
 
 if TYPE_CHECKING:
@@ -37,8 +37,8 @@ Versions = Annotated[
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
-    """What is compared: the log's root, both versions, and the engine's counters, empty where it was not asked."""
+class _Subject:
+    """What is compared: the log's root, both versions, and the engine's counters, empty where it was not subject."""
 
     root: Path
     primary: int
@@ -78,18 +78,18 @@ def compare(
     from tidegate_serving.inference_log.compare import compare as run
     from tidegate_serving.inference_log.comparison import ShadowCounts
 
-    asked = _asked(name, versions or [], log, control)
+    subject = _subject(name, versions or [], log, control)
     began = datetime.fromtimestamp(0, UTC) if since is None else datetime.now(UTC) - duration(since, "--since")
-    found = run(asked.root, name, asked.primary, asked.shadow, outputs=outputs or None, since=began)
-    if asked.counters:
-        found = replace(found, copies=ShadowCounts.of(asked.counters, name, asked.shadow))
+    found = run(subject.root, name, subject.primary, subject.shadow, outputs=outputs or None, since=began)
+    if subject.counters:
+        found = replace(found, copies=ShadowCounts.of(subject.counters, name, subject.shadow))
     if as_json:
-        typer.echo(json.dumps(_document(name, asked, found), indent=1))
+        typer.echo(json.dumps(_document(name, subject, found), indent=1))
     else:
-        _show(name, asked, found)
+        _show(name, subject, found)
 
 
-def _asked(name: str, versions: list[int], log: Path | None, control: str) -> _Asked:
+def _subject(name: str, versions: list[int], log: Path | None, control: str) -> _Subject:
     from tidegate_serving.contract.errors import FailedPrecondition, NotFound
     from tidegate_serving.control_client import ControlClient
 
@@ -100,7 +100,7 @@ def _asked(name: str, versions: list[int], log: Path | None, control: str) -> _A
             raise typer.BadParameter("with --log alone nobody knows them: name both", param_hint="PRIMARY SHADOW")
         if not log.is_dir():
             raise NotFound(f"inference log {log} is no folder: mend the path")
-        return _Asked(log, versions[0], versions[1], counters={})
+        return _Subject(log, versions[0], versions[1], counters={})
     with ControlClient(control) as client:
         status = client.status(name)
     servable = status.servable(name)
@@ -111,33 +111,31 @@ def _asked(name: str, versions: list[int], log: Path | None, control: str) -> _A
             f"the engine at {control} keeps no inference log, from which answers are compared: start it with --log-path"
         )
     primary, shadow = versions or _told(servable)
-    return _Asked(Path(status.log_path), primary, shadow, status.counters)
+    return _Subject(Path(status.log_path), primary, shadow, status.counters)
 
 
 def _told(servable: ServableStatus) -> tuple[int, int]:
     """The version that ordinary clients get and the one that gets copies, as status says."""
     from tidegate_serving.contract.errors import FailedPrecondition
-    from tidegate_serving.contract.servable import State
 
-    name = servable.servable
-    if servable.shadow is None:
+    name, shadow, primary = servable.servable, servable.desired.shadow, servable.ordinary
+    if shadow is None:
         raise FailedPrecondition(
             f"no version of {name!r} gets copies now: name both, such as `tidegate compare {name} 2 3`, or send some "
             f"with `tidegate canary`"
         )
-    live = [version.version for version in servable.versions if version.state is State.AVAILABLE]
-    stable = servable.label("stable")
-    primary = stable if stable is not None else max(live, default=servable.shadow.version)
-    if primary == servable.shadow.version:
+    if primary is None or primary == shadow.version:
         raise FailedPrecondition(
-            f"version {primary} of {name!r} gets both copies and ordinary traffic: name the versions to compare"
+            f"ordinary traffic of {name!r} goes to no version but {shadow.version}, which gets the copies: name the "
+            "versions to compare"
         )
-    return primary, servable.shadow.version
+    return primary, shadow.version
 
 
-def _show(name: str, asked: _Asked, found: Comparison) -> None:
+def _show(name: str, subject: _Subject, found: Comparison) -> None:
+    primary, shadow = subject.primary, subject.shadow
     say(
-        f"{name}: copies that version {asked.shadow} answered beside what clients got from version {asked.primary}: "
+        f"{name}: copies that version {shadow} answered beside what clients got from version {primary}: "
         f"{found.shadowed} logged, {found.compared} compared, {found.failed} failed where the client's did not"
     )
     if found.copies is not None:
@@ -148,7 +146,7 @@ def _show(name: str, asked: _Asked, found: Comparison) -> None:
         return
     columns = ("output", "elements", "agree", "differ", "max difference", "mean", "correlation", "same largest")
     show_table("", columns, [_output_row(output, one) for output, one in found.outputs.items()])
-    sides = ((f"{asked.primary} (clients)", found.primary), (f"{asked.shadow} (copies)", found.shadow))
+    sides = ((f"{subject.primary} (clients)", found.primary), (f"{subject.shadow} (copies)", found.shadow))
     rows = [_side_row(text, side) for text, side in sides]
     show_table("", ("version", "p50 ms", "p90 ms", "p99 ms", "errors"), rows)
 
@@ -170,9 +168,9 @@ def _figure(value: float) -> str:
     return "" if math.isnan(value) else f"{value:.4g}"
 
 
-def _document(name: str, asked: _Asked, found: Comparison) -> dict[str, object]:
+def _document(name: str, subject: _Subject, found: Comparison) -> dict[str, object]:
     """Figures that have no meaning are null, an infinite one is the text `inf`."""
-    versions = {"primary": asked.primary, "shadow": asked.shadow}
+    versions = {"primary": subject.primary, "shadow": subject.shadow}
     return {"format": "tidegate.comparison/1", "model": name, "versions": versions, **_plain(asdict(found))}
 
 

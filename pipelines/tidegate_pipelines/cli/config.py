@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tidegate_pipelines.cli.console import say
+from tidegate_pipelines.cli.operations import Reason, who
 from tidegate_pipelines.cli.options import DEFAULT_CONTROL, Control
-from tidegate_pipelines.cli.orders import Reason, who
 
 if TYPE_CHECKING:
     from tidegate_serving.config.view import ConfigDiff, ConfigValue

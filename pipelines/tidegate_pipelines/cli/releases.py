@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from tidegate_pipelines.cli.console import say
+from tidegate_pipelines.cli.operations import Name, Reason, Version, who
 from tidegate_pipelines.cli.options import (
     DEFAULT_CONTROL,
     Baseline,
@@ -21,7 +22,6 @@ from tidegate_pipelines.cli.options import (
     Training,
     Truth,
 )
-from tidegate_pipelines.cli.orders import Name, Reason, Version, who
 from tidegate_pipelines.cli.progress import progress
 from tidegate_serving.contract.servable import MAX_VERSION
 from tidegate_validation.canary.rule import CanaryRule

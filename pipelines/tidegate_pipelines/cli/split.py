@@ -1,6 +1,6 @@
 """`tidegate split`: ordinary traffic of a model goes to several versions by share.
 
-In come shares as VERSION=SHARE; the engine divides from the next request on.
+The engine divides from the next request on.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from typing import Annotated
 import typer
 
 from tidegate_pipelines.cli.console import say
+from tidegate_pipelines.cli.operations import Name, Reason, who
 from tidegate_pipelines.cli.options import DEFAULT_CONTROL, Control
-from tidegate_pipelines.cli.orders import Name, Reason, who
 from tidegate_serving.contract.servable import MAX_VERSION
 
 Shares = Annotated[

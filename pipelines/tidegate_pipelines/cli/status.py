@@ -1,6 +1,6 @@
 """`tidegate status`: where everything stands in an engine, as a table or as JSON.
 
-In comes the control address; out goes what the engine says of itself.
+The engine says it of itself, over its control port.
 """
 
 from __future__ import annotations
@@ -67,8 +67,9 @@ def status(
 def _rows(servable: ServableStatus) -> Iterator[tuple[str, ...]]:
     for version in servable.versions:
         labels = list(version.labels)
-        if servable.shadow is not None and servable.shadow.version == version.version:
-            labels.append(f"shadow {servable.shadow.fraction:g}")
+        shadow = servable.desired.shadow
+        if shadow is not None and shadow.version == version.version:
+            labels.append(f"shadow {shadow.fraction:g}")
         since = datetime.fromtimestamp(version.since_us / 1e6, UTC).strftime("%Y-%m-%d %H:%M:%S")
         yield servable.servable, str(version.version), version.state.name, ", ".join(labels), since, _admitted(version)
 

@@ -30,20 +30,14 @@ def _servable(servable: ServableStatus) -> dict[str, object]:
         "name": servable.servable,
         "source": servable.source,
         "source_problem": servable.source_problem,
-        "revision": servable.revision,
-        "requested_by": servable.requested_by,
-        "reason": servable.reason,
-        "wanted": [asdict(one) for one in servable.wanted],
-        "wanted_labels": dict(servable.wanted_labels),
-        "wanted_at_us": servable.wanted_at_us,
-        "keep_previous": servable.keep_previous,
+        "desired": {
+            **servable.desired.to_dict(),
+            "unusable": {str(version): error.message for version, error in servable.desired.unusable.items()},
+        },
         "previous": servable.previous,
         "kept": list(servable.kept),
-        "orders": [asdict(order) for order in servable.orders],
+        "overrides": [asdict(override) for override in servable.overrides],
         "disabled": servable.disabled,
-        "shadow": None
-        if servable.shadow is None
-        else {"version": servable.shadow.version, "fraction": servable.shadow.fraction},
         "versions": [
             {
                 "version": version.version,

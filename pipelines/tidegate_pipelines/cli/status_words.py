@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from tidegate_serving.contract.servable import State
 
 if TYPE_CHECKING:
-    from tidegate_serving.control_client import ServableStatus
+    from tidegate_serving.control_client import DesiredState, ServableStatus
 
 _SHOWN = 5
 
@@ -41,11 +41,11 @@ def notes(servables: Sequence[ServableStatus]) -> Iterator[str]:
 
 def _decided(servable: ServableStatus) -> Iterator[tuple[str, str]]:
     name = servable.servable
-    if servable.requested_by:
-        yield f"{name}: {_asked(servable)}", ""
-    for order in servable.orders:
-        yield f"{name}: {order.text}, by {order.requested_by}{_at(order.at_us)}{_why(order.reason)}", "WARN"
-    if servable.disabled and not any(order.action == "disable" for order in servable.orders):
+    if servable.desired.requested_by:
+        yield f"{name}: {_desired(servable.desired)}", ""
+    for one in servable.overrides:
+        yield f"{name}: {one.text}, by {one.requested_by}{_at(one.at_us)}{_why(one.reason)}", "WARN"
+    if servable.disabled and not any(one.action == "disable" for one in servable.overrides):
         yield servable.disabled, "WARN"
     if servable.previous is not None:
         there = servable.version(servable.previous)
@@ -55,24 +55,24 @@ def _decided(servable: ServableStatus) -> Iterator[tuple[str, str]]:
 
 def _waiting(servable: ServableStatus) -> Iterator[tuple[str, str]]:
     name = servable.servable
-    for label, version in sorted(servable.wanted_labels.items()):
+    for label, version in sorted(servable.desired.labels.items()):
         now = servable.label(label)
         if now != version:
             where = "nowhere" if now is None else f"on {now}"
-            yield f"{name}: label {label} is {where} and is wanted on {version}", "WARN"
-    held = {one.version for one in servable.wanted} - {version.version for version in servable.versions}
-    if held and any(order.action == "freeze" for order in servable.orders):
+            yield f"{name}: label {label} is {where} and is to be on {version}", "WARN"
+    held = servable.desired.numbers - {version.version for version in servable.versions}
+    if held and any(one.action == "freeze" for one in servable.overrides):
         numbers = ", ".join(map(str, sorted(held)))
         yield f"{name}: held back until `tidegate unfreeze {name}`: versions {numbers}", "WARN"
     if servable.source_problem:
         yield f"{name}: {servable.source_problem}", "WARN"
 
 
-def _asked(servable: ServableStatus) -> str:
-    numbers = ", ".join(str(one.version) for one in sorted(servable.wanted, key=lambda one: one.version)) or "nothing"
-    labels = "".join(f", {label} on {version}" for label, version in sorted(servable.wanted_labels.items()))
-    who = f"{servable.requested_by}{_at(servable.wanted_at_us)}{_why(servable.reason)}"
-    return f"wanted are {numbers}{labels} (revision {servable.revision}), by {who}"
+def _desired(desired: DesiredState) -> str:
+    numbers = ", ".join(map(str, sorted({*desired.numbers, *desired.unusable}))) or "nothing"
+    labels = "".join(f", {label} on {version}" for label, version in sorted(desired.labels.items()))
+    who = f"{desired.requested_by}{_at(desired.at_us)}{_why(desired.reason)}"
+    return f"desired are {numbers}{labels} (revision {desired.revision}), by {who}"
 
 
 def _at(at_us: int) -> str:

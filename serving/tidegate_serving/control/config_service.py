@@ -23,7 +23,7 @@ class Reread(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class ConfigDesk:
+class ConfigService:
     """`config` gives what the engine lives by now."""
 
     config: Callable[[], EngineConfig]

@@ -1,27 +1,30 @@
-"""Status and events as protobuf messages of `tidegate.v1` and back, so that both ends of the wire agree.
+"""Desired states, status, events and journal entries as protobuf messages of `tidegate.v1`, and back.
 
-The RPC Source's server encodes what the engine says; the control client decodes it.
+The control port's server and the control client both translate here, so that both ends of the wire agree.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, TypeVar
 
+from tidegate_serving.contract.desired_state import DesiredState, Shadow, VersionReference
+from tidegate_serving.contract.errors import error_of
 from tidegate_serving.contract.messages import message
 from tidegate_serving.contract.servable import ServableId, State, StateChange
 from tidegate_serving.control.status import (
     AdmittedBy,
     EngineStatus,
-    OrderStatus,
+    OverrideStatus,
     ProblemStatus,
     ServableStatus,
-    Shadow,
     VersionStatus,
-    WantedStatus,
 )
+from tidegate_serving.journal.entry import Entry, Kind
 
-SERVICE = "tidegate.v1.RpcSource"
-ERROR_CODE_KEY = "tidegate-error-code"
+SERVICE = "tidegate.v1.Control"
+T = TypeVar("T", AdmittedBy, OverrideStatus, ProblemStatus)
 
 
 def to_event(change: StateChange) -> Any:
@@ -49,14 +52,9 @@ def from_event(event: Any) -> StateChange:
 
 def to_status(status: EngineStatus) -> Any:
     """A `GetStatusResponse`."""
-    return message("tidegate.v1.GetStatusResponse")(
-        servables=[_to_servable(servable) for servable in status.servables],
-        grpc_address=status.grpc_address,
-        rest_address=status.rest_address,
-        log_path=status.log_path,
-        counters=dict(status.counters),
-        problems=[_to_problem(problem) for problem in status.problems],
-    )
+    servables = [_to_servable(servable) for servable in status.servables]
+    problems = [_message("SourceProblem", problem) for problem in status.problems]
+    return _message("GetStatusResponse", status, servables=servables, problems=problems)
 
 
 def from_status(response: Any) -> EngineStatus:
@@ -67,107 +65,105 @@ def from_status(response: Any) -> EngineStatus:
         rest_address=response.rest_address,
         log_path=response.log_path,
         counters=dict(response.counters),
-        problems=tuple(_from_problem(problem) for problem in response.problems),
+        problems=tuple(_value(ProblemStatus, problem) for problem in response.problems),
     )
+
+
+def to_desired(desired: DesiredState) -> Any:
+    """A `DesiredState`."""
+    answer = message("tidegate.v1.DesiredState")(
+        servable=desired.servable,
+        versions=[_to_reference(version) for version in desired.versions],
+        labels=dict(desired.labels),
+        keep_previous=desired.keep_previous,
+        revision=desired.revision,
+        requested_by=desired.requested_by,
+        reason=desired.reason,
+        at_us=desired.at_us,
+    )
+    if desired.shadow is not None:
+        answer.shadow.version, answer.shadow.fraction = desired.shadow.version, desired.shadow.fraction
+    for version, error in desired.unusable.items():
+        answer.unusable.add(version=version, error_code=error.code, error_message=error.message)
+    return answer
+
+
+def from_desired(answer: Any) -> DesiredState:
+    """The desired state in a `DesiredState`."""
+    return DesiredState(
+        servable=answer.servable,
+        versions=tuple(
+            VersionReference(one.version, Path(one.directory), one.manifest_digest) for one in answer.versions
+        ),
+        labels=dict(answer.labels),
+        shadow=Shadow(answer.shadow.version, answer.shadow.fraction) if answer.shadow.version else None,
+        keep_previous=answer.keep_previous,
+        revision=answer.revision,
+        requested_by=answer.requested_by,
+        reason=answer.reason,
+        at_us=answer.at_us,
+        unusable={one.version: error_of(one.error_code, one.error_message) for one in answer.unusable},
+    )
+
+
+def _to_reference(version: VersionReference) -> Any:
+    return message("tidegate.v1.VersionReference")(
+        version=version.version, directory=str(version.directory), manifest_digest=version.manifest_digest
+    )
+
+
+def to_journal_entry(entry: Entry) -> Any:
+    """A `JournalEntry`."""
+    return _message("JournalEntry", entry, kind=entry.kind.value)
+
+
+def from_journal_entry(answer: Any) -> Entry:
+    """The entry that a `JournalEntry` tells of."""
+    return Entry(
+        kind=Kind(answer.kind),
+        action=answer.action,
+        text=answer.text,
+        servable=answer.servable,
+        version=optional(answer, "version"),
+        requested_by=answer.requested_by,
+        reason=answer.reason,
+        error_code=answer.error_code,
+        at_us=answer.at_us,
+    )
+
+
+def optional(answer: Any, name: str) -> int | None:
+    """A number that a message may lack."""
+    return int(getattr(answer, name)) if answer.HasField(name) else None
 
 
 def _to_servable(status: ServableStatus) -> Any:
-    answer = message("tidegate.v1.ServableStatus")(
-        servable=status.servable,
-        source=status.source,
-        revision=status.revision,
+    return _message(
+        "ServableStatus",
+        status,
+        desired=to_desired(status.desired),
         versions=[_to_version(version) for version in status.versions],
-        requested_by=status.requested_by,
-        reason=status.reason,
-        wanted=[_to_wanted(wanted) for wanted in status.wanted],
-        wanted_labels=dict(status.wanted_labels),
-        wanted_at_us=status.wanted_at_us,
-        keep_previous=status.keep_previous,
-        previous=status.previous or 0,
-        has_previous=status.previous is not None,
-        kept=list(status.kept),
-        orders=[_to_order(order) for order in status.orders],
-        disabled=status.disabled,
-        source_problem=status.source_problem,
+        overrides=[_message("OverrideStatus", override) for override in status.overrides],
     )
-    if status.shadow is not None:
-        answer.shadow.version = status.shadow.version
-        answer.shadow.fraction = status.shadow.fraction
-    return answer
 
 
 def _from_servable(answer: Any) -> ServableStatus:
     return ServableStatus(
         servable=answer.servable,
         source=answer.source,
-        revision=answer.revision,
+        desired=from_desired(answer.desired),
         versions=tuple(_from_version(version) for version in answer.versions),
-        shadow=Shadow(answer.shadow.version, answer.shadow.fraction) if answer.HasField("shadow") else None,
-        requested_by=answer.requested_by,
-        reason=answer.reason,
-        wanted=tuple(WantedStatus(one.version, one.path, one.manifest_digest) for one in answer.wanted),
-        wanted_labels=dict(answer.wanted_labels),
-        wanted_at_us=answer.wanted_at_us,
-        keep_previous=answer.keep_previous,
-        previous=answer.previous if answer.has_previous else None,
+        previous=optional(answer, "previous"),
         kept=tuple(answer.kept),
-        orders=tuple(_from_order(order) for order in answer.orders),
+        overrides=tuple(_value(OverrideStatus, override) for override in answer.overrides),
         disabled=answer.disabled,
         source_problem=answer.source_problem,
     )
 
 
-def _to_wanted(wanted: WantedStatus) -> Any:
-    return message("tidegate.v1.AspiredVersion")(
-        version=wanted.version, path=wanted.path, manifest_digest=wanted.manifest_digest
-    )
-
-
-def _to_order(order: OrderStatus) -> Any:
-    return message("tidegate.v1.Order")(
-        action=order.action,
-        text=order.text,
-        requested_by=order.requested_by,
-        reason=order.reason,
-        at_us=order.at_us,
-    )
-
-
-def _from_order(answer: Any) -> OrderStatus:
-    return OrderStatus(answer.action, answer.text, answer.requested_by, answer.reason, answer.at_us)
-
-
-def _to_problem(problem: ProblemStatus) -> Any:
-    return message("tidegate.v1.SourceProblem")(
-        source=problem.source,
-        error_code=problem.error_code,
-        error_message=problem.error_message,
-        since_us=problem.since_us,
-    )
-
-
-def _from_problem(answer: Any) -> ProblemStatus:
-    return ProblemStatus(answer.source, answer.error_code, answer.error_message, answer.since_us)
-
-
 def _to_version(status: VersionStatus) -> Any:
-    answer = message("tidegate.v1.VersionStatus")(
-        version=status.version,
-        state=status.state.name,
-        error_code=status.error_code,
-        error_message=status.error_message,
-        since_us=status.since_us,
-        path=status.path,
-        manifest_digest=status.manifest_digest,
-        labels=list(status.labels),
-        notes=list(status.notes),
-    )
-    if status.admitted is not None:
-        answer.admission.verdict_digest = status.admitted.verdict_digest
-        answer.admission.key_id = status.admitted.key_id
-        answer.admission.key_name = status.admitted.key_name
-        answer.admission.admitted_at = status.admitted.admitted_at
-    return answer
+    admitted = None if status.admitted is None else _message("Admission", status.admitted)
+    return _message("VersionStatus", status, state=status.state.name, admitted=admitted)
 
 
 def _from_version(answer: Any) -> VersionStatus:
@@ -180,10 +176,17 @@ def _from_version(answer: Any) -> VersionStatus:
         path=answer.path,
         manifest_digest=answer.manifest_digest,
         labels=tuple(answer.labels),
-        admitted=_from_admission(answer.admission) if answer.HasField("admission") else None,
+        admitted=_value(AdmittedBy, answer.admitted) if answer.HasField("admitted") else None,
         notes=tuple(answer.notes),
     )
 
 
-def _from_admission(answer: Any) -> AdmittedBy:
-    return AdmittedBy(answer.verdict_digest, answer.key_id, answer.key_name, answer.admitted_at)
+def _message(name: str, value: Any, **instead: Any) -> Any:
+    """The message of that name with the fields of a dataclass, or others `instead`; what is None is left out."""
+    given = {one.name: getattr(value, one.name) for one in fields(value)} | instead
+    return message(f"tidegate.v1.{name}")(**{key: found for key, found in given.items() if found is not None})
+
+
+def _value(kind: type[T], answer: Any) -> T:
+    """A dataclass whose fields are those of the message."""
+    return kind(**{one.name: getattr(answer, one.name) for one in fields(kind)})

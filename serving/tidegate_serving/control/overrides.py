@@ -1,16 +1,16 @@
-"""What people decided about one servable, over the heads of its sources: pin, freeze, kill switch, split, blocks.
+"""What operators decided about one servable, over the heads of its sources: pin, freeze, kill switch, split, blocks.
 
-Controls make a new one for each decision; the store keeps it across restarts; steering obeys it.
+Operations make a new value for each decision, the store keeps it across restarts, and routing obeys it. Beside it
+stands the history of ordinary traffic, which a rollback goes back along.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
-from pathlib import Path
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from tidegate_serving.sources.target import AspiredVersion, VersionPath
+from tidegate_serving.contract.desired_state import DesiredState, Split, VersionReference
 
 SERVED_KEPT = 8
 
@@ -25,146 +25,147 @@ class Note:
 
 
 @dataclass(frozen=True, slots=True)
-class KnownVersion:
-    """A version with all that is needed to load it again."""
+class Pin:
+    """Ordinary traffic stays on this version, whatever sources say."""
+
+    version: VersionReference
+    note: Note
+
+
+@dataclass(frozen=True, slots=True)
+class Freeze:
+    """Nothing changes: this stays the desired state, whatever sources say."""
+
+    desired: DesiredState
+    note: Note
+
+
+@dataclass(frozen=True, slots=True)
+class SplitOverride:
+    """Ordinary traffic is divided between versions."""
+
+    split: Split
+    note: Note
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A version that must not serve, by number and `VersionReference.fingerprint`. `instead`: what served before it, to
+    take its place where nothing else is desired."""
 
     version: int
-    path: VersionPath
-
-    @property
-    def token(self) -> str:
-        """What it is, whatever it is called: its manifest's digest, or its directory where it has no manifest."""
-        return self.path.manifest_digest or str(self.path.directory)
-
-
-@dataclass(frozen=True, slots=True)
-class Pinned:
-    """Ordinary traffic stays on this version, whatever sources propose."""
-
-    version: KnownVersion
+    fingerprint: str
     note: Note
+    instead: VersionReference | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Frozen:
-    """Nothing changes: these versions and labels stay."""
+class Overrides:
+    """Everything that is decided about one servable now."""
 
-    versions: tuple[KnownVersion, ...]
-    labels: Mapping[str, int]
-    note: Note
-
-
-@dataclass(frozen=True, slots=True)
-class SplitRule:
-    """Ordinary traffic goes to several versions: shares by version, and the request header or metadata key whose hash
-    decides; an empty key decides by request."""
-
-    shares: Mapping[int, float]
-    key: str
-    note: Note
-
-
-@dataclass(frozen=True, slots=True)
-class Blocked:
-    """A version that must not serve; `token` as in `KnownVersion`. `instead`: what served before it, to take its place
-    where nothing else is wanted."""
-
-    version: int
-    token: str
-    note: Note
-    instead: KnownVersion | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Orders:
-    """Everything decided about one servable. `served`: versions that ordinary clients got before the present one, the
-    latest last; it is what a rollback goes back to. `serving`: the version that they get now, where what is to
-    be hangs on it: one that nobody proposes, and that is kept for a rollback or takes a blocked one's place."""
-
-    pinned: Pinned | None = None
-    frozen: Frozen | None = None
+    pin: Pin | None = None
+    freeze: Freeze | None = None
     disabled: Note | None = None
-    split: SplitRule | None = None
-    blocked: tuple[Blocked, ...] = ()
-    served: tuple[KnownVersion, ...] = ()
-    serving: KnownVersion | None = None
+    split: SplitOverride | None = None
+    blocks: tuple[Block, ...] = ()
 
-    @property
-    def previous(self) -> KnownVersion | None:
-        """The version that served before and is not blocked."""
-        return next((known for known in reversed(self.served) if not self.blocks(known)), None)
+    def block_of(self, version: VersionReference) -> Block | None:
+        """The block that keeps a version from serving, or None."""
+        return next((block for block in self.blocks if block.fingerprint == version.fingerprint), None)
 
-    def blocks(self, known: KnownVersion) -> bool:
-        """Whether a version must not serve."""
-        return any(blocked.token == known.token for blocked in self.blocked)
+    def references(self) -> Iterator[VersionReference]:
+        """Every version that a decision names."""
+        yield from self.freeze.desired.versions if self.freeze else ()
+        yield from (self.pin.version,) if self.pin else ()
+        yield from (block.instead for block in self.blocks if block.instead is not None)
 
-    def blocks_version(self, version: AspiredVersion[VersionPath]) -> bool:
-        """The same of a version that a source wants."""
-        return version.payload is not None and self.blocks(KnownVersion(version.id.version, version.payload))
-
-    def why_blocked(self, known: KnownVersion) -> str:
-        """The reason of a block, empty where there is none."""
-        return next((blocked.note.reason for blocked in self.blocked if blocked.token == known.token), "")
-
-
-NOTHING = Orders()
-
-
-def with_served(orders: Orders, before: KnownVersion, now: int) -> Orders:
-    """After ordinary clients went from one version to another: a step forward is remembered, one back is taken off."""
-    numbers = [known.version for known in orders.served]
-    if now in numbers:
-        return replace(orders, served=orders.served[: numbers.index(now)])
-    others = tuple(known for known in orders.served if known.version != before.version)
-    return replace(orders, served=(*others, before)[-SERVED_KEPT:])
-
-
-@dataclass(frozen=True, slots=True)
-class OrdersDocument:
-    """An orders as plain values, and back."""
-
-    data: Mapping[str, Any] = field(default_factory=dict)
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON keeps it."""
+        split, freeze, pin = self.split, self.freeze, self.pin
+        return {
+            "pin": pin and {"version": pin.version.to_dict(), "note": asdict(pin.note)},
+            "freeze": freeze and {"desired": freeze.desired.to_dict(), "note": asdict(freeze.note)},
+            "disabled": self.disabled and asdict(self.disabled),
+            "split": split
+            and {
+                "shares": {str(version): share for version, share in split.split.shares.items()},
+                "key": split.split.key,
+                "note": asdict(split.note),
+            },
+            "blocks": [
+                {
+                    "version": block.version,
+                    "fingerprint": block.fingerprint,
+                    "note": asdict(block.note),
+                    "instead": block.instead and block.instead.to_dict(),
+                }
+                for block in self.blocks
+            ],
+        }
 
     @classmethod
-    def of(cls, orders: Orders) -> OrdersDocument:
-        """Ready for JSON: paths are text."""
-        return cls(_plain(asdict(orders)))
-
-    def orders(self) -> Orders:
-        """Raises KeyError, TypeError or ValueError for values that make no orders."""
-        data = self.data
-        pinned, frozen, split, serving = data["pinned"], data["frozen"], data["split"], data.get("serving")
-        return Orders(
-            pinned=pinned and Pinned(_known(pinned["version"]), Note(**pinned["note"])),
-            frozen=frozen
-            and Frozen(tuple(map(_known, frozen["versions"])), dict(frozen["labels"]), Note(**frozen["note"])),
+    def from_dict(cls, data: Mapping[str, Any]) -> Overrides:
+        """Raises KeyError, TypeError, ValueError or InvalidInput for values that make none."""
+        pin, freeze, split = data["pin"], data["freeze"], data["split"]
+        return cls(
+            pin=pin and Pin(VersionReference.from_dict(pin["version"]), Note(**pin["note"])),
+            freeze=freeze and Freeze(DesiredState.from_dict(freeze["desired"]), Note(**freeze["note"])),
             disabled=data["disabled"] and Note(**data["disabled"]),
             split=split
-            and SplitRule(
-                {int(version): float(share) for version, share in split["shares"].items()},
-                split["key"],
+            and SplitOverride(
+                Split({int(version): float(share) for version, share in split["shares"].items()}, split["key"]),
                 Note(**split["note"]),
             ),
-            blocked=tuple(_blocked(entry) for entry in data["blocked"]),
-            served=tuple(map(_known, data["served"])),
-            serving=serving and _known(serving),
+            blocks=tuple(_block(block) for block in data["blocks"]),
         )
 
 
-def _blocked(data: Mapping[str, Any]) -> Blocked:
-    instead = data["instead"]
-    return Blocked(data["version"], data["token"], Note(**data["note"]), instead and _known(instead))
+def _block(data: Mapping[str, Any]) -> Block:
+    instead = data["instead"] and VersionReference.from_dict(data["instead"])
+    return Block(data["version"], data["fingerprint"], Note(**data["note"]), instead)
 
 
-def _known(data: Mapping[str, Any]) -> KnownVersion:
-    path = dict(data["path"])
-    path["directory"] = Path(path["directory"])
-    return KnownVersion(int(data["version"]), VersionPath(**path))
+NO_OVERRIDES = Overrides()
 
 
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    return str(value) if isinstance(value, Path) else value
+@dataclass(frozen=True, slots=True)
+class History:
+    """Which versions ordinary traffic went to: `served` before the present one, the latest last, and `serving` now, or
+    last where it goes nowhere now."""
+
+    served: tuple[VersionReference, ...] = ()
+    serving: VersionReference | None = None
+
+    def moved_to(self, now: VersionReference) -> History:
+        """After ordinary traffic went to a version: a step forward is remembered, one back is taken off."""
+        numbers = [one.version for one in self.served]
+        if self.serving is not None and self.serving.version == now.version:
+            return replace(self, serving=now)
+        if now.version in numbers:
+            return History(self.served[: numbers.index(now.version)], now)
+        if self.serving is None:
+            return replace(self, serving=now)
+        left = self.serving
+        others = tuple(one for one in self.served if one.version != left.version)
+        return History((*others, left)[-SERVED_KEPT:], now)
+
+    def previous(self, overrides: Overrides) -> VersionReference | None:
+        """The version that served before and is not blocked."""
+        return next((one for one in reversed(self.served) if overrides.block_of(one) is None), None)
+
+
+NO_HISTORY = History()
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of a decision, in words; `changed` is False where it was so already.
+
+    `to_version` is the version that it is about, `from_version` the one that ordinary requests got before, where that
+    matters.
+    """
+
+    sentence: str
+    changed: bool
+    from_version: int | None = None
+    to_version: int | None = None

@@ -1,128 +1,211 @@
-"""What becomes of a servable, given what its sources propose and what people decided: one pure function.
+"""What becomes of a servable, as one pure function of what is desired, what operators decided, and what is loaded.
 
-Steering asks it at each change and tells the manager and the data plane what comes out.
+    resolve(desired, overrides, loaded, before) -> Routing
+
+The reconciler asks whenever one of these changes, tells the manager which versions to have loaded, and the data plane
+where requests go. `before` is the last answer: labels and ordinary traffic stay where they were until the version that
+they are meant for is loaded.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
+from tidegate_serving.contract.desired_state import STABLE, DesiredState, VersionReference
+from tidegate_serving.contract.errors import TidegateError
 from tidegate_serving.contract.servable import ServableId
-from tidegate_serving.control.overrides import KnownVersion, Orders, SplitRule
-from tidegate_serving.control.status import Shadow
-from tidegate_serving.sources.target import AspiredVersion, VersionPath
+from tidegate_serving.control.overrides import NO_HISTORY, History, Overrides
+from tidegate_serving.requests.model_traffic import ModelTraffic
+from tidegate_serving.sources.target import AspiredVersion
 
-STABLE = "stable"
-PathVersion = AspiredVersion[VersionPath]
-
-
-@dataclass(frozen=True, slots=True)
-class Proposal:
-    """What a servable's source wants: versions, labels, shadow."""
-
-    versions: tuple[PathVersion, ...] = ()
-    labels: Mapping[str, int] = field(default_factory=dict)
-    shadow: Shadow | None = None
+_Versions = dict[int, VersionReference | TidegateError]
 
 
 @dataclass(frozen=True, slots=True)
-class Course:
-    """What is made so. `disabled`: why no request is answered, empty where they are. `kept`: versions that are there
-    only so that a rollback takes effect at once."""
+class Routing:
+    """What is made so.
 
-    versions: tuple[PathVersion, ...] = ()
-    labels: Mapping[str, int] = field(default_factory=dict)
-    shadow: Shadow | None = None
-    split: SplitRule | None = None
-    disabled: str = ""
+    `aspired` are the versions to have loaded, of these `kept` are there only so that a rollback takes effect at once.
+    `labels` is where labels are to be, `traffic` where they and all requests are now. `memory` is what of the `history`
+    has to be known after a restart. `known` are the versions that are aspired, loaded or serving.
+    """
+
+    aspired: tuple[AspiredVersion[VersionReference], ...] = ()
     kept: frozenset[int] = frozenset()
-
-    @property
-    def followed(self) -> frozenset[int]:
-        """Versions that ordinary clients may be on."""
-        return self.numbers - self.kept
+    labels: Mapping[str, int] = field(default_factory=dict)
+    traffic: ModelTraffic = field(default_factory=ModelTraffic)
+    history: History = NO_HISTORY
+    memory: History = NO_HISTORY
+    known: Mapping[int, VersionReference] = field(default_factory=dict)
 
     @property
     def numbers(self) -> frozenset[int]:
-        """The version numbers."""
-        return frozenset(version.id.version for version in self.versions)
+        """The version numbers to have loaded."""
+        return frozenset(version.id.version for version in self.aspired)
+
+    @property
+    def serving(self) -> VersionReference | None:
+        """The version that ordinary requests get now."""
+        return None if self.traffic.ordinary is None else self.known.get(self.traffic.ordinary)
+
+    @property
+    def held(self) -> frozenset[int]:
+        """Versions that must stay because a label, or ordinary traffic, waits there for another version."""
+        held = {number for label, number in self.traffic.labels.items() if self.labels.get(label, number) != number}
+        ordinary = self.traffic.ordinary
+        if ordinary is not None and STABLE not in self.labels and ordinary not in self.numbers - self.kept:
+            held.add(ordinary)
+        return frozenset(held)
 
 
-def steer(name: str, proposal: Proposal, orders: Orders, serving: KnownVersion | None, keep_previous: bool) -> Course:
-    """Frozen sets stand for proposals; blocked versions leave; a pinned one joins and takes label `stable`; with
-    `keep_previous` the one that serves and the one before it stay. `serving` is what ordinary clients get now."""
-    versions = {version.id.version: version for version in _base(name, proposal, orders)}
-    labels = dict(orders.frozen.labels if orders.frozen else proposal.labels)
-    gone = [KnownVersion(n, v.payload) for n, v in versions.items() if v.payload and orders.blocks_version(v)]
-    for known in gone:
-        del versions[known.version]
-    labels = {label: number for label, number in labels.items() if number not in {known.version for known in gone}}
-    if gone:
-        line = (serving, orders.previous, *(blocked.instead for blocked in orders.blocked))
-        heir = next((known for known in line if known is not None and not orders.blocks(known)), None)
-        _stand_in(name, versions, labels, heir)
-    pinned = orders.pinned.version if orders.pinned is not None else None
-    if pinned is not None and not orders.blocks(pinned):
-        versions.setdefault(pinned.version, aspired(name, pinned))
-        labels[STABLE] = pinned.version
-    kept = _kept(versions, labels, orders, serving) if keep_previous else []
-    for known in kept:
-        versions[known.version] = aspired(name, known)
-    shadow = proposal.shadow if proposal.shadow is not None and proposal.shadow.version in versions else None
-    return Course(
-        versions=tuple(versions.values()),
-        labels=labels,
-        shadow=shadow,
-        split=orders.split,
-        disabled=_disabled(name, orders, [serving] if serving is not None or versions else gone, bool(versions)),
-        kept=frozenset(known.version for known in kept),
+def resolve(
+    desired: DesiredState,
+    overrides: Overrides,
+    loaded: frozenset[int],
+    before: Routing,
+    keep_previous: bool = False,
+) -> Routing:
+    """`loaded` are the versions that requests can be routed to; `keep_previous` keeps the one that serves, and the one
+    before it, loaded."""
+    known = references(desired, overrides, before)
+    history = before.history
+    plan = _plan(desired, overrides, history, keep_previous)
+    labels, ordinary = _place(plan, loaded, before.traffic)
+    if ordinary is not None and ordinary in known:
+        moved = history.moved_to(known[ordinary])
+        if moved != history:  # what is kept, and what stands in for a blocked version, depends on what serves
+            history, plan = moved, _plan(desired, overrides, moved, keep_previous)
+            labels, ordinary = _place(plan, loaded, before.traffic)
+    without = _plan(desired, overrides, replace(history, serving=None), keep_previous)
+    shadow = plan.base.shadow
+    return Routing(
+        aspired=tuple(_aspired(desired.servable, number, version) for number, version in plan.versions.items()),
+        kept=plan.kept,
+        labels=plan.labels,
+        traffic=ModelTraffic(
+            model=desired.servable,
+            versions=loaded,
+            labels=labels,
+            waiting=frozenset(plan.labels.keys() - labels.keys()) if loaded else frozenset(),
+            ordinary=ordinary,
+            shadow=shadow if shadow and shadow.fraction and shadow.version in loaded & plan.numbers else None,
+            split=overrides.split.split if overrides.split and loaded else None,
+            disabled=plan.disabled,
+        ),
+        history=history,
+        memory=history if without != plan else replace(history, serving=None),
+        known={number: known[number] for number in (loaded | plan.numbers) & known.keys()},
     )
 
 
-def aspired(name: str, known: KnownVersion) -> PathVersion:
-    """A known version as sources want one."""
-    return AspiredVersion(ServableId(name, known.version), known.path)
+def references(desired: DesiredState, overrides: Overrides, before: Routing) -> dict[int, VersionReference]:
+    """Every version that can be named by its number: loaded or aspired before, decided about, served or desired."""
+    history = before.history
+    serving = (history.serving,) if history.serving else ()
+    found = (*history.served, *serving, *overrides.references(), *desired.versions)
+    return {**before.known, **{one.version: one for one in found}}
 
 
-def _base(name: str, proposal: Proposal, orders: Orders) -> tuple[PathVersion, ...]:
-    if orders.frozen is None:
-        return proposal.versions
-    return tuple(aspired(name, known) for known in orders.frozen.versions)
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """What is to be once everything is loaded: versions, or what stands in their way, by number, and labels."""
+
+    base: DesiredState
+    versions: _Versions
+    labels: Mapping[str, int]
+    kept: frozenset[int]
+    disabled: str
+
+    @property
+    def numbers(self) -> frozenset[int]:
+        return frozenset(self.versions)
 
 
-def _stand_in(name: str, versions: dict[int, PathVersion], labels: dict[str, int], heir: KnownVersion | None) -> None:
+def _plan(desired: DesiredState, overrides: Overrides, history: History, keep_previous: bool) -> _Plan:
+    """A frozen state stands for the desired one; blocked versions leave; a pinned one joins and takes label `stable`;
+    with `keep_previous` the one that serves and the one before it stay."""
+    base = overrides.freeze.desired if overrides.freeze else desired
+    versions: _Versions = {**base.unusable, **{one.version: one for one in base.versions}}
+    blocked = [one for one in base.versions if overrides.block_of(one) is not None]
+    for gone in blocked:
+        del versions[gone.version]
+    labels = {label: number for label, number in base.labels.items() if number not in {one.version for one in blocked}}
+    if blocked:
+        _stand_in(versions, labels, _heir(overrides, history))
+    pinned = overrides.pin.version if overrides.pin else None
+    if pinned is not None and overrides.block_of(pinned) is None:
+        versions.setdefault(pinned.version, pinned)
+        labels[STABLE] = pinned.version
+    any_left = bool(versions)
+    kept = _kept(versions, labels, overrides, history) if keep_previous else {}
+    stopped = [history.serving] if history.serving is not None else [] if any_left else blocked
+    return _Plan(
+        base,
+        {**versions, **kept},
+        labels,
+        frozenset(kept),
+        _disabled(desired.servable, overrides, stopped, any_left),
+    )
+
+
+def _heir(overrides: Overrides, history: History) -> VersionReference | None:
+    """What takes the place of a blocked version: what serves, or served before, or is remembered with the block."""
+    line = (history.serving, history.previous(overrides), *(block.instead for block in overrides.blocks))
+    return next((one for one in line if one is not None and overrides.block_of(one) is None), None)
+
+
+def _stand_in(versions: _Versions, labels: dict[str, int], heir: VersionReference | None) -> None:
     """A blocked version has left: the heir takes its place, else the newest of those that are left."""
-    if heir is not None and not any(version.error is None for version in versions.values()):
-        versions[heir.version] = aspired(name, heir)
-    usable = [number for number, version in versions.items() if version.error is None]
+    if heir is not None and all(isinstance(version, TidegateError) for version in versions.values()):
+        versions[heir.version] = heir
+    usable = [number for number, version in versions.items() if not isinstance(version, TidegateError)]
     if usable and STABLE not in labels:
         labels[STABLE] = heir.version if heir is not None and heir.version in usable else max(usable)
 
 
-def _kept(
-    versions: Mapping[int, PathVersion], labels: Mapping[str, int], orders: Orders, serving: KnownVersion | None
-) -> list[KnownVersion]:
-    """Never one that ordinary clients would land on because it is newer than all that is wanted."""
-    if not versions:
-        return []
-    newest = max(versions)
-    found: dict[int, KnownVersion] = {}
-    for known in (serving, orders.previous):
-        if known is None or known.version in versions or orders.blocks(known):
-            continue
-        if STABLE in labels or known.version < newest:
-            found[known.version] = known
-    return list(found.values())
+def _kept(versions: _Versions, labels: Mapping[str, int], overrides: Overrides, history: History) -> _Versions:
+    """Never one that ordinary requests would go to because it is newer than all that is desired."""
+    return {
+        one.version: one
+        for one in (history.serving, history.previous(overrides))
+        if one is not None and versions and one.version not in versions and overrides.block_of(one) is None
+        if STABLE in labels or one.version < max(versions)
+    }
 
 
-def _disabled(name: str, orders: Orders, stopped: Sequence[KnownVersion | None], any_left: bool) -> str:
-    """`stopped`: what serves, or, where nothing does and nothing is left, what would if it were not blocked."""
-    if orders.disabled is not None:
-        note = orders.disabled
-        return f"servable '{name}' was switched off by {note.requested_by}: {note.reason or 'no reason given'}"
-    blocked = next((known for known in stopped if known is not None and orders.blocks(known)), None)
-    if blocked is not None:
-        rest = "another is being loaded" if any_left else "there is no other: publish one, or unblock it"
-        return f"{name}:{blocked.version} was blocked: {orders.why_blocked(blocked)}; {rest}"
+def _disabled(name: str, overrides: Overrides, stopped: list[VersionReference], any_left: bool) -> str:
+    """Why no request is answered, empty where they are. `stopped`: what serves, or, where nothing does and nothing is
+    left, what would if it were not blocked."""
+    if (note := overrides.disabled) is not None:
+        by = f"servable '{name}' was switched off by {note.requested_by}: " if note.requested_by else ""
+        return f"{by}{note.reason or 'no reason given'}"
+    for one in stopped:
+        if (block := overrides.block_of(one)) is not None:
+            rest = "another is being loaded" if any_left else "there is no other: publish one, or unblock it"
+            return f"{name}:{one.version} was blocked: {block.note.reason}; {rest}"
     return ""
+
+
+def _place(plan: _Plan, loaded: frozenset[int], before: ModelTraffic) -> tuple[dict[str, int], int | None]:
+    """Where labels and ordinary traffic go now: each to its version where that is loaded, else where it was as long as
+    that is. Label `stable` was where ordinary traffic was, also where there was no such label."""
+    labels = {}
+    for label, number in plan.labels.items():
+        was = before.ordinary if label == STABLE else before.labels.get(label)
+        if number in loaded:
+            labels[label] = number
+        elif was is not None and was in loaded:
+            labels[label] = was
+    if STABLE in plan.labels:
+        return labels, labels.get(STABLE)
+    there = loaded & plan.numbers - plan.kept
+    if not there and before.ordinary in loaded:
+        return labels, before.ordinary
+    return labels, max(there or loaded, default=None)
+
+
+def _aspired(name: str, number: int, version: VersionReference | TidegateError) -> AspiredVersion[VersionReference]:
+    if isinstance(version, TidegateError):
+        return AspiredVersion(ServableId(name, number), None, version)
+    return AspiredVersion(ServableId(name, number), version)

@@ -1,27 +1,25 @@
-"""The control port: grpcio's threaded server in front of the RPC Source and the control desk, with typed errors.
-
-Calls come in from control clients and go out to the RPC Source, the desk, the state feed and the engine's status.
-"""
+"""The control port: grpcio's threaded server in front of the RPC Source and the control service, with typed errors."""
 
 from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from concurrent import futures
-from contextlib import AbstractContextManager
-from typing import Any, Protocol
+from typing import Any
 
 import grpc
 
 from tidegate_serving.contract.errors import ResourceExhausted, TidegateError, Unavailable
 from tidegate_serving.contract.messages import message
-from tidegate_serving.contract.servable import StateChange
-from tidegate_serving.control.messages import ERROR_CODE_KEY, SERVICE, to_event, to_status
-from tidegate_serving.control.operations import Asked
-from tidegate_serving.control.service import ControlDesk
-from tidegate_serving.control.status import EngineStatus, Shadow
-from tidegate_serving.sources.rpc import Push, PushedVersion, RpcSource
+from tidegate_serving.control.config_service import ConfigService
+from tidegate_serving.control.messages import SERVICE, from_desired, optional, to_event, to_status
+from tidegate_serving.control.operations import Requester
+from tidegate_serving.control.service import ControlService, refusals
+from tidegate_serving.control.status import EngineStatus
+from tidegate_serving.lifecycle.monitor import StateMonitor
+from tidegate_serving.sources.rpc.source import RpcSource
+from tidegate_serving.wire_errors import ERROR_CODE_KEY
 
 MAX_WATCHERS = 64
 THREADS = MAX_WATCHERS + 16
@@ -29,50 +27,19 @@ _HEARTBEAT_SECONDS = 0.5
 _log = logging.getLogger(__name__)
 
 
-class Feed(Protocol):
-    """One watcher's stream of states."""
-
-    @property
-    def present(self) -> Iterable[StateChange]:
-        """States at the beginning."""
-
-    def next(self, timeout: float) -> StateChange | None:
-        """The next change, or None after a while."""
-
-    def wake(self) -> None:
-        """Ends a wait for the next change."""
-
-
-class States(Protocol):
-    """Where streams of states come from."""
-
-    def watch(self, servable: str) -> AbstractContextManager[Feed]:
-        """Present states and every change after them."""
-
-
-class ConfigCalls(Protocol):
-    """Where calls about the config go, as messages."""
-
-    def get_config(self, request: Any) -> Any:
-        """Answers a `GetConfigRequest`."""
-
-    def reload(self, request: Any) -> Any:
-        """Answers a `ReloadRequest`."""
-
-
-class RpcServer:
-    """Serves `tidegate.v1.RpcSource`. There is no authentication: it belongs on a loopback address."""
+class ControlServer:
+    """Serves `tidegate.v1.Control`. There is no authentication: it belongs on a loopback address."""
 
     def __init__(
         self,
         source: RpcSource,
-        desk: ControlDesk,
-        config: ConfigCalls,
-        states: States,
+        service: ControlService,
+        config: ConfigService,
+        states: StateMonitor,
         status: Callable[[str], EngineStatus],
     ) -> None:
         self._source = source
-        self._desk = desk
+        self._service = service
         self._config = config
         self._states = states
         self._status = status
@@ -101,35 +68,24 @@ class RpcServer:
         return grpc.method_handlers_generic_handler(
             SERVICE,
             {
-                "SetAspired": _unary(self._set_aspired, "SetAspiredRequest"),
+                "SetDesiredState": _unary(self._set_desired_state, "SetDesiredStateRequest"),
                 "GetStatus": _unary(self._get_status, "GetStatusRequest"),
-                "Steer": _unary(self._desk.steer, "SteerRequest"),
-                "SetLogLevel": _unary(self._desk.set_log_level, "SetLogLevelRequest"),
-                "GetSupport": _unary(self._desk.get_support, "GetSupportRequest"),
+                "Operate": _unary(self._service.operate, "OperationRequest"),
+                "SetLogLevel": _unary(self._service.set_log_level, "SetLogLevelRequest"),
+                "GetSupport": _unary(self._service.get_support, "GetSupportRequest"),
                 "GetConfig": _unary(self._config.get_config, "GetConfigRequest"),
-                "Reload": _unary(self._reload, "ReloadRequest"),
-                "ReadJournal": _stream(lambda request, _: self._desk.read_journal(request), "ReadJournalRequest"),
+                "Reload": _unary(self._config.reload, "ReloadRequest"),
+                "ReadJournal": _stream(lambda request, _: self._service.read_journal(request), "ReadJournalRequest"),
                 "WatchStates": _stream(self._watch_states, "WatchStatesRequest"),
             },
         )
 
-    def _set_aspired(self, request: Any) -> Any:
-        push = Push(
-            servable=request.servable,
-            versions=tuple(PushedVersion(v.version, v.path, v.manifest_digest) for v in request.versions),
-            labels=dict(request.labels),
-            shadow=Shadow(request.shadow.version, request.shadow.fraction) if request.shadow.version else None,
-            requested_by=request.requested_by,
-            reason=request.reason,
-            keep_previous=request.keep_previous,
-            expected_revision=request.expected_revision if request.HasField("expected_revision") else None,
-        )
-        with self._desk.refusals("set-aspired", Asked(push.servable, push.requested_by, push.reason)):
-            revision = self._source.set_aspired(push)
-        return message("tidegate.v1.SetAspiredResponse")(revision=revision)
-
-    def _reload(self, request: Any) -> Any:
-        return self._config.reload(request)
+    def _set_desired_state(self, request: Any) -> Any:
+        desired = from_desired(request.desired)
+        requester = Requester(desired.servable, desired.requested_by, desired.reason)
+        with refusals(self._service.journal, "push", requester):
+            revision = self._source.set_desired_state(desired, optional(request, "expected_revision"))
+        return message("tidegate.v1.SetDesiredStateResponse")(revision=revision)
 
     def _get_status(self, request: Any) -> Any:
         return to_status(self._status(request.servable))

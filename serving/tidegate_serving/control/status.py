@@ -1,6 +1,6 @@
 """Where everything stands: one frozen picture of the engine for people and programs.
 
-The engine makes an `EngineStatus`; the RPC Source sends it and the control client rebuilds it.
+The engine makes an `EngineStatus`; the control port sends it and the control client rebuilds it.
 """
 
 from __future__ import annotations
@@ -8,15 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from tidegate_serving.contract.desired_state import STABLE, DesiredState, ordinary_version
 from tidegate_serving.contract.servable import State
-
-
-@dataclass(frozen=True, slots=True)
-class Shadow:
-    """The version that gets copies of requests, and which share of them, 0 to 1."""
-
-    version: int
-    fraction: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,17 +43,9 @@ class VersionStatus:
 
 
 @dataclass(frozen=True, slots=True)
-class WantedStatus:
-    """A version that a source wants: where it lies and its manifest's digest, empty where there is none."""
-
-    version: int
-    path: str = ""
-    manifest_digest: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class OrderStatus:
-    """What somebody decided, in words: `action` is pin, freeze, disable, split or block; `at_us` Unix microseconds."""
+class OverrideStatus:
+    """What an operator decided, in words: `action` is pin, freeze, disable, split or block; `at_us` Unix
+    microseconds."""
 
     action: str
     text: str
@@ -73,26 +58,18 @@ class OrderStatus:
 class ServableStatus:
     """One servable: which source owns it, what that wants and who said so, and its versions, newest first.
 
-    `wanted` and `wanted_labels` are what the source wants, `wanted_at_us` since when (Unix microseconds, 0 where
-    unknown). `previous` is what a rollback goes back to, `kept` are versions that the engine holds although
-    the source does not want them, for that or by an order, `orders`
-    what people decided, `disabled` why no request is answered, `source_problem` what stands in the source's way.
+    `previous` is what a rollback goes back to, `kept` are versions that the engine holds although the source does not
+    want them, for that or by an override; `overrides` are what operators decided, `disabled` says why no request is
+    answered, `source_problem` what stands in the source's way.
     """
 
     servable: str
+    desired: DesiredState
     source: str = ""
-    revision: int = 0
     versions: tuple[VersionStatus, ...] = ()
-    shadow: Shadow | None = None
-    requested_by: str = ""
-    reason: str = ""
-    wanted: tuple[WantedStatus, ...] = ()
-    wanted_labels: Mapping[str, int] = field(default_factory=dict)
-    wanted_at_us: int = 0
-    keep_previous: bool = False
     previous: int | None = None
     kept: tuple[int, ...] = ()
-    orders: tuple[OrderStatus, ...] = ()
+    overrides: tuple[OverrideStatus, ...] = ()
     disabled: str = ""
     source_problem: str = ""
 
@@ -103,6 +80,16 @@ class ServableStatus:
     def label(self, name: str) -> int | None:
         """The version that a label names now, or None."""
         return next((status.version for status in self.versions if name in status.labels), None)
+
+    @property
+    def ordinary(self) -> int | None:
+        """The version that ordinary requests get where they are not split; None for none."""
+        there = [status for status in self.versions if status.state is State.AVAILABLE]
+        if STABLE in self.desired.labels and self.label(STABLE) is None:
+            return None
+        return ordinary_version(
+            {label: one.version for one in there for label in one.labels}, [one.version for one in there]
+        )
 
 
 @dataclass(frozen=True, slots=True)

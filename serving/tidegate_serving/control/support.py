@@ -6,23 +6,51 @@ The control port hands it out, `tidegate support-bundle` packs it. Secrets are t
 from __future__ import annotations
 
 import json
+import logging
 import os
 import platform
 import sys
 import time
+from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import metadata
 
 from tidegate_serving.config import EngineConfig
 from tidegate_serving.config.view import seen, to_toml
-from tidegate_serving.control.recent_lines import RecentLines
 from tidegate_serving.journal.entry import to_line
 from tidegate_serving.journal.journal import Journal
 from tidegate_serving.lifecycle.memory import resident_bytes
 from tidegate_serving.redaction import without_secrets
 
 ENTRIES = 5000
+LINES = 2000
+ENGINE_LOGGER = "tidegate_serving"
+
+
+class RecentLines(logging.Handler):
+    """Remembers the newest lines, formatted."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s %(message)s"))
+        self._lines: deque[str] = deque(maxlen=LINES)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """One line more; the oldest goes."""
+        self._lines.append(self.format(record))
+
+    def attach(self) -> None:
+        """Listens from now on."""
+        logging.getLogger(ENGINE_LOGGER).addHandler(self)
+
+    def detach(self) -> None:
+        """Listens no more."""
+        logging.getLogger(ENGINE_LOGGER).removeHandler(self)
+
+    def text(self) -> str:
+        """All of them, oldest first."""
+        return "".join(f"{line}\n" for line in tuple(self._lines))
 
 
 @dataclass(frozen=True, slots=True)

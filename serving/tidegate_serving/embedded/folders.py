@@ -1,31 +1,30 @@
 """Finds the version that an embedding program means by a path: published, or any folder with a model in it.
 
-`Engine.load` hands in the path; out comes where the version lies and what it is to be called.
+`Engine.load` hands in the path.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
 
+from tidegate_serving.contract.desired_state import VersionReference
 from tidegate_serving.contract.errors import InvalidInput, NotAdmitted, NotFound
 from tidegate_serving.contract.manifest import read_manifest
 from tidegate_serving.platforms.registry import recognised_platform
 from tidegate_serving.platforms.unpublished import has_manifest
-from tidegate_serving.sources.target import VersionPath
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
-    """A version; `version` is None where nothing says which one it is."""
-
-    path: VersionPath
-    name: str
-    version: int | None
-
-
-def find_version(path: Path, name: str | None, version: int | None, platform: str | None, unverified: bool) -> Found:
-    """The version at `path`, or the newest below it. Its manifest names it, else the folders do, unless told otherwise.
+def find_version(
+    path: Path,
+    name: str | None,
+    version: int | None,
+    platform: str | None,
+    unverified: bool,
+    next_version: Callable[[str], int],
+) -> tuple[str, VersionReference]:
+    """The version at `path`, or the newest below it, and the servable's name. Its manifest names it, else the folders
+    do, unless told otherwise; `next_version` numbers one that nothing numbers.
 
     Raises NotFound for a path that is no folder, InvalidInput where nothing says what kind of model it holds, and
     NotAdmitted for one without a manifest where only verified versions may be loaded.
@@ -36,14 +35,14 @@ def find_version(path: Path, name: str | None, version: int | None, platform: st
         for what, told, found in (("name", name, manifest.id.name), ("version", version, manifest.id.version)):
             if told not in (None, found):
                 raise InvalidInput(f"{directory} was published as {manifest.id}: do not give it {what} {told!r}")
-        return Found(VersionPath(directory, digest, manifest.platform), manifest.id.name, manifest.id.version)
+        return manifest.id.name, VersionReference(manifest.id.version, directory, digest, manifest.platform)
     if not unverified:
         raise NotAdmitted(f"{directory} has no manifest, and this engine loads verified versions only: publish it")
     numbered = directory.name.isdigit()
     found_name = name or (directory.parent.name if numbered else directory.name)
-    found_version = version if version is not None else (int(directory.name) if numbered else None)
-    kind = platform or _guess(directory)
-    return Found(VersionPath(directory, "", kind, unpublished=True), found_name, found_version)
+    if version is None:
+        version = int(directory.name) if numbered else next_version(found_name)
+    return found_name, VersionReference(version, directory, "", platform or _guess(directory), unpublished=True)
 
 
 def _version_folder(path: Path) -> Path:

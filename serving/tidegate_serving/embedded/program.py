@@ -1,80 +1,54 @@
 """What an embedding program wants served: callables and version folders, each name's versions under its control.
 
-A source like any other: it claims its names, speaks to the manager with the whole wanted set, and waits for the result.
+A source like any other: it claims its names, tells the reconciler what is desired as a whole, and waits for the result.
 """
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Protocol
 
+from tidegate_serving.contract.desired_state import CALLABLE, DesiredState, VersionReference
 from tidegate_serving.contract.errors import InvalidInput, NotFound, error_of
 from tidegate_serving.contract.manifest import Manifest
 from tidegate_serving.contract.servable import ServableId, State
 from tidegate_serving.contract.signature import Signature
+from tidegate_serving.control.reconciler import Reconciler
 from tidegate_serving.embedded.callables import CallableLoader, Model, how_to_call
 from tidegate_serving.embedded.folders import find_version
 from tidegate_serving.lifecycle.monitor import StateMonitor
-from tidegate_serving.platforms.loader import Loader
 from tidegate_serving.sources.owners import Owners
-from tidegate_serving.sources.target import AspiredVersion, Target, VersionPath
 
 NAME = "embedding program"
-PLATFORM = "callable"
 _SETTLED = (State.AVAILABLE, State.END)
-Wanted = AspiredVersion[Loader]
-
-
-class Adapts(Protocol):
-    """What makes a loader of a folder."""
-
-    def adapt(self, version: AspiredVersion[VersionPath]) -> Wanted:
-        """The same version as the manager takes it."""
-
-
-class Labels(Protocol):
-    """Where labels are set."""
-
-    def labels(self, name: str) -> dict[str, int]:
-        """Where each label points now."""
-
-    def set_labels(self, name: str, labels: Mapping[str, int]) -> None:
-        """The whole wanted set."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where an embedding program's wishes go, and where it sees what became of them.
+    """Where an embedding program says what it wants, and where it sees what became of that.
 
     `unverified`: whether folders without a verdict, and so without a manifest, may be loaded.
     """
 
-    target: Target[Loader]
-    router: Adapts
+    reconciler: Reconciler
     monitor: StateMonitor
-    labels: Labels
     owners: Owners
     unverified: bool
 
 
-@dataclass(slots=True)
-class _Wish:
-    """What is wanted under one name, by version."""
-
-    versions: dict[int, Wanted] = field(default_factory=dict)
-
-
 class Program:
-    """Serves, replaces and takes away. Safe from any thread; calls about one name come one after the other."""
+    """Serves, replaces and takes away. Safe from any thread; calls come one after the other."""
 
     def __init__(self, place: Place) -> None:
         self._place = place
         self._lock = threading.Lock()
-        self._wishes: dict[str, _Wish] = {}
+        self._versions: dict[str, tuple[VersionReference, ...]] = {}
+        self._loaders: dict[VersionReference, CallableLoader] = {}
+        self._revisions = itertools.count(1)
 
     def serve(
         self,
@@ -88,12 +62,15 @@ class Program:
     ) -> ServableId:
         """A callable under a name; see `Engine.serve`."""
         with self._lock:
-            named = self._next(name, version)
+            named = ServableId(name, self._next(name) if version is None else version)
             inputs = next(iter(signatures.values())).input_names
             made = datetime.now(UTC).isoformat(timespec="seconds")
-            manifest = Manifest(named, PLATFORM, dict(signatures), (), made)
-            loader = CallableLoader(manifest, how_to_call(model, inputs))
-            return self._want(AspiredVersion(named, loader, origin=loader), keep, timeout)
+            loader = CallableLoader(Manifest(named, CALLABLE, dict(signatures), (), made), how_to_call(model, inputs))
+            reference = VersionReference(
+                named.version, Path(name, str(named.version)), "", CALLABLE, next(self._revisions), unpublished=True
+            )
+            self._loaders[reference] = loader
+            return self._want(name, reference, keep, timeout)
 
     def load(
         self,
@@ -106,61 +83,61 @@ class Program:
         timeout: float = 600.0,
     ) -> ServableId:
         """A version folder; see `Engine.load`."""
-        found = find_version(path, name, version, platform, self._place.unverified)
         with self._lock:
-            named = self._next(found.name, found.version)
-            made = self._place.router.adapt(AspiredVersion(named, found.path, origin=found.path))
-            return self._want(made, keep, timeout)
+            found, reference = find_version(path, name, version, platform, self._place.unverified, self._next)
+            return self._want(found, replace(reference, revision=next(self._revisions)), keep, timeout)
 
     def unload(self, name: str, version: int | None = None, timeout: float = 60.0) -> None:
         """Takes one version away, or all of them; returns once its requests are answered and it is unloaded."""
         with self._lock:
-            wish = self._wishes.get(name, _Wish())
-            going = [number for number in wish.versions if version in (None, number)]
+            present = self._versions.get(name, ())
+            going = [one.version for one in present if version in (None, one.version)]
             if not going:
                 what = name if version is None else f"{name}:{version}"
                 raise NotFound(f"{what} was not served by this program: it serves {self._names() or 'nothing'}")
-            left = {number: wanted for number, wanted in wish.versions.items() if number not in going}
-            self._say(name, left)
-            if not left:
-                self._place.owners.release(name, NAME)
+            self._tell(replace(self._desired(name), versions=tuple(o for o in present if o.version not in going)))
         for number in going:
             self._place.monitor.wait_until(ServableId(name, number), State.END, timeout)
 
-    # One wish
+    def loader(self, id: ServableId, reference: VersionReference) -> CallableLoader:
+        """The source adapter of callables. NotFound for one that the program has taken away."""
+        found = self._loaders.get(reference)
+        if found is None:
+            raise NotFound(f"{id} is an object that the program serves no more: serve it again")
+        return found
 
-    def _next(self, name: str, version: int | None) -> ServableId:
-        if version is not None:
-            return ServableId(name, version)
-        known = [change.id.version for change in self._place.monitor.states(name)]
-        return ServableId(name, max([0, *known]) + 1)
+    def _next(self, name: str) -> int:
+        return max([0, *(change.id.version for change in self._place.monitor.states(name))]) + 1
 
-    def _want(self, wanted: Wanted, keep: bool, timeout: float) -> ServableId:
+    def _desired(self, name: str) -> DesiredState:
+        return self._place.reconciler.desired(name)
+
+    def _want(self, name: str, version: VersionReference, keep: bool, timeout: float) -> ServableId:
         """Wants a version instead of the others, or beside them; if it cannot be had, everything is as it was."""
-        name, number = wanted.id.name, wanted.id.version
-        before = dict(self._wishes.get(name, _Wish()).versions)
-        if number in before:
-            raise InvalidInput(f"{wanted.id} is served already: leave the version out, or take it away first")
+        named, present = ServableId(name, version.version), self._versions.get(name, ())
+        if any(one.version == named.version for one in present):
+            raise InvalidInput(f"{named} is served already: leave the version out, or take it away first")
         self._place.owners.claim(name, NAME)
-        labels = self._place.labels.labels(name)
-        replaced = set() if keep else set(before)
-        moved = {label: number if target in replaced else target for label, target in labels.items()}
+        before = self._desired(name)
+        replaced = () if keep else {one.version for one in present}
+        labels = {label: named.version if target in replaced else target for label, target in before.labels.items()}
         try:
-            if moved != labels:
-                self._place.labels.set_labels(name, moved)
-            self._say(name, {**({} if not keep else before), number: wanted})
-            self._settle(wanted.id, timeout)
+            self._tell(replace(before, versions=(*(present if keep else ()), version), labels=labels))
+            self._settle(named, timeout)
         except BaseException:
-            self._place.labels.set_labels(name, labels)
-            self._say(name, before)
-            if not before:
-                self._place.owners.release(name, NAME)
+            self._tell(before)
             raise
-        return wanted.id
+        return named
 
-    def _say(self, name: str, versions: Mapping[int, Wanted]) -> None:
-        self._wishes[name] = _Wish(dict(versions))
-        self._place.target.set_aspired_versions(name, list(versions.values()))
+    def _tell(self, desired: DesiredState) -> None:
+        name = desired.servable
+        self._versions[name] = desired.versions
+        self._place.reconciler.set_desired_state(desired)
+        wanted = set(itertools.chain.from_iterable(self._versions.values()))
+        self._loaders = {one: loader for one, loader in self._loaders.items() if one in wanted}
+        if not desired.versions:
+            del self._versions[name]
+            self._place.owners.release(name, NAME)
 
     def _settle(self, id: ServableId, timeout: float) -> None:
         def settled() -> bool:
@@ -173,12 +150,4 @@ class Program:
             raise error_of(change.error_code, change.error_message or f"{id} ended before it served")
 
     def _names(self) -> str:
-        return ", ".join(name for name, wish in sorted(self._wishes.items()) if wish.versions)
-
-    # As a source
-
-    def start(self) -> None:
-        """It speaks when it is told to."""
-
-    def stop(self) -> None:
-        """It says nothing by itself."""
+        return ", ".join(sorted(self._versions))

@@ -1,4 +1,4 @@
-"""One version under management: its harness, the wish for it, whether that still counts, and when to try again.
+"""One version under management: its harness, what it is made of, whether it is still aspired, and when to try again.
 
 The manager's bookkeeping; nothing else sees it.
 """
@@ -18,16 +18,16 @@ from tidegate_serving.sources.target import AspiredVersion
 
 @dataclass(slots=True)
 class Managed:
-    """Mutable; guarded by the manager's lock. `wish` is what it was made of, `newer` what its source has said since
-    that is not the same. `asked` is the wish whose size is being estimated, `need` what came out, by device."""
+    """Mutable; guarded by the manager's lock. `made_of` is what it is loaded from, `newer` what its source has said
+    since that is not the same. `estimating` is the one whose size is being estimated, `need` the result, by device."""
 
     harness: Harness
-    wish: AspiredVersion[Loader]
+    made_of: AspiredVersion[Loader]
     failures: int = 0
     aspired: bool = True
     newer: AspiredVersion[Loader] | None = None
     retry_at: float | None = None
-    asked: AspiredVersion[Loader] | None = None
+    estimating: AspiredVersion[Loader] | None = None
     need: Mapping[str, int] | None = None
 
     @property
@@ -48,18 +48,18 @@ class Managed:
     @property
     def outdated(self) -> bool:
         """Whether its source wants something else under its number by now."""
-        return self.newer is not None and self.newer.content != self.wish.content
+        return self.newer is not None and self.newer.content != self.made_of.content
 
     def take_up(self, version: AspiredVersion[Loader]) -> None:
         """It is wanted, again or still. What has not begun to load yet is what was said last; what is on its way out,
         or on its way in and fails or is outdated, will be."""
         self.aspired = True
-        if self.stage is Stage.NEW and version.origin != self.wish.origin:
-            self.wish, self.need, self.failures = version, None, 0
+        if self.stage is Stage.NEW and version.origin != self.made_of.origin:
+            self.made_of, self.need, self.failures = version, None, 0
             if version.error is not None:
                 self.harness.move(Stage.ERROR, version.error)
         else:
-            same = version.origin == self.wish.origin and self.stage not in LEAVING
+            same = version.origin == self.made_of.origin and self.stage not in LEAVING
             self.newer = None if same else version
 
     def snapshot(self, held: frozenset[int]) -> VersionSnapshot:

@@ -1,4 +1,4 @@
-"""The AspiredVersionsManager: makes what is loaded equal to what is wanted, one policy action after the other.
+"""The AspiredVersionsManager: makes what is loaded equal to what is aspired, one policy action after the other.
 
 Sources tell it, through the router, which versions they want; it loads and unloads them on threads of their own, puts
 ready ones into the serving map, and publishes every public state. A tick looks only at servables of which something
@@ -31,13 +31,25 @@ from tidegate_serving.lifecycle.memory import GrowthGauge, MemoryReturn, residen
 from tidegate_serving.lifecycle.policy import Action, Policy, Verb, availability_preserving
 from tidegate_serving.lifecycle.resources import RAM, ResourceTracker, as_need
 from tidegate_serving.lifecycle.retry import RetryPauses
-from tidegate_serving.lifecycle.serving_map import ServingMap
 from tidegate_serving.lifecycle.version_table import VersionTable
 from tidegate_serving.platforms.loader import LoadedVersion, Loader
 from tidegate_serving.sources.target import AspiredVersion
 
 MEASURABLE_BYTES = 16 << 20
 _log = logging.getLogger(__name__)
+
+
+class ServingMap(Protocol):
+    """Versions that requests can be routed to. Swapped whole, so that nobody ever sees half a change."""
+
+    def publish(self, id: ServableId, loaded: LoadedVersion) -> None:
+        """Routes to a version, and moves the labels that waited for it in the same instant."""
+
+    def retire(self, id: ServableId) -> None:
+        """Routes to it no more; the manager's `released` is called once the last request has left it."""
+
+    def held(self, name: str) -> frozenset[int]:
+        """Versions that must stay because a label, or ordinary traffic, waits there for another version."""
 
 
 class TaskPool(Protocol):
@@ -97,7 +109,7 @@ class AspiredVersionsManager:
     # What sources say
 
     def set_aspired_versions(self, name: str, versions: Sequence[AspiredVersion[Loader]]) -> None:
-        """Replaces what is wanted under a name. When it returns, new versions are in state START, unless they wait
+        """Replaces what is aspired under a name. When it returns, new versions are in state START, unless they wait
         for an instance of themselves that is being unloaded; loading comes later. Nothing once it is stopping.
 
         InvalidInput where the set holds another name or one version twice.
@@ -109,7 +121,7 @@ class AspiredVersionsManager:
             )
         with self._lock:
             if not self._stopping:
-                self._table.want(name, versions)
+                self._table.set_aspired(name, versions)
                 self._wake()
 
     # What makes it so
@@ -118,19 +130,19 @@ class AspiredVersionsManager:
         """Where each version under management came from, or each of some."""
         with self._lock:
             if of is None:
-                return {managed.id: managed.wish.origin for managed in self._table.all()}
+                return {managed.id: managed.made_of.origin for managed in self._table.all()}
             found = (self._table.get(one.name, one.version) for one in of)
-            return {managed.id: managed.wish.origin for managed in found if managed is not None}
+            return {managed.id: managed.made_of.origin for managed in found if managed is not None}
 
-    def wanted_names(self) -> frozenset[str]:
-        """Servables of which at least one version is wanted."""
+    def aspired_names(self) -> frozenset[str]:
+        """Servables of which at least one version is aspired."""
         with self._lock:
-            return self._table.wanted
+            return self._table.aspired
 
-    def is_wanted(self, name: str) -> bool:
-        """Whether at least one version of a servable is wanted."""
+    def is_aspired(self, name: str) -> bool:
+        """Whether at least one version of a servable is aspired."""
         with self._lock:
-            return self._table.is_wanted(name)
+            return self._table.is_aspired(name)
 
     def reserved(self, id: ServableId) -> Mapping[str, int]:
         """Bytes that a version has reserved, by device: its estimate, and its measured size once it has loaded."""
@@ -254,7 +266,7 @@ class AspiredVersionsManager:
 
     def _begin_load(self, managed: Managed) -> bool:
         """False where memory has to be waited for."""
-        loader = managed.wish.payload
+        loader = managed.made_of.payload
         if loader is None:
             managed.harness.move(Stage.ERROR, ModelFailed(f"{managed.id} has nothing to load from"))
             return True
@@ -274,26 +286,26 @@ class AspiredVersionsManager:
 
     def _ask_for_need(self, managed: Managed, loader: Loader) -> None:
         """On a load thread and without the lock: files are looked at, and those of one servable may stall."""
-        wish = managed.wish
-        if managed.asked is wish:
+        version = managed.made_of
+        if managed.estimating is version:
             return
-        managed.asked = wish
+        managed.estimating = version
 
         def ask() -> None:
             try:
                 need = as_need(managed.id, loader.estimate())
             except BaseException as error:
-                self._asked(managed, wish, error)
+                self._estimated(managed, version, error)
             else:
-                self._asked(managed, wish, need)
+                self._estimated(managed, version, need)
 
         self._load_pool.submit(ask)
 
-    def _asked(
-        self, managed: Managed, wish: AspiredVersion[Loader], outcome: Mapping[str, int] | BaseException
+    def _estimated(
+        self, managed: Managed, version: AspiredVersion[Loader], outcome: Mapping[str, int] | BaseException
     ) -> None:
         with self._lock:
-            if managed.stage is not Stage.NEW or managed.wish is not wish:
+            if managed.stage is not Stage.NEW or managed.made_of is not version:
                 return
             if isinstance(outcome, BaseException):
                 self._failed(managed, outcome)
@@ -405,7 +417,7 @@ class AspiredVersionsManager:
     def _unload(self, managed: Managed) -> None:
         with self._lock:
             managed.harness.move(Stage.UNLOADING)
-        loader = managed.wish.payload
+        loader = managed.made_of.payload
         wrong = None if loader is None else self._take_back(managed, loader)
         with self._lock:
             freed = self._resources.release(managed.id)

@@ -1,6 +1,6 @@
 """Every version under management.
 
-The manager's bookkeeping, without threads: wishes come in through the manager; which versions are new, kept, given up
+The manager's bookkeeping, without threads: which versions are new, kept, given up
 or forgotten is decided here and nowhere else. It knows which servables were touched since it was last asked, so that a
 tick costs in proportion to what changed and not to what there is.
 """
@@ -25,7 +25,7 @@ class VersionTable:
     def __init__(self, publish: Callable[[StateChange], None]) -> None:
         self._publish = publish
         self._versions: dict[str, dict[int, Managed]] = {}
-        self._wanted: set[str] = set()
+        self._aspired: set[str] = set()
         self._touched: set[str] = set()
         self._busy: set[Harness] = set()
         self._rests: list[tuple[float, int, Managed]] = []
@@ -49,21 +49,21 @@ class VersionTable:
         return len(self._versions)
 
     @property
-    def wanted(self) -> frozenset[str]:
-        """Servables of which at least one version is wanted."""
-        return frozenset(self._wanted)
+    def aspired(self) -> frozenset[str]:
+        """Servables of which at least one version is aspired."""
+        return frozenset(self._aspired)
 
-    def is_wanted(self, name: str) -> bool:
-        """Whether at least one version of a servable is wanted."""
-        return name in self._wanted
+    def is_aspired(self, name: str) -> bool:
+        """Whether at least one version of a servable is aspired."""
+        return name in self._aspired
 
     @property
     def busy(self) -> bool:
         """Whether any version is on its way in or out."""
         return bool(self._busy)
 
-    def want(self, name: str, wanted: Sequence[AspiredVersion[Loader]]) -> None:
-        """Replaces what is wanted under a name.
+    def set_aspired(self, name: str, versions: Sequence[AspiredVersion[Loader]]) -> None:
+        """Replaces what is aspired under a name.
 
         A version that is being unloaded is loaded fresh once that is done; the others do not wait for it. One that was
         given up but has not begun to leave is simply kept. (TensorFlow Serving waits for it to leave, which the policy
@@ -71,13 +71,13 @@ class VersionTable:
         """
         self._touched.add(name)
         self.settle()
-        (self._wanted.add if wanted else self._wanted.discard)(name)
+        (self._aspired.add if versions else self._aspired.discard)(name)
         present = self._versions.setdefault(name, {})
         for managed in present.values():
             managed.aspired = False
-        for version in wanted:
+        for version in versions:
             known = present.get(version.id.version)
-            if known is None or (known.stage in GONE and known.wish.origin != version.origin):
+            if known is None or (known.stage in GONE and known.made_of.origin != version.origin):
                 present[version.id.version] = self._manage(version)
             else:
                 known.take_up(version)
@@ -90,7 +90,7 @@ class VersionTable:
 
     def give_up_all(self) -> None:
         """Nothing is wanted any more."""
-        self._wanted.clear()
+        self._aspired.clear()
         for managed in self.all():
             managed.aspired = False
         self.touch_all()
@@ -129,7 +129,7 @@ class VersionTable:
 
     def renew(self, managed: Managed) -> None:
         """A version that has ended gets a new start, as its source has it by now."""
-        again, failures = managed.wish, managed.failures
+        again, failures = managed.made_of, managed.failures
         if managed.newer is not None:
             again, failures = managed.newer, 0
         self._versions[managed.id.name][managed.id.version] = self._manage(again, failures)

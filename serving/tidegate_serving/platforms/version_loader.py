@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+from tidegate_serving.contract.desired_state import VersionReference
 from tidegate_serving.contract.errors import ModelFailed, Tampered, TidegateError, words_of
 from tidegate_serving.contract.manifest import Manifest, read_manifest, verify_files
 from tidegate_serving.contract.servable import ServableId
@@ -17,7 +18,6 @@ from tidegate_serving.platforms.loader import LoadedVersion
 from tidegate_serving.platforms.registry import PlatformRegistry
 from tidegate_serving.platforms.unpublished import describe_unpublished, has_manifest
 from tidegate_serving.platforms.warm_up.runner import warm_up
-from tidegate_serving.sources.target import VersionPath
 
 
 class VersionLoader:
@@ -35,7 +35,7 @@ class VersionLoader:
     def __init__(
         self,
         id: ServableId,
-        path: VersionPath,
+        path: VersionReference,
         registry: PlatformRegistry,
         admit: Callable[[Manifest, str], None],
         size_for: Callable[[int], int] | None = None,

@@ -1,6 +1,6 @@
 """What the endpoints bound and may be told anew while they run: message size, connections, the default deadline.
 
-The engine's config gives the first ones; the endpoint hands them to the data plane.
+The engine's config gives the first ones; the front hands them to the data plane.
 """
 
 from __future__ import annotations

@@ -1,19 +1,16 @@
-"""What one servable looks like to the data plane: versions in the map, labels, shadow, split, logging, wanted and current.
+"""Where the requests for one model go, and what the data plane has to be told so that they go there.
 
-The endpoint keeps one per servable and asks it which changes have to go into the next `apply`.
+The reconciler makes such a value at each change; the front compares it with the one before.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import tidegate_native as native
 
-from tidegate_serving.control.routing import STABLE
-from tidegate_serving.control.status import Shadow
-from tidegate_serving.requests.labels import held_versions, settle_labels, settle_ordinary
-from tidegate_serving.requests.traffic import Split
+from tidegate_serving.contract.desired_state import STABLE, Shadow, Split
 
 Change = (
     native.Publish
@@ -30,60 +27,26 @@ Change = (
 
 @dataclass(frozen=True, slots=True)
 class ModelTraffic:
-    """Frozen: a change makes a new one, which counts once the plane has taken it. `off` says why nobody is let in.
-
-    `wanted` are the versions that ordinary clients may be on, None for any; `ordinary` is where they are.
+    """`versions` are in the serving map; `labels` name some of them, labels that are `waiting` name none yet, so that
+    requests for them are UNAVAILABLE. `ordinary` is the version for requests without version and label, None for none;
+    `disabled` says why no request is answered, empty where they are. `log` is the share of requests that is logged.
     """
 
-    model: str
+    model: str = ""
     versions: frozenset[int] = frozenset()
-    wanted: frozenset[int] | None = None
-    ordinary: int | None = None
-    wanted_labels: Mapping[str, int] = field(default_factory=dict)
     labels: Mapping[str, int] = field(default_factory=dict)
-    wanted_shadow: Shadow | None = None
+    waiting: frozenset[str] = frozenset()
+    ordinary: int | None = None
     shadow: Shadow | None = None
-    wanted_log: float = 0.0
-    log: float = 0.0
-    wanted_split: Split | None = None
     split: Split | None = None
-    off: str | None = None
-
-    @property
-    def waiting(self) -> frozenset[str]:
-        """Labels that are wanted but point nowhere, because their version is not in the map beside others that are."""
-        return frozenset(self.wanted_labels.keys() - self.labels.keys()) if self.versions else frozenset()
-
-    @property
-    def held(self) -> frozenset[int]:
-        """Versions with a label, or with ordinary clients, that wait for another version."""
-        held = held_versions(self.labels, self.wanted_labels)
-        if self.ordinary is None or self.wanted is None or self.ordinary in self.wanted or STABLE in self.wanted_labels:
-            return held
-        return held | {self.ordinary}
+    disabled: str = ""
+    log: float = 0.0
 
     @property
     def default(self) -> int | None:
-        """Where ordinary clients are to be without a label, where that is not the newest version."""
-        labelled, newest = STABLE in self.wanted_labels, max(self.versions, default=None)
-        return None if labelled or self.ordinary == newest else self.ordinary
-
-    def settled(self) -> ModelTraffic:
-        """With labels, shadow and logging as far as the versions in the map allow."""
-        labels = settle_labels(self.labels, self.wanted_labels, self.versions, self.ordinary)
-        if STABLE in self.wanted_labels:
-            ordinary = labels.get(STABLE)
-        else:
-            ordinary = settle_ordinary(self.ordinary, self.wanted, self.versions)
-        shadow = self.wanted_shadow if self.wanted_shadow and self.wanted_shadow.version in self.versions else None
-        return replace(
-            self,
-            labels=labels,
-            ordinary=ordinary,
-            shadow=shadow,
-            log=self.wanted_log if self.versions else 0.0,
-            split=self.wanted_split if self.versions else None,
-        )
+        """Where ordinary requests go without a label, where that is not the newest version."""
+        labelled = STABLE in self.labels or STABLE in self.waiting
+        return None if labelled or self.ordinary == max(self.versions, default=None) else self.ordinary
 
     def changes_from(self, before: ModelTraffic) -> list[Change]:
         """What the plane has to be told, besides publishing and retiring."""
@@ -92,24 +55,16 @@ class ModelTraffic:
             changes.append(native.SetLabels(model=self.model, labels=dict(self.labels), waiting=sorted(self.waiting)))
         if self.default != before.default:
             changes.append(native.SetDefault(model=self.model, version=self.default))
-        if self.shadow != before.shadow:
-            changes.extend(self._shadow_changes(before.shadow))
+        if self.shadow is not None and self.shadow != before.shadow:
+            shadow = self.shadow
+            changes.append(native.SetShadow(model=self.model, version=shadow.version, fraction=shadow.fraction))
+        elif self.shadow is None and before.shadow is not None and before.shadow.version in self.versions:
+            changes.append(native.SetShadow(model=self.model, version=before.shadow.version, fraction=0.0))
         if self.log != before.log and self.versions:
             changes.append(native.SetLog(model=self.model, sampling_rate=self.log))
-        return [*changes, *self._switches(before)]
-
-    def _switches(self, before: ModelTraffic) -> list[Change]:
-        changes: list[Change] = []
         if self.split != before.split:
             shares, key = (dict(self.split.shares), self.split.key) if self.split else ({}, "")
             changes.append(native.SetSplit(model=self.model, shares=shares, key=key))
-        if self.off != before.off:
-            changes.append(native.SetDisabled(model=self.model, reason=self.off))
+        if self.disabled != before.disabled:
+            changes.append(native.SetDisabled(model=self.model, reason=self.disabled or None))
         return changes
-
-    def _shadow_changes(self, before: Shadow | None) -> list[Change]:
-        if self.shadow is not None:
-            return [native.SetShadow(model=self.model, version=self.shadow.version, fraction=self.shadow.fraction)]
-        if before is not None and before.version in self.versions:
-            return [native.SetShadow(model=self.model, version=before.version, fraction=0.0)]
-        return []

@@ -1,10 +1,11 @@
-"""The data plane while it runs: started on the config's addresses, with its callbacks going to the endpoint.
+"""The data plane while it runs: started on the config's addresses, with its callbacks going to the front.
 
 The engine starts one, reads its addresses and counters, and drains it.
 """
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,11 +13,16 @@ from typing import Any
 import tidegate_native as native
 
 from tidegate_serving.config import EngineConfig
-from tidegate_serving.contract.errors import Unavailable, error_from
+from tidegate_serving.contract.errors import Unavailable, Unsupported, error_from, error_of
+from tidegate_serving.contract.servable import StateChange
+from tidegate_serving.lifecycle.monitor import StateMonitor
 from tidegate_serving.prediction import Prediction
-from tidegate_serving.requests.model_states import State
-from tidegate_serving.requests.plane import Endpoint
+from tidegate_serving.requests.plane_front import PlaneFront
 from tidegate_serving.requests.settings import plane_settings
+
+RELOAD_CONFIG = "/tensorflow.serving.ModelService/HandleReloadConfigRequest"
+State = tuple[int, int, int, str]
+"""Version, `ModelVersionStatus.State`, canonical gRPC code and text of what went wrong."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,13 +41,13 @@ class Target:
 
 
 class RunningPlane:
-    """Owns the native plane; the endpoint is open to it until it has drained."""
+    """Owns the native plane; the front is open to it until it has drained."""
 
-    def __init__(self, plane: native.DataPlane, endpoint: Endpoint) -> None:
+    def __init__(self, plane: native.DataPlane, front: PlaneFront) -> None:
         self._plane: native.DataPlane | None = plane
         self._addresses = plane.grpc_address or "", plane.rest_address or ""
         self._last_stats: dict[str, float] = {}
-        self._endpoint = endpoint
+        self._front = front
 
     @property
     def grpc_address(self) -> str:
@@ -103,17 +109,46 @@ class RunningPlane:
         """
         plane = self._plane
         drained = plane is None or plane.drain(int(seconds * 1000))
-        self._endpoint.close()
+        self._front.close()
         if drained and plane is not None:
             self._last_stats = plane.stats()
             self._plane = None
         return drained
 
 
-def start_plane(config: EngineConfig, endpoint: Endpoint, control: Callable[[str, bytes], bytes]) -> RunningPlane:
-    """Listens and opens the endpoint. OSError, naming the address, when one cannot be bound."""
+def start_plane(config: EngineConfig, front: PlaneFront, reload: Callable[[bytes], bytes]) -> RunningPlane:
+    """Listens and opens the front. OSError, naming the address, when one cannot be bound.
+
+    `reload` answers the one call on the data ports that Python answers, for another list of models: protobuf bytes in
+    and out.
+    """
+
+    def control(method: str, request: bytes) -> bytes:
+        if method == RELOAD_CONFIG:
+            return reload(request)
+        raise Unsupported(f"method {method} is not served here")
+
     plane = native.DataPlane.start(
-        plane_settings(config), released=endpoint.on_released, control=control, log_block=endpoint.log_block
+        plane_settings(config), released=front.on_released, control=control, log_block=front.log_block
     )
-    endpoint.open(plane)
-    return RunningPlane(plane, endpoint)
+    front.open(plane)
+    return RunningPlane(plane, front)
+
+
+class ModelStates:
+    """Passes a servable's states on whenever one has changed. Safe from any thread."""
+
+    def __init__(self, known: StateMonitor, tell: Callable[[str, Sequence[State]], None]) -> None:
+        self._known = known
+        self._tell = tell
+        self._lock = threading.Lock()
+
+    def heard(self, change: StateChange) -> None:
+        """A listener of the event bus, after the monitor."""
+        with self._lock:  # asked and told in one go: an older picture must not come after a newer one
+            self._tell(change.id.name, [_row(change) for change in self._known.states(change.id.name)])
+
+
+def _row(change: StateChange) -> State:
+    code = error_of(change.error_code, "").grpc_code if change.error_code else 0
+    return change.id.version, change.state.value, code, change.error_message

@@ -1,6 +1,6 @@
 """Makes an engine's parts from its config and joins them; nothing runs yet.
 
-The engine starts and stops what comes out of here.
+The engine starts and stops them.
 """
 
 from __future__ import annotations
@@ -9,6 +9,9 @@ import os
 from dataclasses import dataclass
 
 from tidegate_serving.config import EngineConfig
+from tidegate_serving.control.override_store import OverrideStore
+from tidegate_serving.control.reconciler import Reconciler
+from tidegate_serving.embedded.program import NAME as PROGRAM
 from tidegate_serving.files.state import make_folder
 from tidegate_serving.journal.journal import Journal
 from tidegate_serving.lifecycle.events import EventBus
@@ -19,20 +22,30 @@ from tidegate_serving.lifecycle.pool import ThreadPool
 from tidegate_serving.lifecycle.resources import RAM
 from tidegate_serving.lifecycle.retry import RetryPauses
 from tidegate_serving.low_priority import enter_low_priority
-from tidegate_serving.requests.plane import Endpoint
+from tidegate_serving.requests.plane_front import PlaneFront
 from tidegate_serving.runtime.log_keeper import LogKeeper
+from tidegate_serving.sources.owners import Owners
 from tidegate_serving.sources.problems import SourceProblems
 
 _THREADS_PER_PROCESSOR = 4
 
 
+@dataclass(slots=True)
+class LiveConfig:
+    """The config that the engine lives by now."""
+
+    now: EngineConfig
+
+
 @dataclass(frozen=True, slots=True)
 class Lifecycle:
-    """The manager with what it works on."""
+    """The reconciler and the manager with what they work on."""
 
     events: EventBus
     monitor: StateMonitor
-    endpoint: Endpoint
+    front: PlaneFront
+    reconciler: Reconciler
+    owners: Owners
     manager: AspiredVersionsManager
     journal: Journal
     problems: SourceProblems
@@ -43,26 +56,33 @@ class Lifecycle:
         """Where versions load; wide until the first ones are settled."""
         return self.pools[0]
 
-    @property
-    def steering_pool(self) -> ThreadPool:
-        """Where steering looks at what came or went."""
-        return self.pools[2]
 
+def make_lifecycle(live: LiveConfig) -> Lifecycle:
+    """Bus, monitor, front, reconciler and manager, each knowing the next. Threads of the pools wait for work.
 
-def make_lifecycle(config: EngineConfig) -> Lifecycle:
-    """Bus, monitor, endpoint and manager, each knowing the next. Threads of the pools wait for work."""
-    events = EventBus()
-    monitor = StateMonitor(events)
-    problems = SourceProblems()
-    endpoint = Endpoint(config, lambda name, version: manager.released(name, version), _writer(config, problems))
+    Raises the contract's errors for a log folder or for state on disk that cannot be used.
+    """
+    config, problems, owners, events = live.now, SourceProblems(), Owners(), EventBus()
+    store, writer = OverrideStore(config.state_directory), _writer(config, problems)
+    front = PlaneFront(config, lambda name, version: manager.released(name, version), writer)
     first_load = config.initial_load_threads or _THREADS_PER_PROCESSOR * (os.cpu_count() or 1)
     pools = (
         ThreadPool("tidegate-load", max(first_load, config.load_threads), enter_low_priority),
         ThreadPool("tidegate-unload", config.unload_threads, enter_low_priority),
-        ThreadPool("tidegate-steering", 1),
+        ThreadPool("tidegate-reconciler", 1),
     )
-    manager = AspiredVersionsManager(endpoint, events, pools[0], pools[1], manager_options(config))
-    return Lifecycle(events, monitor, endpoint, manager, Journal(config.state_directory), problems, pools)
+
+    def keeps_previous(name: str) -> bool:
+        model = live.now.models.get(name)
+        configured = None if model is None else model.keep_previous
+        wanted = live.now.keep_previous if configured is None else configured
+        return wanted and owners.owner(name) != PROGRAM  # which takes away at once what it replaces
+
+    labels = {name: model.labels for name, model in config.models.items()}
+    reconciler = Reconciler(front, store, pools[2].submit, keeps_previous, labels)
+    manager = AspiredVersionsManager(reconciler, events, pools[0], pools[1], manager_options(config))
+    journal, monitor = Journal(config.state_directory), StateMonitor(events)
+    return Lifecycle(events, monitor, front, reconciler, owners, manager, journal, problems, pools)
 
 
 def manager_options(config: EngineConfig) -> ManagerOptions:

@@ -13,15 +13,15 @@ from pathlib import Path
 from tidegate_serving.admission import Admission, AdmissionRecords, AdmitUnverified, LiveAdmission, VerdictAdmission
 from tidegate_serving.config import BatchingConfig, EngineConfig
 from tidegate_serving.config.files import file_system_options
+from tidegate_serving.contract.desired_state import CALLABLE, VersionReference
 from tidegate_serving.contract.errors import InvalidInput
 from tidegate_serving.contract.manifest import Manifest
 from tidegate_serving.contract.servable import ServableId, State
 from tidegate_serving.control.locate import Locator
-from tidegate_serving.control.operations import Controls
-from tidegate_serving.control.override_store import OrderStore
-from tidegate_serving.control.reconciler import Steering
-from tidegate_serving.control.reconciler import Surroundings as SteeringSurroundings
+from tidegate_serving.control.operations import Operations
+from tidegate_serving.control.reconciler import Reconciler
 from tidegate_serving.control.rollback import Rollback
+from tidegate_serving.embedded.program import Place, Program
 from tidegate_serving.lifecycle.monitor import StateMonitor
 from tidegate_serving.low_priority import verify_at_low_priority
 from tidegate_serving.platforms.loader import Loader
@@ -29,18 +29,16 @@ from tidegate_serving.platforms.platform import PlatformOptions, WarmUpOptions
 from tidegate_serving.platforms.registry import PlatformRegistry, installed_platforms
 from tidegate_serving.platforms.version_loader import VersionLoader
 from tidegate_serving.runtime.assembly import Lifecycle
-from tidegate_serving.runtime.keep_previous import KeepPrevious
-from tidegate_serving.runtime.valves import EndpointValves
 from tidegate_serving.sources.context import SourceContext
 from tidegate_serving.sources.extra.sources import ExtraPlan, ExtraSources
 from tidegate_serving.sources.file_system.source import FileSystemOptions, FileSystemSource
 from tidegate_serving.sources.owners import Owners
 from tidegate_serving.sources.problems import SourceProblems
 from tidegate_serving.sources.router import Adapter, Router
-from tidegate_serving.sources.rpc import RpcSource, VersionChecks
-from tidegate_serving.sources.rpc_state import WishStore
+from tidegate_serving.sources.rpc.source import RpcSource, VersionChecks
+from tidegate_serving.sources.rpc.store import DesiredStateStore
 from tidegate_serving.sources.static import StaticSource, StaticVersions, read_static
-from tidegate_serving.sources.target import Source, VersionPath
+from tidegate_serving.sources.target import Source
 from tidegate_serving.typed_config import nearest
 
 ADMITTED_FILE = "admitted.jsonl"
@@ -64,15 +62,15 @@ class Sources:
     decide over their heads."""
 
     owners: Owners
-    steering: Steering
-    controls: Controls
+    reconciler: Reconciler
+    operations: Operations
     rollback: Rollback
-    keep_previous: KeepPrevious
     problems: SourceProblems
     rpc: RpcSource
     files: FileSystemSource
     static: StaticSource
     extra: ExtraSources
+    program: Program
     admission: LiveAdmission
     registry: PlatformRegistry
     router: Router[Loader]
@@ -99,9 +97,9 @@ class Sources:
         self.static.start()
         self.files.take_up()
         self.extra.take_up(plan.extra)
-        for name in self.steering.leaving():
+        for name in self.reconciler.leaving():
             if self.files.take_over(name) or self.extra.take_over(name):
-                self.steering.stays(name)
+                self.reconciler.stays(name)
 
 
 def plan_sources(config: EngineConfig, added: Collection[str] = ()) -> SourcePlan:
@@ -124,43 +122,32 @@ def plan_sources(config: EngineConfig, added: Collection[str] = ()) -> SourcePla
 def make_sources(config: EngineConfig, lifecycle: Lifecycle) -> Sources:
     """Sources that have not started. Raises what `plan_sources` raises, and for state on disk that cannot be read."""
     plan = plan_sources(config)
-    owners, problems, roots = Owners(), lifecycle.problems, list(plan.roots)
+    reconciler, owners, problems = lifecycle.reconciler, lifecycle.owners, lifecycle.problems
+    roots, journal = list(plan.roots), lifecycle.journal
     admission, available = LiveAdmission(plan.admission), _available(lifecycle.monitor)
-    router = Router(_adapters(plan.registry, admission, lifecycle.endpoint.batching), lifecycle.manager)
-    orders, wishes = OrderStore(config.state_directory), WishStore(config.state_directory)
-    keep = KeepPrevious(config, lambda name: (wish := wishes.get(name)) is not None and wish.keep_previous)
-    steering = Steering(router, orders, _around_steering(config, lifecycle, keep))
-    locator = Locator(steering, admission.check)
-    controls = Controls(steering, locator, lifecycle.journal)
-    checks = VersionChecks(roots, admission, plan.registry.check, available, controls.permit)
-    rpc = RpcSource(steering, checks, wishes, owners, lifecycle.journal)
+    program = Program(Place(reconciler, lifecycle.monitor, owners, config.allow_unverified))
+    router = Router(_adapters(plan.registry, admission, lifecycle.front.batching, program), lifecycle.manager)
+    locator = Locator(reconciler, admission.check)
+    operations = Operations(reconciler, locator, journal)
+    checks = VersionChecks(roots, admission, plan.registry.check, available, operations.permit)
+    rpc = RpcSource(reconciler.set_desired_state, checks, DesiredStateStore(config.state_directory), owners, journal)
     return Sources(
         owners=owners,
-        steering=steering,
-        controls=controls,
-        rollback=Rollback(steering, controls, locator, rpc, owners, available),
-        keep_previous=keep,
+        reconciler=reconciler,
+        operations=operations,
+        rollback=Rollback(reconciler, operations, locator, rpc, owners, available),
         problems=problems,
         rpc=rpc,
-        files=FileSystemSource(plan.files, SourceContext(steering, plan.admission, owners, problems)),
-        static=StaticSource(plan.static, steering, owners),
+        files=FileSystemSource(plan.files, SourceContext(reconciler, plan.admission, owners, problems)),
+        static=StaticSource(plan.static, reconciler, owners),
         extra=ExtraSources(
-            config.sources, SourceContext(steering, admission, owners, problems, config.state_directory)
+            config.sources, SourceContext(reconciler, admission, owners, problems, config.state_directory)
         ),
+        program=program,
         admission=admission,
         registry=plan.registry,
         router=router,
         roots=roots,
-    )
-
-
-def _around_steering(config: EngineConfig, lifecycle: Lifecycle, keep: KeepPrevious) -> SteeringSurroundings:
-    return SteeringSurroundings(
-        traffic=lifecycle.endpoint,
-        valves=EndpointValves(lifecycle.endpoint),
-        submit=lifecycle.steering_pool.submit,
-        keep_previous=keep,
-        labels={name: model.labels for name, model in config.models.items()},
     )
 
 
@@ -214,9 +201,9 @@ def _admission(config: EngineConfig) -> Admission:
 
 
 def _adapters(
-    registry: PlatformRegistry, admission: Admission, batching: Callable[[str], BatchingConfig]
+    registry: PlatformRegistry, admission: Admission, batching: Callable[[str], BatchingConfig], program: Program
 ) -> Callable[[str], Adapter[Loader]]:
-    def adapter(id: ServableId, path: VersionPath) -> Loader:
+    def adapter(id: ServableId, path: VersionReference) -> Loader:
         def admit(manifest: Manifest, digest: str) -> None:
             admission.check(path.directory, manifest, digest)
 
@@ -225,6 +212,8 @@ def _adapters(
         )
 
     def route(platform: str) -> Adapter[Loader]:
+        if platform == CALLABLE:
+            return program.loader
         registry.check(platform)
         return adapter
 

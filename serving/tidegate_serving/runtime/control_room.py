@@ -1,4 +1,4 @@
-"""The engine's control room: the port that takes orders, the journal that remembers them, and what helps at 3 a.m.
+"""The engine's control room: the port that takes calls, the journal that remembers them, and what helps at 3 a.m.
 
 The engine builds it around its parts, opens it once the data plane listens, and closes it last.
 """
@@ -10,18 +10,17 @@ from importlib import metadata
 from typing import TYPE_CHECKING
 
 from tidegate_serving.config import EngineConfig
-from tidegate_serving.control.config_service import ConfigDesk, Reread
-from tidegate_serving.control.recent_lines import RecentLines
-from tidegate_serving.control.service import ControlDesk
+from tidegate_serving.control.config_service import ConfigService, Reread
+from tidegate_serving.control.service import ControlService
 from tidegate_serving.control.status import EngineStatus
-from tidegate_serving.control.support import Support
+from tidegate_serving.control.support import RecentLines, Support
 from tidegate_serving.journal.entry import Entry, Kind
 from tidegate_serving.runtime.assembly import Lifecycle
 from tidegate_serving.runtime.assembly_sources import Sources
 from tidegate_serving.sources.problems import SourceProblem
 
 if TYPE_CHECKING:
-    from tidegate_serving.control.server import RpcServer
+    from tidegate_serving.control.server import ControlServer
 
 
 class ControlRoom:
@@ -35,12 +34,12 @@ class ControlRoom:
         counters: Callable[[], Mapping[str, float]],
         reread: Reread,
     ) -> None:
-        self._config_desk = ConfigDesk(config, reread)
+        self._config_service = ConfigService(config, reread)
         self._lifecycle = lifecycle
         self._sources = sources
         self._lines = RecentLines()
         self._support = Support(config, counters, lifecycle.journal, self._lines)
-        self._server: RpcServer | None = None
+        self._server: ControlServer | None = None
 
     def begin(self) -> None:
         """Listens to what happens; earlier decisions count from now on, before any source speaks."""
@@ -49,17 +48,18 @@ class ControlRoom:
         parts.journal.start()
         parts.journal.add(Entry(Kind.ENGINE, "start", f"the engine starts (Tidegate {metadata.version('tidegate')})"))
         parts.events.subscribe(parts.journal.heard)
-        parts.events.subscribe(self._sources.steering.heard)
         self._sources.problems.subscribe(self._note_problem)
-        self._sources.steering.start()
+        self._sources.reconciler.start(self._sources.router)
 
     def listen(self, address: str, status: Callable[[str], EngineStatus]) -> str:
         """Opens the control port; its address. OSError, naming the address, where it cannot be bound."""
         # An engine without this port starts without gRPC for Python, which takes a fifth of its start.
-        from tidegate_serving.control.server import RpcServer
+        from tidegate_serving.control.server import ControlServer
 
-        desk = ControlDesk(self._sources.controls, self._sources.rollback, self._lifecycle.journal, self._support.files)
-        self._server = RpcServer(self._sources.rpc, desk, self._config_desk, self._lifecycle.monitor, status)
+        service = ControlService(
+            self._sources.operations, self._sources.rollback, self._lifecycle.journal, self._support.files
+        )
+        self._server = ControlServer(self._sources.rpc, service, self._config_service, self._lifecycle.monitor, status)
         return self._server.start(address)
 
     def stop(self, grace_seconds: float) -> None:

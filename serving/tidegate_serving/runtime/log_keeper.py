@@ -1,7 +1,6 @@
 """Writes log blocks and says once, where everybody looks, when the log cannot be written.
 
-The endpoint hands blocks in, the log's writer keeps them; what goes wrong is a problem that status, journal and log
-show.
+The front hands blocks in; the log's writer keeps them; what goes wrong is a problem that status, journal and log show.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ class BlockDroppedError(Exception):
 
 
 class LogKeeper:
-    """A `BlockWriter` for the endpoint around the one that writes below `root`."""
+    """A `BlockWriter` for the front around the one that writes below `root`."""
 
     def __init__(self, root: Path, writer: LogWriter, problems: Reports) -> None:
         self._root = root

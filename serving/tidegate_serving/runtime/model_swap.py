@@ -15,7 +15,8 @@ from tidegate_serving.config import ModelConfig
 from tidegate_serving.contract.errors import NotServed, TidegateError, Unavailable, error_of
 from tidegate_serving.contract.servable import State, StateChange
 from tidegate_serving.lifecycle.monitor import StateMonitor
-from tidegate_serving.runtime.reload import LiveConfig, Reloader
+from tidegate_serving.runtime.assembly import LiveConfig
+from tidegate_serving.runtime.reload import Reloader
 from tidegate_serving.sources.problems import SourceProblems
 from tidegate_serving.tensorflow_serving.model_list import check_labels, check_platforms
 

@@ -10,10 +10,15 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Protocol
 
 from tidegate_serving.contract.servable import ServableId, State, StateChange
+from tidegate_serving.lifecycle.manager import AspiredVersionsManager
 from tidegate_serving.lifecycle.monitor import StateMonitor
+from tidegate_serving.runtime.log_keeper import NAME as INFERENCE_LOG
+from tidegate_serving.sources.file_system.source import FileSystemSource
+from tidegate_serving.sources.problems import SourceProblems
 
 _REASONS = 20
 _log = logging.getLogger(__name__)
@@ -21,17 +26,44 @@ _SIGNAL_SECONDS = 1.0  # how long a waiting main thread may be deaf to signals
 _IDLE_SECONDS = 0.05
 
 
-class Wanted(Protocol):
-    """Which servables something is wanted of."""
+class Served(Protocol):
+    """Which servables an engine is meant to serve."""
 
-    def wanted_names(self) -> frozenset[str]:
+    def names(self) -> frozenset[str]:
         """All of them."""
 
-    def is_wanted(self, name: str) -> bool:
+    def is_served(self, name: str) -> bool:
         """Whether one of them is."""
 
     def why(self, name: str) -> str:
         """Why one of them has no version at all."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServedNames:
+    """Those of which a version is aspired, and those that the config names, even while none of them can be loaded."""
+
+    manager: AspiredVersionsManager
+    files: FileSystemSource
+    problems: SourceProblems
+
+    def names(self) -> frozenset[str]:
+        """All of them."""
+        return self.manager.aspired_names() | self.files.configured()
+
+    def is_served(self, name: str) -> bool:
+        """Whether one of them is."""
+        return self.manager.is_aspired(name) or self.files.is_configured(name)
+
+    def blind(self) -> str:
+        """Why nothing at all is served, where a source cannot be read; else empty."""
+        said = [one.error.message for one in self.problems.of_sources() if one.source != INFERENCE_LOG]
+        return f"nothing is served: {'; '.join(said)}" if said and not self.names() else ""
+
+    def why(self, name: str) -> str:
+        """Why no version is there of one that the config names."""
+        problem = self.problems.of(name)
+        return problem.error.message if problem is not None else f"no version of {name} was seen yet"
 
 
 class Readiness:
@@ -41,12 +73,12 @@ class Readiness:
     def __init__(
         self,
         monitor: StateMonitor,
-        wanted: Wanted,
+        served: Served,
         tell: Callable[[bool, str], None],
         blind: Callable[[], str] = lambda: "",
     ) -> None:
         self._monitor = monitor
-        self._wanted = wanted
+        self._served = served
         self._tell = tell
         self._blind = blind
         self._changed = threading.Condition()
@@ -93,7 +125,7 @@ class Readiness:
 
     def begin(self) -> None:
         """Start is over: from now on each servable wanted now has to have a live version, as long as it is wanted."""
-        initial = self._wanted.wanted_names()  # whose lock is held by whoever calls `heard`: never ask under ours
+        initial = self._served.names()  # whose lock is held by whoever calls `heard`: never ask under ours
         with self._changed:
             self._initial = initial
             self._heard |= initial
@@ -136,7 +168,7 @@ class Readiness:
         with self._changed:
             heard, self._heard = (self._heard | self._missing.keys()) & self._initial, set()
         for name in heard:
-            reason = self._reason(name) if self._wanted.is_wanted(name) else ""
+            reason = self._reason(name) if self._served.is_served(name) else ""
             if reason:
                 self._missing[name] = reason
             else:
@@ -171,6 +203,6 @@ class Readiness:
         if any(change.state is State.AVAILABLE for change in states):
             return ""
         if not states:
-            return self._wanted.why(name)
+            return self._served.why(name)
         newest = states[0]
         return f"{newest.id} is {newest.state.name}{': ' if newest.error_message else ''}{newest.error_message}"

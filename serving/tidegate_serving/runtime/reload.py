@@ -10,29 +10,21 @@ import dataclasses
 import logging
 import threading
 from collections.abc import Collection
-from dataclasses import dataclass
 
 from tidegate_serving.config import EngineConfig
 from tidegate_serving.config.view import ConfigDiff, diff
-from tidegate_serving.control.reconciler import Steering
+from tidegate_serving.control.reconciler import Reconciler
 from tidegate_serving.journal import Entry, Kind
 from tidegate_serving.requests.limits import Limits
-from tidegate_serving.requests.plane import Endpoint
-from tidegate_serving.runtime.assembly import Lifecycle, manager_options
+from tidegate_serving.requests.plane_front import PlaneFront
+from tidegate_serving.runtime.assembly import Lifecycle, LiveConfig, manager_options
 from tidegate_serving.runtime.assembly_sources import SourcePlan, Sources
-from tidegate_serving.sources.rpc import NAME as RPC_SOURCE
+from tidegate_serving.sources.rpc.source import NAME as RPC_SOURCE
 
 _ADMISSION = ("trusted_keys", "allow_unverified", "override_policy")
 _LOADING = (*_ADMISSION, "allow_pickle", "platforms", "warm_up", "warm_up_iterations", "warm_up_batch_sizes")
 _SHOWN = 20
 _log = logging.getLogger(__name__)
-
-
-@dataclass(slots=True)
-class LiveConfig:
-    """The config that the engine lives by now."""
-
-    now: EngineConfig
 
 
 class Reloader:
@@ -80,23 +72,21 @@ class Reloader:
 
     def _change(self, before: EngineConfig, after: EngineConfig, plan: SourcePlan) -> None:
         admission = self._sources.admission.now
-        self._sources.steering.hold()
-        try:
-            self._apply(before, after, plan)
-        except Exception:
-            _log.exception("the reload failed, the engine goes back to what it had")
-            self._apply(after, before, dataclasses.replace(self._plan(after, before), admission=admission))
-            raise
-        finally:
-            self._sources.steering.settle()
+        with self._sources.reconciler.reload():
+            try:
+                self._apply(before, after, plan)
+            except Exception:
+                _log.exception("the reload failed, the engine goes back to what it had")
+                self._apply(after, before, dataclasses.replace(self._plan(after, before), admission=admission))
+                raise
 
     def _apply(self, before: EngineConfig, after: EngineConfig, plan: SourcePlan) -> None:
         """Labels are said first and move with the versions of their servable."""
         parts = self._lifecycle
-        self._sources.keep_previous.now = after
+        self._live.now = after
         pushed = {name for name in before.models.keys() | after.models.keys() if self._is_pushed(name)}
-        tell_labels(self._sources.steering, before, after, pushed)
-        tell_endpoint(parts.endpoint, before, after)
+        tell_labels(self._sources.reconciler, before, after, pushed)
+        tell_front(parts.front, before, after)
         parts.manager.reconfigure(manager_options(after))
         parts.pools[0].resize(after.load_threads)
         parts.pools[1].resize(after.unload_threads)
@@ -112,7 +102,7 @@ def _shortly(changes: ConfigDiff) -> str:
 
 
 def tell_labels(
-    steering: Steering, before: EngineConfig, after: EngineConfig, pushed: Collection[str] = frozenset()
+    reconciler: Reconciler, before: EngineConfig, after: EngineConfig, pushed: Collection[str] = frozenset()
 ) -> None:
     """Labels by another config, and whether the version before stays loaded, of what differs. A push brings its labels
     itself, so that those in the config do not count for what was pushed."""
@@ -120,25 +110,25 @@ def tell_labels(
         old, new = before.models.get(name), after.models.get(name)
         old_labels, new_labels = (dict(model.labels) if model else {} for model in (old, new))
         if old_labels != new_labels and name not in pushed:
-            steering.set_labels(name, new_labels)
+            reconciler.set_labels(name, new_labels)
         elif old_labels != new_labels and new_labels:
             _log.warning("the labels of %s in the config do not count, because it was pushed with its own", name)
         if (old and old.keep_previous) != (new and new.keep_previous):
-            steering.refresh(name)
+            reconciler.refresh(name)
     if before.keep_previous != after.keep_previous:
-        for name in sorted(steering.names()):
-            steering.refresh(name)
+        for name in sorted(reconciler.names()):
+            reconciler.refresh(name)
 
 
-def tell_endpoint(endpoint: Endpoint, before: EngineConfig, after: EngineConfig) -> None:
+def tell_front(front: PlaneFront, before: EngineConfig, after: EngineConfig) -> None:
     """Traffic by another config: batching, log rates and limits, of what differs and of nothing else."""
-    endpoint.adopt(after)
-    for name in endpoint.names() | after.models.keys():
+    front.adopt(after)
+    for name in front.names() | after.models.keys():
         old, new = before.models.get(name), after.models.get(name)
         if (before.batching, old and old.batching) != (after.batching, new and new.batching):
-            endpoint.set_batching(name, None)
+            front.set_batching(name, None)
         rates = (old and old.log_sampling_rate, new and new.log_sampling_rate)
         if before.log_sampling_rate != after.log_sampling_rate or rates[0] != rates[1]:
-            endpoint.set_log_rate(name, None)
+            front.set_log_rate(name, None)
     if Limits.of(before) != Limits.of(after):
-        endpoint.set_limits(Limits.of(after))
+        front.set_limits(Limits.of(after))

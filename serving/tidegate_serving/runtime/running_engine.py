@@ -1,6 +1,6 @@
 """The parts of a started engine: started in their order, reloaded, and stopped backwards.
 
-The engine makes one at each start; sources, manager, endpoint, data plane and control room meet here and nowhere else.
+The engine makes one at each start; sources, reconciler, manager, data plane and control room meet here alone.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,27 +16,24 @@ from pathlib import Path
 from tidegate_serving.admission import AdmissionWatch, OverrideGauge
 from tidegate_serving.config import EngineConfig, ModelConfig
 from tidegate_serving.config.view import ConfigDiff
-from tidegate_serving.contract.errors import FailedPrecondition, InvalidInput
-from tidegate_serving.contract.servable import StateChange
+from tidegate_serving.contract.desired_state import CALLABLE, VersionReference
+from tidegate_serving.contract.errors import FailedPrecondition
+from tidegate_serving.contract.servable import ServableId, StateChange
 from tidegate_serving.control.config_service import Reread
-from tidegate_serving.control.engine_status import StatusReport
-from tidegate_serving.control.operations import Asked
-from tidegate_serving.control.service import Refusals
+from tidegate_serving.control.operations import Requester
+from tidegate_serving.control.service import refusals
 from tidegate_serving.control.status import EngineStatus
-from tidegate_serving.embedded.program import Place, Program
+from tidegate_serving.control.status_report import StatusReport
+from tidegate_serving.embedded.program import Program
 from tidegate_serving.inference_log.comparison import Comparison
 from tidegate_serving.platforms.platform import Platform
-from tidegate_serving.requests.control_calls import ControlCalls
-from tidegate_serving.requests.model_states import ModelStates
-from tidegate_serving.requests.running_plane import RunningPlane, start_plane
-from tidegate_serving.runtime.assembly import Lifecycle, make_lifecycle
+from tidegate_serving.requests.running_plane import ModelStates, RunningPlane, start_plane
+from tidegate_serving.runtime.assembly import Lifecycle, LiveConfig, make_lifecycle
 from tidegate_serving.runtime.assembly_sources import Sources, make_sources
 from tidegate_serving.runtime.control_room import ControlRoom
 from tidegate_serving.runtime.model_swap import ModelSwap
-from tidegate_serving.runtime.readiness import Readiness
-from tidegate_serving.runtime.reload import LiveConfig, Reloader
-from tidegate_serving.runtime.served_names import ServedNames
-from tidegate_serving.sources.target import manifest_digests
+from tidegate_serving.runtime.readiness import Readiness, ServedNames
+from tidegate_serving.runtime.reload import Reloader
 from tidegate_serving.tensorflow_serving.reload_call import ReloadCall
 
 _LEAST_SECONDS = 1.0  # for unloading, where answering took all the time that there was
@@ -60,11 +58,10 @@ class RunningEngine:
         self._config = config
         self._reread = reread
         self.live = LiveConfig(config)
-        self.lifecycle: Lifecycle = make_lifecycle(config)
+        self.lifecycle: Lifecycle = make_lifecycle(self.live)
         self._reloader: Reloader | None = None
         self._swap: ModelSwap | None = None
         self._sources: Sources | None = None
-        self._program: Program | None = None
         self._plane: RunningPlane | None = None
         self._control: ControlRoom | None = None
         self._readiness: Readiness | None = None
@@ -83,11 +80,7 @@ class RunningEngine:
             with self.refusals("reload", RELOAD_REQUEST, ""):
                 return reload_call(request)
 
-        place = Place(
-            parts.manager, sources.router, parts.monitor, parts.endpoint, sources.owners, config.allow_unverified
-        )
-        self._program = Program(place)
-        self._plane = plane = start_plane(config, parts.endpoint, ControlCalls(reload))
+        self._plane = plane = start_plane(config, parts.front, reload)
         parts.events.subscribe(ModelStates(parts.monitor, plane.set_states).heard)
         names = ServedNames(parts.manager, sources.files, sources.problems)
         self._readiness = readiness = Readiness(parts.monitor, names, plane.set_ready, names.blind)
@@ -97,7 +90,7 @@ class RunningEngine:
         parts.events.subscribe(_log_change)
         self._watch = AdmissionWatch(
             sources.admission,
-            lambda among: manifest_digests(parts.manager.origins(among)),
+            lambda among: _manifest_digests(parts.manager.origins(among)),
             parts.monitor.state,
             sources.problems,
             readiness.remark,
@@ -137,9 +130,9 @@ class RunningEngine:
             raise FailedPrecondition(NOT_STARTED)
         return self._reloader.reload(config, dry_run=dry_run, requested_by=requested_by, reason=reason)
 
-    def refusals(self, action: str, requested_by: str, reason: str) -> Refusals:
+    def refusals(self, action: str, requested_by: str, reason: str) -> AbstractContextManager[None]:
         """A context in which an error is written into the journal on its way out."""
-        return Refusals(self.lifecycle.journal, action, Asked("", requested_by, reason))
+        return refusals(self.lifecycle.journal, action, Requester("", requested_by, reason))
 
     def replace_models(self, models: Mapping[str, ModelConfig], timeout: float, requested_by: str) -> None:
         """As `Engine.replace_models` says."""
@@ -175,22 +168,21 @@ class RunningEngine:
 
     def program(self) -> Program:
         """What the embedding program wants. FailedPrecondition before the engine has started."""
-        if self._program is None:
+        if self._sources is None:
             raise FailedPrecondition(NOT_STARTED)
-        return self._program
+        return self._sources.program
 
     def status(self, servable: str) -> EngineStatus:
         """Where everything stands now."""
         if self._sources is None or self._plane is None:
-            raise InvalidInput("the engine has not started")
+            raise FailedPrecondition(NOT_STARTED)
         parts, sources = self.lifecycle, self._sources
         report = StatusReport(
             parts.manager,
             parts.monitor,
-            parts.endpoint,
+            parts.reconciler,
             sources.rpc,
             sources.owners,
-            sources.steering,
             sources.problems,
             sources.admission.standing,
             self._plane.stats,
@@ -214,7 +206,7 @@ class RunningEngine:
         for source in self._sources.all if self._sources else ():
             source.stop()
         drained = self._plane is None or self._plane.drain(drain_seconds)
-        self.lifecycle.endpoint.close()
+        self.lifecycle.front.close()
         deadline = max(deadline, time.monotonic() + _LEAST_SECONDS)
 
         def left() -> float:
@@ -229,6 +221,15 @@ class RunningEngine:
         if self._control is not None:
             self._control.close(drained and unloaded)
         return drained and unloaded
+
+
+def _manifest_digests(origins: Mapping[ServableId, object]) -> dict[ServableId, str]:
+    """Of the versions that lie in a folder, by what the manager knows of their origins."""
+    return {
+        servable: origin.manifest_digest
+        for servable, origin in origins.items()
+        if isinstance(origin, VersionReference) and origin.platform != CALLABLE
+    }
 
 
 def _log_change(change: StateChange) -> None:

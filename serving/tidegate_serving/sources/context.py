@@ -6,9 +6,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tidegate_serving.admission import Admission
+from tidegate_serving.contract.desired_state import VersionReference
 from tidegate_serving.sources.owners import Claims, Owners
 from tidegate_serving.sources.problems import Reports, SourceProblems
-from tidegate_serving.sources.target import Target, VersionPath
+from tidegate_serving.sources.target import Target
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +23,7 @@ class SourceContext:
     state_directory: where it may keep what it has to remember; None where the engine keeps nothing.
     """
 
-    target: Target[VersionPath]
+    target: Target[VersionReference]
     admission: Admission
     owners: Claims = field(default_factory=Owners)
     problems: Reports = field(default_factory=SourceProblems)

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from tidegate_serving.contract.desired_state import VersionReference
 from tidegate_serving.contract.errors import InvalidInput
 from tidegate_serving.contract.manifest import Manifest, read_manifest
 from tidegate_serving.sources.owners import Owners
-from tidegate_serving.sources.target import AspiredVersion, Target, VersionPath
+from tidegate_serving.sources.target import AspiredVersion, Target
 
 NAME = "static source"
-StaticVersions = Mapping[str, Sequence[AspiredVersion[VersionPath]]]
+StaticVersions = Mapping[str, Sequence[AspiredVersion[VersionReference]]]
 
 
 def read_static(directories: Sequence[Path]) -> StaticVersions:
@@ -19,10 +20,10 @@ def read_static(directories: Sequence[Path]) -> StaticVersions:
 
     Raises NotFound where a manifest is missing, InvalidInput where two directories hold the same version.
     """
-    versions: dict[str, list[AspiredVersion[VersionPath]]] = {}
+    versions: dict[str, list[AspiredVersion[VersionReference]]] = {}
     for directory in directories:
         manifest, digest = _read(directory)
-        path = VersionPath(directory, digest, manifest.platform)
+        path = VersionReference(manifest.id.version, directory, digest, manifest.platform)
         for known in versions.get(manifest.id.name, []):
             if known.id == manifest.id and known.payload is not None:
                 both = f"{known.payload.directory} and {directory}"
@@ -41,7 +42,7 @@ def _read(directory: Path) -> tuple[Manifest, str]:
 class StaticSource:
     """Aspires the versions in some directories, whose manifests say what they are."""
 
-    def __init__(self, versions: StaticVersions, target: Target[VersionPath], owners: Owners) -> None:
+    def __init__(self, versions: StaticVersions, target: Target[VersionReference], owners: Owners) -> None:
         self._versions = versions
         self._target = target
         self._owners = owners

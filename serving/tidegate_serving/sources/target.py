@@ -1,4 +1,4 @@
-"""The aspired-versions call, the one word that sources, routers, adapters and the manager speak with each other.
+"""The aspired-versions call, which sources, the reconciler, the router and the manager pass on to each other.
 
 A source calls its target with everything that it wants live under a name; whatever it leaves out is to be unloaded.
 After TensorFlow Serving's `Source`, `Target` and `ServableData`.
@@ -6,9 +6,8 @@ After TensorFlow Serving's `Source`, `Target` and `ServableData`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Generic, Protocol, TypeVar
 
 from tidegate_serving.contract.errors import TidegateError
@@ -19,31 +18,11 @@ T_contra = TypeVar("T_contra", contravariant=True)
 
 
 @dataclass(frozen=True, slots=True)
-class VersionPath:
-    """Where a version lies, what the source saw of its manifest, and the revision of the wish that named it.
-
-    `unpublished`: it had no manifest when the source looked; then `manifest_digest` is empty, `platform` is the
-    configured one, and no verdict is asked for.
-    """
-
-    directory: Path
-    manifest_digest: str
-    platform: str
-    revision: int = 0
-    unpublished: bool = False
-
-
-def manifest_digests(origins: Mapping[ServableId, object]) -> dict[ServableId, str]:
-    """The digests of versions that come from a path, by what the manager knows of their origins."""
-    return {servable: origin.manifest_digest for servable, origin in origins.items() if isinstance(origin, VersionPath)}
-
-
-@dataclass(frozen=True, slots=True)
 class AspiredVersion(Generic[T_co]):
-    """One wanted version: the payload from which it comes to life, or the error that stands in its way.
+    """One version that should be loaded: the payload from which it is, or the error that stands in its way.
 
-    `origin` tells one wish from another: a version that failed is tried at once when its origin changes. `content`
-    tells what would be loaded: where that changes while the version is on its way, it is loaded anew.
+    A version that failed is tried at once when its `origin` changes. `content` tells what would be loaded: where that
+    changes while the version is on its way, it is loaded anew.
     """
 
     id: ServableId
@@ -57,7 +36,7 @@ class Target(Protocol[T_contra]):
     """Takes what a source wants live."""
 
     def set_aspired_versions(self, name: str, versions: Sequence[AspiredVersion[T_contra]]) -> None:
-        """The whole wanted set of one servable, idempotent; an empty one unloads all."""
+        """All versions of one servable that should be loaded, idempotent; an empty set unloads all."""
 
 
 class Source(Protocol):

@@ -18,6 +18,7 @@ from tests.bench.rows import Row
 from tests.support.control import push_and_wait
 
 from tidegate_serving.client import Client
+from tidegate_serving.contract.desired_state import DesiredState
 from tidegate_serving.contract.servable import State
 from tidegate_serving.control_client import ControlClient
 
@@ -79,7 +80,7 @@ def _while_loading(client: Client, control: ControlClient, big: Path) -> list[fl
 
     def swap() -> None:
         push_and_wait(control, big)
-        control.set_aspired("b", [], requested_by="bench")
+        control.set_desired_state(DesiredState("b", requested_by="bench"))
         control.wait_until("b", 1, State.END, 120)
         stop.set()
 

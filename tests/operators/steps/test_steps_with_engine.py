@@ -42,6 +42,7 @@ from tidegate_operators.steps import (
 )
 from tidegate_serving.admission import Outcome
 from tidegate_serving.client import Client
+from tidegate_serving.contract.desired_state import DesiredState, VersionReference
 from tidegate_serving.contract.errors import (
     DeadlinePassed,
     FailedPrecondition,
@@ -57,7 +58,7 @@ from tidegate_serving.contract.errors import (
 from tidegate_serving.contract.manifest import read_manifest
 from tidegate_serving.contract.repository import verdict_path
 from tidegate_serving.contract.servable import State
-from tidegate_serving.control_client import Aspired, ControlClient, ServableStatus
+from tidegate_serving.control_client import ControlClient, ServableStatus
 
 RULE = CanaryRule(pairs=30, within_seconds=30.0)
 
@@ -114,7 +115,7 @@ def test_a_second_version_takes_over_without_a_failed_request(endpoints: Endpoin
         assert result.outcome is Outcome.PASS, result.sentence
         assert result.numbers.compared >= 30
         assert 0.0 < result.numbers.max_difference <= 0.031
-        assert status(endpoints, name).shadow is None
+        assert status(endpoints, name).desired.shadow is None
         assert set(versions) == {1}
         assert promote(control=endpoints.control, servable=name, version=2).ended == (1,)
         seen = len(versions)
@@ -200,7 +201,7 @@ def test_a_canary_that_answers_nonsense_fails_and_is_taken_out(
     assert result.outcome is Outcome.FAIL
     assert words in result.sentence
     assert set(versions) == {1}
-    assert status(endpoints, name).shadow is None
+    assert status(endpoints, name).desired.shadow is None
     assert available(endpoints, name) == [1]
 
 
@@ -229,9 +230,9 @@ def test_a_version_that_does_not_load_is_not_called_stable(endpoints: Endpoints,
     serve_first(endpoints, world, name)
     broken = world.admitted(2, UNLOADABLE, name=name)
     with ControlClient(endpoints.control) as client:
-        first = Aspired(1, *find_serving(client, name))
-        second = Aspired(2, broken, read_manifest(broken)[1])
-        client.set_aspired(name, [first, second], labels={"stable": 1}, requested_by="test")
+        first = VersionReference(1, *find_serving(client, name))
+        second = VersionReference(2, broken, read_manifest(broken)[1])
+        client.set_desired_state(DesiredState(name, (first, second), {"stable": 1}, requested_by="test"))
     with pytest.raises(ModelFailed, match="this file cannot be imported"):
         promote(control=endpoints.control, servable=name, version=2)
     assert available(endpoints, name) == [1]
@@ -313,7 +314,8 @@ def test_a_rollback_to_a_version_that_was_kept_takes_effect_at_once(
         assert time.monotonic() - began < 1.0
     assert (done.from_version, done.to_version) == (2, 1)
     found = status(endpoints, name)
-    assert (found.requested_by, found.reason, found.wanted_labels) == ("anna", "it is late", {"stable": 1})
+    desired = found.desired
+    assert (desired.requested_by, desired.reason, desired.labels) == ("anna", "it is late", {"stable": 1})
 
 
 def test_two_releases_at_once_do_not_overwrite_each_other(endpoints: Endpoints, world: World, name: str) -> None:

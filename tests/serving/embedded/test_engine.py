@@ -17,6 +17,7 @@ from tests.support.versions import Draft, publish
 
 from tidegate import Client, Engine
 from tidegate_serving.config import BatchingConfig, EngineConfig
+from tidegate_serving.contract.desired_state import Shadow, Split
 from tidegate_serving.contract.errors import (
     DeadlinePassed,
     FailedPrecondition,
@@ -30,11 +31,9 @@ from tidegate_serving.contract.errors import (
 )
 from tidegate_serving.contract.servable import State
 from tidegate_serving.contract.signature import Signature, TensorSpec
-from tidegate_serving.control.status import Shadow
 from tidegate_serving.inference_log.comparison import ShadowCounts
 from tidegate_serving.inference_log.reader import connect
 from tidegate_serving.requests.running_plane import RunningPlane, Target
-from tidegate_serving.requests.traffic import Split
 
 
 def publish_python(root: Path, name: str, version: int, body: str, **changes: Any) -> Path:

@@ -18,6 +18,7 @@ from tidegate_operators.steps.keys import revoke_version
 from tidegate_serving.admission import Outcome, open_verdict, watch
 from tidegate_serving.client import Client
 from tidegate_serving.config import EngineConfig
+from tidegate_serving.contract.desired_state import DesiredState
 from tidegate_serving.contract.errors import NotAdmitted, Refused
 from tidegate_serving.contract.repository import override_path
 from tidegate_serving.contract.servable import State
@@ -86,7 +87,7 @@ def test_status_says_who_let_a_version_in_and_that_it_was_revoked(tmp_path: Path
         problems = [entry for entry in control.journal() if entry.action == "problem"]
         assert "m:1: REVOKED at" in problems[-1].text
         assert client.predict("m", {"x": X}).version == 1, "a revocation ends no service"
-        control.set_aspired("m", [], requested_by="test")
+        control.set_desired_state(DesiredState("m", requested_by="test"))
         control.wait_until("m", 1, State.END, 30)
         with pytest.raises(NotAdmitted, match="wrong data"):
             push_and_wait(control, directory)
@@ -114,6 +115,6 @@ def test_an_override_lets_in_and_shows_in_every_status(
         assert 'tidegate_version_state{model="m",version="1",state="AVAILABLE"} 1' in metrics(engine)
         override_path(directory, "quality").unlink()
         assert version(control, 1).notes[0].startswith(words), "it serves, so it goes on being said"
-        control.set_aspired("m", [], requested_by="test")
+        control.set_desired_state(DesiredState("m", requested_by="test"))
         assert eventually(lambda: not any("tidegate_override_in_force" in line for line in metrics(engine)))
         assert 'tidegate_version_state{model="m",version="1",state="END"} 1' in metrics(engine)

@@ -16,9 +16,10 @@ from tests.support.eventually import eventually
 from tests.support.gate import AT_LOAD, AT_PREDICT, Gate
 from tests.support.versions import Draft, adding, digest_of, publish
 
+from tidegate_serving.contract.desired_state import DesiredState, VersionReference
 from tidegate_serving.contract.errors import DeadlinePassed, ModelFailed, NotFound, TidegateError
 from tidegate_serving.contract.servable import State, StateChange
-from tidegate_serving.control_client import Aspired, ControlClient
+from tidegate_serving.control_client import ControlClient
 
 X = np.array([1.0], dtype=np.float32)
 
@@ -209,7 +210,8 @@ def test_status_says_who_asked_and_what_serves(tmp_path: Path, engine: EnginePro
     assert (status.grpc_address, status.rest_address) == (engine.addresses["grpc"], engine.addresses["rest"])
     servable = status.servable("m")
     assert servable is not None
-    assert (servable.source, servable.revision, servable.requested_by, servable.reason) == (
+    desired = servable.desired
+    assert (servable.source, desired.revision, desired.requested_by, desired.reason) == (
         "RPC Source",
         1,
         "test",
@@ -225,10 +227,10 @@ def test_status_says_who_asked_and_what_serves(tmp_path: Path, engine: EnginePro
 
 def test_refusals_keep_their_kind_over_the_wire(tmp_path: Path, engine: EngineProcess, control: ControlClient) -> None:
     with pytest.raises(TidegateError) as caught:
-        control.set_aspired("m", [Aspired(1, Path("/etc"), "0" * 64)], requested_by="test")
+        control.set_desired_state(DesiredState("m", (VersionReference(1, Path("/etc"), "0" * 64),)))
     assert caught.value.code == "permission_refused"
     with pytest.raises(TidegateError) as caught:
-        control.set_aspired("not a name", [], requested_by="test")
+        control.set_desired_state(DesiredState("not a name"))
     assert caught.value.code == "invalid_input"
 
 

@@ -15,12 +15,13 @@ from tests.support.eventually import eventually
 from tests.support.versions import adding, publish
 
 from tidegate_serving.config import EngineConfig, ModelConfig
+from tidegate_serving.contract.desired_state import VersionReference
 from tidegate_serving.contract.errors import FailedPrecondition, InvalidInput, TidegateError, Unavailable
 from tidegate_serving.contract.servable import ServableId, State
 from tidegate_serving.engine import Engine
 from tidegate_serving.sources.context import SourceContext
 from tidegate_serving.sources.extra import factory
-from tidegate_serving.sources.target import AspiredVersion, Source, VersionPath
+from tidegate_serving.sources.target import AspiredVersion, Source
 
 
 class Spoken:
@@ -42,7 +43,7 @@ class Spoken:
             self.want(name)
 
     def want(self, name: str) -> None:
-        path = VersionPath(Path(self._table["folder"]) / name / "1", "", "python")
+        path = VersionReference(1, Path(self._table["folder"]) / name / "1", "", "python")
         digest = extra_digest(path.directory)
         self._context.owners.claim(name, "spoken")
         version = AspiredVersion(ServableId(name, 1), dataclasses.replace(path, manifest_digest=digest))

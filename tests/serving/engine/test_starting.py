@@ -18,10 +18,10 @@ from tests.support.gate import AT_LOAD, Gate
 from tests.support.versions import Draft, Validator, adding, digest_of, edit_manifest, flip, make_validator, publish
 
 from tidegate_serving.config import EngineConfig
+from tidegate_serving.contract.desired_state import DesiredState, Shadow, VersionReference
 from tidegate_serving.contract.errors import FailedPrecondition, NotAdmitted, Tampered, TidegateError
 from tidegate_serving.contract.repository import verdict_path
 from tidegate_serving.contract.servable import State
-from tidegate_serving.control_client import Aspired, Shadow
 from tidegate_serving.engine import Engine
 
 X = np.array([1.0], dtype=np.float32)
@@ -54,7 +54,7 @@ def test_a_restart_replays_what_the_control_port_was_told(tmp_path: Path, valida
         assert client.predict("m", {"x": X}).version == 1, "it is ready only once it serves what it served"
         assert client.predict("m", {"x": X}, label="canary").version == 2
         status = control.status("m").servables[0]
-        assert (status.revision, status.shadow, status.source) == (1, Shadow(2, 0.5), "RPC Source")
+        assert (status.desired.revision, status.desired.shadow, status.source) == (1, Shadow(2, 0.5), "RPC Source")
         assert push(control, two) == 2
         control.wait_until("m", 1, State.END, 30)
 
@@ -77,16 +77,17 @@ def test_one_flipped_byte_keeps_the_gate_shut_and_the_old_version_answers(
     tmp_path: Path, validator: Validator, name: str
 ) -> None:
     one, two = signed(validator, tmp_path / "r", 1), signed(validator, tmp_path / "r", 2)
-    pushed = [Aspired(1, one, digest_of(one)), Aspired(2, two, digest_of(two))]
+    versions = VersionReference(1, one, digest_of(one)), VersionReference(2, two, digest_of(two))
+    desired = DesiredState("m", versions, requested_by="test")
     spoilt = verdict_path(two) if name == "verdict" else two / name
     with gated(tmp_path, validator) as engine, engine.client() as client, engine.control() as control:
         push_and_wait(control, one)
         flip(spoilt, spoilt.stat().st_size // 2)
         with pytest.raises(TidegateError, match=spoilt.name.replace(".", r"\.")):
-            control.set_aspired("m", pushed, requested_by="test")
+            control.set_desired_state(desired)
         assert client.predict("m", {"x": X}).version == 1
         flip(spoilt, spoilt.stat().st_size // 2)
-        control.set_aspired("m", pushed, requested_by="test")
+        control.set_desired_state(desired)
         control.wait_until("m", 2, State.AVAILABLE, 30)
 
 

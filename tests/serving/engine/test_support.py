@@ -10,8 +10,7 @@ import pytest
 
 from tidegate_serving.config import EngineConfig
 from tidegate_serving.config.view import diff, diff_values, seen, to_toml
-from tidegate_serving.control.recent_lines import KEPT, LOGGER, RecentLines
-from tidegate_serving.control.support import Support
+from tidegate_serving.control.support import ENGINE_LOGGER, LINES, RecentLines, Support
 from tidegate_serving.journal import Entry, Journal, Kind
 from tidegate_serving.redaction import REMOVED, hidden, without_secrets
 
@@ -88,7 +87,7 @@ def test_what_the_engine_gives_away_can_be_compared_but_for_its_secrets() -> Non
 def test_files_hold_what_helps(lines: RecentLines) -> None:
     journal = Journal(None)
     journal.add(Entry(Kind.CONTROL, "pin", "m is pinned"))
-    logging.getLogger(f"{LOGGER}.somewhere").warning("read s3://me:mine@store/m with token=hush-hush")
+    logging.getLogger(f"{ENGINE_LOGGER}.somewhere").warning("read s3://me:mine@store/m with token=hush-hush")
     support = Support(
         lambda: EngineConfig(repository=Path("/models")), lambda: {"tidegate_batches_total": 3.0}, journal, lines
     )
@@ -102,11 +101,11 @@ def test_files_hold_what_helps(lines: RecentLines) -> None:
 
 
 def test_only_the_newest_lines_are_kept_and_nothing_after_the_end(lines: RecentLines) -> None:
-    logger = logging.getLogger(LOGGER)
-    for number in range(KEPT + 10):
+    logger = logging.getLogger(ENGINE_LOGGER)
+    for number in range(LINES + 10):
         logger.warning("line %d", number)
     kept = lines.text().splitlines()
-    assert len(kept) == KEPT
+    assert len(kept) == LINES
     assert kept[0].endswith("line 10")
     lines.detach()
     logger.warning("afterwards")

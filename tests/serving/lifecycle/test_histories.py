@@ -1,4 +1,4 @@
-"""Random histories of manager, policies, steering and labels, stepped by hand: after each step and at rest all holds.
+"""Random histories of manager, policies, reconciler and labels, stepped by hand: after each step and at rest all holds.
 
 What such a history broke once stands below by itself, as short as it could be told.
 """
@@ -212,8 +212,8 @@ def test_what_was_kept_at_the_end_and_served_no_more_is_what_served_before(histo
     history.play([("temper", "watched", 2, 0, {"fails": 1}), ("tell", ((2, 0, ""),))])
     history.world.crash()
     history.come_to_rest()
-    orders = history.world.life.steering.orders("watched")
-    assert ([known.version for known in orders.served], orders.serving) == ([1], None), "the way back is kept"
+    memory = history.world.life.reconciler.routing("watched").memory
+    assert ([version.version for version in memory.served], memory.serving) == ([1], None), "the way back is kept"
     play_to_the_end(history, [])
 
 

@@ -308,9 +308,9 @@ def test_origins_tell_where_versions_came_from() -> None:
     bench = Bench()
     bench.want(1, origin="here")
     assert bench.manager.origins() == {ServableId("m", 1): "here"}
-    assert bench.manager.wanted_names() == {"m"}
+    assert bench.manager.aspired_names() == {"m"}
     bench.want()
-    assert bench.manager.wanted_names() == frozenset()
+    assert bench.manager.aspired_names() == frozenset()
 
 
 class Refusing(FakeLoader):

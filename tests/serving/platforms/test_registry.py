@@ -12,6 +12,7 @@ import pytest
 from tests.support.loading import ID, admit, outputs
 from tests.support.versions import publish, write_manifest
 
+from tidegate_serving.contract.desired_state import VersionReference
 from tidegate_serving.contract.errors import AlreadyExists, InvalidInput, Unsupported
 from tidegate_serving.contract.manifest import Manifest, read_manifest
 from tidegate_serving.contract.messages import message
@@ -21,7 +22,6 @@ from tidegate_serving.platforms.settings import Settings
 from tidegate_serving.platforms.tensorflow.platform import TensorflowPlatform
 from tidegate_serving.platforms.tensorflow.session import session_config
 from tidegate_serving.platforms.version_loader import VersionLoader
-from tidegate_serving.sources.target import VersionPath
 
 
 class Doubling:
@@ -42,7 +42,7 @@ def test_a_platform_is_added_while_versions_load(tmp_path: Path) -> None:
     directory = publish(tmp_path, "m", 1)
     manifest, _ = read_manifest(directory)
     doubling = Manifest(**{**_fields(manifest), "platform": "doubling"})
-    path = VersionPath(directory, write_manifest(doubling, directory), "doubling")
+    path = VersionReference(1, directory, write_manifest(doubling, directory), "doubling")
     loader = VersionLoader(ID, path, registry, admit)
     with pytest.raises(Unsupported, match="'doubling' is unknown"):
         loader.load()

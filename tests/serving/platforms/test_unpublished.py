@@ -18,13 +18,13 @@ from tests.support.loading import (
 )
 from tests.support.versions import Draft, fill, flip, publish, write_manifest
 
+from tidegate_serving.contract.desired_state import VersionReference
 from tidegate_serving.contract.errors import NotAdmitted, NotFound, Tampered, Unsupported
 from tidegate_serving.contract.manifest import Manifest, read_manifest
 from tidegate_serving.contract.signature import SERVING_DEFAULT, TensorSpec
 from tidegate_serving.platforms.platform import PlatformOptions
 from tidegate_serving.platforms.registry import installed_platforms
 from tidegate_serving.platforms.version_loader import VersionLoader
-from tidegate_serving.sources.target import VersionPath
 
 TABLE = '{"a": 1, "b": 2}'
 KEYS = np.array([b"b"], dtype=object)
@@ -36,7 +36,7 @@ def test_signatures_are_discovered_and_no_verdict_is_asked_for(tmp_path: Path) -
     def refuse(manifest: Manifest, digest: str) -> None:
         raise NotAdmitted("nobody")
 
-    path = VersionPath(tmp_path, "", "table", unpublished=True)
+    path = VersionReference(ID.version, tmp_path, "", "table", unpublished=True)
     loaded = VersionLoader(ID, path, installed_platforms(PlatformOptions()), refuse).load()
     assert loaded.manifest.id == ID
     assert loaded.manifest.signatures[SERVING_DEFAULT].inputs == (TensorSpec("key", "string"),)

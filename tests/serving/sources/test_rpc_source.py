@@ -13,6 +13,7 @@ from tests.support.fakes import FakeTarget
 from tests.support.versions import Validator, digest_of, edit_manifest, flip, make_validator, publish
 
 from tidegate_serving.admission import AdmissionRecords, VerdictAdmission
+from tidegate_serving.contract.desired_state import DesiredState, Shadow, VersionReference
 from tidegate_serving.contract.errors import (
     FailedPrecondition,
     InvalidInput,
@@ -26,13 +27,12 @@ from tidegate_serving.contract.errors import (
 )
 from tidegate_serving.contract.repository import verdict_path
 from tidegate_serving.contract.servable import ServableId
-from tidegate_serving.control.status import Shadow
 from tidegate_serving.journal import Journal
 from tidegate_serving.platforms.platform import PlatformOptions
 from tidegate_serving.platforms.registry import installed_platforms
 from tidegate_serving.sources.owners import Owners
-from tidegate_serving.sources.rpc import NAME, Push, PushedVersion, RpcSource, VersionChecks
-from tidegate_serving.sources.rpc_state import FOLDER, WishStore
+from tidegate_serving.sources.rpc.source import NAME, RpcSource, VersionChecks
+from tidegate_serving.sources.rpc.store import FOLDER, DesiredStateStore
 
 
 class Bench:
@@ -53,7 +53,8 @@ class Bench:
             check_platform=installed_platforms(PlatformOptions()).check,
             available=self.available.__contains__,
         )
-        return RpcSource(self.target, checks, WishStore(self.folder / "state"), self.owners, self.journal)
+        store = DesiredStateStore(self.folder / "state")
+        return RpcSource(self.target.set_desired_state, checks, store, self.owners, self.journal)
 
     def restart(self) -> None:
         self.source.stop()
@@ -61,24 +62,26 @@ class Bench:
         self.source = self.make()
         self.source.start()
 
-    def published(self, version: int) -> PushedVersion:
+    def published(self, version: int) -> VersionReference:
         directory = publish(self.root, "m", version)
         self.validator.sign(directory)
-        return PushedVersion(version, str(directory), digest_of(directory))
+        return VersionReference(version, directory, digest_of(directory))
 
     def push(
-        self, *versions: PushedVersion, labels: Mapping[str, int] | None = None, shadow: Shadow | None = None
+        self, *versions: VersionReference, labels: Mapping[str, int] | None = None, shadow: Shadow | None = None
     ) -> int:
-        return self.source.set_aspired(Push("m", versions, labels or {}, shadow, "somebody", "because"))
+        return self.source.set_desired_state(
+            DesiredState("m", versions, labels or {}, shadow, requested_by="somebody", reason="because")
+        )
 
-    def refusal(self, kind: type[TidegateError], *versions: PushedVersion) -> str:
+    def refusal(self, kind: type[TidegateError], *versions: VersionReference) -> str:
         """What a push is refused with; it has changed nothing."""
         wanted, calls = dict(self.target.wanted), list(self.target.calls)
-        wish = self.source.wish("m")
+        desired = self.source.desired("m")
         with pytest.raises(kind) as refused:
             self.push(*versions)
         assert (self.target.wanted, self.target.calls) == (wanted, calls)
-        assert self.source.wish("m") == wish
+        assert self.source.desired("m") == desired
         return refused.value.message
 
 
@@ -103,7 +106,7 @@ def test_a_push_reaches_the_target_and_grows_the_revision(bench: Bench) -> None:
 def test_one_flipped_byte_is_refused_and_named(bench: Bench, name: str) -> None:
     one, two = bench.published(1), bench.published(2)
     bench.push(one)
-    directory = Path(two.path)
+    directory = two.directory
     path = verdict_path(directory) if name == "verdict" else directory / name
     whole = path.read_bytes()
     for position in range(4, len(whole) - 4, max(1, len(whole) // 25)):
@@ -116,51 +119,53 @@ def test_one_flipped_byte_is_refused_and_named(bench: Bench, name: str) -> None:
 
 def test_a_file_too_many_or_too_few_is_refused(bench: Bench) -> None:
     one = bench.published(1)
-    extra = Path(one.path) / "extra.py"
+    extra = one.directory / "extra.py"
     extra.write_text("")
     assert "extra.py" in bench.refusal(Tampered, one)
     extra.unlink()
-    (Path(one.path) / "model.py").unlink()
+    (one.directory / "model.py").unlink()
     assert re.search(r"model\.py.* is missing", bench.refusal(Tampered, one))
 
 
 def test_a_manifest_other_than_the_pushed_one_is_refused(bench: Bench) -> None:
     one = bench.published(1)
-    edit_manifest(Path(one.path), created_at="2026-01-02T00:00:00Z")
+    edit_manifest(one.directory, created_at="2026-01-02T00:00:00Z")
     assert "manifest.json has SHA-256" in bench.refusal(Tampered, one)
 
 
 def test_without_a_verdict_it_is_refused(bench: Bench) -> None:
     one = bench.published(1)
-    verdict_path(Path(one.path)).unlink()
+    verdict_path(one.directory).unlink()
     assert "1.verdict.json is missing" in bench.refusal(NotAdmitted, one)
 
 
 def test_a_path_outside_the_roots_is_refused(bench: Bench, tmp_path: Path) -> None:
     elsewhere = publish(tmp_path / "elsewhere", "m", 1)
     bench.validator.sign(elsewhere)
-    pushed = PushedVersion(1, str(elsewhere), digest_of(elsewhere))
+    pushed = VersionReference(1, elsewhere, digest_of(elsewhere))
     assert "outside the engine's roots" in bench.refusal(PermissionRefused, pushed)
     bench.root.mkdir(exist_ok=True)
     link = bench.root / "1"
     link.symlink_to(elsewhere)
-    assert "outside" in bench.refusal(PermissionRefused, replace(pushed, path=str(link)))
+    assert "outside" in bench.refusal(PermissionRefused, replace(pushed, directory=link))
     dotted = f"{bench.root}/../elsewhere/m/1"
-    assert "outside" in bench.refusal(PermissionRefused, replace(pushed, path=dotted))
-    assert "relative" in bench.refusal(InvalidInput, replace(pushed, path="m/1"))
+    assert "outside" in bench.refusal(PermissionRefused, replace(pushed, directory=Path(dotted)))
+    assert "relative" in bench.refusal(InvalidInput, replace(pushed, directory=Path("m/1")))
 
 
 def test_a_directory_that_is_not_there_is_not_found(bench: Bench) -> None:
     one = bench.published(1)
-    assert "has no manifest.json" in bench.refusal(NotFound, replace(one, path=f"{bench.root}/m/9"))
+    assert "has no manifest.json" in bench.refusal(NotFound, replace(one, directory=bench.root / "m" / "9"))
 
 
 def test_an_unknown_platform_is_refused(bench: Bench) -> None:
     one = bench.published(1)
-    directory = Path(one.path)
+    directory = one.directory
     edit_manifest(directory, platform="cobol")
     bench.validator.sign(directory)
-    assert "platform 'cobol' is unknown" in bench.refusal(Unsupported, PushedVersion(1, one.path, digest_of(directory)))
+    assert "platform 'cobol' is unknown" in bench.refusal(
+        Unsupported, VersionReference(1, one.directory, digest_of(directory))
+    )
 
 
 def test_a_number_of_another_version_is_refused(bench: Bench) -> None:
@@ -194,8 +199,8 @@ def test_a_restart_replays_what_was_told(bench: Bench) -> None:
     assert bench.target.numbers("m") == [1, 2]
     payload = bench.target.wanted["m"][0].payload
     assert payload is not None
-    assert (str(payload.directory), payload.manifest_digest, payload.platform) == (
-        one.path,
+    assert (payload.directory, payload.manifest_digest, payload.platform) == (
+        one.directory,
         one.manifest_digest,
         "python",
     )
@@ -211,7 +216,7 @@ def test_an_empty_push_unloads_and_lets_the_name_go(bench: Bench) -> None:
     assert bench.owners.owner("m") == ""
     bench.restart()
     assert bench.target.calls == []
-    assert bench.source.wish("m") is not None
+    assert bench.source.desired("m") is not None
 
 
 def test_a_servable_of_another_source_is_refused(bench: Bench) -> None:
@@ -224,7 +229,7 @@ def test_what_serves_is_not_read_again(bench: Bench) -> None:
     one, two = bench.published(1), bench.published(2)
     bench.push(one)
     bench.available.add(ServableId("m", 1))
-    (Path(one.path) / "model.py").unlink()
+    (one.directory / "model.py").unlink()
     bench.push(one, two)
     assert bench.target.numbers("m") == [1, 2]
     bench.available.clear()
@@ -253,13 +258,13 @@ def test_a_stopped_source_takes_nothing(bench: Bench) -> None:
     assert "stopping" in bench.refusal(FailedPrecondition, one)
 
 
-@pytest.mark.parametrize("text", ["{", json.dumps({"format": "tidegate.aspired/1", "servable": "m"})])
+@pytest.mark.parametrize("text", ["{", json.dumps({"format": "tidegate.desired-state/1", "servable": "m"})])
 def test_state_that_cannot_be_read_is_named_and_kept(bench: Bench, text: str) -> None:
     bench.push(bench.published(1))
     bench.source.stop()
     path = bench.folder / "state" / FOLDER / "m.json"
     path.write_text(text)
-    with pytest.raises(Tampered, match=r"aspired/m\.json"):
+    with pytest.raises(Tampered, match=r"desired/m\.json"):
         bench.make()
     assert path.read_text() == text
 
@@ -273,11 +278,11 @@ def test_a_push_that_cannot_be_kept_is_not_told(bench: Bench, monkeypatch: pytes
 
     with monkeypatch.context() as patch:
         patch.setattr(Path, "replace", fails)
-        with pytest.raises(ResourceExhausted, match=r"aspired/m\.json cannot be kept, the disk is full: free space"):
+        with pytest.raises(ResourceExhausted, match=r"desired/m\.json cannot be kept, the disk is full: free space"):
             bench.push(one, two)
     assert bench.target.calls == [("m", [1])]
     for _ in range(2):
-        wish = bench.source.wish("m")
-        assert wish is not None
-        assert wish.revision == 1
+        desired = bench.source.desired("m")
+        assert desired is not None
+        assert desired.revision == 1
         bench.restart()

@@ -9,9 +9,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Collection, Sequence
 
+from tidegate_serving.contract.desired_state import VersionReference
 from tidegate_serving.contract.errors import FailedPrecondition, TidegateError
 from tidegate_serving.sources.context import SourceContext
-from tidegate_serving.sources.target import AspiredVersion, VersionPath
+from tidegate_serving.sources.target import AspiredVersion
 
 
 class SourceConnection:
@@ -30,7 +31,7 @@ class SourceConnection:
 
     # Called by the source
 
-    def set_aspired_versions(self, name: str, versions: Sequence[AspiredVersion[VersionPath]]) -> None:
+    def set_aspired_versions(self, name: str, versions: Sequence[AspiredVersion[VersionReference]]) -> None:
         """Passes the call on and remembers it."""
         with self._lock:
             if self._closed:

@@ -12,15 +12,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tidegate_serving.admission import Admission
+from tidegate_serving.contract.desired_state import VersionReference
 from tidegate_serving.contract.errors import InvalidInput, NotFound, TidegateError, Unavailable
 from tidegate_serving.contract.manifest import FILE_NAME, Manifest, read_manifest
 from tidegate_serving.contract.servable import ServableId
 from tidegate_serving.sources.file_system.quiet_period import QuietPeriod
 from tidegate_serving.sources.file_system.version_folder import VersionFolder
 from tidegate_serving.sources.file_system.version_policy import VersionPolicy
-from tidegate_serving.sources.target import AspiredVersion, VersionPath
+from tidegate_serving.sources.target import AspiredVersion
 
-PathVersion = AspiredVersion[VersionPath]
+PathVersion = AspiredVersion[VersionReference]
 DEFAULT_PLATFORM = "tensorflow"
 _SAVED_MODEL = ("saved_model.pb", "saved_model.pbtxt")
 _log = logging.getLogger(__name__)
@@ -150,7 +151,7 @@ class WatchedServable:
         if manifest.id != id:
             raise InvalidInput(f"{directory / FILE_NAME} is for {manifest.id}: publish it under its own name")
         self._admission.check(directory, manifest, digest)
-        return AspiredVersion(id, VersionPath(directory, digest, manifest.platform))
+        return AspiredVersion(id, VersionReference(id.version, directory, digest, manifest.platform))
 
     def _unpublished(self, id: ServableId, directory: Path) -> PathVersion | None:
         platform = self.options.platform
@@ -159,7 +160,9 @@ class WatchedServable:
         state = self._quiet.settled(directory)
         if state is None:
             return None
-        return AspiredVersion(id, VersionPath(directory, "", platform, revision=state, unpublished=True))
+        return AspiredVersion(
+            id, VersionReference(id.version, directory, "", platform, revision=state, unpublished=True)
+        )
 
     def _forget(self, directories: dict[int, Path]) -> None:
         present = set(directories.values())

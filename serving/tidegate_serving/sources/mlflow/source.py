@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tidegate_serving.contract.desired_state import VersionReference
 from tidegate_serving.contract.errors import InvalidInput, NotFound, Tampered, TidegateError
 from tidegate_serving.contract.formats import check_format
 from tidegate_serving.contract.manifest import read_manifest
@@ -23,7 +24,7 @@ from tidegate_serving.sources.context import SourceContext
 from tidegate_serving.sources.mlflow.registry import Proposal, Registry
 from tidegate_serving.sources.polling import Poller
 from tidegate_serving.sources.problems import reported
-from tidegate_serving.sources.target import AspiredVersion, VersionPath
+from tidegate_serving.sources.target import AspiredVersion
 from tidegate_serving.typed_config import read_config
 
 NAME = "MLflow registry"
@@ -107,7 +108,7 @@ class MlflowSource:
         if proposed.error is not None:
             raise proposed.error
 
-    def _version(self, id: ServableId) -> AspiredVersion[VersionPath]:
+    def _version(self, id: ServableId) -> AspiredVersion[VersionReference]:
         directory = version_directory(self._options.repository, id)
         try:
             manifest, digest = read_manifest(directory)
@@ -119,7 +120,7 @@ class MlflowSource:
             return AspiredVersion(id, None, error if directory.exists() else NotFound(where))
         except TidegateError as error:
             return AspiredVersion(id, None, error)
-        return AspiredVersion(id, VersionPath(directory, digest, manifest.platform))
+        return AspiredVersion(id, VersionReference(id.version, directory, digest, manifest.platform))
 
 
 class _Memory:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from tests.support.versions import Draft, digest_of, flip, publish
 
+from tidegate_serving.contract.desired_state import VersionReference
 from tidegate_serving.contract.errors import InvalidInput, ModelFailed, NotFound, Tampered, TidegateError, Unsupported
 from tidegate_serving.contract.manifest import Manifest, read_manifest
 from tidegate_serving.contract.servable import ServableId
@@ -18,7 +19,6 @@ from tidegate_serving.platforms.loader import Answer, LoadedVersion
 from tidegate_serving.platforms.platform import PlatformOptions
 from tidegate_serving.platforms.registry import installed_platforms
 from tidegate_serving.platforms.version_loader import VersionLoader
-from tidegate_serving.sources.target import VersionPath
 
 X = np.array([1, 2], dtype=np.float32)
 TIMED = Signature((TensorSpec("x", "float32"), TensorSpec("at", "float64")), (TensorSpec("y", "float32"),))
@@ -30,7 +30,7 @@ def admit(manifest: Manifest, digest: str) -> None:
 
 def loader_of(directory: Path, **changes: Any) -> VersionLoader:
     manifest, digest = read_manifest(directory)
-    path = VersionPath(directory, changes.get("digest", digest), manifest.platform)
+    path = VersionReference(manifest.id.version, directory, changes.get("digest", digest), manifest.platform)
     registry = installed_platforms(PlatformOptions())
     return VersionLoader(changes.get("id", manifest.id), path, registry, changes.get("admit", admit))
 

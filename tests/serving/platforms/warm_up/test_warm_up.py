@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from tests.support.versions import Draft, flip, publish, write_manifest
 
 from tidegate_serving.config import BatchingConfig
+from tidegate_serving.contract.desired_state import VersionReference
 from tidegate_serving.contract.errors import InvalidInput, ModelFailed, TidegateError, Unsupported
 from tidegate_serving.contract.manifest import Manifest, describe_files, read_manifest
 from tidegate_serving.contract.messages import message
@@ -28,7 +29,6 @@ from tidegate_serving.platforms.registry import installed_platforms
 from tidegate_serving.platforms.version_loader import VersionLoader
 from tidegate_serving.platforms.warm_up.records import write_records
 from tidegate_serving.platforms.warm_up.runner import FILE, warm_up
-from tidegate_serving.sources.target import VersionPath
 from tidegate_serving.tensor_proto import fill
 
 RECORDER = """
@@ -99,7 +99,7 @@ def load(directory: Path, options: WarmUpOptions | None = None, size_for: Callab
         """Everybody."""
 
     _, digest = read_manifest(directory)
-    path = VersionPath(directory, digest, "python")
+    path = VersionReference(1, directory, digest, "python")
     registry = installed_platforms(PlatformOptions(warm_up=options or WarmUpOptions()))
     VersionLoader(ServableId("m", 1), path, registry, admit, size_for).load()
 

@@ -68,7 +68,7 @@ def test_a_rollback_holds_against_the_repository_and_across_a_crash(repository: 
         repository.publish(3)
         control.wait_until("m", 3, State.AVAILABLE, 30)
         assert repository.answer(client) == 1
-        control.order("disable", "m", requested_by="ben", reason="to be sure")
+        control.override("disable", "m", requested_by="ben", reason="to be sure")
         assert engine.process is not None
         os.kill(engine.process.pid, signal.SIGKILL)
         engine.process.wait(30)
@@ -76,13 +76,13 @@ def test_a_rollback_holds_against_the_repository_and_across_a_crash(repository: 
     with engine, engine.control() as control, engine.client() as client:
         with pytest.raises(Unavailable, match="ben: to be sure"):
             repository.answer(client)
-        control.order("enable", "m", requested_by="ben")
+        control.override("enable", "m", requested_by="ben")
         assert repository.answer(client) == 1
         found = repository.status(control)
-        assert [(order.action, order.requested_by, order.reason) for order in found.orders] == [
+        assert [(one.action, one.requested_by, one.reason) for one in found.overrides] == [
             ("pin", "anna", "2 is wrong")
         ]
-        control.order("unpin", "m", requested_by="anna")
+        control.override("unpin", "m", requested_by="anna")
         eventually(lambda: repository.answer(client) == 3)
         told = [(entry.action, entry.requested_by) for entry in control.journal(servable="m") if entry.requested_by]
         assert told == [("rollback", "anna"), ("disable", "ben"), ("enable", "ben"), ("unpin", "anna")]

@@ -27,13 +27,13 @@ class Bench:
         self.events.subscribe(self.readiness.heard)
         self.readiness.start()
 
-    def wanted_names(self) -> frozenset[str]:
+    def names(self) -> frozenset[str]:
         return self.wanted
 
     def why(self, name: str) -> str:
         return f"{name} has no base path"
 
-    def is_wanted(self, name: str) -> bool:
+    def is_served(self, name: str) -> bool:
         self.asked += 1
         return name in self.wanted
 
@@ -61,12 +61,12 @@ def test_a_change_while_the_start_ends_holds_up_nobody() -> None:
     class Publishing(Bench):
         """Whose owner, asked what is wanted, is just publishing a change under the lock that the answer needs."""
 
-        def wanted_names(self) -> frozenset[str]:
+        def names(self) -> frozenset[str]:
             publisher = threading.Thread(target=self.enter, args=("b", State.AVAILABLE), daemon=True)
             publisher.start()
             publisher.join(10)
             assert not publisher.is_alive(), "the change waits for the start, which waits for the change"
-            return super().wanted_names()
+            return super().names()
 
     bench = Publishing()
     bench.enter("a", State.AVAILABLE)

@@ -9,8 +9,8 @@ from tidegate_serving.contract.errors import InvalidInput
 from tidegate_serving.contract.servable import ServableId, State, StateChange
 from tidegate_serving.lifecycle.events import EventBus
 from tidegate_serving.lifecycle.monitor import StateMonitor
-from tidegate_serving.requests.model_states import ModelStates
-from tidegate_serving.requests.model_states import State as Row
+from tidegate_serving.requests.running_plane import ModelStates
+from tidegate_serving.requests.running_plane import State as Row
 
 ONE, TWO = ServableId("m", 1), ServableId("m", 2)
 

@@ -1,6 +1,6 @@
 """`tidegate pin`, `unpin`, `freeze`, `unfreeze`, `disable`, `enable`, `block` and `unblock`: decisions about one model.
 
-In come a name and a reason; the engine keeps the decision, writes it into its journal, and says what came of it.
+The engine keeps each decision, writes it into its journal, and says what came of it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tidegate_pipelines.cli.options import DEFAULT_CONTROL, Control
 from tidegate_serving.contract.servable import MAX_VERSION
 
 if TYPE_CHECKING:
-    from tidegate_serving.control_client import Steered
+    from tidegate_serving.control_client import Outcome
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The model's name.")]
 Version = Annotated[int, typer.Argument(metavar="VERSION", min=0, max=MAX_VERSION, help="The version's number.")]
@@ -56,7 +56,7 @@ def unpin(name: Name, reason: Reason = "", control: Control = DEFAULT_CONTROL) -
     Example:
       tidegate unpin flights
     """
-    _order("unpin", name, reason, control)
+    _override("unpin", name, reason, control)
 
 
 def freeze(name: Name, reason: Reason = "", control: Control = DEFAULT_CONTROL) -> None:
@@ -69,7 +69,7 @@ def freeze(name: Name, reason: Reason = "", control: Control = DEFAULT_CONTROL) 
     Example:
       tidegate freeze flights --reason "audit until Monday"
     """
-    _order("freeze", name, reason, control)
+    _override("freeze", name, reason, control)
 
 
 def unfreeze(name: Name, reason: Reason = "", control: Control = DEFAULT_CONTROL) -> None:
@@ -79,7 +79,7 @@ def unfreeze(name: Name, reason: Reason = "", control: Control = DEFAULT_CONTROL
     Example:
       tidegate unfreeze flights
     """
-    _order("unfreeze", name, reason, control)
+    _override("unfreeze", name, reason, control)
 
 
 def disable(name: Name, reason: NeededReason, control: Control = DEFAULT_CONTROL) -> None:
@@ -91,7 +91,7 @@ def disable(name: Name, reason: NeededReason, control: Control = DEFAULT_CONTROL
     Example:
       tidegate disable flights --reason "prices are wrong, see INC-42"
     """
-    _order("disable", name, reason, control)
+    _override("disable", name, reason, control)
 
 
 def enable(name: Name, reason: Reason = "", control: Control = DEFAULT_CONTROL) -> None:
@@ -101,7 +101,7 @@ def enable(name: Name, reason: Reason = "", control: Control = DEFAULT_CONTROL) 
     Example:
       tidegate enable flights
     """
-    _order("enable", name, reason, control)
+    _override("enable", name, reason, control)
 
 
 def block(name: Name, version: Version, reason: NeededReason, control: Control = DEFAULT_CONTROL) -> None:
@@ -133,12 +133,12 @@ def unblock(name: Name, version: Version, reason: Reason = "", control: Control 
         _tell(client.unblock(name, version, requested_by=who(), reason=reason))
 
 
-def _order(action: str, name: str, reason: str, control: str) -> None:
+def _override(action: str, name: str, reason: str, control: str) -> None:
     from tidegate_serving.control_client import ControlClient
 
     with ControlClient(control) as client:
-        _tell(client.order(action, name, requested_by=who(), reason=reason))
+        _tell(client.override(action, name, requested_by=who(), reason=reason))
 
 
-def _tell(done: Steered) -> None:
-    say(done.sentence)
+def _tell(outcome: Outcome) -> None:
+    say(outcome.sentence)

@@ -1,33 +1,32 @@
 """Gathers one picture of the engine from its parts, for the control port and for embedding programs.
 
-The manager knows what is wanted from where, the monitor the states, the endpoint labels, the RPC Source who asked, and
-steering what sources propose and people decided.
+The manager knows where versions came from, the monitor their states, the reconciler what is desired and decided, and
+where requests go.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 
 from tidegate_serving.admission import Standing
+from tidegate_serving.contract.desired_state import CALLABLE, DesiredState, VersionReference
 from tidegate_serving.contract.servable import ServableId, StateChange
-from tidegate_serving.control.override_words import in_words
-from tidegate_serving.control.reconciler import Steering
+from tidegate_serving.control.overrides import Note, Overrides
+from tidegate_serving.control.reconciler import Reconciler
 from tidegate_serving.control.status import (
     AdmittedBy,
     EngineStatus,
+    OverrideStatus,
     ProblemStatus,
     ServableStatus,
     VersionStatus,
-    WantedStatus,
 )
 from tidegate_serving.lifecycle.manager import AspiredVersionsManager
 from tidegate_serving.lifecycle.monitor import StateMonitor
-from tidegate_serving.requests.plane import Endpoint
 from tidegate_serving.sources.owners import Owners
 from tidegate_serving.sources.problems import SourceProblem, SourceProblems
-from tidegate_serving.sources.rpc import RpcSource
-from tidegate_serving.sources.target import AspiredVersion, VersionPath
+from tidegate_serving.sources.rpc.source import RpcSource
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +36,9 @@ class StatusReport:
 
     manager: AspiredVersionsManager
     monitor: StateMonitor
-    endpoint: Endpoint
+    reconciler: Reconciler
     source: RpcSource
     owners: Owners
-    steering: Steering
     problems: SourceProblems
     standing: Callable[[str], Standing]
     counters: Callable[[str], Mapping[str, float]]
@@ -61,43 +59,44 @@ class StatusReport:
         )
 
     def _knows(self, name: str) -> bool:
-        found = self.monitor.states(name) or self.problems.of(name) or self.source.wish(name)
-        return bool(found) or self.steering.knows(name)
+        found = self.monitor.states(name) or self.problems.of(name) or self.source.desired(name)
+        return bool(found) or self.reconciler.knows(name)
 
     def _names(self, origins: Mapping[ServableId, object]) -> set[str]:
         troubled = {problem.servable for problem in self.problems.all() if problem.servable}
         known = {version.name for version in origins} | self.monitor.names() | troubled
-        return known | set(self.source.names()) | self.steering.names()
+        return known | set(self.source.names()) | self.reconciler.names()
 
     def _servable(self, name: str, origins: Mapping[ServableId, object]) -> ServableStatus:
-        wish = self.source.wish(name)
-        labels = self.endpoint.labels(name)
-        proposal, course, orders = self.steering.proposal(name), self.steering.course(name), self.steering.orders(name)
-        problem = self.problems.of(name)
+        desired, overrides = self._desired(name), self.reconciler.overrides(name)
+        routing, problem = self.reconciler.routing(name), self.problems.of(name)
+        previous = routing.history.previous(overrides)
         return ServableStatus(
             servable=name,
             source=self.owners.owner(name),
-            revision=wish.revision if wish else 0,
-            versions=tuple(self._version(change, origins, labels) for change in self.monitor.states(name)),
-            shadow=wish.shadow if wish else None,
-            requested_by=wish.requested_by if wish else "",
-            reason=wish.reason if wish else "",
-            wanted=tuple(_wanted(version) for version in proposal.versions),
-            wanted_labels=dict(proposal.labels),
-            wanted_at_us=wish.at_us if wish else 0,
-            keep_previous=wish.keep_previous if wish else False,
-            previous=orders.previous.version if orders.previous is not None else None,
-            kept=tuple(sorted(course.numbers - {version.id.version for version in proposal.versions})),
-            orders=in_words(orders),
-            disabled=course.disabled,
+            versions=tuple(
+                self._version(change, origins, routing.traffic.labels) for change in self.monitor.states(name)
+            ),
+            desired=desired,
+            previous=previous.version if previous is not None else None,
+            kept=tuple(sorted(routing.numbers - desired.numbers - desired.unusable.keys())),
+            overrides=tuple(in_words(overrides)),
+            disabled=routing.traffic.disabled,
             source_problem=problem.error.message if problem is not None else "",
         )
+
+    def _desired(self, name: str) -> DesiredState:
+        """What its source wants; who last pushed it, and at which revision, is known even where that wants nothing."""
+        told, now = self.source.desired(name), self.reconciler.desired(name)
+        if told is None or now.revision:  # versions and revision have to be of one moment: a push meanwhile is another
+            return now
+        return replace(now, revision=told.revision) if now.is_anything else told
 
     def _version(
         self, change: StateChange, origins: Mapping[ServableId, object], labels: Mapping[str, int]
     ) -> VersionStatus:
         origin = origins.get(change.id)
-        path = origin if isinstance(origin, VersionPath) else None
+        path = origin if isinstance(origin, VersionReference) and origin.platform != CALLABLE else None
         standing = self.standing(path.manifest_digest) if path else Standing()
         return VersionStatus(
             version=change.id.version,
@@ -113,15 +112,27 @@ class StatusReport:
         )
 
 
+def in_words(overrides: Overrides) -> Iterator[OverrideStatus]:
+    """One line per decision that stands."""
+    if overrides.disabled is not None:
+        yield _line("disable", "switched off, no request is answered", overrides.disabled)
+    if (freeze := overrides.freeze) is not None:
+        numbers = ", ".join(map(str, sorted(freeze.desired.numbers))) or "none"
+        yield _line("freeze", f"frozen with versions {numbers}", freeze.note)
+    if (pin := overrides.pin) is not None:
+        yield _line("pin", f"ordinary traffic is pinned to version {pin.version.version}", pin.note)
+    if (split := overrides.split) is not None:
+        yield _line("split", f"ordinary traffic is {split.split}", split.note)
+    for block in overrides.blocks:
+        yield _line("block", f"version {block.version} is blocked", block.note)
+
+
+def _line(action: str, text: str, note: Note) -> OverrideStatus:
+    return OverrideStatus(action, text, note.requested_by, note.reason, note.at_us)
+
+
 def _problem(problem: SourceProblem) -> ProblemStatus:
     return ProblemStatus(problem.source, problem.error.code, problem.error.message, problem.since_us)
-
-
-def _wanted(version: AspiredVersion[VersionPath]) -> WantedStatus:
-    path = version.payload
-    if path is None:
-        return WantedStatus(version.id.version)
-    return WantedStatus(version.id.version, str(path.directory), path.manifest_digest)
 
 
 def _admitted_by(standing: Standing) -> AdmittedBy | None:

@@ -1,0 +1,206 @@
+"""The RPC Source: a remote client says which versions, labels and shadow a servable should have, and it is made so.
+
+The control port's server hands in desired states. Each is checked as a whole before anything changes, kept on disk, and
+then told; after a restart what was told last is told again.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from tidegate_serving.admission import Admission
+from tidegate_serving.contract.desired_state import DesiredState, VersionReference
+from tidegate_serving.contract.errors import Conflict, FailedPrecondition, InvalidInput, PermissionRefused, Tampered
+from tidegate_serving.contract.manifest import FILE_NAME, read_manifest
+from tidegate_serving.contract.servable import ServableId, check_name
+from tidegate_serving.journal.entry import Entry, Kind
+from tidegate_serving.journal.journal import Journal
+from tidegate_serving.low_priority import verify_at_low_priority
+from tidegate_serving.sources.owners import Owners
+from tidegate_serving.sources.rpc.store import DesiredStateStore
+
+NAME = "RPC Source"
+_log = logging.getLogger(__name__)
+Tell = Callable[[DesiredState], None]
+
+
+@dataclass(frozen=True, slots=True)
+class VersionChecks:
+    """What a pushed version has to pass: lie under a root, be of a known platform, be admitted.
+
+    `check_platform` raises Unsupported for an unknown one; `available` says whether this very version serves now, and
+    then its files are not read again. `permit` raises where operators decided against a desired state.
+    """
+
+    roots: Sequence[Path]
+    admission: Admission
+    check_platform: Callable[[str], str]
+    available: Callable[[ServableId], bool]
+    permit: Callable[[DesiredState], None] = lambda desired: None
+
+
+class RpcSource:
+    """A `Source` driven by remote calls; `tell` takes what is accepted."""
+
+    def __init__(
+        self, tell: Tell, checks: VersionChecks, store: DesiredStateStore, owners: Owners, journal: Journal
+    ) -> None:
+        self._tell = tell
+        self._checks = checks
+        self._store = store
+        self._owners = owners
+        self._journal = journal
+        self._lock = threading.Lock()
+        self._turns: dict[str, threading.Lock] = {}
+        self._stopped = False
+
+    def start(self) -> None:
+        """Tells again what was last told, one servable after the other."""
+        with self._lock:
+            for desired in self._store.all():
+                if desired.versions:
+                    self._owners.claim(desired.servable, NAME)
+                    self._tell(desired)
+
+    def stop(self) -> None:
+        """Takes no further call."""
+        with self._lock:
+            self._stopped = True
+        self._store.close()
+
+    def desired(self, name: str) -> DesiredState | None:
+        """What was last told of a servable."""
+        return self._store.get(name)
+
+    def names(self) -> list[str]:
+        """Servables that something was told of."""
+        return sorted(desired.servable for desired in self._store.all())
+
+    def set_desired_state(
+        self,
+        desired: DesiredState,
+        expected_revision: int | None = None,
+        action: str = "push",
+        loaded: VersionReference | None = None,
+    ) -> int:
+        """Accepts a desired state and returns its revision, or raises and changes nothing.
+
+        `expected_revision` is the revision that the caller saw, 0 for none yet, None for any: Conflict where the
+        servable is at another. `action` is its name in the journal; `loaded` a version of it that is AVAILABLE now,
+        whose files are not read again.
+        """
+        name = check_name(desired.servable)
+        with self._turn(name):
+            present = self._store.get(name) or DesiredState(name)
+            _check_revision(present, expected_revision)
+            self._checks.permit(desired)
+            versions = self._checked(desired, present, loaded)
+            _check_traffic(desired)
+            revision, now = present.revision + 1, time.time_ns() // 1000
+            versions = tuple(replace(version, revision=revision) for version in versions)
+            return self._accept(replace(desired, versions=versions, revision=revision, at_us=now), action)
+
+    def _turn(self, name: str) -> threading.Lock:
+        """One push of a servable at a time; reading a large version holds up no other servable."""
+        with self._lock:
+            return self._turns.setdefault(name, threading.Lock())
+
+    def _accept(self, desired: DesiredState, action: str) -> int:
+        with self._lock:
+            if self._stopped:
+                raise FailedPrecondition("the engine is stopping: push to it again once it is back")
+            self._owners.claim(desired.servable, NAME)
+            self._store.put(desired)
+            self._journal.add(_entry(desired, action))
+            who = desired.requested_by
+            _log.info("%s: revision %d by %s: %s", desired.servable, desired.revision, who, desired.reason)
+            self._tell(desired)
+            if not desired.versions:
+                self._owners.release(desired.servable, NAME)
+        return desired.revision
+
+    def _checked(
+        self, desired: DesiredState, present: DesiredState, loaded: VersionReference | None
+    ) -> tuple[VersionReference, ...]:
+        numbers = [version.version for version in desired.versions]
+        if len(set(numbers)) < len(numbers):
+            raise InvalidInput(f"versions of {desired.servable!r} are {numbers}: name each once")
+        known = {version.version: version for version in (*present.versions, *((loaded,) if loaded else ()))}
+        return tuple(
+            self._check_version(ServableId(desired.servable, version.version), version, known.get(version.version))
+            for version in desired.versions
+        )
+
+    def _check_version(
+        self, id: ServableId, pushed: VersionReference, known: VersionReference | None
+    ) -> VersionReference:
+        if known is not None and self._checks.available(id):
+            if (known.directory.resolve(), known.manifest_digest) != (
+                pushed.directory.resolve(),
+                pushed.manifest_digest,
+            ):
+                raise FailedPrecondition(
+                    f"{id} serves now from {known.directory} (SHA-256 {known.manifest_digest[:12]}) and cannot be "
+                    "replaced: publish under a new version number"
+                )
+            return known
+        directory = self._under_roots(pushed.directory)
+        manifest, digest = read_manifest(directory)
+        if digest != pushed.manifest_digest:
+            raise Tampered(
+                f"{directory / FILE_NAME} has SHA-256 {digest[:12]}, the push names {pushed.manifest_digest[:12]}: "
+                "it changed on the way, publish the version again"
+            )
+        if manifest.id != id:
+            raise InvalidInput(f"{directory / FILE_NAME} is for {manifest.id}, the push names {id}: mend the path")
+        self._checks.check_platform(manifest.platform)
+        verify_at_low_priority(manifest, directory)
+        self._checks.admission.check(directory, manifest, digest)
+        return VersionReference(pushed.version, directory, digest, manifest.platform)
+
+    def _under_roots(self, directory: Path) -> Path:
+        if not directory.is_absolute():
+            raise InvalidInput(f"path '{directory}' is relative: send the absolute path of the version directory")
+        real = directory.resolve()
+        if not any(real.is_relative_to(root.resolve()) for root in self._checks.roots):
+            roots = ", ".join(str(root) for root in self._checks.roots) or "none"
+            raise PermissionRefused(f"{directory} lies outside the engine's roots ({roots}): publish under one of them")
+        return real
+
+
+def _check_revision(present: DesiredState, expected: int | None) -> None:
+    if expected is not None and expected != present.revision:
+        by = f", by {present.requested_by}: {present.reason}" if present.revision else ""
+        raise Conflict(
+            f"{present.servable} is at revision {present.revision}{by}; this change is for revision {expected}: "
+            "look at its status again and decide anew"
+        )
+
+
+def _entry(desired: DesiredState, action: str) -> Entry:
+    name, shadowed = desired.servable, desired.shadow
+    versions = ", ".join(map(str, sorted(desired.numbers)))
+    labels = "".join(f", {label} on {version}" for label, version in sorted(desired.labels.items()))
+    shadow = f", shadow of {shadowed.fraction:g} to {shadowed.version}" if shadowed else ""
+    text = f"{name} is to have versions {versions or 'none'}{labels}{shadow} (revision {desired.revision})"
+    return Entry(Kind.CONTROL, action, text, name, None, desired.requested_by, desired.reason, at_us=desired.at_us)
+
+
+def _check_traffic(desired: DesiredState) -> None:
+    numbers, shadow = sorted(desired.numbers), desired.shadow
+    for label, version in desired.labels.items():
+        check_name(label)
+        if version not in numbers:
+            raise InvalidInput(
+                f"label {label!r} names version {version} of {desired.servable!r}, which is not among {numbers}: "
+                "push that version as well"
+            )
+    if shadow is not None and shadow.version not in numbers:
+        raise InvalidInput(f"the shadow names version {shadow.version}, which is not among {numbers}")
+    if shadow is not None and not 0 <= shadow.fraction <= 1:
+        raise InvalidInput(f"the shadow's fraction is {shadow.fraction}: use a share from 0 to 1")

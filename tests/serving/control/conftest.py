@@ -1,0 +1,20 @@
+"""What the tests of operators' decisions stand on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+from tests.support.operations_bench import OperationsBench
+
+settings.register_profile("shared machine", deadline=None)
+settings.load_profile("shared machine")
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Iterator[OperationsBench]:
+    bench = OperationsBench(tmp_path)
+    yield bench
+    bench.stop()
