@@ -217,7 +217,7 @@ class Reconciler:
 
     def names(self) -> frozenset[str]:
         """Servables that something is desired of or decided about."""
-        with self._turn:
+        with self._lock:
             return frozenset(self._servables) | frozenset(self._store.names())
 
     def knows(self, name: str) -> bool:
