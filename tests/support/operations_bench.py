@@ -23,7 +23,7 @@ from tidegate_serving.control.override_store import OverrideStore
 from tidegate_serving.control.reconciler import Reconciler
 from tidegate_serving.control.rollback import Rollback
 from tidegate_serving.journal import Journal, Kind
-from tidegate_serving.platforms.loader import Loaded
+from tidegate_serving.platforms.loader import LoadedVersion
 from tidegate_serving.requests.plane_front import PlaneFront
 from tidegate_serving.sources.owners import Owners
 from tidegate_serving.sources.rpc.source import RpcSource, VersionChecks
@@ -53,7 +53,7 @@ class InstantManager(FakeTarget):
         while new := set(self.usable(name)) - self.slow - loaded:
             one = ServableId(name, max(new))
             loaded.add(one.version)
-            self.reconciler.publish(one, Loaded(manifest_of(one), FakeServable()))
+            self.reconciler.publish(one, LoadedVersion(manifest_of(one), FakeServable()))
         aspired = set(self.numbers(name))
         while gone := loaded - aspired - (self.reconciler.held(name) if aspired else set()):
             one = ServableId(name, min(gone))

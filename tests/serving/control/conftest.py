@@ -6,11 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
 from tests.support.operations_bench import OperationsBench
-
-settings.register_profile("shared machine", deadline=None)
-settings.load_profile("shared machine")
 
 
 @pytest.fixture

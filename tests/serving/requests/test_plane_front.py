@@ -13,7 +13,7 @@ from tidegate_serving.config import BatchingConfig, EngineConfig, ModelConfig
 from tidegate_serving.contract.desired_state import Shadow, Split
 from tidegate_serving.contract.errors import FailedPrecondition, InvalidInput
 from tidegate_serving.contract.servable import ServableId
-from tidegate_serving.platforms.loader import Loaded
+from tidegate_serving.platforms.loader import LoadedVersion
 from tidegate_serving.requests.limits import Limits
 from tidegate_serving.requests.model_traffic import ModelTraffic
 from tidegate_serving.requests.plane_front import PlaneFront
@@ -31,7 +31,7 @@ class Bench:
 
     def publish(self, version: int, labels: Mapping[str, int] | None = None) -> None:
         identity = ServableId("m", version)
-        publication = self.front.prepare(identity, Loaded(manifest_of(identity), FakeServable()))
+        publication = self.front.prepare(identity, LoadedVersion(manifest_of(identity), FakeServable()))
         versions = self.traffic.versions | {version}
         after = replace(self.traffic, versions=versions, labels=labels or {}, ordinary=max(versions))
         self.front.publish(identity, publication, after)
