@@ -1,7 +1,7 @@
 """The native data plane: what happens per request, behind four calls down and four callbacks up.
 
-Private to `tidegate_serving.requests`, the two functions to `tidegate_serving.low_priority`. Everything here is safe to call
-from any thread; the I/O threads never take the GIL. dtype names are those of numpy (`bool`, `int8` to `int64`, `uint8`
+Private to `tidegate_serving.requests`, the two functions to `tidegate_serving.low_priority`. Everything here is safe to
+call from any thread; the I/O threads never take the GIL. dtype names are those of numpy (`bool`, `int8` to `int64`, `uint8`
 to `uint64`, `float16`, `float32`, `float64`) and `string`, whose elements reach Python as `bytes` in object arrays.
 """
 
@@ -339,8 +339,8 @@ class DataPlane:
     ) -> tuple[dict[str, np.ndarray[Any, Any]], int]:
         """Asks a model without a socket: outputs by name, and the version that gave them.
 
-        Goes the way of every other request: same handles, queues, batches, shadow, log and counters (endpoint `embedded`).
-        Inputs are anything that numpy makes an array of; they are cast where no kind and no value is lost. `key` is
+        Goes the way of every other request: same handles, queues, batches, shadow, log and counters (endpoint
+        `embedded`). Inputs are anything that numpy makes an array of; they are cast where no kind and no value is lost. `key` is
         the value by which a split with a key decides. The GIL is free while the request waits. Raises `PredictError`.
         """
 
@@ -365,8 +365,8 @@ class DataPlane:
         those of no model. Versions that are gone keep theirs until 16 newer ones of their model are gone.
 
         By endpoint (grpc, rest, embedded), model, version and status: `tidegate_requests_total` (model and version are
-        empty where none was found, and for calls that need none). By endpoint: `tidegate_request_seconds` (histogram, from
-        a request's last byte to its answer), `tidegate_connections` and `tidegate_refused_connections_total` (these
+        empty where none was found, and for calls that need none). By endpoint: `tidegate_request_seconds` (histogram,
+        from a request's last byte to its answer), `tidegate_connections` and `tidegate_refused_connections_total` (these
         two not for embedded). By model, version and method (Predict, Classify, Regress, MultiInference, SessionRun):
         `tidegate_method_requests_total`, those that found a version and its signature. By model and version:
         `tidegate_batches_total` and `tidegate_python_entries_total` (always equal), `tidegate_rows_total`,

@@ -35,8 +35,8 @@ def ordinary_version(labels: Mapping[str, int], versions: Collection[int]) -> in
 class VersionReference:
     """One version: its number, where it lies and what its manifest was; enough to load it, and to load it again.
 
-    `revision` grows with what names it, so that the same files named anew are tried anew. A `unpublished` version may lack
-    a manifest; then `manifest_digest` is empty, `platform` is the configured one, and no verdict is asked for.
+    `revision` grows with what names it, so that the same files named anew are tried anew. An `unpublished` version may
+    lack a manifest; then `manifest_digest` is empty, `platform` is the configured one, and no verdict is asked for.
     """
 
     version: int
