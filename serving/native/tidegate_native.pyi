@@ -1,8 +1,9 @@
 """The native data plane: what happens per request, behind four calls down and four callbacks up.
 
 Private to `tidegate_serving.requests`, the two functions to `tidegate_serving.low_priority`. Everything here is safe to
-call from any thread; the I/O threads never take the GIL. dtype names are those of numpy (`bool`, `int8` to `int64`, `uint8`
-to `uint64`, `float16`, `float32`, `float64`) and `string`, whose elements reach Python as `bytes` in object arrays.
+call from any thread; the I/O threads never take the GIL. dtype names are those of numpy (`bool`, `int8` to `int64`,
+`uint8` to `uint64`, `float16`, `float32`, `float64`) and `string`, whose elements reach Python as `bytes` in object
+arrays.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -340,8 +341,9 @@ class DataPlane:
         """Asks a model without a socket: outputs by name, and the version that gave them.
 
         Goes the way of every other request: same handles, queues, batches, shadow, log and counters (endpoint
-        `embedded`). Inputs are anything that numpy makes an array of; they are cast where no kind and no value is lost. `key` is
-        the value by which a split with a key decides. The GIL is free while the request waits. Raises `PredictError`.
+        `embedded`). Inputs are anything that numpy makes an array of; they are cast where no kind and no value is lost.
+        `key` is the value by which a split with a key decides. The GIL is free while the request waits. Raises
+        `PredictError`.
         """
 
     def set_limits(self, *, max_message_bytes: int, max_connections: int, request_timeout_ms: int) -> None:
@@ -366,19 +368,19 @@ class DataPlane:
 
         By endpoint (grpc, rest, embedded), model, version and status: `tidegate_requests_total` (model and version are
         empty where none was found, and for calls that need none). By endpoint: `tidegate_request_seconds` (histogram,
-        from a request's last byte to its answer), `tidegate_connections` and `tidegate_refused_connections_total` (these
-        two not for embedded). By model, version and method (Predict, Classify, Regress, MultiInference, SessionRun):
-        `tidegate_method_requests_total`, those that found a version and its signature. By model and version:
-        `tidegate_batches_total` and `tidegate_python_entries_total` (always equal), `tidegate_rows_total`,
+        from a request's last byte to its answer), `tidegate_connections` and `tidegate_refused_connections_total`
+        (these two not for embedded). By model, version and method (Predict, Classify, Regress, MultiInference,
+        SessionRun): `tidegate_method_requests_total`, those that found a version and its signature. By model and
+        version: `tidegate_batches_total` and `tidegate_python_entries_total` (always equal), `tidegate_rows_total`,
         `tidegate_batch_rows` (histogram), `tidegate_padding_rows_total` (copies that fill an allowed size, not among
-        the rows), `tidegate_bisections_total` (batches run again in halves),
-        `tidegate_queued_rows`, `tidegate_queue_rejections_total`, `tidegate_deadline_drops_total` and
-        `tidegate_cancelled_total` (requests not computed, shadows included), `tidegate_shadow_copied_total`,
-        `tidegate_shadow_dropped_total` (queue full), `tidegate_shadow_failed_total` (does not fit the signature), the
-        three of the version that gets the copies. By role (primary, shadow): `tidegate_log_eligible_rows_total`,
-        `tidegate_log_written_rows_total`, `tidegate_log_dropped_rows_total`; after a drain eligible is the sum of
-        the other two. `tidegate_log_waiting_bytes` has no label. By model, version and state: `tidegate_version_state`,
-        1 for the state in which a version is, as `set_states` said it. Beside these: whatever `set_gauges` was given.
+        the rows), `tidegate_bisections_total` (batches run again in halves), `tidegate_queued_rows`,
+        `tidegate_queue_rejections_total`, `tidegate_deadline_drops_total` and `tidegate_cancelled_total` (requests not
+        computed, shadows included), `tidegate_shadow_copied_total`, `tidegate_shadow_dropped_total` (queue full),
+        `tidegate_shadow_failed_total` (does not fit the signature), the three of the version that gets the copies. By
+        role (primary, shadow): `tidegate_log_eligible_rows_total`, `tidegate_log_written_rows_total`,
+        `tidegate_log_dropped_rows_total`; after a drain eligible is the sum of the other two.
+        `tidegate_log_waiting_bytes` has no label. By model, version and state: `tidegate_version_state`, 1 for the
+        state in which a version is, as `set_states` said it. Beside these: whatever `set_gauges` was given.
         """
 
     def drain(self, deadline_ms: int) -> bool:
