@@ -1,1 +1,4 @@
-"""What each pipeline step does, and thin operators over the steps for the orchestrators people already have."""
+"""Pipeline steps, and the operators of orchestrators over them.
+
+A step does; an operator declares and calls. Orchestrators are imported in their own folder and nowhere else.
+"""

@@ -1,1 +1,4 @@
-"""The serving engine: sources say what should be live, a manager makes it so, a native data plane answers requests."""
+"""The serving engine: sources say what should be live, the manager makes it so, a native data plane answers requests.
+
+Nothing here imports gates, operators or pipelines.
+"""

@@ -110,10 +110,10 @@ def test_a_policy_is_read_from_toml(tmp_path: Path) -> None:
     assert Policy.load(None) == Policy()
 
 
-def test_the_policy_in_the_readme_is_one() -> None:
-    readme = (Path(__file__).parents[2] / "README.md").read_text()
-    (text,) = [block for block in re.findall(r"```toml\n(.*?)```", readme, re.DOTALL) if "[quality]" in block]
-    policy = Policy.from_dict(tomllib.loads(text), where="README.md")
+def test_the_policy_in_the_docs_is_one() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "policy.md").read_text()
+    (text,) = [block for block in re.findall(r"```toml\n(.*?)```", page, re.DOTALL) if "[quality]" in block]
+    policy = Policy.from_dict(tomllib.loads(text), where="policy.md")
     assert policy.override == (OverrideRule(("alice",), ("quality",), ("INCONCLUSIVE",), 8.0),)
     assert policy.quality.margin == 0.005
 
@@ -128,7 +128,7 @@ def test_the_policy_in_the_readme_is_one() -> None:
         ("[quality]\ntrusted = 'age'", "quality: trusted is 'age': use a list"),
         ("[quality]\nexponential_gain = 1", "quality: exponential_gain is 1: use true or false"),
         ("[robustness]\nmax_batch = 1.5", "robustness: max_batch is 1.5: use a whole number"),
-        ("[robustness]\ncall_seconds = 0", "robustness: robustness.call_seconds is 0.0: it must be above 0"),
+        ("[robustness]\ncall_seconds = 0", "robustness: call_seconds is 0.0: it must be above 0"),
         ("run = ['beauty']", "gate 'beauty'"),
         ("[allow]\nbeauty = ['WARN']", "gate 'beauty'"),
         ("[allow]\nskew = ['MAYBE']", "allow.skew is 'MAYBE': use PASS, WARN"),

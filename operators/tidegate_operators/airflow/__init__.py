@@ -1,1 +1,4 @@
-"""The Airflow provider: operators, hook and links over `tidegate_operators.steps`."""
+"""The Airflow provider: operators whose arguments are the fields of a step's request, a hook, links.
+
+What a step does is not here. Only `compat` asks which Airflow this is.
+"""

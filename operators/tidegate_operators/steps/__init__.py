@@ -1,6 +1,6 @@
 """What each pipeline step does, as plain functions that return frozen values; no orchestrator is imported.
 
-Airflow operators, Kubeflow components, the release pipeline and the command line all call these.
+Airflow operators, the release pipeline and the command line all call these.
 """
 
 from tidegate_operators.steps.canary import canary, require_passed

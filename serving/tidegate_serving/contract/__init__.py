@@ -1,1 +1,4 @@
-"""What other folders may know of serving: identities, signatures, manifests, verdicts, log columns, states, errors."""
+"""What other folders may know of serving: identities, signatures, manifests, desired state, log columns, states, errors.
+
+Values and pure functions only: nothing here runs, watches files or opens a connection.
+"""

@@ -1,1 +1,4 @@
-"""What a program does with an engine that lives in it: serve callables and folders, ask them, look at them."""
+"""The engine in a program: callables and folders as a source, and the traffic controls that a program has.
+
+Nothing said here outlives the engine, and nothing here knows the data plane.
+"""

@@ -1,4 +1,7 @@
-"""How files are written so that they survive a crash: atomic replacement, locks, files of records."""
+"""How files and folders are written so that nobody sees half of one and a crash loses none.
+
+Locks and files of records too. Nothing here knows what is written.
+"""
 
 from tidegate_serving.files.atomic import folder_aside, remove_folder, sync, write_atomically, write_json, written_aside
 from tidegate_serving.files.records import RecordFile

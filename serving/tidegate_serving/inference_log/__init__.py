@@ -1,1 +1,4 @@
-"""The inference log as Parquet: written by the engine, read while it runs."""
+"""The inference log as Parquet: written by the engine, read while it runs, shadow compared with primary.
+
+Nothing here knows the engine or a gate.
+"""

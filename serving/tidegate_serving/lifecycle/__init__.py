@@ -1,1 +1,4 @@
-"""What lives and what dies: manager, policies, the state machine of a version, resources, events."""
+"""When versions load and unload: manager, policies, the state machine of a version, resources, events.
+
+Nothing here knows files, platforms or protocols.
+"""

@@ -1,1 +1,4 @@
-"""Source adapters: each platform turns a version directory into a loader of a servable."""
+"""How one version of one kind of model is described, loaded and called; the source adapters.
+
+One folder per platform, none imports another; what they share lies here. No other room imports a model's framework.
+"""

@@ -1,1 +1,4 @@
-"""The endpoint to the native data plane: what is published, how traffic is divided, who runs a batch."""
+"""The front of the native data plane: publishes versions and applies routing, in one step each.
+
+It decides nothing and knows no source; beside `low_priority` it is the only importer of `tidegate_native`.
+"""

@@ -1,1 +1,4 @@
-"""The parts of a started engine, put together, watched and told otherwise while it runs."""
+"""The parts of a started engine: put together, started in order, reloaded, watched, stopped.
+
+What a part does is in its own room.
+"""

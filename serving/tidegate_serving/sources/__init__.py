@@ -1,1 +1,4 @@
-"""Sources say which versions should be live: folders, object stores, MLflow's registry, remote calls, a fixed list."""
+"""Sources say which versions should be live: folders, object stores, MLflow's registry, pipelines (RPC), a fixed list.
+
+One folder per kind of source; each calls its target with the whole set. Nothing here loads a model.
+"""

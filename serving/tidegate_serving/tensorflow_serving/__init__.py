@@ -1,1 +1,4 @@
-"""TensorFlow Serving's own command line and files, translated into an engine's config."""
+"""TensorFlow Serving's command line and text files, translated into an engine's config.
+
+Nothing here touches a running engine but the reload call that its clients may make.
+"""

@@ -1,4 +1,7 @@
-"""Data expectations: suites inferred from a training profile, kept as files that people edit, and run on data."""
+"""Data expectations: suites inferred from a training profile, kept as files that people edit, run by Great Expectations.
+
+Expectations of rows look at a sample, those of statistics at all rows.
+"""
 
 from tidegate_validation.expectations.check import DataSet, check_data
 from tidegate_validation.expectations.expectation import Expectation

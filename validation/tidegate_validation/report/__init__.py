@@ -1,4 +1,7 @@
-"""Verdicts and skew reports for people: one self-contained HTML page each, with a JSON twin beside it."""
+"""Verdicts and skew reports for people: one self-contained HTML page each, with a JSON twin beside it.
+
+It shows what was found and decides nothing.
+"""
 
 from tidegate_validation.report.advice import next_steps
 from tidegate_validation.report.verdict_view import push_words

@@ -41,4 +41,4 @@ def above_zero(limits: SandboxLimits, *names: str) -> None:
     """Raises InvalidInput for the first of these limits that is not above 0."""
     for name in names:
         if getattr(limits, name) <= 0:
-            raise InvalidInput(f"the limit {name} is {getattr(limits, name)}: it must be above 0")
+            raise InvalidInput(f"{name} is {getattr(limits, name)}: it must be above 0")
