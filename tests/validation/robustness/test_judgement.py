@@ -93,7 +93,7 @@ def test_the_rule(likelihood: Likelihood, answer: Answer, baseline: Answer | Non
 @pytest.mark.parametrize(
     ("limits", "words"),
     [
-        ({"call_seconds": 0.0}, "the limit call_seconds is 0.0"),
+        ({"call_seconds": 0.0}, "call_seconds is 0.0"),
         ({"slower_counts": "NO"}, "slower_counts is 'NO': use one of FAIL"),
     ],
 )
