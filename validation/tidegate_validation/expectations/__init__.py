@@ -1,4 +1,4 @@
-"""Data expectations: suites inferred from a training profile, kept as files that people edit, run by Great Expectations.
+"""Data expectations: suites inferred from a training profile, kept as files to edit, run by Great Expectations.
 
 Expectations of rows look at a sample, those of statistics at all rows.
 """
