@@ -15,7 +15,7 @@ use tidegate_codec::json::predict_request::{Form, JsonRequest};
 use tidegate_codec::json::{self, predict_response};
 use tidegate_codec::model_spec::{ModelSpec, VersionChoice};
 use tidegate_codec::protobuf::multi_inference::MultiInferenceRequest;
-use tidegate_codec::protobuf::predict_request::{PredictRequest, select_outputs};
+use tidegate_codec::protobuf::predict::{PredictRequest, select_outputs};
 use tidegate_codec::protobuf::session_run::SessionRunRequest;
 use tidegate_codec::protobuf::wire::Reader;
 use tidegate_codec::protobuf::{examples, metadata, model_status, tensor, wire};

@@ -9,7 +9,7 @@ use support::messages::{Request, content, tensor, varints};
 use support::random::Random;
 use support::{signature, spec};
 use tidegate_codec::dtype::{ALL, DType};
-use tidegate_codec::protobuf::predict_request::PredictRequest;
+use tidegate_codec::protobuf::predict::PredictRequest;
 use tidegate_codec::protobuf::tensor as tensor_proto;
 use tidegate_codec::protobuf::wire;
 use tidegate_codec::signatures::{Signature, TensorSpec};

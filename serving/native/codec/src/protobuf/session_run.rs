@@ -2,7 +2,7 @@
 
 use crate::model_spec::ModelSpec;
 use crate::protobuf::frame::{finish_frame, start_frame};
-use crate::protobuf::predict_request::PredictRequest;
+use crate::protobuf::predict::PredictRequest;
 use crate::protobuf::tensor;
 use crate::protobuf::wire::{self, Reader};
 use crate::signatures::Signature;

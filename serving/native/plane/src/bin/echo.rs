@@ -11,8 +11,8 @@ use tidegate_codec::dtype::DType;
 use tidegate_codec::json::predict_request::JsonRequest;
 use tidegate_codec::json::predict_response as json_response;
 use tidegate_codec::model_spec::{ModelSpec, VersionChoice};
-use tidegate_codec::protobuf::predict_request::PredictRequest;
-use tidegate_codec::protobuf::predict_response;
+use tidegate_codec::protobuf::predict::PredictRequest;
+use tidegate_codec::protobuf::predict::encode_response;
 use tidegate_codec::signatures::{RequestRows, Signature, TensorSpec};
 use tidegate_codec::status::Status;
 use tidegate_codec::tensors::{Column, ColumnPool, Lease, Page, Slice, Words};
@@ -75,7 +75,7 @@ impl GrpcService for Echo {
         let answer = PredictRequest::parse(&call.message).and_then(|request| {
             self.answer(
                 |page| request.read_inputs(&self.signature, page, limit),
-                |name, slice| Ok(predict_response::encode(std::iter::once((name, slice)), &self.model_spec())),
+                |name, slice| Ok(encode_response(std::iter::once((name, slice)), &self.model_spec())),
             )
         });
         match answer {

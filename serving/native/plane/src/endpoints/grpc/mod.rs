@@ -5,7 +5,6 @@ pub mod fan_in;
 pub mod health;
 pub mod methods;
 pub mod multi_inference;
-pub mod payloads;
 pub mod prediction;
 pub mod reply;
 pub mod unix_authority;

@@ -3,6 +3,5 @@
 pub mod connection;
 pub mod cors;
 pub mod path;
-pub mod payloads;
 pub mod prediction;
 pub mod routes;

@@ -1,16 +1,49 @@
-//! The answer to a predict, classify or regress request.
+//! Predict requests as the engine takes them, and the answers to these, classify and regress requests.
+
+use std::sync::Arc;
 
 use http::StatusCode;
 use tidegate_codec::inference::InferenceOutputs;
-use tidegate_codec::json::predict_request::Form;
+use tidegate_codec::json::predict_request::{Form, JsonRequest};
 use tidegate_codec::json::predict_response;
+use tidegate_codec::model_spec::ModelSpec;
+use tidegate_codec::signatures::{RequestRows, Signature};
 use tidegate_codec::status::{Code, Status};
-use tidegate_engine::metrics::Endpoint;
-use tidegate_engine::request::{Reply, Rows, Tags};
+use tidegate_codec::tensors::Page;
+use tidegate_engine::batching::Queue;
+use tidegate_engine::metrics::{Call, Endpoint};
+use tidegate_engine::request::{Payload, Reply, Rows, Tags};
+use tidegate_engine::serving_map::Version;
 use tokio::sync::oneshot;
 
 use crate::endpoints::examples::InferenceReply;
 use crate::endpoints::rest::connection::{RestAnswer, RestResponse, failure, with_body};
+
+/// The body of a predict request.
+pub struct Predict<'a>(pub &'a JsonRequest<'a>);
+
+impl Payload for Predict<'_> {
+    type Reply = RestReply;
+
+    fn call(&self) -> Call {
+        Call::Predict
+    }
+
+    fn queue<'v>(&self, spec: &ModelSpec<'_>, version: &'v Version) -> Result<&'v Arc<Queue>, Status> {
+        let name = spec.signature();
+        version
+            .queue(name)
+            .ok_or_else(|| Status::invalid(format!("Serving signature name: \"{name}\" not found in signature def")))
+    }
+
+    fn select(&self, _: &Signature, _: &mut RestReply) -> Result<(), Status> {
+        Ok(())
+    }
+
+    fn read_inputs(&self, signature: &Signature, page: &mut Page<'_>, _: usize) -> Result<RequestRows, Status> {
+        self.0.read_inputs(signature, page)
+    }
+}
 
 /// The form of an answer.
 #[derive(Clone, Copy, Debug)]

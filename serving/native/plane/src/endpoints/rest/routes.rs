@@ -16,8 +16,7 @@ use crate::endpoints::headers::ID_HEADER;
 use crate::endpoints::rest::connection::{RestAnswer, RestCall, RestResponse, RestService, failure, text, with_body};
 use crate::endpoints::rest::cors;
 use crate::endpoints::rest::path::{self, Route, Target};
-use crate::endpoints::rest::payloads::Predict;
-use crate::endpoints::rest::prediction::RestReply;
+use crate::endpoints::rest::prediction::{Predict, RestReply};
 use crate::state::PlaneState;
 
 const PATHS: &str = "POST /v1/models/NAME[/versions/V|/labels/L]:predict (or :classify, :regress), \
