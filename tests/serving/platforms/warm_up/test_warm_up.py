@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
@@ -223,5 +222,9 @@ def test_any_requests_are_answered_or_refused_with_an_error_of_ours(records: lis
     manifest = Manifest(ServableId("m", 1), "python", {SERVING_DEFAULT: NAMED}, (), "2026-01-01T00:00:00Z")
     with tempfile.TemporaryDirectory() as folder:
         write_records(Path(folder, FILE), records)
-        with contextlib.suppress(TidegateError):
+        refusal = ""
+        try:
             warm_up(LoadedVersion(manifest, Doubling()), Path(folder), WarmUpOptions())
+        except TidegateError as error:
+            refusal = error.message
+    assert not refusal or "tf_serving_warmup_requests" in refusal
