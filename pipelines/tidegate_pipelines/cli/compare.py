@@ -64,7 +64,7 @@ def compare(
     control: Control = DEFAULT_CONTROL,
     as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
 ) -> None:
-    """Compare the answers of a version that gets copies of requests with those that clients got.
+    """Compare a canary's answers with those that clients got.
 
     Agreement, differences and correlation of every output, latencies and errors of both versions. Without versions:
     the one that gets copies now, and the one that ordinary clients get. What waits for its log block is not there yet.

@@ -15,7 +15,7 @@ from tidegate_pipelines.cli.options import DEFAULT_CONTROL, Control
 if TYPE_CHECKING:
     from tidegate_serving.config.view import ConfigDiff, ConfigValue
 
-config = typer.Typer(help="Show an engine's config, and what another file would change.", no_args_is_help=True)
+config = typer.Typer(help="Show an engine's config, or compare two of them.", no_args_is_help=True)
 MaybeControl = Annotated[
     str | None, typer.Option("--control", metavar="HOST:PORT", help="Ask the engine that takes pushes here.")
 ]
@@ -85,7 +85,7 @@ def reload(
     control: Control = DEFAULT_CONTROL,
     as_json: AsJson = False,
 ) -> None:
-    """Have a running engine read its config again and live by it, all or nothing. SIGHUP does the same.
+    """Have a running engine read its config again. All or nothing; SIGHUP does the same.
 
     \b
     Examples:

@@ -38,7 +38,7 @@ def events(
     as_json: Annotated[bool, typer.Option("--json", help="As JSON lines, as the journal keeps them.")] = False,
     control: Control = DEFAULT_CONTROL,
 ) -> None:
-    """Show what changed, newest last; what happened again and again, such as a load that fails, once.
+    """Show what changed, newest last. What repeats, such as a load that fails, is shown once.
 
     The engine keeps these entries across restarts where it has a state directory (`tidegate serve --state FOLDER`).
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from tidegate_validation.expectations import Suites
     from tidegate_validation.statistics import Profile
 
-_HELP = """Infer data expectations from training data, edit them, show them.
+_HELP = """Infer data expectations from training data, and show them.
 
 They are two files in Great Expectations' own format: suite.json, of every row, and statistics.json, of the table's
 missing shares, ranges and quartiles. Edit bounds, `mostly` and `severity` (critical refuses a version, warning and info

@@ -25,7 +25,7 @@ RoleName = Annotated[
 ]
 Comment = Annotated[str, typer.Option("--comment", help="Free text, for people.")]
 
-_HELP = """Make, add, rotate, revoke and list the keys whose signatures count.
+_HELP = """Make, add, rotate, revoke and list signing keys.
 
 A key ring is a folder whose keyring.json says whose signatures count. `tidegate serve --trusted-key` and `tidegate
 verify --key` take it, and engines notice each change. Private keys (*.key) sign; training needs none, so it cannot

@@ -37,7 +37,7 @@ def who() -> str:
 
 
 def pin(name: Name, version: Version, reason: Reason = "", control: Control = DEFAULT_CONTROL) -> None:
-    """Keep ordinary traffic on one version, whatever sources propose.
+    """Keep ordinary traffic on one version. Whatever sources propose is still loaded.
 
     \b
     Example:
@@ -121,7 +121,7 @@ def block(name: Name, version: Version, reason: NeededReason, control: Control =
 
 
 def unblock(name: Name, version: Version, reason: Reason = "", control: Control = DEFAULT_CONTROL) -> None:
-    """Let a blocked version serve again, if its source still wants it.
+    """Let a blocked version serve again. Its source must still want it.
 
     \b
     Example:

@@ -65,7 +65,7 @@ def revoke(
     ring: KeyRing,
     reason: Annotated[str, typer.Option("--reason", help="Why; shown wherever the version is refused.")],
 ) -> None:
-    """Revoke a version: no engine loads it again, whatever its verdict says.
+    """Revoke a version: no engine loads it again.
 
     Engines that trust the ring notice by themselves. What serves now goes on serving and its status says so; take it
     out with `tidegate rollback`.

@@ -105,7 +105,7 @@ def serve(
 
 
 def model_server(context: typer.Context) -> None:
-    """Serve with TensorFlow Serving's flags and files, unchanged.
+    """Serve with TensorFlow Serving's own flags and files.
 
     SavedModels are served as they lie there, without a manifest or a verdict. SIGHUP reads the files again.
 

@@ -31,7 +31,7 @@ def status(
     control: Control = DEFAULT_CONTROL,
     as_json: Annotated[bool, typer.Option("--json", help="As JSON, with all counters.")] = False,
 ) -> None:
-    """Show what an engine holds, in which state and label, who asked for it, and what is wrong.
+    """Show what an engine holds and what is wrong. States, labels, overrides, and who asked for them.
 
     \b
     Examples:
