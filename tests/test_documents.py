@@ -16,6 +16,7 @@ import typer.main
 
 from tidegate_pipelines.cli.app import app
 from tidegate_serving.config import BatchingConfig, EngineConfig, ModelConfig
+from tidegate_serving.config.view import FIXED
 
 ROOT = Path(__file__).resolve().parents[1]
 SERVING = ROOT / "serving" / "tidegate_serving"
@@ -127,6 +128,15 @@ def test_every_command_takes_the_options_that_are_shown() -> None:
         known = {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
         options = {word.partition("=")[0] for word in words if word.startswith("--")} - {"--help"}
         assert options <= known, (command.name, options - known)
+        if "--help" not in words and not hasattr(command, "get_command"):
+            command.make_context(command.name, list(words))  # refuses a missing argument and one too many
+
+
+def test_every_key_that_needs_a_restart_is_told() -> None:
+    told_so = (
+        told("docs/configuration.md").partition("These keys need a restart")[2].partition("Everything else is live")[0]
+    )
+    assert set(re.findall(r"`(\w+)`", told_so)) == set(FIXED)
 
 
 def test_every_make_target_is_there() -> None:

@@ -14,20 +14,20 @@ from tidegate_serving.contract.servable import ServableId
 from tidegate_validation.decision import Subject, decide
 from tidegate_validation.gates import GATES as RUNNABLE
 from tidegate_validation.outcomes import gate_result, worst
-from tidegate_validation.policy import GATES, Policy
+from tidegate_validation.policy import GATE_NAMES, Policy
 
 SUBJECT = Subject(ServableId("m", 3), "a" * 64, "b" * 64, "c" * 64)
 
 
 def results(**outcomes: Outcome) -> list[GateResult]:
-    return [GateResult(gate, outcomes.get(gate, Outcome.PASS), f"{gate} says so") for gate in GATES]
+    return [GateResult(gate, outcomes.get(gate, Outcome.PASS), f"{gate} says so") for gate in GATE_NAMES]
 
 
 def test_every_gate_that_has_thresholds_in_the_policy_can_run() -> None:
-    assert tuple(RUNNABLE) == GATES == ("expectations", "quality", "robustness", "skew")
+    assert tuple(RUNNABLE) == GATE_NAMES == ("expectations", "quality", "robustness", "skew")
 
 
-@pytest.mark.parametrize("gate", GATES)
+@pytest.mark.parametrize("gate", GATE_NAMES)
 @pytest.mark.parametrize("outcome", list(Outcome))
 def test_pass_and_warn_allow_and_everything_else_denies(gate: str, outcome: Outcome) -> None:
     verdict = decide(SUBJECT, results(**{gate: outcome}), Policy())
@@ -38,14 +38,14 @@ def test_pass_and_warn_allow_and_everything_else_denies(gate: str, outcome: Outc
         assert verdict.sentence == f"m:3 is refused by the {gate} gate: {gate} says so"
 
 
-@pytest.mark.parametrize("gate", GATES)
+@pytest.mark.parametrize("gate", GATE_NAMES)
 def test_a_required_gate_that_did_not_run_denies(gate: str) -> None:
     verdict = decide(SUBJECT, [one for one in results() if one.gate != gate], Policy())
     assert not verdict.allowed
     assert verdict.outcome is Outcome.ERROR
     assert verdict.denied_by == (gate,)
     assert f"the {gate} gate is required and did not run" in verdict.sentence
-    lenient = Policy(required=tuple(one for one in GATES if one != gate))
+    lenient = Policy(required=tuple(one for one in GATE_NAMES if one != gate))
     assert decide(SUBJECT, [one for one in results() if one.gate != gate], lenient).allowed
 
 
@@ -61,7 +61,7 @@ def test_nothing_at_all_denies() -> None:
 
 
 def test_the_gate_that_explains_best_gives_the_reason() -> None:
-    every = decide(SUBJECT, results(**dict.fromkeys(GATES, Outcome.FAIL)), Policy())
+    every = decide(SUBJECT, results(**dict.fromkeys(GATE_NAMES, Outcome.FAIL)), Policy())
     assert "refused by the robustness gate" in every.sentence
     two = decide(SUBJECT, results(quality=Outcome.FAIL, skew=Outcome.FAIL), Policy())
     assert "refused by the skew gate" in two.sentence

@@ -34,8 +34,8 @@ class Policy:
     these are run.
     """
 
-    run: tuple[str, ...] = field(default_factory=lambda: GATES)
-    required: tuple[str, ...] = field(default_factory=lambda: GATES)
+    run: tuple[str, ...] = field(default_factory=lambda: GATE_NAMES)
+    required: tuple[str, ...] = field(default_factory=lambda: GATE_NAMES)
     allow: Mapping[str, tuple[Outcome, ...]] = field(default_factory=dict)
     valid_days: int = 30
     override: tuple[OverrideRule, ...] = ()
@@ -64,13 +64,13 @@ class Policy:
         return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()
 
 
-GATES: tuple[str, ...] = tuple(one.name for one in fields(Policy) if is_dataclass(one.default_factory))
+GATE_NAMES: tuple[str, ...] = tuple(one.name for one in fields(Policy) if is_dataclass(one.default_factory))
 """Our own gates: each has its thresholds as a field of the policy, and runs by that name."""
 
 
 def _check_gates(names: Iterable[str], where: str) -> None:
-    foreign = [name for name in names if name not in GATES]
-    known = (*GATES, *sorted(installed_checks())) if foreign else GATES
+    foreign = [name for name in names if name not in GATE_NAMES]
+    known = (*GATE_NAMES, *sorted(installed_checks())) if foreign else GATE_NAMES
     for name in foreign:
         if name not in known:
             raise InvalidInput(

@@ -1,4 +1,5 @@
-"""How a step's error ends an Airflow task: a no fails it at once, what may pass with time is left to its retries.
+"""How a step's error ends an Airflow task: a refusal fails it at once, a fault that may pass is left to
+Airflow's retries.
 
 Operators run steps inside `steps_errors`, which raises Airflow's own exception with our sentence.
 """

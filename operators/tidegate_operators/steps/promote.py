@@ -1,4 +1,4 @@
-"""Moves label `stable` to a version and lets the others go, in one change, and waits until they have unloaded."""
+"""The promote step: moves label `stable` to a version and lets the others go, in one change, and waits for that."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ class EngineConfig:
     quiet_seconds: a directory without a manifest counts as complete once nothing in it changed for so long.
     directories: version directories that are served as long as the engine runs.
     roots: folders under which the RPC Source may load versions.
-    state_directory: where the RPC Source keeps what it was told; None forgets it at the end.
+    state_directory: where the engine keeps desired state, overrides, admissions and journal; None forgets them.
     trusted_keys: whose verdicts count: public key files (PEM) of validators, or key rings that `tidegate keys` made.
     override_policy: a policy file whose [[override]] rules say who may override which gate; None lets none.
     allow_unverified: serve versions without a verdict; for development.
@@ -67,7 +67,7 @@ class EngineConfig:
     warm_up_iterations: how often each of them is run.
     warm_up_batch_sizes: numbers of rows to which each of them, and the manifest's example, is also stretched.
     load_threads: versions that load at the same time.
-    initial_load_threads: the same until the first versions are settled; 0 for four per processor.
+    initial_load_threads: versions that load at the same time at the start; 0 for four per processor.
     unload_threads: versions that unload at the same time.
     memory_limit_bytes: budget for all loaded versions by estimate, then by measured size; 0 for none.
     device_limits_bytes: the same for other devices, by name such as "gpu:0".

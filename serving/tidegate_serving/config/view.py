@@ -27,7 +27,7 @@ FIXED = {
     "control_address": "clients are connected to it",
     "metrics_path": "it is set when the REST endpoint opens",
     "rest_cors": "it is set when the REST endpoint opens",
-    "state_directory": "the RPC Source holds it",
+    "state_directory": "the engine holds it",
     "io_threads": "connections live on them",
     "log_path": "the log's writer holds it",
     "log_block_rows": "the log's buffers are made at the start",

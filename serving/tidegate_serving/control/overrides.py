@@ -1,4 +1,4 @@
-"""What operators decided about one servable, over the heads of its sources: pin, freeze, kill switch, split, blocks.
+"""What operators decided about one servable, against what its sources want: pin, freeze, kill switch, split, blocks.
 
 Operations make a new value for each decision, the store keeps it across restarts, and routing obeys it. Beside it
 stands the history of ordinary traffic, which a rollback goes back along.

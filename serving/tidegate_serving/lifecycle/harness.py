@@ -1,4 +1,4 @@
-"""The life of one version: one enum of stages, one table of moves, one method that moves.
+"""The state machine of one version: its stages, which may follow which, and the one method that moves it.
 
 The manager owns a harness per version and moves it; every move tells a listener, which publishes the public state. A
 version that failed keeps its error. Stages and moves are those of TensorFlow Serving's `LoaderHarness`.

@@ -1,4 +1,4 @@
-"""What the endpoints bound and may be told anew while they run: message size, connections, the default deadline.
+"""Limits of the endpoints that a reload can change: message size, connections, the default deadline.
 
 The engine's config gives the first ones; the front hands them to the data plane.
 """

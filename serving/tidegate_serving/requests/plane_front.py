@@ -1,6 +1,7 @@
 """The front of the data plane: tells it what the reconciler has decided, each time in one `apply`.
 
-So nobody ever sees half a change: a label moves in the same instant in which its version is published.
+Each change is applied as a whole, so no request sees half of it: a label moves in the same instant in which its version
+is published.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The engine's config as the data plane's own settings, and contract values as the plane's.
 
-The engine hands in its config; the endpoint hands in signatures and batching when it publishes a version.
+The engine hands in its config; the front hands in signatures and batching when it publishes a version.
 """
 
 from __future__ import annotations

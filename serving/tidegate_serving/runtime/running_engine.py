@@ -1,6 +1,6 @@
 """The parts of a started engine: started in their order, reloaded, and stopped backwards.
 
-The engine makes one at each start; sources, reconciler, manager, data plane and control room meet here alone.
+The engine makes one at each start; sources, reconciler, manager, data plane and control port meet here alone.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from tidegate_serving.platforms.platform import Platform
 from tidegate_serving.requests.running_plane import ModelStates, RunningPlane, start_plane
 from tidegate_serving.runtime.assembly import Lifecycle, LiveConfig, make_lifecycle
 from tidegate_serving.runtime.assembly_sources import Sources, make_sources
-from tidegate_serving.runtime.control_room import ControlRoom
+from tidegate_serving.runtime.control_port import ControlPort
 from tidegate_serving.runtime.model_swap import ModelSwap
 from tidegate_serving.runtime.readiness import Readiness, ServedNames
 from tidegate_serving.runtime.reload import Reloader
@@ -63,7 +63,7 @@ class RunningEngine:
         self._swap: ModelSwap | None = None
         self._sources: Sources | None = None
         self._plane: RunningPlane | None = None
-        self._control: ControlRoom | None = None
+        self._control: ControlPort | None = None
         self._readiness: Readiness | None = None
         self._watch: AdmissionWatch | None = None
         self.addresses = EngineAddresses("", "", "")
@@ -97,7 +97,7 @@ class RunningEngine:
             OverrideGauge(plane),
         )
         parts.events.subscribe(self._watch.heard)
-        self._control = ControlRoom(parts, sources, lambda: self.live.now, self.counters, self._reread)
+        self._control = ControlPort(parts, sources, lambda: self.live.now, self.counters, self._reread)
         self._control.begin()
         parts.manager.start()
         for source in sources.all:
@@ -143,7 +143,7 @@ class RunningEngine:
     def _swap_models(self, models: Mapping[str, ModelConfig]) -> None:
         self.replace_models(models, self.live.now.start_seconds, RELOAD_REQUEST)
 
-    def _listen_for_control(self, control: ControlRoom) -> str:
+    def _listen_for_control(self, control: ControlPort) -> str:
         address = self._config.control_address
         return control.listen(address, self.status) if address else ""
 

@@ -15,8 +15,9 @@ together = threading.Barrier(8)
 
 def make(_):
     together.wait()
-    inner = message("tidegate.v1.AspiredVersion")(version=1)
-    return message("tidegate.v1.SetAspiredRequest")(servable="m", versions=[inner])
+    inner = message("tidegate.v1.VersionReference")(version=1)
+    desired = message("tidegate.v1.DesiredState")(servable="m", versions=[inner])
+    return message("tidegate.v1.SetDesiredStateRequest")(desired=desired)
 
 sys.setswitchinterval(1e-6)
 with ThreadPoolExecutor(8) as pool:

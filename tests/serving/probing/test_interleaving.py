@@ -51,10 +51,10 @@ def wrong_answers(model: Any, threads: int = 4, calls: int = 60) -> int:
         with interleaved(seed=number):
             wrong.extend(1 for call in range(calls) if model.answer((number, call)) != (number, call))
 
-    crew = [threading.Thread(target=work, args=(number,)) for number in range(threads)]
-    for thread in crew:
+    workers = [threading.Thread(target=work, args=(number,)) for number in range(threads)]
+    for thread in workers:
         thread.start()
-    for thread in crew:
+    for thread in workers:
         thread.join(60)
     return len(wrong)
 

@@ -46,7 +46,10 @@ def _look(verdict: Verdict) -> Iterator[str]:
 
 
 def _push(place: str) -> Iterator[str]:
-    yield f"Push it with `tidegate push {place}`, compare it on live traffic with `tidegate canary`, then promote it."
+    yield (
+        f"Push it with `tidegate push {place}`, compare it on live traffic with `tidegate canary NAME VERSION`, "
+        "then run `tidegate promote NAME VERSION`."
+    )
 
 
 def _sign(place: str) -> Iterator[str]:

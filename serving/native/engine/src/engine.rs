@@ -1,4 +1,4 @@
-//! What all threads share: the serving map, limits, counters and the log.
+//! The `Engine`: serving map, limits, counters and log, shared by all threads.
 
 use std::sync::Arc;
 

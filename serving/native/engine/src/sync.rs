@@ -1,4 +1,4 @@
-//! Locking that goes on after a panic.
+//! Locking that ignores poison, so that one thread that panicked does not stop the others.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

@@ -1,4 +1,4 @@
-//! Tells connections that the plane drains: each polls a watch of its own.
+//! Tells every open connection that the plane is shutting down.
 
 use std::future::Future;
 use std::pin::Pin;

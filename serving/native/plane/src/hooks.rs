@@ -1,4 +1,4 @@
-//! What the plane calls back: the things that Python does for it, each on a thread of its own.
+//! Callbacks from the plane to Python (released, control, log block), each on a thread of its own.
 
 use tidegate_codec::status::Status;
 use tidegate_engine::log::LogSink;

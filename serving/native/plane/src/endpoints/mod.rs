@@ -1,4 +1,5 @@
-//! The endpoints. A protocol decodes requests into payloads and encodes replies; nothing outside this folder knows it.
+//! The endpoints: a protocol is routed here, its requests become payloads and its answers replies. Its bytes are in the
+//! codec, its names in metrics in the engine.
 
 pub mod compression;
 pub mod embedded;

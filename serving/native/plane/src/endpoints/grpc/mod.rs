@@ -1,4 +1,4 @@
-//! The gRPC endpoint: HTTP/2 connections and the methods of TensorFlow Serving.
+//! The gRPC endpoint: HTTP/2 connections, and the methods of TensorFlow Serving and of gRPC's health service.
 
 pub mod connection;
 pub mod fan_in;

@@ -1,4 +1,4 @@
-"""The engine's control room: the port that takes calls, the journal that remembers them, and what helps at 3 a.m.
+"""The control port, the journal and the support calls of a running engine, opened and closed together.
 
 The engine builds it around its parts, opens it once the data plane listens, and closes it last.
 """
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tidegate_serving.control.server import ControlServer
 
 
-class ControlRoom:
+class ControlPort:
     """`config` gives what the engine lives by now, `counters` the data plane's; `reread` reads the config again."""
 
     def __init__(
