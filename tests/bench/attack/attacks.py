@@ -1,212 +1,228 @@
 """What is done to an engine by clients who mean harm, or who do not know better; each ends by itself.
 
-`siege` runs them. Refusals are what they should get, so what the engine answers to them is not looked at here.
+A process of its own does it (`python -m tests.bench.attack.attacks NAME GRPC REST SECONDS`), started by `siege`; the
+figures that only the attacker can know go to standard output as JSON. What the engine answers is otherwise not looked
+at: refusals are what attackers should get.
 """
 
 from __future__ import annotations
 
-import contextlib
 import gzip
 import json
-import socket
+import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from concurrent import futures
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 
-import grpc
-from tests.bench.attack.models import PIXELS
-from tests.support.engine_process import EngineProcess
+from tests.bench.attack import wire
+from tests.bench.attack.models import PIXELS, TABLES
+from tests.bench.attack.wire import CLASSIFY, MEGABYTE, PREDICT, Target
+from tests.bench.rows import Row
+from tests.support.http2 import HELLO, PREFACE, SETTINGS, call_frames, frame, grpc_message, settings
+from tests.support.http2_streams import Streams
 
 from tidegate_serving.contract.messages import message
 
-PREDICT = "/tensorflow.serving.PredictionService/Predict"
-CLASSIFY = "/tensorflow.serving.PredictionService/Classify"
-HTTP2_HELLO = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\x00\x00\x00\x04\x00\x00\x00\x00\x00"
-MEGABYTE = 1 << 20
-SECONDS = 120
+Rows = Sequence[Row]
+CONNECTIONS = 4200
 
 
-def filled_tensors(engine: EngineProcess) -> None:
+def filled_tensors(target: Target) -> Rows:
     """200 requests of 48 bytes whose tensors have a shape of 15 million elements and no values."""
-    request = message("tensorflow.serving.PredictRequest")()
-    request.model_spec.name = "image"
-    tensor = request.inputs["x"]
-    tensor.dtype = 1
-    for size in (100, PIXELS):
-        tensor.tensor_shape.dim.add(size=size)
-    _calls(engine, PREDICT, [request.SerializeToString()] * 200)
+    wire.calls(target, PREDICT, [wire.predict_request("image", (100, PIXELS), b"")] * 200)
+    return ()
 
 
-def large_bodies(engine: EngineProcess) -> None:
+def large_bodies(target: Target) -> Rows:
     """60 REST clients that send 60 MB each and go on waiting."""
-    body = b'{"instances": [' + b"1.0," * (15 * MEGABYTE) + b"1.0]}"
-    with contextlib.ExitStack() as open_sockets:
-        sockets = [open_sockets.enter_context(_rest(engine)) for _ in range(60)]
-        with futures.ThreadPoolExecutor(60) as pool:
-            list(pool.map(lambda one: _send(one, _post("small", body[: 60 * MEGABYTE], len(body) + 1)), sockets))
-        time.sleep(1)
+    body = b'{"instances": [' + b"1.0," * (15 * MEGABYTE - 8)
+    wire.all_at_once(target, wire.post("small", body, more=5), 60)
+    return ()
 
 
-def large_streams(engine: EngineProcess) -> None:
-    """60 streams of 60 MB each over one gRPC connection."""
-    request = message("tensorflow.serving.PredictRequest")()
-    request.model_spec.name = "small"
-    request.inputs["x"].dtype = 1
-    request.inputs["x"].tensor_shape.dim.add(size=15 * MEGABYTE)
-    request.inputs["x"].tensor_content = bytes(60 * MEGABYTE)
-    _calls(engine, PREDICT, [request.SerializeToString()] * 60)
+def large_streams(target: Target) -> Rows:
+    """60 streams of one gRPC connection that send all but the last byte of 60 MB each."""
+    body = grpc_message(wire.predict_request("small", (15 * MEGABYTE,), bytes(60 * MEGABYTE)))
+    streams = Streams(target.grpc, PREDICT, body, 60, {"grpc-timeout": "60S"})
+    streams.send_all(len(body) - 1, target.until)
+    time.sleep(1)
+    streams.close()
+    return ()
 
 
-def shared_context(engine: EngineProcess) -> None:
+def shared_context(target: Target) -> Rows:
     """1,000 examples that share a context of 30 MB."""
     request = message("tensorflow.serving.ClassificationRequest")()
-    request.model_spec.name = "small"
+    request.model_spec.name = "examples"
     listed = request.input.example_list_with_context
     listed.context.features.feature["blob"].bytes_list.value.append(bytes(30 * MEGABYTE))
     for number in range(1000):
         listed.examples.add().features.feature["x"].float_list.value.append(number)
-    _calls(engine, CLASSIFY, [request.SerializeToString()] * 4)
+    wire.calls(target, CLASSIFY, [request.SerializeToString()])
+    return ()
 
 
-def gzip_bombs(engine: EngineProcess) -> None:
-    """Bodies of 60 kB that unpack to 60 MB."""
-    packed = gzip.compress(b'{"instances": [' + b" " * (60 * MEGABYTE) + b"1.0]}")
-    _posts(engine, [("small", packed, "Content-Encoding: gzip\r\n")] * 8)
+def gzip_bombs(target: Target) -> Rows:
+    """Bodies and messages of 60 kB that unpack to 60 MB."""
+    spaces = gzip.compress(b'{"instances": [' + b" " * (60 * MEGABYTE) + b"1.0]}")
+    zeros = gzip.compress(wire.predict_request("small", (15 * MEGABYTE,), bytes(60 * MEGABYTE)))
+    message = b"\1" + len(zeros).to_bytes(4, "big") + zeros
+    while time.monotonic() < target.until:
+        wire.exchange(target, wire.post("small", spaces, "Content-Encoding: gzip\r\n"))
+        streams = Streams(target.grpc, PREDICT, message, 1, {"grpc-encoding": "gzip"})
+        streams.send_all(len(message), target.until)
+        streams.finish(target.until)
+        streams.close()
+    return ()
 
 
-def wrong_length(engine: EngineProcess) -> None:
-    """Bodies of 62 MB whose one list has a wrong length at its end."""
-    body = b'{"instances": [' + b"[1.0]," * (10 * MEGABYTE) + b"[1.0, 2.0]]}"
-    _posts(engine, [("small", body, "")] * 4)
+def wrong_length(target: Target) -> Rows:
+    """Bodies of 62 MB whose one list is longer than the signature says."""
+    body = b'{"instances": [[' + b"1," * (31 * MEGABYTE) + b"1]]}"
+    return _again(target, wire.post("image", body))
 
 
-def escapes(engine: EngineProcess) -> None:
+def escapes(target: Target) -> Rows:
     """A name of a million escapes."""
     body = b'{"signature_name": "' + b"\\u0041" * MEGABYTE + b'", "instances": [1.0]}'
-    _posts(engine, [("small", body, "")] * 8)
+    return _again(target, wire.post("small", body))
 
 
-def nested(engine: EngineProcess) -> None:
-    """Lists nested 254 deep that end in a mistake."""
-    body = b'{"instances": [' + (b"[" * 253 + b"1.0" + b"]" * 253 + b",") * 2000 + b"]}"
-    _posts(engine, [("small", body, "")] * 8)
+def nested(target: Target) -> Rows:
+    """A megabyte of numbers in a list nested 254 deep, where the signature has none."""
+    body = b'{"instances": [' + b"[" * 253 + b"1.0," * (MEGABYTE // 4) + b"1.0" + b"]" * 253 + b"]}"
+    return _again(target, wire.post("small", body))
 
 
-def silent_grpc(engine: EngineProcess) -> None:
-    """4,200 gRPC connections that say nothing after their preface, for ten seconds."""
-    with _raised_file_limit(), contextlib.ExitStack() as held:
-        for _ in range(4200):
-            one = held.enter_context(contextlib.closing(socket.socket()))
-            one.settimeout(2)
-            with contextlib.suppress(OSError):
-                one.connect(_split(engine.addresses["grpc"]))
-                one.sendall(HTTP2_HELLO)
-        time.sleep(10)
+def metrics(target: Target) -> Rows:
+    """/metrics of 1,000 models more, again and again."""
+    return _again(target, b"GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
 
 
-def slow_headers(engine: EngineProcess) -> None:
-    """2,000 REST connections that send half a header, for ten seconds."""
-    with _raised_file_limit(), contextlib.ExitStack() as held:
-        for _ in range(2000):
-            one = held.enter_context(contextlib.closing(socket.socket()))
-            one.settimeout(2)
-            with contextlib.suppress(OSError):
-                one.connect(_split(engine.addresses["rest"]))
-                one.sendall(b"POST /v1/models/small:predict HTTP/1.1\r\nHost:")
-        time.sleep(10)
+def silent_grpc(target: Target) -> Rows:
+    """4,200 gRPC connections that say nothing after their preface."""
+    return _silent("silent-grpc", target, target.grpc, PREFACE + frame(SETTINGS, 0, 0))
 
 
-def unread_answers(engine: EngineProcess) -> None:
-    """200 REST clients that ask for large answers and read none of them."""
-    body = json.dumps({"instances": [1.0] * 200_000}).encode()
-    with contextlib.ExitStack() as held:
-        for _ in range(200):
-            one = held.enter_context(_rest(engine))
-            _send(one, _post("small", body, len(body)))
-        time.sleep(5)
+def half_headers(target: Target) -> Rows:
+    """4,200 REST connections that send half a header."""
+    return _silent("half-headers", target, target.rest, b"POST /v1/models/small:predict HTTP/1.1\r\nHos")
 
 
-def slow_model(engine: EngineProcess) -> None:
-    """1,500 requests at once to a model that needs a quarter of a second for each batch."""
-    request = message("tensorflow.serving.PredictRequest")()
-    request.model_spec.name = "slow"
-    request.inputs["x"].dtype = 1
-    request.inputs["x"].tensor_shape.dim.add(size=1024)
-    request.inputs["x"].tensor_content = bytes(4096)
-    _calls(engine, PREDICT, [request.SerializeToString()] * 1500, timeout=8)
+def unread_rest(target: Target) -> Rows:
+    """200 REST clients that ask for a large answer each and read none of it."""
+    body = b'{"instances": [' + b"1.5," * 200_000 + b"1.5]}"
+    return _silent("unread-rest", target, target.rest, wire.post("small", body), 200)
 
 
-ATTACKS: dict[str, Callable[[EngineProcess], None]] = {
-    one.__name__.replace("_", "-"): one
-    for one in (
-        filled_tensors,
-        large_bodies,
-        large_streams,
-        shared_context,
-        gzip_bombs,
-        wrong_length,
-        escapes,
-        nested,
-        silent_grpc,
-        slow_headers,
-        unread_answers,
-        slow_model,
+def unread_grpc(target: Target) -> Rows:
+    """4,000 large answers over 4 gRPC connections that give no room for any."""
+    no_room = PREFACE + settings({4: 0})
+    request = wire.predict_request("small", (1000,), bytes(4000))
+    asked = (call_frames(1 + 2 * number, PREDICT, request) for number in range(1000))
+    return _silent("unread-grpc", target, target.grpc, no_room + b"".join(asked), 4)
+
+
+def slow_model(target: Target) -> Rows:
+    """1,500 requests at once that a model needs two minutes for, with a deadline of eight seconds."""
+    began = time.monotonic()
+    codes = wire.calls(target, PREDICT, [wire.predict_request("slow", (1,), bytes(4))] * 1500, timeout=8)
+    seconds = time.monotonic() - began
+    refused, late = codes.get("RESOURCE_EXHAUSTED", 0), codes.get("DEADLINE_EXCEEDED", 0)
+    words = (
+        f"slow-model: of 1,500 requests with 8 s, waited in vain ({refused:,} refused; all over after {seconds:.1f} s)"
     )
+    return [Row(words, late, "requests", "at most 75", late <= 75)]
+
+
+def hung_model(target: Target) -> Rows:
+    """A call that never returns, and 2,000 requests behind it."""
+    bad = wire.predict_request("hangs", (1,), b"\0\0\x80\xbf")
+    good = wire.predict_request("hangs", (1,), bytes(4))
+    wire.calls(target, PREDICT, [bad, *[good] * 2000], timeout=5)
+    return ()
+
+
+def always_raises(target: Target) -> Rows:
+    """1,024 requests at once to a model that raises for each of them."""
+    bad = wire.predict_request("raises", (1,), b"\0\0\x80\xbf")
+    wire.calls(target, PREDICT, [bad] * 1024)
+    return ()
+
+
+def resets(target: Target) -> Rows:
+    """Calls that are opened and reset at once, as fast as one connection takes them (CVE-2023-44487)."""
+    request = wire.predict_request("small", (1,), bytes(4))
+    while time.monotonic() < target.until:
+        with wire.connect(target.grpc) as one:
+            one.sendall(HELLO)
+            for first in range(0, 100_000, 500):
+                streams = range(1 + 2 * first, 1 + 2 * (first + 500), 2)
+                wire.send(
+                    one, b"".join(call_frames(s, PREDICT, request) + frame(3, 0, s, b"\0\0\0\x08") for s in streams)
+                )
+                if time.monotonic() > target.until:
+                    break
+    return ()
+
+
+def busy_core(target: Target) -> Rows:
+    """Nothing is sent: only the core that clients share is busy, to see what the harness itself does to them."""
+    while time.monotonic() < target.until:
+        sum(range(10_000))
+    return ()
+
+
+def _again(target: Target, data: bytes) -> Rows:
+    while time.monotonic() < target.until:
+        wire.exchange(target, data)
+    return ()
+
+
+def _silent(name: str, target: Target, address: str, first: bytes, count: int = CONNECTIONS) -> Rows:
+    with wire.held(address, count, first) as sockets:
+        time.sleep(target.left())
+        left = wire.still_open(sockets)
+    return [Row(f"{name}: connections left open at the end, of {len(sockets):,} that were made", left, "", "-", None)]
+
+
+@dataclass(frozen=True, slots=True)
+class Attack:
+    """What is done, how long it goes on at most, and what the engine has to have for it."""
+
+    run: Callable[[Target], Rows]
+    seconds: float = 10.0
+    tables: int = 0
+    config: Mapping[str, object] = field(default_factory=dict)
+
+
+ATTACKS: dict[str, Attack] = {
+    "busy-core": Attack(busy_core),
+    "filled-tensors": Attack(filled_tensors, 60),
+    "large-bodies": Attack(large_bodies, 60),
+    "large-streams": Attack(large_streams, 60),
+    "shared-context": Attack(shared_context, 60),
+    "gzip-bombs": Attack(gzip_bombs),
+    "wrong-length": Attack(wrong_length),
+    "escapes": Attack(escapes),
+    "nested": Attack(nested),
+    "metrics": Attack(metrics, tables=TABLES),
+    "silent-grpc": Attack(silent_grpc, 20),
+    "half-headers": Attack(half_headers, 20),
+    "unread-rest": Attack(unread_rest),
+    "unread-grpc": Attack(unread_grpc),
+    "slow-model": Attack(slow_model, 20),
+    "hung-model": Attack(hung_model, 20),
+    "always-raises": Attack(always_raises, 20),
+    "resets": Attack(resets),
 }
 
 
-def _calls(engine: EngineProcess, method: str, requests: Sequence[bytes], timeout: float = SECONDS) -> None:
-    """All of them at once over one connection; returns when each was answered or refused."""
-    options = [("grpc.max_send_message_length", -1), ("grpc.max_receive_message_length", -1)]
-    with grpc.insecure_channel(engine.addresses["grpc"], options=options) as channel:
-        call = channel.unary_unary(method, request_serializer=None, response_deserializer=None)
-        futures.wait([_future(call.future(request, timeout=timeout)) for request in requests], SECONDS)
+def main(name: str, grpc: str, rest: str, seconds: str) -> None:
+    """Attacks once."""
+    found = ATTACKS[name].run(Target(grpc, rest, time.monotonic() + float(seconds)))
+    print(json.dumps([asdict(row) for row in found]), flush=True)
 
 
-def _future(call: grpc.Future) -> futures.Future[None]:
-    done: futures.Future[None] = futures.Future()
-    call.add_done_callback(lambda _: done.set_result(None))
-    return done
-
-
-def _posts(engine: EngineProcess, requests: Sequence[tuple[str, bytes, str]]) -> None:
-    """Each over a connection of its own, one after the other."""
-    for model, body, headers in requests:
-        with _rest(engine) as one:
-            _send(one, _post(model, body, len(body), headers))
-            with contextlib.suppress(OSError):
-                one.recv(65536)
-
-
-def _post(model: str, body: bytes, length: int, headers: str = "") -> bytes:
-    head = f"POST /v1/models/{model}:predict HTTP/1.1\r\nHost: x\r\nContent-Length: {length}\r\n{headers}\r\n"
-    return head.encode() + body
-
-
-def _send(one: socket.socket, data: bytes) -> None:
-    """As much as the engine takes."""
-    with contextlib.suppress(OSError):
-        one.sendall(data)
-
-
-def _split(address: str) -> tuple[str, int]:
-    host, _, port = address.rpartition(":")
-    return host, int(port)
-
-
-@contextlib.contextmanager
-def _rest(engine: EngineProcess) -> Iterator[socket.socket]:
-    with socket.create_connection(_split(engine.addresses["rest"]), timeout=SECONDS) as one:
-        yield one
-
-
-@contextlib.contextmanager
-def _raised_file_limit() -> Iterator[None]:
-    import resource
-
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+if __name__ == "__main__":
+    main(*sys.argv[1:])

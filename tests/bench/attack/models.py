@@ -1,25 +1,36 @@
-"""The models that are attacked: a small one, one of images, one that takes examples, one that is slow, one that hangs."""
+"""The models of an engine under attack: a small one that good clients ask, and others that attackers ask."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tidegate_serving.contract.manifest import Manifest, describe_files
-from tidegate_serving.contract.repository import version_directory
-from tidegate_serving.contract.servable import ServableId
-from tidegate_serving.contract.signature import SERVING_DEFAULT, Signature, TensorSpec
+from tests.support.versions import Draft, publish
+
+from tidegate_serving.contract.signature import Signature, TensorSpec
 
 PIXELS = 150528
+TABLES = 1000
 DOUBLE = """
 class Model:
     def predict(self, inputs):
         return {"y": inputs["x"] * 2}
 """
 SUM = """
+import time
+
 class Model:
     def predict(self, inputs):
+        time.sleep(0.5)
         return {"y": inputs["x"].sum(axis=1)}
+"""
+COUNT = """
+import numpy as np
+
+class Model:
+    def predict(self, inputs):
+        return {"scores": np.array([[len(one)] for one in inputs["inputs"]], "f4")}
 """
 SLOW = """
 import time
@@ -30,35 +41,48 @@ class Model:
         return {"y": inputs["x"] * 2}
 """
 HANGS = """
-import threading
+import ctypes, threading
 
 class Model:
     def predict(self, inputs):
-        if (inputs["x"] < 0).any():
+        if (inputs["x"] == -1).any():
             threading.Event().wait()
+        while (inputs["x"] == -2).any():
+            pass
+        if (inputs["x"] == -3).any():
+            ctypes.PyDLL(None).sleep(1_000_000)
         return {"y": inputs["x"] * 2}
 """
-ROW = (-1,)
+RAISES = """
+class Model:
+    def predict(self, inputs):
+        if (inputs["x"] < 0).any():
+            raise ValueError("no number may be negative")
+        return {"y": inputs["x"] * 2}
+"""
+ROW = Signature((TensorSpec("x", "float32"),), (TensorSpec("y", "float32"),))
+IMAGE = Signature((TensorSpec("x", "float32", (-1, PIXELS)),), (TensorSpec("y", "float32"),))
+DEEP = Signature((TensorSpec("x", "float32", (-1, *(1,) * 252)),), (TensorSpec("y", "float32"),))
+EXAMPLES = Signature(
+    (TensorSpec("inputs", "string"),), (TensorSpec("scores", "float32", (-1, 1)),), "tensorflow/serving/classify"
+)
+MODELS: Mapping[str, Draft] = {
+    "small": Draft(files={"model.py": DOUBLE}, signature=ROW),
+    "m": Draft(files={"model.py": DOUBLE}, signature=ROW),
+    "other": Draft(files={"model.py": DOUBLE}, signature=ROW),
+    "image": Draft(files={"model.py": SUM}, signature=IMAGE, example={"x": [0.0] * PIXELS}),
+    "examples": Draft(files={"model.py": COUNT}, signature=EXAMPLES, example={"inputs": "x"}),
+    "slow": Draft(files={"model.py": SLOW}, signature=ROW),
+    "hangs": Draft(files={"model.py": HANGS}, signature=ROW),
+    "raises": Draft(files={"model.py": RAISES}, signature=ROW),
+}
 
 
-def publish_models(repository: Path) -> None:
-    """Version 1 of each of them."""
-    _publish(repository, "small", DOUBLE, ROW, 1.0)
-    _publish(repository, "image", SUM, (-1, PIXELS), [0.0] * PIXELS)
-    _publish(repository, "slow", SLOW, ROW, 1.0)
-    _publish(repository, "hangs", HANGS, ROW, 1.0)
-
-
-def _publish(repository: Path, name: str, source: str, shape: tuple[int, ...], example: Any) -> None:
-    directory = version_directory(repository, ServableId(name, 1))
-    directory.mkdir(parents=True)
-    (directory / "model.py").write_text(source)
-    Manifest(
-        id=ServableId(name, 1),
-        platform="python",
-        signatures={SERVING_DEFAULT: Signature((TensorSpec("x", "float32", shape),), (TensorSpec("y", "float32", ROW),))},
-        files=describe_files(directory),
-        created_at="2013-01-01T00:00:00Z",
-        example={"x": example},
-        metadata={"python.file": "model.py", "python.class": "Model"},
-    ).write(directory)
+def publish_models(repository: Path, tables: int = 0) -> None:
+    """Version 1 of each of them, and of so many tables."""
+    for name, draft in MODELS.items():
+        publish(repository, name, 1, draft)
+    table = Signature((TensorSpec("key", "int64"),), (TensorSpec("value", "int64"),))
+    rows: dict[str, Any] = {"files": {"table.csv": "key,value\n7,1\n"}, "signature": table, "example": {"key": 7}}
+    for number in range(tables):
+        publish(repository, f"table-{number}", 1, Draft(platform="table", **rows))

@@ -1,172 +1,226 @@
 """One attack on one engine: what good clients feel before and meanwhile, and what becomes of the engine's memory.
 
-`attacks` says what is done to the engine; the engine has core 0, clients and attackers share core 1.
+Good clients, attackers and the engine are processes of their own, see `places`.
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
-import os
+import statistics
 import subprocess
-import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Self
 
 import numpy as np
+from tests.bench.attack.attacks import Attack
 from tests.bench.attack.models import publish_models
+from tests.bench.attack.places import ENGINE_CORE, attacker, core_wait, good_client, on_core
 from tests.bench.lifecycle.engines import folder, resident
 from tests.bench.rows import Row
 from tests.support.engine_process import EngineProcess
 
-ENGINE_CORE, CLIENT_CORE = 0, 1
-QUIET_SECONDS = 5.0
+QUIET_SECONDS = 3.0
 AFTER_SECONDS = 10.0
+LEAST_SECONDS = 3.0
 FLOOR_MS = 20.0
 MODEL = "small"
-METRIC = "tidegate_memory_budget_bytes"
+BUDGET = "tidegate_memory_budget_bytes"
+MOST_GROWTH = 6 << 30  # an engine that grows by more is ended, as is one that leaves the machine less than this:
+LEAST_LEFT = 3 << 30
 
 
 @dataclass(frozen=True, slots=True)
 class Felt:
-    """What good clients met: p99 in milliseconds, requests that were refused and that were answered wrongly."""
+    """What good clients met: latencies in milliseconds, how many were refused or wrongly answered, and the words."""
 
-    p99_ms: float
-    answers: int
-    refused: Sequence[str]
-    wrong: Sequence[str]
+    latencies: Sequence[float]
+    refused: int
+    wrong: int
+    said: Sequence[str]
+
+    @property
+    def p99(self) -> float:
+        return float(np.percentile(self.latencies, 99)) if self.latencies else float("inf")
+
+    @property
+    def median(self) -> float:
+        return statistics.median(self.latencies) if self.latencies else float("inf")
 
 
 class Memory:
-    """Watches the resident size of a process and keeps the largest."""
+    """Watches the resident size of a process, keeps the largest, and ends the process before it takes the machine."""
 
-    def __init__(self, pid: int) -> None:
-        self._pid = pid
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        self._process = process
         self._stop = threading.Event()
-        self.peak = resident(pid)
+        self.first = self.peak = resident(process.pid)
+        self.ended = False
         self._thread = threading.Thread(target=self._watch, daemon=True)
         self._thread.start()
 
     def _watch(self) -> None:
-        while not self._stop.wait(0.02):
-            self.peak = max(self.peak, resident(self._pid))
+        while not self._stop.wait(0.02) and self._process.poll() is None:
+            with contextlib.suppress(OSError, IndexError):
+                self.peak = max(self.peak, resident(self._process.pid))
+            if self.peak - self.first > MOST_GROWTH or _available() < LEAST_LEFT:
+                self.ended = True
+                self._process.kill()
 
-    def stop(self) -> int:
-        """The largest size in bytes."""
+    def stop(self) -> None:
         self._stop.set()
         self._thread.join()
-        return self.peak
 
 
-@contextlib.contextmanager
-def pinned(core: int) -> Iterator[None]:
-    """What is started inside inherits the core."""
-    before = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, {core})
-    try:
-        yield
-    finally:
-        os.sched_setaffinity(0, before)
+def _available() -> int:
+    line = next(line for line in Path("/proc/meminfo").read_text().splitlines() if line.startswith("MemAvailable"))
+    return int(line.split()[1]) * 1024
 
 
-@contextlib.contextmanager
-def asking(engine: EngineProcess) -> Iterator[Callable[[], Felt]]:
-    """Good clients at work; the function ends them and says what they met."""
-    command = [sys.executable, "-m", "tests.bench.attack.good_clients"]
-    with pinned(CLIENT_CORE):
-        process = subprocess.Popen(
-            [*command, engine.addresses["grpc"], engine.addresses["rest"], MODEL],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-    assert process.stdin is not None and process.stdout is not None
-    assert process.stdout.readline() == "asking\n"
+class GoodClients:
+    """Good clients at work; a context manager."""
 
-    def end() -> Felt:
-        said, _ = process.communicate("\n", timeout=120)
-        found = json.loads(said)
-        latencies = [one for tally in found.values() for one in tally[0]]
+    def __init__(self, engine: EngineProcess) -> None:
+        places = {
+            "grpc": engine.addresses["grpc"],
+            "rest": engine.addresses["rest"],
+            "health": engine.addresses["rest"],
+        }
+        self._processes = [good_client("good_clients", kind, address, MODEL) for kind, address in places.items()]
+        for process in self._processes:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "asking\n"
+
+    def end(self) -> Felt:
+        """Ends them; what they met."""
+        found = [json.loads(process.communicate("\n", timeout=180)[0]) for process in self._processes]
         return Felt(
-            p99_ms=float(np.percentile(latencies, 99)) * 1e3 if latencies else float("inf"),
-            answers=len(latencies),
-            refused=[one for tally in found.values() for one in tally[1]],
-            wrong=[one for tally in found.values() for one in tally[2]],
+            latencies=[1e3 * one for tally in found for one in tally["latencies"]],
+            refused=sum(tally["refused"] for tally in found),
+            wrong=sum(tally["wrong"] for tally in found),
+            said=[one for tally in found for one in tally["said"]],
         )
 
-    try:
-        yield end
-    finally:
-        process.kill()
-        process.wait()
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for process in self._processes:
+            process.kill()
+            process.wait()
 
 
 @contextlib.contextmanager
-def engine_with_models(**values: object) -> Iterator[EngineProcess]:
-    """An engine in its default configuration that serves the models of `models`."""
+def engine_with_models(tables: int = 0, **values: object) -> Iterator[EngineProcess]:
+    """An engine in its default configuration that serves the models of `models`; killed at the end, as it may hang."""
     with folder() as place:
-        publish_models(place / "models")
-        with pinned(ENGINE_CORE):
-            engine = EngineProcess(
-                place / "engine", repository=place / "models", allow_unverified=True, **values
-            ).start()
+        publish_models(place / "models", tables)
+        with on_core(ENGINE_CORE):
+            engine = EngineProcess(place / "engine", repository=place / "models", allow_unverified=True, **values)
+            engine.start()
+        assert engine.process is not None
+        Path(f"/proc/{engine.process.pid}/oom_score_adj").write_text("1000")
         try:
             yield engine
         finally:
-            engine.terminate()
-            engine.wait(90)
+            engine.process.kill()
+            engine.process.wait()
 
 
 def budget(engine: EngineProcess) -> float:
     """The engine's memory budget in bytes, as its metrics say; 0 where it has none."""
     with engine.control() as control:
-        return control.status().counters.get(METRIC, 0.0)
+        return control.status().counters.get(BUDGET, 0.0)
 
 
-def besiege(name: str, attack: Callable[[EngineProcess], None]) -> Sequence[Row]:
-    """Quiet first, then under attack, then ten seconds later."""
-    with engine_with_models() as engine:
-        pid = int(engine.addresses["pid"])
-        limit = budget(engine)
-        with asking(engine) as end:
+def quiet(engine: EngineProcess) -> Felt:
+    """What good clients feel when nobody attacks, the best of three times; says how noisy the machine is."""
+    assert engine.process is not None
+    waited, began, felt = core_wait(engine.process.pid), time.monotonic(), []
+    for _ in range(3):
+        with GoodClients(engine) as clients:
             time.sleep(QUIET_SECONDS)
-            quiet = end()
-        rest = resident(pid)
-        memory = Memory(pid)
-        with asking(engine) as end:
-            attacked = threading.Thread(target=attack, args=(engine,))
+            felt.append(clients.end())
+    share = (core_wait(engine.process.pid) - waited) / (time.monotonic() - began)
+    times = ", ".join(f"{one.p99:.1f}" for one in felt)
+    print(f"quiet p99 {times} ms; the engine waited for its core {share:.1%} of the time", flush=True)
+    return min(felt, key=lambda one: one.p99)
+
+
+def besiege(name: str, attack: Attack) -> Sequence[Row]:
+    """Quiet first, then under attack, then ten seconds later."""
+    with engine_with_models(attack.tables, **attack.config) as engine:
+        assert engine.process is not None
+        before, limit = quiet(engine), budget(engine)
+        memory = Memory(engine.process)
+        with GoodClients(engine) as clients:
             began = time.monotonic()
-            with pinned(CLIENT_CORE):
-                attacked.start()
-            attacked.join()
+            found = _attack(name, engine, attack.seconds)
             seconds = time.monotonic() - began
-            time.sleep(max(0.0, 2.0 - seconds))
-            felt = end()
-        peak = memory.stop()
-        time.sleep(AFTER_SECONDS)
-        after = resident(pid)
-    return _rows(name, quiet, felt, (rest, peak, after), limit)
-
-
-def _rows(name: str, quiet: Felt, felt: Felt, sizes: tuple[int, int, int], limit: float) -> Sequence[Row]:
-    rest, peak, after = sizes
-    bad = len(felt.refused) + len(felt.wrong)
-    for line in [*felt.refused, *felt.wrong][:3]:
-        print(f"{name}: {line}")
-    most = max(3 * quiet.p99_ms, FLOOR_MS)
-    grown, left = (peak - rest) / 2**20, (after - rest) / rest * 100
+            time.sleep(max(0.0, LEAST_SECONDS - seconds))
+            felt = clients.end()
+        memory.stop()
+        time.sleep(0 if memory.ended else AFTER_SECONDS)
+        after = memory.peak if memory.ended else resident(engine.process.pid)
     return [
-        Row(f"{name}: good clients refused or wrong, of {felt.answers + bad}", bad, "requests", "0", bad == 0),
-        Row(f"{name}: p99 of good clients (quiet {quiet.p99_ms:.1f} ms)", felt.p99_ms, "ms", f"at most {most:.0f}", felt.p99_ms <= most),
+        *_felt_rows(name, before, felt, seconds),
+        *_memory_rows(name, memory, after, limit),
+        *(Row(**row) for row in found),
+    ]
+
+
+def _attack(name: str, engine: EngineProcess, seconds: float) -> Sequence[Mapping[str, Any]]:
+    """The attacker's own rows; none of one that had to be ended half a minute after its time."""
+    addresses = engine.addresses["grpc"], engine.addresses["rest"]
+    with attacker("attacks", name, *addresses, str(seconds)) as process:
+        try:
+            said, _ = process.communicate(timeout=seconds + 90)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.communicate()
+            print(f"{name}: the attack had to be ended")
+            return ()
+        rows: Sequence[Mapping[str, Any]] = json.loads(said) if said else ()
+        return rows
+
+
+def _felt_rows(name: str, before: Felt, felt: Felt, seconds: float) -> Sequence[Row]:
+    bad, most = felt.refused + felt.wrong, max(3 * before.p99, FLOOR_MS)
+    for line in sorted(set(felt.said))[:4]:
+        print(f"{name}: {line}")
+    longest = max(felt.latencies, default=float("inf"))
+    words = f"quiet {before.p99:.1f}; median {felt.median:.1f}, longest {longest:.0f}; {seconds:.0f} s of attack"
+    return [
         Row(
-            f"{name}: memory beyond rest ({rest / 2**20:.0f} MB; budget {limit / 2**20:.0f} MB)",
-            grown,
-            "MB",
-            "at most the budget + 15 %",
-            0 < limit and grown * 2**20 <= limit * 1.15,
+            f"{name}: good requests refused, of {len(felt.latencies) + bad:,}", felt.refused, "", "0", felt.refused == 0
         ),
-        Row(f"{name}: memory ten seconds later, beyond rest", left, "%", "at most 10", left <= 10),
+        Row(f"{name}: good requests answered wrongly", felt.wrong, "", "0", felt.wrong == 0),
+        Row(f"{name}: p99 of good clients ({words})", felt.p99, "ms", f"at most {most:.0f}", felt.p99 <= most),
+    ]
+
+
+def _memory_rows(name: str, memory: Memory, after: int, limit: float) -> Sequence[Row]:
+    grown, left = memory.peak - memory.first, (after - memory.first) / memory.first * 100
+    cut = ", ended by the bench" if memory.ended else ""
+    rest, words = memory.first / 2**20, f"budget {limit / 2**20:.0f} MB" if limit else "no budget"
+    holds = not memory.ended and limit > 0 and grown <= limit * 1.15
+    return [
+        Row(
+            f"{name}: memory beyond its {rest:.0f} MB at rest ({words}{cut})",
+            grown / 2**20,
+            "MB",
+            "budget + 15 %",
+            holds,
+        ),
+        Row(
+            f"{name}: memory {AFTER_SECONDS:.0f} s later, beyond rest",
+            left,
+            "%",
+            "at most 10",
+            not memory.ended and left <= 10,
+        ),
     ]
