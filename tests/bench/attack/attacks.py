@@ -64,11 +64,11 @@ def shared_context(target: Target) -> Rows:
 
 def gzip_bombs(target: Target) -> Rows:
     """Bodies and messages of 60 kB that unpack to 60 MB."""
-    spaces = gzip.compress(b'{"instances": [' + b" " * (60 * MEGABYTE) + b"1.0]}")
+    numbers = gzip.compress(b'{"instances": [' + b"1.0," * (15 * MEGABYTE) + b"1.0]}")
     zeros = gzip.compress(wire.predict_request("small", (15 * MEGABYTE,), bytes(60 * MEGABYTE)))
     message = b"\1" + len(zeros).to_bytes(4, "big") + zeros
     while time.monotonic() < target.until:
-        wire.exchange(target, wire.post("small", spaces, "Content-Encoding: gzip\r\n"))
+        wire.exchange(target, wire.post("small", numbers, "Content-Encoding: gzip\r\n"))
         streams = Streams(target.grpc, PREDICT, message, 1, {"grpc-encoding": "gzip"})
         streams.send_all(len(message), target.until)
         streams.finish(target.until)

@@ -1,7 +1,8 @@
 """SIGTERM in the middle of anything: how soon an engine ends, what it says, and what becomes of what it had accepted.
 
 Each instant is drawn by chance from a fixed seed and meets an engine of its own: one that starts, that is busy, that
-swaps a version, whose model is slow, or whose model never returns, because it waits, computes, or keeps Python's lock.
+swaps a version, whose model is slow, or whose model never returns, because it waits, computes, or keeps Python's lock;
+or waits, and its client has gone.
 """
 
 from __future__ import annotations
@@ -26,12 +27,12 @@ from tests.support.engine_process import EngineProcess
 from tests.support.versions import publish
 
 from tidegate_serving.client import Client
-from tidegate_serving.contract.errors import TidegateError, Unavailable
+from tidegate_serving.contract.errors import DeadlinePassed, TidegateError, Unavailable
 
 INSTANTS = int(os.environ.get("ENDINGS", "200"))
 DRAIN_SECONDS, GRACE_SECONDS, PATIENCE_SECONDS = 2.0, 2.0, 10.0
 ACCEPTED_SECONDS = 0.2  # what was sent so long before the signal had been accepted
-HANGS = {"waits": -1.0, "computes": -2.0, "locks": -3.0}
+HANGS = {"waits": -1.0, "forgotten": -1.0, "computes": -2.0, "locks": -3.0}
 KINDS = ("busy", "slow", "swap", "start", *HANGS)
 ASKED = {
     "busy": {"small": 4},
@@ -69,6 +70,7 @@ class Asker:
     model: str
     value: float
     accepted: bool
+    timeout: float
     fate: list[tuple[float, str]] = field(default_factory=list)
 
     def run(self) -> None:
@@ -76,7 +78,7 @@ class Asker:
             while not self.fate or self.fate[-1][1] == "OK":
                 began = time.monotonic()
                 try:
-                    said = client.predict(self.model, {"x": np.array([self.value], np.float32)}, timeout=30)
+                    said = client.predict(self.model, {"x": np.array([self.value], np.float32)}, timeout=self.timeout)
                 except TidegateError as error:
                     self.fate.append((began, error.code))
                 else:
@@ -88,7 +90,7 @@ class Asker:
         found = []
         for began, code in self.fate:
             lost = self.accepted and code != "OK" and began < signalled - ACCEPTED_SECONDS
-            if lost or code not in ("OK", Unavailable.code):
+            if lost or code not in ("OK", Unavailable.code, "" if self.accepted else DeadlinePassed.code):
                 found.append(f"{self.model}: {code} for a request sent {signalled - began:+.2f} s before the signal")
         return found
 
@@ -156,7 +158,13 @@ def _asked(engine: EngineProcess, kind: str, ending: Ending) -> Iterator[None]:
     """Clients at work once the engine is up; what became of their requests goes into the ending."""
     engine.await_ready()
     askers = [
-        Asker(engine.addresses["grpc"], model, HANGS[kind] if model == "hangs" else 3.0, accepted=_returns(kind, model))
+        Asker(
+            engine.addresses["grpc"],
+            model,
+            HANGS[kind] if model == "hangs" else 3.0,
+            accepted=_returns(kind, model),
+            timeout=0.2 if (kind, model) == ("forgotten", "hangs") else 30,
+        )
         for model, count in ASKED[kind].items()
         for _ in range(count)
     ]
