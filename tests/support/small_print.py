@@ -37,7 +37,7 @@ CHUNKED = POST + b"Host: x\r\nTransfer-Encoding: chunked\r\n\r\n"
 CHUNKS = b"14\r\n" + BODY + b"\r\n0\r\n\r\n"
 CODES: Mapping[str, str] = {str(code.value[0]): code.name for code in grpc.StatusCode}
 NO = frozenset({"INVALID_ARGUMENT", "INTERNAL"})
-# What gRPC's table of status codes has for a unary call with another number of messages than one, and what servers give.
+# What gRPC's table of status codes has for another number of messages than one, and what servers give.
 NOT_ONE = (*NO, "UNIMPLEMENTED")
 Ask = Callable[[Mapping[str, str]], str]
 
