@@ -110,15 +110,14 @@ def half_headers(target: Target) -> Rows:
 
 
 def unread_rest(target: Target) -> Rows:
-    """200 REST clients that ask for a large answer each and read none of it."""
-    body = b'{"instances": [' + b"1.5," * 200_000 + b"1.5]}"
-    return _silent("unread-rest", target, target.rest, wire.post("small", body), 200)
+    """400 REST clients that ask for an answer of 400 kB each and read none of it."""
+    return _silent("unread-rest", target, target.rest, wire.post("large", b'{"instances": [1.5]}'), 400)
 
 
 def unread_grpc(target: Target) -> Rows:
-    """4,000 large answers over 4 gRPC connections that give no room for any."""
+    """4,000 answers of 400 kB over 4 gRPC connections that give no room for any."""
     no_room = PREFACE + settings({4: 0})
-    request = wire.predict_request("small", (1000,), bytes(4000))
+    request = wire.predict_request("large", (1,), b"")
     asked = (call_frames(1 + 2 * number, PREDICT, request) for number in range(1000))
     return _silent("unread-grpc", target, target.grpc, no_room + b"".join(asked), 4)
 

@@ -32,12 +32,19 @@ class Model:
     def predict(self, inputs):
         return {"scores": np.array([[len(one)] for one in inputs["inputs"]], "f4")}
 """
+LARGE = """
+import numpy as np
+
+class Model:
+    def predict(self, inputs):
+        return {"y": np.repeat(inputs["x"][:, None], 100_000, axis=1)}
+"""
 SLOW = """
 import time
 
 class Model:
     def predict(self, inputs):
-        time.sleep(0.25)
+        time.sleep(0.075 * len(inputs["x"]))
         return {"y": inputs["x"] * 2}
 """
 HANGS = """
@@ -63,6 +70,7 @@ class Model:
 ROW = Signature((TensorSpec("x", "float32"),), (TensorSpec("y", "float32"),))
 IMAGE = Signature((TensorSpec("x", "float32", (-1, PIXELS)),), (TensorSpec("y", "float32"),))
 DEEP = Signature((TensorSpec("x", "float32", (-1, *(1,) * 252)),), (TensorSpec("y", "float32"),))
+ANSWER = Signature((TensorSpec("x", "float32"),), (TensorSpec("y", "float32", (-1, 100_000)),))
 EXAMPLES = Signature(
     (TensorSpec("inputs", "string"),), (TensorSpec("scores", "float32", (-1, 1)),), "tensorflow/serving/classify"
 )
@@ -72,6 +80,7 @@ MODELS: Mapping[str, Draft] = {
     "other": Draft(files={"model.py": DOUBLE}, signature=ROW),
     "image": Draft(files={"model.py": SUM}, signature=IMAGE, example={"x": [0.0] * PIXELS}),
     "examples": Draft(files={"model.py": COUNT}, signature=EXAMPLES, example={"inputs": "x"}),
+    "large": Draft(files={"model.py": LARGE}, signature=ANSWER),
     "slow": Draft(files={"model.py": SLOW}, signature=ROW),
     "hangs": Draft(files={"model.py": HANGS}, signature=ROW),
     "raises": Draft(files={"model.py": RAISES}, signature=ROW),
