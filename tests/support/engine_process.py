@@ -71,6 +71,10 @@ class EngineProcess:
     def start(self) -> Self:
         """Starts the process and waits for its ready file."""
         self.launch()
+        return self.await_ready()
+
+    def await_ready(self) -> Self:
+        """Waits for the ready file of a process that was launched."""
         try:
             eventually(lambda: self.ready_file.exists() or self._ended(), 150)
         except AssertionError:

@@ -12,7 +12,7 @@ from tidegate_serving.contract.messages import message
 from tidegate_serving.tensor_proto import fill
 
 
-def predict_later(channel: grpc.Channel, value: float) -> Any:
+def predict_later(channel: grpc.Channel, value: float, timeout: float = 60) -> Any:
     """Sends a request to model `m` now; its `result()` is the answer."""
     request = message("tensorflow.serving.PredictRequest")()
     request.model_spec.name = "m"
@@ -22,7 +22,7 @@ def predict_later(channel: grpc.Channel, value: float) -> Any:
         request_serializer=type(request).SerializeToString,
         response_deserializer=message("tensorflow.serving.PredictResponse").FromString,
     )
-    return call.future(request, timeout=60)
+    return call.future(request, timeout=timeout)
 
 
 def wait_until_read(channel: grpc.Channel) -> None:

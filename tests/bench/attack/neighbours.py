@@ -1,0 +1,89 @@
+"""What one model's trouble does to others: many requests that time out at once, and a lone request beside a flood."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import subprocess
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from tests.bench.attack.places import CLIENT_CORE, good_client, on_core
+from tests.bench.attack.siege import GoodClients, engine_with_models, quiet
+from tests.bench.attack.wire import PREDICT, predict_request
+from tests.bench.rows import Row
+from tests.support.http2 import grpc_message
+
+REQUESTS = 16_000
+LONE, ROUNDS = 10_000, 5
+FLOOD_SECONDS = 120
+
+
+def mass_time_out() -> Sequence[Row]:
+    """16,000 requests whose deadlines pass together, behind a call that never returns."""
+    with engine_with_models() as engine:
+        before = quiet(engine)
+        with GoodClients(engine) as clients:
+            found = _run(good_client("mass_time_out", engine.addresses["grpc"]))
+            felt = clients.end()
+    codes, late = found["codes"], [1e3 * one for one in found["late"]] or [0.0] * 4
+    answered = REQUESTS - codes.get("silence", 0)
+    latest, ratio = late[3], felt.p99 / before.p99
+    print(f"mass-time-out: gRPC codes {codes}, all sent after {found['sent_after']:.2f} s")
+    words = (
+        f"first {late[0]:.1f}, median {late[1]:.1f}; a deadline may be {1e3 * found['longest']:.1f} later than meant"
+    )
+    others = f"quiet {before.p99:.1f}, now {felt.p99:.1f} ms; median {before.median:.1f} and {felt.median:.1f} ms"
+    return [
+        Row(f"mass-time-out: answered of {REQUESTS:,}", answered, "requests", "all", answered == REQUESTS),
+        Row(f"mass-time-out: latest answer after its deadline ({words})", latest, "ms", "at most 10", latest <= 10),
+        Row(f"mass-time-out: p99 of another model ({others})", ratio, "times", "at most 2", ratio <= 2),
+    ]
+
+
+def lone_request() -> Sequence[Row]:
+    """10,000 requests to one model, one after the other, quiet and beside a flood by turns."""
+    alone: list[float] = []
+    beside: list[float] = []
+    with engine_with_models() as engine:
+        address = engine.addresses["grpc"]
+        for _ in range(ROUNDS):
+            alone += _run(good_client("lone", address, "small", str(LONE // ROUNDS)))
+            with _flood(address, "other"):
+                beside += _run(good_client("lone", address, "small", str(LONE // ROUNDS)))
+    (half, most), (half_beside, most_beside) = (
+        (1e3 * np.quantile(one, [0.5, 0.99])).tolist() for one in (alone, beside)
+    )
+    ratio = most_beside / most
+    words = f"quiet median {half:.2f} and p99 {most:.2f} ms, beside it {half_beside:.2f} and {most_beside:.2f} ms"
+    return [Row(f"lone-request: p99 beside a flooded model ({words})", ratio, "times", "at most 1.5", ratio <= 1.5)]
+
+
+def _run(process: subprocess.Popen[str]) -> Any:
+    """What a client printed in its last line."""
+    with process:
+        try:
+            said, _ = process.communicate(timeout=FLOOD_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            raise
+    return json.loads(said.splitlines()[-1])
+
+
+@contextlib.contextmanager
+def _flood(address: str, model: str) -> Iterator[None]:
+    """256 requests to a model under way at any time, from 8 connections."""
+    with tempfile.NamedTemporaryFile() as body:
+        Path(body.name).write_bytes(grpc_message(predict_request(model, (1,), bytes(4))))
+        load = ["h2load", "-t1", "-c8", "-m32", f"-D{FLOOD_SECONDS}", f"-d{body.name}"]
+        headers = ["-H", "content-type: application/grpc", "-H", "te: trailers"]
+        with on_core(CLIENT_CORE):
+            process = subprocess.Popen([*load, *headers, f"http://{address}{PREDICT}"], stdout=subprocess.DEVNULL)
+        try:
+            yield
+        finally:
+            process.kill()
+            process.wait()
