@@ -26,6 +26,7 @@ from tidegate_serving.embedded.view import as_html, as_text
 from tidegate_serving.inference_log.comparison import Comparison
 from tidegate_serving.platforms.platform import Platform
 from tidegate_serving.prediction import Prediction
+from tidegate_serving.requests.exit_guard import ExitGuard
 from tidegate_serving.requests.plane import Endpoint
 from tidegate_serving.requests.running_plane import Target
 from tidegate_serving.runtime.running_engine import EngineAddresses, RunningEngine
@@ -135,6 +136,10 @@ class Engine:
     def problems(self) -> Reports:
         """Where a program that decides what is served says what stands in its way; status and the journal show it."""
         return self._live().lifecycle.problems
+
+    def watched_by(self, guard: ExitGuard) -> None:
+        """Where the process has to be ended by force, the guard names the calls of models that run."""
+        self._live().plane().watched_by(guard)
 
     # For the program that it lives in
 

@@ -35,6 +35,7 @@ from tidegate_serving.runtime.model_swap import ModelSwap
 from tidegate_serving.runtime.readiness import Readiness
 from tidegate_serving.runtime.reload import LiveConfig, Reloader
 from tidegate_serving.runtime.served_names import ServedNames
+from tidegate_serving.runtime.stuck_watch import StuckWatch
 from tidegate_serving.sources.target import manifest_digests
 from tidegate_serving.tensorflow_serving.reload_call import ReloadCall
 
@@ -69,6 +70,7 @@ class RunningEngine:
         self._control: ControlRoom | None = None
         self._readiness: Readiness | None = None
         self._watch: AdmissionWatch | None = None
+        self._stuck: StuckWatch | None = None
         self.addresses = EngineAddresses("", "", "")
 
     def start(self) -> None:
@@ -104,6 +106,11 @@ class RunningEngine:
             OverrideGauge(plane),
         )
         parts.events.subscribe(self._watch.heard)
+        self._stuck = StuckWatch(
+            lambda: plane.stuck_calls(self.live.now.stuck_seconds),
+            sources.problems,
+            lambda text: readiness.remark(text, "calls"),
+        )
         self._control = ControlRoom(parts, sources, lambda: self.live.now, self.counters, self._reread)
         self._control.begin()
         parts.manager.start()
@@ -120,6 +127,7 @@ class RunningEngine:
         parts.load_pool.resize(config.load_threads)
         readiness.begin()
         self._watch.start()
+        self._stuck.start()
 
     def add_platform(self, name: str, factory: Callable[[], Platform]) -> None:
         """Knows one platform more from now on."""
@@ -209,6 +217,8 @@ class RunningEngine:
             self._readiness.drain()
         if self._watch is not None:
             self._watch.stop()
+        if self._stuck is not None:
+            self._stuck.stop()
         if self._swap is not None:
             self._swap.stop()
         for source in self._sources.all if self._sources else ():

@@ -12,3 +12,4 @@ pub mod io;
 pub mod plane;
 pub mod settings;
 pub mod state;
+pub mod threads;

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use h2::RecvStream;
 use h2::server::Connection;
+use h2::{Ping, PingPong, Reason};
 use http::header::CONTENT_TYPE;
 use http::request;
 use tidegate_codec::status::{Code, Status};
@@ -19,7 +20,10 @@ use tokio::time::Sleep;
 
 use crate::drain::DrainWatch;
 use crate::endpoints::compression::inflate;
+use crate::endpoints::grpc::health;
 use crate::endpoints::grpc::reply::GrpcReply;
+use crate::io::lifeline::{LEAVE, PING, PROTOCOL_ERROR};
+use crate::io::peer::Peer;
 
 /// A complete unary call.
 pub struct GrpcCall {
@@ -58,7 +62,7 @@ enum Progress {
 }
 
 /// Serves one connection until the client leaves or the drain is over.
-pub async fn serve<S, T>(socket: T, service: Arc<S>, limits: Arc<Limits>, drain: DrainWatch)
+pub async fn serve<S, T>(socket: T, service: Arc<S>, peer: Peer, drain: DrainWatch)
 where
     S: GrpcService,
     T: AsyncRead + AsyncWrite + Unpin,
@@ -70,16 +74,18 @@ where
         .max_concurrent_streams(1024)
         .max_header_list_size(16 << 10);
     let handshake = builder.handshake::<_, Bytes>(socket);
-    let Ok(Ok(connection)) = tokio::time::timeout(limits.header_timeout(), handshake).await else {
+    let Ok(Ok(mut connection)) = tokio::time::timeout(peer.limits.header_timeout(), handshake).await else {
         return;
     };
-    GrpcConnection { connection, service, limits, drain, partial: Vec::new(), timer: None, leaving: false }.await;
+    let pings = connection.ping_pong();
+    GrpcConnection { connection, pings, service, peer, drain, partial: Vec::new(), timer: None, leaving: false }.await;
 }
 
 struct GrpcConnection<S, T> {
     connection: Connection<T, Bytes>,
+    pings: Option<PingPong>,
     service: Arc<S>,
-    limits: Arc<Limits>,
+    peer: Peer,
     drain: DrainWatch,
     partial: Vec<Partial>,
     timer: Option<Pin<Box<Sleep>>>,
@@ -92,8 +98,10 @@ impl<S: GrpcService, T: AsyncRead + AsyncWrite + Unpin> Future for GrpcConnectio
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
         let this = self.get_mut();
         if !this.leaving && this.drain.poll(context).is_ready() {
-            this.leaving = true;
-            this.connection.graceful_shutdown();
+            this.leave();
+        }
+        if this.peer.lifeline.orders() != 0 {
+            this.obey(context);
         }
         loop {
             match this.connection.poll_accept(context) {
@@ -110,15 +118,41 @@ impl<S: GrpcService, T: AsyncRead + AsyncWrite + Unpin> Future for GrpcConnectio
     }
 }
 
-impl<S: GrpcService, T> GrpcConnection<S, T> {
+impl<S: GrpcService, T: AsyncRead + AsyncWrite + Unpin> GrpcConnection<S, T> {
+    fn leave(&mut self) {
+        if !std::mem::replace(&mut self.leaving, true) {
+            self.connection.graceful_shutdown();
+        }
+    }
+
+    /// Does what whoever tends connections wants of this one.
+    fn obey(&mut self, context: &mut Context<'_>) {
+        let lifeline = &self.peer.lifeline;
+        let orders = lifeline.orders();
+        lifeline.carried_out(PING);
+        if let Some(pings) = self.pings.as_mut().filter(|_| orders & PING != 0) {
+            // A pong that came makes room for the next ping; whatever else comes is as good.
+            let _ = pings.poll_pong(context);
+            let _ = pings.send_ping(Ping::opaque());
+        }
+        if orders & PROTOCOL_ERROR != 0 && !std::mem::replace(&mut self.leaving, true) {
+            self.connection.abrupt_shutdown(Reason::PROTOCOL_ERROR);
+        } else if orders & LEAVE != 0 {
+            self.leave();
+        }
+    }
+
     fn begin(&mut self, request: http::Request<RecvStream>, respond: h2::server::SendResponse<Bytes>) {
         let (head, body) = request.into_parts();
-        let reply = GrpcReply(respond);
+        let reply = GrpcReply::new(respond, self.peer.lifeline.begin_call(), self.peer.connections.patience().write);
         let grpc = head.headers.get(CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(b"application/grpc"));
         if !grpc || head.method != http::Method::POST {
             return reply.refuse_http(http::StatusCode::UNSUPPORTED_MEDIA_TYPE);
         }
-        let deadline = Instant::now() + timeout(&head, self.limits.request_timeout());
+        if let Some(status) = self.peer.refuse(health::METHODS.contains(&head.uri.path())) {
+            return reply.fail(&status, Tags::default());
+        }
+        let deadline = Instant::now() + timeout(&head, self.peer.limits.request_timeout());
         self.partial.push(Partial { head, body, reply, first: Bytes::new(), more: Vec::new(), deadline });
     }
 
@@ -127,7 +161,7 @@ impl<S: GrpcService, T> GrpcConnection<S, T> {
             return;
         }
         for partial in std::mem::take(&mut self.partial) {
-            if let Progress::Waits(partial) = partial.advance(context, &*self.service, &self.limits) {
+            if let Progress::Waits(partial) = partial.advance(context, &*self.service, &self.peer.limits) {
                 self.partial.push(*partial);
             }
         }
