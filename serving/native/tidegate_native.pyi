@@ -1,6 +1,6 @@
 """The native data plane: what happens per request, behind four calls down and four callbacks up.
 
-Private to `tidegate_serving.requests`, the two functions to `tidegate_serving.low_priority`. Everything here is safe to call
+Private to `tidegate_serving.requests`, the two functions to `tidegate_serving.low_priority`, `ExitGuard` to its `stop_signal`. Everything here is safe to call
 from any thread; the I/O threads never take the GIL. dtype names are those of numpy (`bool`, `int8` to `int64`, `uint8`
 to `uint64`, `float16`, `float32`, `float64`) and `string`, whose elements reach Python as `bytes` in object arrays.
 """
@@ -378,6 +378,7 @@ class DataPlane:
         `tidegate_batches_total` and `tidegate_python_entries_total` (always equal), `tidegate_rows_total`,
         `tidegate_batch_rows` (histogram), `tidegate_padding_rows_total` (copies that fill an allowed size, not among
         the rows), `tidegate_bisections_total` (batches run again in halves),
+        `tidegate_panics_total` (batches lost to a fault of the plane itself),
         `tidegate_call_seconds_running` (of the longest call that runs now, 0 while none does),
         `tidegate_queued_rows`, `tidegate_queue_rejections_total`, `tidegate_deadline_drops_total` and
         `tidegate_cancelled_total` (requests not computed, shadows included), `tidegate_shadow_copied_total`,

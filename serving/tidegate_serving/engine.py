@@ -26,11 +26,11 @@ from tidegate_serving.embedded.view import as_html, as_text
 from tidegate_serving.inference_log.comparison import Comparison
 from tidegate_serving.platforms.platform import Platform
 from tidegate_serving.prediction import Prediction
-from tidegate_serving.requests.exit_guard import ExitGuard
 from tidegate_serving.requests.plane import Endpoint
 from tidegate_serving.requests.running_plane import Target
 from tidegate_serving.runtime.running_engine import EngineAddresses, RunningEngine
 from tidegate_serving.sources.problems import Reports
+from tidegate_serving.stop_signal import StopSignal
 
 _log = logging.getLogger(__name__)
 
@@ -137,9 +137,9 @@ class Engine:
         """Where a program that decides what is served says what stands in its way; status and the journal show it."""
         return self._live().lifecycle.problems
 
-    def watched_by(self, guard: ExitGuard) -> None:
-        """Where the process has to be ended by force, the guard names the calls of models that run."""
-        self._live().plane().watched_by(guard)
+    def watched_by(self, stop: StopSignal) -> None:
+        """Where the process has to be ended by force, the calls of models that run are named."""
+        self._live().plane().watched_by(stop.guard)
 
     # For the program that it lives in
 

@@ -47,7 +47,7 @@ def run(
         try:
             addresses = engine.start()
             stop.started()
-            engine.watched_by(stop.guard)
+            engine.watched_by(stop)
             if config.ready_file is not None:
                 write_ready_file(config.ready_file, addresses)
         except (TidegateError, OSError) as error:

@@ -12,7 +12,7 @@ import socket
 from types import FrameType, TracebackType
 from typing import Self
 
-from tidegate_serving.requests.exit_guard import ExitGuard
+from tidegate_native import ExitGuard
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 RELOAD = signal.SIGHUP

@@ -1,4 +1,4 @@
-"""Calls of models that run now, as the data plane tells of them: what a stop that waits in vain names, and a watch reports."""
+"""Calls of models that run now, as the data plane tells of them: a stop that waits in vain names them, a watch reports."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class RunningCall:
     @classmethod
     def of(cls, told: tuple[str, int, str, int, str, float]) -> RunningCall:
         """From what the data plane says, whose last value is for how long it has run."""
-        *whose, seconds = told
-        return cls(*whose, time.time() - seconds)  # type: ignore[arg-type]
+        model, version, signature, rows, request_id, seconds = told
+        return cls(model, version, signature, rows, request_id, time.time() - seconds)
 
     def __str__(self) -> str:
         since = datetime.fromtimestamp(round(self.since), UTC).isoformat().replace("+00:00", "Z")

@@ -3,6 +3,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod connections;
 pub mod control;
 pub mod drain;
 pub mod endpoints;

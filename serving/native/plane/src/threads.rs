@@ -2,6 +2,7 @@
 //! plane ends, but never without limit: what they call may hang.
 
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex};
 use std::thread::{Builder, JoinHandle};
@@ -111,15 +112,20 @@ fn join(thread: JoinHandle<()>, until: Instant) -> Result<(), JoinHandle<()>> {
 /// Takes versions apart whose last handle is gone: threads joined, model dropped, Python told.
 fn release(receiver: &Receiver<Remains>, metrics: &Metrics, hooks: &dyn Hooks) {
     for remains in receiver {
-        let Remains { model, number, threads, executor, retired } = remains;
-        for thread in threads {
-            let _ = thread.join();
-        }
-        metrics.version(&model, number).settle(executor.entries());
-        metrics.forget_oldest(&model);
-        drop(executor);
-        if retired {
-            hooks.released(&model, number);
-        }
+        // A fault in one must not keep all others; it has been printed where it happened.
+        let _ = catch_unwind(AssertUnwindSafe(|| take_apart(remains, metrics, hooks)));
+    }
+}
+
+fn take_apart(remains: Remains, metrics: &Metrics, hooks: &dyn Hooks) {
+    let Remains { model, number, threads, executor, retired } = remains;
+    for thread in threads {
+        let _ = thread.join();
+    }
+    metrics.version(&model, number).settle(executor.entries());
+    metrics.forget_oldest(&model);
+    drop(executor);
+    if retired {
+        hooks.released(&model, number);
     }
 }

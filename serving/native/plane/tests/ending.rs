@@ -8,12 +8,15 @@ use std::fs::File;
 use std::net::TcpStream;
 use std::process::Command;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use support::grpc::{PREDICT, frame};
 use support::messages::predict_x;
-use support::{Gate, Model, Recorder, Running, eventually, publish, rest, scalar_signature, settings};
-use tidegate_engine::serving_map::Change;
+use support::{Gate, Model, Recorder, Running, batching, eventually, publish, rest, scalar_signature, settings};
+use tidegate_codec::status::Status;
+use tidegate_engine::batching::{Executor, Prediction, Work};
+use tidegate_engine::serving_map::{Change, Publish};
 use tidegate_plane::plane::Plane;
 use tidegate_plane::settings::Settings;
 
@@ -99,4 +102,45 @@ fn start_with_few_files() {
         eventually("no thread is left", || threads() == before);
     }
     assert!(failures > 8, "only {failures} starts failed");
+}
+
+/// Its first executor thread ends by a panic of the server's own, outside of the model's call.
+struct Fails {
+    model: Arc<Model>,
+    failed: std::sync::atomic::AtomicBool,
+}
+
+impl Executor for Fails {
+    fn execute(&self, work: Work) -> Result<Prediction, Status> {
+        self.model.execute(work)
+    }
+
+    fn entries(&self) -> u64 {
+        self.model.entries()
+    }
+
+    fn host(&self, thread: &mut (dyn FnMut() + Send)) {
+        assert!(self.failed.swap(true, Ordering::Relaxed), "the first thread fails");
+        thread();
+    }
+}
+
+#[test]
+fn a_thread_that_panics_is_not_counted_and_its_work_is_done() {
+    let running = Running::start(&settings());
+    let executor = Arc::new(Fails { model: Model::half_plus_two(), failed: false.into() });
+    let publish = Publish {
+        model: "m".to_owned(),
+        version: 1,
+        signatures: vec![scalar_signature()],
+        batching: batching(),
+        executor,
+        description: None,
+    };
+    running.plane.apply(vec![Change::Publish(publish)]).unwrap();
+    for _ in 0..2 {
+        assert_eq!(running.rest().predict(r#"{"instances":[1]}"#).body, r#"{"predictions":[2.5]}"#);
+    }
+    running.plane.apply(vec![Change::Retire { model: "m".to_owned(), version: 1 }]).unwrap();
+    eventually("it is released", || running.hooks.released.lock().unwrap().len() == 1);
 }

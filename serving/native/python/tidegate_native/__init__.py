@@ -1,7 +1,7 @@
 """The native data plane, as `tidegate_native.pyi` beside this folder describes it.
 
-Everything comes from the extension module `_native`; `tidegate_serving.requests` and `tidegate_serving.low_priority` are the
-only importers.
+Everything comes from the extension module `_native`; `requests`, `low_priority` and `stop_signal` of `tidegate_serving` are
+the only importers.
 """
 
 from ._native import (

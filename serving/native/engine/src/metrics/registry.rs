@@ -166,6 +166,7 @@ fn version_samples(list: &mut Vec<(String, f64)>, labels: &str, metrics: &Versio
         ("tidegate_rows_total", &metrics.rows),
         ("tidegate_padding_rows_total", &metrics.padding_rows),
         ("tidegate_bisections_total", &metrics.bisections),
+        ("tidegate_panics_total", &metrics.panics),
         ("tidegate_queue_rejections_total", &metrics.rejections),
         ("tidegate_deadline_drops_total", &metrics.deadline_drops),
         ("tidegate_cancelled_total", &metrics.cancelled),

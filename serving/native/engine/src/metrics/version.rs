@@ -42,6 +42,8 @@ pub struct VersionMetrics {
     pub shadow_dropped: AtomicU64,
     /// Copies that do not fit its signature.
     pub shadow_failed: AtomicU64,
+    /// Batches that were lost to a fault of the server itself.
+    pub panics: AtomicU64,
     /// Calls of its model that run now.
     pub running: RunningCalls,
     executor: Mutex<Option<EntryCounter>>,

@@ -1,10 +1,5 @@
 //! I/O threads: the addresses that they listen on, what they run, and how finished batches reach them.
 
 pub mod completion_queue;
-pub mod connections;
-pub mod frames;
-pub mod lifeline;
 pub mod listen;
-pub mod peer;
-pub mod socket;
 pub mod thread;

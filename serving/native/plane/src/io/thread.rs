@@ -15,6 +15,9 @@ use tokio::net::{TcpStream, UnixStream};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::watch;
 
+use crate::connections::peer::Peer;
+use crate::connections::socket::WatchedSocket;
+use crate::connections::tended::{Connections, OpenConnection};
 use crate::drain::DrainWatch;
 use crate::endpoints::grpc::connection as grpc_connection;
 use crate::endpoints::grpc::methods::GrpcMethods;
@@ -23,9 +26,6 @@ use crate::endpoints::reply::{AnyReply, PlaneDispatcher};
 use crate::endpoints::rest::connection as rest_connection;
 use crate::endpoints::rest::routes::RestRoutes;
 use crate::io::completion_queue::CompletionQueue;
-use crate::io::connections::{Connections, OpenConnection};
-use crate::io::peer::Peer;
-use crate::io::socket::WatchedSocket;
 use crate::state::PlaneState;
 
 /// How an I/O thread is to end.

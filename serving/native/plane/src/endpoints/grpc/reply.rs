@@ -12,8 +12,8 @@ use tidegate_codec::status::Status;
 use tidegate_engine::request::Tags;
 use tokio::time::timeout;
 
+use crate::connections::lifeline::OpenCall;
 use crate::endpoints::headers::write_tags;
-use crate::io::lifeline::OpenCall;
 
 const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
 const GRPC_MESSAGE: HeaderName = HeaderName::from_static("grpc-message");

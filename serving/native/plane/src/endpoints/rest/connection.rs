@@ -22,12 +22,12 @@ use tidegate_engine::request::Tags;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::oneshot;
 
+use crate::connections::lifeline::{LEAVE, Lifeline};
+use crate::connections::peer::Peer;
 use crate::drain::DrainWatch;
 use crate::endpoints::compression::inflate;
 use crate::endpoints::headers::write_tags;
-use crate::endpoints::rest::{cors, path};
-use crate::io::lifeline::LEAVE;
-use crate::io::peer::Peer;
+use crate::endpoints::rest::{cors, framing, path};
 
 /// A whole answer.
 pub type RestResponse = Response<Full<Bytes>>;
@@ -74,11 +74,13 @@ where
     let handler = service_fn(|request: Request<Incoming>| {
         let open = peer.lifeline.begin_call();
         peer.lifeline.note_head();
-        let refused = peer.refuse(request.uri().path().starts_with(path::HEALTH));
+        let crowded = peer.refuse(request.uri().path().starts_with(path::HEALTH));
+        let refused = crowded.or_else(|| framing::check(&request).err());
+        let chunks = framing::is_chunked(&request).then(|| peer.lifeline.clone());
         let (service, limits) = (service.clone(), peer.limits.clone());
         async move {
             let mut response = match refused {
-                None => answer(request, service, limits).await,
+                None => answer(request, service, limits, chunks).await,
                 Some(status) => close_after(failure(&status, Tags::default())),
             };
             drop(open);
@@ -104,10 +106,20 @@ where
     .await;
 }
 
-async fn answer<S: RestService>(request: Request<Incoming>, service: Arc<S>, limits: Arc<Limits>) -> RestResponse {
+async fn answer<S: RestService>(
+    request: Request<Incoming>,
+    service: Arc<S>,
+    limits: Arc<Limits>,
+    chunks: Option<Arc<Lifeline>>,
+) -> RestResponse {
     let deadline = Instant::now() + limits.request_timeout();
     let (head, body) = request.into_parts();
-    let body = match read_body(body, &limits, deadline).await.and_then(|body| plain(&head, body, &limits)) {
+    let limit = limits.max_message_bytes();
+    let whole = match chunks {
+        None => read_body(body, &limits, deadline).await,
+        Some(lifeline) => unless_announced(&lifeline, limit, read_body(body, &limits, deadline)).await,
+    };
+    let body = match whole.and_then(|body| plain(&head, body, &limits)) {
         Ok(body) => body,
         Err(refused) => return *refused,
     };
@@ -179,6 +191,23 @@ async fn read_body(body: Incoming, limits: &Limits, deadline: Instant) -> Result
             Err(Box::new(failure(&late, Tags::default())))
         }),
     }
+}
+
+/// A body in chunks, unless one of them is announced to be larger than the limit: its bytes need not be waited for.
+async fn unless_announced(
+    lifeline: &Lifeline,
+    limit: usize,
+    body: impl Future<Output = Result<Bytes, Box<RestResponse>>>,
+) -> Result<Bytes, Box<RestResponse>> {
+    let mut body = pin!(body);
+    poll_fn(|context| match body.as_mut().poll(context) {
+        Poll::Pending if lifeline.largest_chunk() > limit as u64 => {
+            let size = format!("at least {}", lifeline.largest_chunk());
+            Poll::Ready(Err(Box::new(close_after(*too_large(&size, limit)))))
+        }
+        polled => polled,
+    })
+    .await
 }
 
 fn bad_body(why: &hyper::Error) -> Box<RestResponse> {

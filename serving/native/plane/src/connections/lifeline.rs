@@ -33,6 +33,8 @@ pub struct Lifeline {
     pub(crate) heard: AtomicBool,
     /// The number of the head or frame of which only a part has come; 0 where there is none.
     pub(crate) partial: AtomicU64,
+    /// The largest chunk of the present body that was announced, in bytes.
+    pub(crate) largest_chunk: AtomicU64,
     /// The number of the write that the peer takes nothing of; 0 where there is none.
     pub(crate) blocked: AtomicU64,
     writes: AtomicU64,
@@ -52,6 +54,7 @@ impl Lifeline {
             reserved,
             heard: AtomicBool::new(false),
             partial: AtomicU64::new(1),
+            largest_chunk: AtomicU64::new(0),
             blocked: AtomicU64::new(0),
             writes: AtomicU64::new(0),
             calls: AtomicU64::new(0),
@@ -67,6 +70,11 @@ impl Lifeline {
         self.calls.fetch_add(1, Ordering::Relaxed);
         self.open_calls.fetch_add(1, Ordering::Relaxed);
         OpenCall(self.clone())
+    }
+
+    /// The largest chunk of the present body that was announced, in bytes, whether it has come or not.
+    pub fn largest_chunk(&self) -> u64 {
+        self.largest_chunk.load(Ordering::Relaxed)
     }
 
     /// The head of a request is complete.

@@ -9,8 +9,9 @@ use std::task::{Context, Poll, ready};
 use tidegate_engine::metrics::Endpoint;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use crate::io::frames::Frames;
-use crate::io::lifeline::{Lifeline, PROTOCOL_ERROR};
+use crate::connections::chunks::Chunks;
+use crate::connections::frames::Frames;
+use crate::connections::lifeline::{Lifeline, PROTOCOL_ERROR};
 
 /// A socket and the lifeline of its connection.
 pub struct WatchedSocket<S> {
@@ -18,13 +19,14 @@ pub struct WatchedSocket<S> {
     lifeline: Arc<Lifeline>,
     /// Where it speaks HTTP/2.
     frames: Option<Frames>,
+    chunks: Chunks,
 }
 
 impl<S> WatchedSocket<S> {
     /// Around an accepted socket.
     pub fn new(inner: S, lifeline: Arc<Lifeline>) -> WatchedSocket<S> {
         let frames = (lifeline.endpoint == Endpoint::Grpc).then(Frames::default);
-        WatchedSocket { inner, lifeline, frames }
+        WatchedSocket { inner, lifeline, frames, chunks: Chunks::default() }
     }
 
     /// Notes what came. Of HTTP/2 that does not begin with SETTINGS, what came before it is left.
@@ -38,10 +40,14 @@ impl<S> WatchedSocket<S> {
                     self.lifeline.order(PROTOCOL_ERROR);
                 }
             },
-            None if !self.lifeline.is_busy() => {
-                self.lifeline.partial.store(self.lifeline.calls() + 1, Ordering::Relaxed);
+            None => {
+                let idle = !self.lifeline.is_busy();
+                if idle {
+                    self.lifeline.partial.store(self.lifeline.calls() + 1, Ordering::Relaxed);
+                }
+                self.chunks.feed(&read.filled()[before..], idle);
+                self.lifeline.largest_chunk.store(self.chunks.largest(), Ordering::Relaxed);
             }
-            None => {}
         }
     }
 

@@ -10,7 +10,7 @@ use tidegate_engine::limits::Limits;
 use tidegate_engine::metrics::{Closing, Endpoint, Metrics};
 use tidegate_engine::sync::lock;
 
-use crate::io::lifeline::{CLOSE, LEAVE, Lifeline, PING};
+use crate::connections::lifeline::{CLOSE, LEAVE, Lifeline, PING};
 use crate::settings::Patience;
 
 /// Connections beyond the limit that may ask for the server's health.

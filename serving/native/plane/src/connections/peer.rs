@@ -5,8 +5,8 @@ use std::sync::Arc;
 use tidegate_codec::status::{Code, Status};
 use tidegate_engine::limits::Limits;
 
-use crate::io::connections::Connections;
-use crate::io::lifeline::Lifeline;
+use crate::connections::lifeline::Lifeline;
+use crate::connections::tended::Connections;
 
 /// One connection's surroundings.
 pub struct Peer {
