@@ -16,6 +16,7 @@ __all__ = [
     "Batch",
     "Batching",
     "DataPlane",
+    "ExitGuard",
     "LogBlock",
     "PredictError",
     "Publish",
@@ -58,7 +59,9 @@ class Settings:
     `grpc_address` and `rest_address` are `host:port` with port 0 for any free one, or None for no such endpoint.
     `grpc_socket_path` is a Unix socket that leads through the gRPC endpoint too; `metrics_path` is one more path of
     metrics; `rest_cors` lets pages of any origin read REST answers.
-    Sizes in bytes, times in milliseconds. `log_buffer_bytes` bounds what waits for `log_block`: beyond it records
+    Sizes in bytes, times in milliseconds. Connections are closed whose request's head does not come within
+    `header_timeout_ms`, that are without a request for `idle_timeout_ms`, that answer no ping after `keepalive_ms` of
+    silence (gRPC), or that take nothing of an answer for `write_timeout_ms`. `log_buffer_bytes` bounds what waits for `log_block`: beyond it records
     are dropped and counted.
     """
 
@@ -73,7 +76,10 @@ class Settings:
         io_threads: int = 1,
         max_message_bytes: int = 67108864,
         max_connections: int = 4096,
-        header_timeout_ms: int = 60000,
+        header_timeout_ms: int = 10000,
+        idle_timeout_ms: int = 620000,
+        keepalive_ms: int = 30000,
+        write_timeout_ms: int = 30000,
         request_timeout_ms: int = 30000,
         log_block_rows: int = 16384,
         log_block_interval_ms: int = 1000,
@@ -368,20 +374,56 @@ class DataPlane:
 
         By endpoint (grpc, rest, embedded), model, version and status: `tidegate_requests_total` (model and version are
         empty where none was found, and for calls that need none). By endpoint: `tidegate_request_seconds` (histogram,
-        from a request's last byte to its answer), `tidegate_connections` and `tidegate_refused_connections_total`
-        (these two not for embedded). By model, version and method (Predict, Classify, Regress, MultiInference,
-        SessionRun): `tidegate_method_requests_total`, those that found a version and its signature. By model and
-        version: `tidegate_batches_total` and `tidegate_python_entries_total` (always equal), `tidegate_rows_total`,
-        `tidegate_batch_rows` (histogram), `tidegate_padding_rows_total` (copies that fill an allowed size, not among
-        the rows), `tidegate_bisections_total` (batches run again in halves), `tidegate_queued_rows`,
-        `tidegate_queue_rejections_total`, `tidegate_deadline_drops_total` and `tidegate_cancelled_total` (requests not
-        computed, shadows included), `tidegate_shadow_copied_total`, `tidegate_shadow_dropped_total` (queue full),
-        `tidegate_shadow_failed_total` (does not fit the signature), the three of the version that gets the copies. By
-        role (primary, shadow): `tidegate_log_eligible_rows_total`, `tidegate_log_written_rows_total`,
-        `tidegate_log_dropped_rows_total`; after a drain eligible is the sum of the other two.
-        `tidegate_log_waiting_bytes` has no label. By model, version and state: `tidegate_version_state`, 1 for the
-        state in which a version is, as `set_states` said it. Beside these: whatever `set_gauges` was given.
+        from a request's last byte to its answer), `tidegate_connections`, `tidegate_refused_connections_total` and,
+        also by reason, `tidegate_closed_connections_total` (these three not for embedded). By model, version and method
+        (Predict, Classify, Regress, MultiInference, SessionRun): `tidegate_method_requests_total`, those that found a
+        version and its signature. By model and version: `tidegate_batches_total` and `tidegate_python_entries_total`
+        (always equal), `tidegate_rows_total`, `tidegate_batch_rows` (histogram), `tidegate_padding_rows_total` (copies
+        that fill an allowed size, not among the rows), `tidegate_bisections_total` (batches run again in halves),
+        `tidegate_panics_total` (batches lost to a fault of the plane itself), `tidegate_call_seconds_running` (of the
+        longest call that runs now, 0 while none does), `tidegate_queued_rows`, `tidegate_queue_rejections_total`,
+        `tidegate_deadline_drops_total` and `tidegate_cancelled_total` (requests not computed, shadows included),
+        `tidegate_shadow_copied_total`, `tidegate_shadow_dropped_total` (queue full), `tidegate_shadow_failed_total`
+        (does not fit the signature), the three of the version that gets the copies. By role (primary, shadow):
+        `tidegate_log_eligible_rows_total`, `tidegate_log_written_rows_total`, `tidegate_log_dropped_rows_total`; after
+        a drain eligible is the sum of the other two. `tidegate_log_waiting_bytes` has no label. By model, version and
+        state: `tidegate_version_state`, 1 for the state in which a version is, as `set_states` said it. Beside these:
+        whatever `set_gauges` was given.
         """
 
+    def running_calls(self) -> list[tuple[str, int, str, int, str, float]]:
+        """Every call of a model that runs now, the longest first: model, version, signature, rows of its batch, id of
+        its first request, and seconds.
+        """
+
+    def stuck_calls(self, least_ms: int) -> list[tuple[str, int, str, int, str, float]]:
+        """Those that run for longer than `least_ms` and than ten times what calls of their version usually take."""
+
     def drain(self, deadline_ms: int) -> bool:
-        """Not ready, no new connections, answer what was accepted, flush the log, stop. True if all was answered."""
+        """Not ready, no new connections, answer what was accepted, flush the log, stop. True if all was answered; who
+        was not hears UNAVAILABLE. Returns soon after the deadline, whatever hangs.
+        """
+
+@final
+class ExitGuard:
+    """Ends the process where a stop takes too long or is asked for twice, whoever holds the GIL meanwhile.
+
+    `signals` is a file descriptor for `signal.set_wakeup_fd`; the numbers that come there come out of `passed_on`. Both
+    belong to the caller, who closes them.
+    """
+
+    def __new__(cls) -> ExitGuard: ...
+    @property
+    def signals(self) -> int: ...
+    @property
+    def passed_on(self) -> int: ...
+    def arm(self, limit_ms: int) -> None:
+        """From now on the process ends with status 1 so long after the first SIGTERM or SIGINT, and at once at the
+        second; it says on stderr which calls of models run.
+        """
+
+    def watch(self, plane: DataPlane) -> None:
+        """Whose calls are named when the process ends."""
+
+    def disarm(self) -> None:
+        """Everything has ended well: nothing is ended by force any more."""

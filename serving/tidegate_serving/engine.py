@@ -30,6 +30,7 @@ from tidegate_serving.prediction import Prediction
 from tidegate_serving.requests.running_plane import Target
 from tidegate_serving.runtime.running_engine import EngineAddresses, RunningEngine
 from tidegate_serving.sources.problems import Reports
+from tidegate_serving.stop_signal import StopSignal
 
 _log = logging.getLogger(__name__)
 
@@ -135,6 +136,10 @@ class Engine:
     def problems(self) -> Reports:
         """Where a program that decides what is served says what stands in its way; status and the journal show it."""
         return self._live().lifecycle.problems
+
+    def watched_by(self, stop: StopSignal) -> None:
+        """Where the process has to be ended by force, the calls of models that run are named."""
+        self._live().plane().watched_by(stop.guard)
 
     # For the program that it lives in
 

@@ -1,6 +1,7 @@
 """`tidegate serve`: runs one engine as a process until it is told to stop, and says where it listens.
 
-Takes a config from the command line; writes the ready file; SIGTERM or SIGINT drains and ends with status 0.
+Takes a config from the command line; writes the ready file; SIGTERM or SIGINT drains and ends with status 0, or
+with status 1 where something hangs; a second one ends it at once.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from tidegate_serving.runtime.running_engine import EngineAddresses
 from tidegate_serving.stop_signal import StoppedEarlyError, StopSignal
 
 USER_MISTAKE = 2
+_BEYOND_SECONDS = 1.5  # what a stop may take longer than its drain, before the process is ended by force
 _log = logging.getLogger(__name__)
 
 
@@ -41,24 +43,31 @@ def run(
     share_heaps()
     engine = Engine(config, reread=reread)
     with QuietDrops(), StopSignal() as stop:
+        stop.guard.arm(int((config.drain_seconds + _BEYOND_SECONDS) * 1000))
         try:
             addresses = engine.start()
             stop.started()
+            engine.watched_by(stop)
             if config.ready_file is not None:
                 write_ready_file(config.ready_file, addresses)
         except (TidegateError, OSError) as error:
             engine.stop(0.0)
+            stop.guard.disarm()
             print(f"tidegate: {error}", file=sys.stderr)
             return USER_MISTAKE
         except StoppedEarlyError:
             engine.stop(0.0)
+            stop.guard.disarm()
             _log.info("stopped before the engine was up")
             return 0
         _log.info("serving: gRPC %s, REST %s, control %s", addresses.grpc, addresses.rest, addresses.control)
         with nullcontext() if beside is None else beside(engine):
             while not stop.wait():
                 reload(engine)
-        return _stop(engine, config)
+        status = _stop(engine, config)
+        if status == 0:
+            stop.guard.disarm()
+        return status
 
 
 def reload(engine: Engine) -> None:

@@ -1,7 +1,8 @@
 """Waits for SIGTERM or SIGINT, and for SIGHUP, without ever missing one.
 
 The server uses one on the main thread. Python runs a signal's handler only when the main thread comes by; one that is
-about to sleep on a lock may sleep through it. Here the signal's number arrives in a socket, which cannot be missed.
+about to sleep on a lock may sleep through it. Here the signal's number arrives in a socket, which cannot be missed, and
+on its way there passes a thread that needs no Python: it ends the process where a stop hangs.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ import signal
 import socket
 from types import FrameType, TracebackType
 from typing import Self
+
+from tidegate_native import ExitGuard
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 RELOAD = signal.SIGHUP
@@ -23,8 +26,9 @@ class StopSignal:
     """A context manager for the main thread; handlers are as before afterwards."""
 
     def __init__(self) -> None:
-        self._reader, self._writer = socket.socketpair()
-        self._writer.setblocking(False)
+        self.guard = ExitGuard()
+        self._reader = socket.socket(fileno=self.guard.passed_on)
+        self._writer = socket.socket(fileno=self.guard.signals)
         self._interrupting = True
 
     def __enter__(self) -> Self:

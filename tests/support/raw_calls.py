@@ -12,10 +12,10 @@ from tidegate_serving.contract.messages import message
 from tidegate_serving.tensor_proto import fill
 
 
-def predict_later(channel: grpc.Channel, value: float, timeout: float = 60) -> Any:
-    """Sends a request to model `m` now; its `result()` is the answer."""
+def predict_later(channel: grpc.Channel, value: float, model: str = "m", timeout: float = 60) -> Any:
+    """Sends a request to a model now; its `result()` is the answer."""
     request = message("tensorflow.serving.PredictRequest")()
-    request.model_spec.name = "m"
+    request.model_spec.name = model
     fill(request.inputs["x"], np.array([value], dtype=np.float32))
     call = channel.unary_unary(
         "/tensorflow.serving.PredictionService/Predict",

@@ -27,6 +27,8 @@ mod tidegate_native {
     #[pymodule_export]
     use crate::calls::data_plane::DataPlane;
     #[pymodule_export]
+    use crate::calls::exit_guard::ExitGuard;
+    #[pymodule_export]
     use crate::calls::low_priority::{enter_low_priority, file_sha256};
     #[pymodule_export]
     use crate::calls::predict::PredictError;

@@ -82,7 +82,13 @@ class EngineConfig:
     log_buffer_bytes: what may wait to be written; beyond it records are dropped and counted.
     io_threads: threads that serve the sockets.
     max_message_bytes: largest request.
-    max_connections: connections beyond this many are refused.
+    max_connections: connections beyond this many: one that nobody needs is closed, else the new one may only ask for
+        the engine's health.
+    header_seconds: within this time a request's head, or the beginning of an HTTP/2 connection, has to be there.
+    idle_seconds: a connection without a request for so long is closed; longer than load balancers keep theirs.
+    keepalive_seconds: a silent gRPC connection is pinged after this time, and closed where nothing comes in as long.
+    write_seconds: a client that takes nothing of its answer for so long is given up.
+    stuck_seconds: a model's call that runs for so long, and for ten times the usual, counts as stuck.
     request_timeout_seconds: for requests without a deadline of their own.
     start_seconds: how long start waits for the first versions before it says not ready.
     drain_seconds: how long a stopping engine waits for accepted requests.
@@ -135,6 +141,11 @@ class EngineConfig:
     io_threads: int = within(THREADS, 1)
     max_message_bytes: int = within(MESSAGE_BYTES, 67108864)
     max_connections: int = within(CONNECTIONS, 4096)
+    header_seconds: float = within(SOME_SECONDS, 10.0)
+    idle_seconds: float = within(SOME_SECONDS, 620.0)
+    keepalive_seconds: float = within(SOME_SECONDS, 30.0)
+    write_seconds: float = within(SOME_SECONDS, 30.0)
+    stuck_seconds: float = within(SOME_SECONDS, 30.0)
     request_timeout_seconds: float = within(SOME_SECONDS, 30.0)
     start_seconds: float = within(SECONDS, 120.0)
     drain_seconds: float = within(SECONDS, 30.0)

@@ -5,6 +5,7 @@ The engine starts one, reads its addresses and counters, and drains it.
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,11 +19,14 @@ from tidegate_serving.contract.servable import StateChange
 from tidegate_serving.lifecycle.monitor import StateMonitor
 from tidegate_serving.prediction import Prediction
 from tidegate_serving.requests.plane_front import PlaneFront
+from tidegate_serving.requests.running_calls import RunningCall
 from tidegate_serving.requests.settings import plane_settings
 
 RELOAD_CONFIG = "/tensorflow.serving.ModelService/HandleReloadConfigRequest"
 State = tuple[int, int, int, str]
 """Version, `ModelVersionStatus.State`, canonical gRPC code and text of what went wrong."""
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +105,16 @@ class RunningPlane:
         plane = self._plane
         return self._last_stats if plane is None else plane.stats(model or None)
 
+    def stuck_calls(self, least_seconds: float) -> list[RunningCall]:
+        """Calls that run for longer than this and than ten times what is usual for their version, the longest first."""
+        plane = self._plane
+        return [] if plane is None else [RunningCall.of(told) for told in plane.stuck_calls(int(least_seconds * 1000))]
+
+    def watched_by(self, guard: native.ExitGuard) -> None:
+        """Where the process has to be ended by force, the guard names the calls that run here."""
+        if (plane := self._plane) is not None:
+            guard.watch(plane)
+
     def drain(self, seconds: float) -> bool:
         """Answers what was accepted, writes what was logged, stops. True if all of it was done in time.
 
@@ -110,6 +124,9 @@ class RunningPlane:
         plane = self._plane
         drained = plane is None or plane.drain(int(seconds * 1000))
         self._front.close()
+        if plane is not None and not drained:
+            for told in plane.running_calls():
+                _log.error("%s, and is not waited for any more", RunningCall.of(told))
         if drained and plane is not None:
             self._last_stats = plane.stats()
             self._plane = None

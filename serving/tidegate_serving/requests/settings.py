@@ -27,11 +27,19 @@ def plane_settings(config: EngineConfig) -> native.Settings:
         io_threads=config.io_threads,
         max_message_bytes=config.max_message_bytes,
         max_connections=config.max_connections,
+        header_timeout_ms=_ms(config.header_seconds),
+        idle_timeout_ms=_ms(config.idle_seconds),
+        keepalive_ms=_ms(config.keepalive_seconds),
+        write_timeout_ms=_ms(config.write_seconds),
         request_timeout_ms=int(config.request_timeout_seconds * 1000),
         log_block_rows=config.log_block_rows,
         log_block_interval_ms=max(1, int(config.log_block_seconds * 1000)),
         log_buffer_bytes=config.log_buffer_bytes,
     )
+
+
+def _ms(seconds: float) -> int:
+    return max(1, int(seconds * 1000))
 
 
 def plane_batching(config: BatchingConfig) -> native.Batching:

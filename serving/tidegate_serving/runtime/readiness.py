@@ -87,7 +87,7 @@ class Readiness:
         self._unsettled: set[ServableId] = set()
         self._initial: frozenset[str] | None = None
         self._missing: dict[str, str] = {}
-        self._remark = ""
+        self._remarks: dict[str, str] = {}
         self._was_blind = False
         self._draining = False
         self._thread = threading.Thread(target=self._run, name="tidegate-readiness", daemon=True)
@@ -148,9 +148,9 @@ class Readiness:
             self._heard.add(change.id.name)
         self.wake()
 
-    def remark(self, text: str) -> None:
-        """Something that whoever asks has to know although the engine is ready; empty for nothing."""
-        self._remark = text
+    def remark(self, text: str, about: str = "") -> None:
+        """Something that whoever asks has to know although the engine is ready; empty for nothing about that."""
+        self._remarks[about] = text
         self.wake()
 
     def wake(self) -> None:
@@ -186,7 +186,7 @@ class Readiness:
         if was_blind and not blind:
             self.begin()
             return False, "the engine is starting"
-        return (False, blind) if blind else (True, self._remark)
+        return (False, blind) if blind else (True, "; ".join(filter(None, self._remarks.values())))
 
     def _run(self) -> None:
         while not self._draining:

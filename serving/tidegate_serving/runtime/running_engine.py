@@ -34,6 +34,7 @@ from tidegate_serving.runtime.control_port import ControlPort
 from tidegate_serving.runtime.model_swap import ModelSwap
 from tidegate_serving.runtime.readiness import Readiness, ServedNames
 from tidegate_serving.runtime.reload import Reloader
+from tidegate_serving.runtime.stuck_watch import StuckWatch
 from tidegate_serving.tensorflow_serving.reload_call import ReloadCall
 
 _LEAST_SECONDS = 1.0  # for unloading, where answering took all the time that there was
@@ -66,6 +67,7 @@ class RunningEngine:
         self._control: ControlPort | None = None
         self._readiness: Readiness | None = None
         self._watch: AdmissionWatch | None = None
+        self._stuck: StuckWatch | None = None
         self.addresses = EngineAddresses("", "", "")
 
     def start(self) -> None:
@@ -97,6 +99,11 @@ class RunningEngine:
             OverrideGauge(plane),
         )
         parts.events.subscribe(self._watch.heard)
+        self._stuck = StuckWatch(
+            lambda: plane.stuck_calls(self.live.now.stuck_seconds),
+            sources.problems,
+            lambda text: readiness.remark(text, "calls"),
+        )
         self._control = ControlPort(parts, sources, lambda: self.live.now, self.counters, self._reread)
         self._control.begin()
         parts.manager.start()
@@ -113,6 +120,7 @@ class RunningEngine:
         parts.load_pool.resize(config.load_threads)
         readiness.begin()
         self._watch.start()
+        self._stuck.start()
 
     def add_platform(self, name: str, factory: Callable[[], Platform]) -> None:
         """Knows one platform more from now on."""
@@ -201,6 +209,8 @@ class RunningEngine:
             self._readiness.drain()
         if self._watch is not None:
             self._watch.stop()
+        if self._stuck is not None:
+            self._stuck.stop()
         if self._swap is not None:
             self._swap.stop()
         for source in self._sources.all if self._sources else ():

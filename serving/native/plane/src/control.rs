@@ -1,5 +1,6 @@
 //! Rare calls on the data ports that Python answers, one at a time on a thread of their own.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::time::Duration;
@@ -75,7 +76,8 @@ impl ControlCalls {
     pub fn run(&self, hooks: &dyn Hooks) {
         for call in &self.0 {
             if !call.answer.is_closed() {
-                let _ = call.answer.send(hooks.control(&call.method, &call.request));
+                let answer = catch_unwind(AssertUnwindSafe(|| hooks.control(&call.method, &call.request)));
+                let _ = call.answer.send(answer.unwrap_or_else(|_| Err(Status::internal("the control call panicked"))));
             }
         }
     }

@@ -3,6 +3,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod connections;
 pub mod control;
 pub mod drain;
 pub mod endpoints;
@@ -12,3 +13,4 @@ pub mod io;
 pub mod plane;
 pub mod settings;
 pub mod state;
+pub mod threads;

@@ -2,9 +2,8 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
-use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
 use tidegate_codec::model_spec::VersionChoice;
@@ -12,34 +11,33 @@ use tidegate_codec::status::Status;
 use tidegate_codec::version_state::VersionState;
 use tidegate_engine::batching::Completions;
 use tidegate_engine::limits::Limits;
-use tidegate_engine::metrics::{Gauge, Metrics};
-use tidegate_engine::serving_map::{Change, Remains, ServingMap, Version, Wiring};
+use tidegate_engine::metrics::{Gauge, HungCall, Metrics};
+use tidegate_engine::serving_map::{Change, ServingMap, Version, Wiring};
 use tidegate_engine::sync::lock;
 
+use crate::connections::tended::Connections;
 use crate::control;
 use crate::endpoints::embedded::endpoint::Embedded;
 use crate::endpoints::reply::{AnyReply, PlaneDispatcher};
 use crate::hooks::Hooks;
 use crate::io::completion_queue::CompletionQueue;
 use crate::io::listen;
-use crate::io::thread::{self, IoLane, Listeners, Signals};
+use crate::io::thread::{Listeners, Signals};
 use crate::settings::Settings;
 use crate::state::PlaneState;
+use crate::threads::{Threads, Work};
 
-/// The threads that a drain ends.
-#[derive(Default)]
-struct Threads {
-    io: Vec<JoinHandle<bool>>,
-    helpers: Vec<JoinHandle<()>>,
-}
+/// How long threads that were told to end may take for it, beyond the time that a drain has.
+const AFTERWARDS: Duration = Duration::from_millis(250);
+/// How long a stop waits for callbacks that run.
+const STOPPING: Duration = Duration::from_secs(2);
 
 /// A running data plane.
 pub struct Plane {
     state: Arc<PlaneState>,
     signals: Signals,
     wiring: Mutex<Option<Wiring>>,
-    threads: Mutex<Threads>,
-    released: Mutex<Option<JoinHandle<()>>>,
+    threads: Threads,
     embedded: Embedded<AnyReply>,
     grpc_address: Option<SocketAddr>,
     _socket_file: Option<listen::SocketFile>,
@@ -62,44 +60,27 @@ impl Plane {
         let queues: Vec<Arc<CompletionQueue>> = (0..count).map(|_| Arc::default()).collect();
         let by_thread = queues.iter().map(|queue| queue.clone() as Arc<dyn Completions>);
         let completions = by_thread.chain([embedded.completions()]).collect();
-        let (sender, receiver) = channel();
+        let (sender, remains) = channel();
         let wiring = Wiring { completions, metrics: engine.metrics.clone(), released: sender };
         let plane = Plane {
-            signals: Signals::default(),
-            threads: Mutex::default(),
-            released: Mutex::default(),
-            wiring: Mutex::default(),
+            signals: Signals::new(Connections::new(settings.patience, engine.limits.clone(), engine.metrics.clone())),
+            threads: Threads::default(),
+            wiring: Mutex::new(Some(wiring)),
             embedded,
             state: state.clone(),
             grpc_address,
             _socket_file: socket_file,
             rest_address,
         };
-        let (sink, control) = (hooks.clone(), hooks.clone());
-        let logging = engine.clone();
-        plane.helper("tg-log", move || logging.log.run(&*sink))?;
-        plane.helper("tg-control", move || calls.run(&*control))?;
-        let metrics = engine.metrics.clone();
-        let released = Builder::new().name("tg-released".to_owned());
-        *lock(&plane.released) = Some(released.spawn(move || release(&receiver, &metrics, &*hooks))?);
         let closed = grpc_address.is_none() && rest_address.is_none() && settings.grpc_socket_path.is_none();
-        let listeners = grpc.into_iter().zip(rest).zip(unix).zip(queues);
-        for (index, (((grpc, rest), unix), completions)) in listeners.enumerate().filter(|_| !closed) {
-            let dispatcher = Arc::new(PlaneDispatcher::new(index, engine.clone()));
-            let lane = IoLane { dispatcher, completions, state: state.clone() };
-            let (signals, listeners) = (plane.signals.clone(), Listeners { grpc, unix, rest });
-            let run = move || thread::run(&lane, listeners, &signals).unwrap_or(false);
-            let started = Builder::new().name(format!("tg-io-{index}")).spawn(run)?;
-            lock(&plane.threads).io.push(started);
+        let listeners = grpc.into_iter().zip(rest).zip(unix).filter(|_| !closed);
+        let listeners = listeners.map(|((grpc, rest), unix)| Listeners { grpc, unix, rest });
+        let work = Work { state, hooks, calls, remains, lanes: listeners.zip(queues).collect() };
+        if let Err(why) = plane.threads.start(work, &plane.signals) {
+            plane.stop();
+            return Err(why);
         }
-        *lock(&plane.wiring) = Some(wiring);
         Ok(plane)
-    }
-
-    fn helper(&self, name: &str, run: impl FnOnce() + Send + 'static) -> io::Result<()> {
-        let started = Builder::new().name(name.to_owned()).spawn(run)?;
-        lock(&self.threads).helpers.push(started);
-        Ok(())
     }
 
     /// Predicting without a socket.
@@ -177,59 +158,48 @@ impl Plane {
         self.state.engine.samples(only)
     }
 
+    /// Every call of a model that runs now.
+    pub fn running_calls(&self) -> Vec<HungCall> {
+        self.state.engine.metrics.running_calls()
+    }
+
+    /// The calls that run for longer than `least` and far longer than calls of their version usually take.
+    pub fn stuck_calls(&self, least: Duration) -> Vec<HungCall> {
+        self.state.engine.metrics.stuck_calls(least)
+    }
+
     /// The counters themselves.
     pub fn metrics(&self) -> &Metrics {
         &self.state.engine.metrics
     }
 
     /// Not ready, no new connections, everything accepted answered, log flushed, I/O, log and control threads ended.
-    /// True if all was answered in time. Versions stay published until they are retired or the plane is stopped.
+    /// True if all was answered in time; who was not hears UNAVAILABLE. Versions stay published until they are retired or the plane is stopped.
     pub fn drain(&self, within: Duration) -> bool {
         self.state.begin_drain();
         let until = Instant::now() + within;
         self.signals.until.send_replace(Some(until));
         self.signals.draining.send_replace(true);
-        let (io, helpers) = {
-            let mut threads = lock(&self.threads);
-            (std::mem::take(&mut threads.io), std::mem::take(&mut threads.helpers))
-        };
-        let mut complete = true;
-        for thread in io {
-            complete &= thread.join().unwrap_or(false);
-        }
+        let mut complete = self.threads.join_io();
         complete &= self.embedded.drain(until);
         self.state.engine.log.close();
         self.state.control.close();
-        for thread in helpers {
-            complete &= thread.join().is_ok();
-        }
+        complete &= self.threads.join_helpers(until.max(Instant::now()) + AFTERWARDS);
         complete
     }
 
-    /// Ends everything now, within about the time that running callbacks take. Idempotent.
-    pub fn stop(&self) {
+    /// Ends everything now, within about the time that running callbacks take, but within seconds. Idempotent. True if
+    /// nothing is left; a model whose call does not return keeps its thread.
+    pub fn stop(&self) -> bool {
+        self.stop_within(STOPPING)
+    }
+
+    /// The same within a time.
+    pub fn stop_within(&self, within: Duration) -> bool {
+        let until = Instant::now() + within;
         self.drain(Duration::ZERO);
         self.state.engine.map.store(Arc::default());
         lock(&self.wiring).take();
-        let released = lock(&self.released).take();
-        if let Some(thread) = released {
-            let _ = thread.join();
-        }
-    }
-}
-
-/// Takes versions apart whose last handle is gone: threads joined, model dropped, Python told.
-fn release(receiver: &Receiver<Remains>, metrics: &Metrics, hooks: &dyn Hooks) {
-    for remains in receiver {
-        let Remains { model, number, threads, executor, retired } = remains;
-        for thread in threads {
-            let _ = thread.join();
-        }
-        metrics.version(&model, number).settle(executor.entries());
-        metrics.forget_oldest(&model);
-        drop(executor);
-        if retired {
-            hooks.released(&model, number);
-        }
+        self.threads.join_released(until)
     }
 }

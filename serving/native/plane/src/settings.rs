@@ -6,6 +6,19 @@ use std::time::Duration;
 use tidegate_engine::limits::Limits;
 use tidegate_engine::log::LogLimits;
 
+/// How long connections are waited for.
+#[derive(Clone, Copy, Debug)]
+pub struct Patience {
+    /// A request's head, or the beginning of an HTTP/2 connection, must be complete within this time.
+    pub header: Duration,
+    /// A connection without a request for so long is closed.
+    pub idle: Duration,
+    /// A gRPC connection that is silent for so long is asked whether it is there.
+    pub keepalive: Duration,
+    /// A client that takes nothing of its answer for so long is given up.
+    pub write: Duration,
+}
+
 /// Frozen settings of a plane.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -25,8 +38,8 @@ pub struct Settings {
     pub max_message_bytes: usize,
     /// Most open connections over both endpoints.
     pub max_connections: usize,
-    /// A request's head must be complete within this time.
-    pub header_timeout: Duration,
+    /// How long connections are waited for.
+    pub patience: Patience,
     /// Deadline of requests that bring none.
     pub request_timeout: Duration,
     /// Rows of a full log block.
@@ -40,7 +53,7 @@ pub struct Settings {
 impl Settings {
     /// What can change while the plane runs.
     pub fn limits(&self) -> Limits {
-        Limits::new(self.max_message_bytes, self.max_connections, self.request_timeout, self.header_timeout)
+        Limits::new(self.max_message_bytes, self.max_connections, self.request_timeout, self.patience.header)
     }
 
     /// What the inference log may hold.
@@ -59,7 +72,10 @@ impl Settings {
             ("max_message_bytes", self.max_message_bytes),
             ("max_connections", self.max_connections),
             ("log_block_rows", self.log_block_rows),
-            ("header_timeout_ms", self.header_timeout.as_millis() as usize),
+            ("header_timeout_ms", self.patience.header.as_millis() as usize),
+            ("idle_timeout_ms", self.patience.idle.as_millis() as usize),
+            ("keepalive_ms", self.patience.keepalive.as_millis() as usize),
+            ("write_timeout_ms", self.patience.write.as_millis() as usize),
             ("request_timeout_ms", self.request_timeout.as_millis() as usize),
             ("log_block_interval_ms", self.log_block_interval.as_millis() as usize),
         ];

@@ -14,7 +14,7 @@ use support::grpc::{PREDICT, frame};
 use support::messages::{
     Request, bytes_of, float_tensor, float_values, outputs, predict_x, shape_of, tensor, varint_of, varints,
 };
-use support::{Model, Random, Running, eventually, publish, scalar_signature, settings, signature, spec};
+use support::{Model, Random, Running, eventually, patience, publish, scalar_signature, settings, signature, spec};
 use tidegate_codec::dtype::{ALL, DType};
 use tidegate_codec::model_metadata::Description;
 use tidegate_codec::protobuf::{tensor as tensor_proto, wire};
@@ -24,7 +24,7 @@ use tidegate_codec::version_state::VersionState;
 use tidegate_engine::batching::Prediction;
 use tidegate_engine::serving_map::Change;
 use tidegate_plane::endpoints::grpc::methods::MODEL_STATUS;
-use tidegate_plane::settings::Settings;
+use tidegate_plane::settings::{Patience, Settings};
 
 fn still_serves(running: &Running) {
     let answer = running.grpc().predict(&predict_x(&[1.0, 2.0]));
@@ -377,22 +377,22 @@ fn metrics_have_one_more_path_where_the_settings_name_one() {
 }
 
 #[test]
-fn too_many_connections_are_closed_at_once() {
+fn a_place_that_becomes_free_is_taken() {
     let running = Running::start(&Settings { max_connections: 2, ..settings() });
     running.plane.apply(vec![publish("m", 1, &Model::half_plus_two(), scalar_signature())]).unwrap();
     let (mut one, mut two) = (running.rest(), running.rest());
     assert_eq!((one.get("/v2/health/live").status, two.get("/v2/health/live").status), (200, 200));
-    assert!(running.rest().is_closed());
+    assert_eq!(running.rest().predict(r#"{"instances":[1]}"#).status, 503);
     assert_eq!(running.sample("tidegate_refused_connections_total{endpoint=\"rest\"}"), 1.0);
     drop(one);
     eventually("its place is free", || running.sample("tidegate_connections{endpoint=\"rest\"}") == 1.0);
-    assert_eq!(running.rest().get("/v2/health/live").status, 200);
+    assert_eq!(running.rest().predict(r#"{"instances":[1]}"#).status, 200);
 }
 
 #[test]
 fn slow_heads_and_slow_bodies_are_given_up() {
     let short = Settings {
-        header_timeout: Duration::from_millis(100),
+        patience: Patience { header: Duration::from_millis(100), ..patience() },
         request_timeout: Duration::from_millis(100),
         ..settings()
     };

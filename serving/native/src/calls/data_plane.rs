@@ -2,8 +2,7 @@
 //! Calls that wait give up the GIL; at interpreter exit a running plane is stopped.
 
 use std::collections::HashMap;
-use std::sync::mpsc::{self, RecvTimeoutError};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use pyo3::exceptions::PyValueError;
@@ -12,7 +11,7 @@ use pyo3::types::{PyDict, PyMapping};
 use tidegate_codec::model_spec::{ModelSpec, VersionChoice};
 use tidegate_codec::status::{Code, Status};
 use tidegate_codec::version_state::VersionState;
-use tidegate_engine::metrics::Gauge;
+use tidegate_engine::metrics::{Gauge, HungCall};
 use tidegate_plane::endpoints::embedded::endpoint::EmbeddedRequest;
 use tidegate_plane::plane::Plane;
 
@@ -28,7 +27,7 @@ const EXIT_PATIENCE: Duration = Duration::from_secs(3);
 /// A running data plane.
 #[pyclass(frozen, module = "tidegate_native")]
 pub(crate) struct DataPlane {
-    plane: Arc<Plane>,
+    pub(crate) plane: Arc<Plane>,
     closing: Arc<Closing>,
 }
 
@@ -133,11 +132,36 @@ impl DataPlane {
         py.detach(|| self.plane.stats(model).into_iter().collect())
     }
 
+    /// Every call of a model that runs now, the longest first: model, version, signature, rows of its batch, id of its
+    /// first request, and seconds.
+    fn running_calls(&self, py: Python<'_>) -> Vec<Call> {
+        py.detach(|| described(self.plane.running_calls()))
+    }
+
+    /// Those that run for longer than `least_ms` and than ten times what calls of their version usually take.
+    #[pyo3(signature = (least_ms))]
+    fn stuck_calls(&self, py: Python<'_>, least_ms: u64) -> Vec<Call> {
+        py.detach(|| described(self.plane.stuck_calls(Duration::from_millis(least_ms))))
+    }
+
     /// Not ready, refuse new connections, answer what was accepted, flush the log, stop. True if all was answered.
     #[pyo3(signature = (deadline_ms))]
     fn drain(&self, py: Python<'_>, deadline_ms: u64) -> bool {
         py.detach(|| self.plane.drain(Duration::from_millis(deadline_ms)))
     }
+}
+
+/// A running call as Python sees it.
+type Call = (String, i64, String, usize, String, f64);
+
+fn described(calls: Vec<HungCall>) -> Vec<Call> {
+    let mut calls = calls;
+    calls.sort_by_key(|hung| hung.call.since);
+    let described = calls.into_iter().map(|HungCall { model, version, call }| {
+        let seconds = call.since.elapsed().as_secs_f64();
+        (model, version, call.signature, call.rows, call.request.as_str().to_owned(), seconds)
+    });
+    described.collect()
 }
 
 impl Drop for DataPlane {
@@ -162,19 +186,9 @@ impl Exit {
     fn __call__(&self, py: Python<'_>) {
         self.closing.close();
         let Some(plane) = self.plane.upgrade() else { return };
-        let (sender, stopped) = mpsc::channel();
-        std::thread::spawn(move || {
-            plane.stop();
-            let _ = sender.send(());
-        });
-        let stopped = Mutex::new(stopped);
-        let wait = |patience| {
-            let stopped = stopped.lock().unwrap_or_else(PoisonError::into_inner);
-            stopped.recv_timeout(patience) != Err(RecvTimeoutError::Timeout)
-        };
-        if !py.detach(|| wait(EXIT_PATIENCE)) {
+        if !py.detach(|| plane.stop_within(EXIT_PATIENCE)) {
             self.closing.interrupt(py);
-            py.detach(|| wait(EXIT_PATIENCE));
+            py.detach(|| plane.stop_within(EXIT_PATIENCE));
         }
     }
 }

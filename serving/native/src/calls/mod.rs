@@ -2,6 +2,7 @@
 
 pub(crate) mod changes;
 pub(crate) mod data_plane;
+pub(crate) mod exit_guard;
 pub(crate) mod low_priority;
 pub(crate) mod predict;
 pub(crate) mod settings;

@@ -23,7 +23,7 @@ impl Settings {
     #[new]
     #[pyo3(signature = (*, grpc_address, rest_address, grpc_socket_path=None, metrics_path=None, rest_cors=false, io_threads=1,
         max_message_bytes=67108864, max_connections=4096,
-        header_timeout_ms=60000, request_timeout_ms=30000, log_block_rows=16384, log_block_interval_ms=1000,
+        header_timeout_ms=10000, idle_timeout_ms=620000, keepalive_ms=30000, write_timeout_ms=30000, request_timeout_ms=30000, log_block_rows=16384, log_block_interval_ms=1000,
         log_buffer_bytes=134217728))]
     #[expect(clippy::too_many_arguments, reason = "keyword-only in Python, one structure from here on")]
     fn new(
@@ -36,6 +36,9 @@ impl Settings {
         max_message_bytes: usize,
         max_connections: usize,
         header_timeout_ms: u64,
+        idle_timeout_ms: u64,
+        keepalive_ms: u64,
+        write_timeout_ms: u64,
         request_timeout_ms: u64,
         log_block_rows: usize,
         log_block_interval_ms: u64,
@@ -50,7 +53,12 @@ impl Settings {
             io_threads,
             max_message_bytes,
             max_connections,
-            header_timeout: Duration::from_millis(header_timeout_ms),
+            patience: core::Patience {
+                header: Duration::from_millis(header_timeout_ms),
+                idle: Duration::from_millis(idle_timeout_ms),
+                keepalive: Duration::from_millis(keepalive_ms),
+                write: Duration::from_millis(write_timeout_ms),
+            },
             request_timeout: Duration::from_millis(request_timeout_ms),
             log_block_rows,
             log_block_interval: Duration::from_millis(log_block_interval_ms),

@@ -92,7 +92,9 @@ impl Runner<'_> {
         let ends = entries.iter().map(|entry| entry.first_row - first_row + entry.rows);
         let offsets = std::iter::once(0).chain(ends).collect();
         let (served, shapes, unbatched) = (queue.served.clone(), batch.shapes.clone(), batch.unbatched);
-        let work = Work { served, columns, shapes, rows, unbatched, offsets };
+        let work = Work { served: served.clone(), columns, shapes, rows, unbatched, offsets };
+        let first = entries.first();
+        let _running = first.map(|entry| served.metrics.running.begin(&served.signature.name, rows, &entry.id));
         let any_size = self.sizes.is_empty() || unbatched || queue.is_kept_apart();
         let (checked, ran) = match any_size {
             true => self.once(work),

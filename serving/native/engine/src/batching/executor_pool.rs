@@ -115,6 +115,15 @@ impl ExecutorPool {
         Ok(())
     }
 
+    /// The calling thread ends although it was not told to.
+    pub fn count_out(&self) {
+        let mut state = lock(&self.state);
+        state.present = state.present.saturating_sub(1);
+        drop(state);
+        // What it was woken for may still wait.
+        self.wake();
+    }
+
     /// The calling thread has left: a release need not wait for it.
     pub fn forget_current_thread(&self) {
         lock(&self.threads).retain(|thread| thread.thread().id() != thread::current().id());

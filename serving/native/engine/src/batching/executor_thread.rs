@@ -1,5 +1,6 @@
 //! One executor thread: takes a batch, drops requests that nobody waits for, runs it, and hands it on.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -31,7 +32,11 @@ pub struct ExecutorThread {
 impl ExecutorThread {
     /// The thread's work. It drops what it holds of the version before it leaves the pool, which a release waits for.
     pub fn run(self) {
-        self.executor.host(&mut || self.serve_until_closed());
+        // A panic has been printed where it happened. Its thread is counted out, so that the next request starts another.
+        let ran = catch_unwind(AssertUnwindSafe(|| self.executor.host(&mut || self.serve_until_closed())));
+        if ran.is_err() {
+            self.pool.count_out();
+        }
         let pool = self.pool.clone();
         drop(self);
         pool.forget_current_thread();
@@ -59,7 +64,10 @@ impl ExecutorThread {
                 let queue = &self.queues[(turn + step) % self.queues.len()];
                 match queue.take(now) {
                     NextBatch::Batch(batch) => {
-                        self.serve(queue, *batch);
+                        // The requests of a batch that is lost are answered by the deadline sweep.
+                        if catch_unwind(AssertUnwindSafe(|| self.serve(queue, *batch))).is_err() {
+                            queue.served.metrics.panics.fetch_add(1, Ordering::Relaxed);
+                        }
                         turn += step + 1;
                         ran = true;
                         break;

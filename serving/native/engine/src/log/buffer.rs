@@ -1,6 +1,7 @@
 //! The inference log's bounded buffer, and the thread that makes blocks of finished batches.
 //! A record that does not fit, or a block that the sink does not take, is dropped and counted.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -201,7 +202,7 @@ impl Log {
 
     fn hand_over(&self, block: LogBlock, sink: &dyn LogSink) {
         let (size, rows) = (block.byte_size() as u64, block.by_role);
-        let written = sink.take(block);
+        let written = catch_unwind(AssertUnwindSafe(|| sink.take(block))).unwrap_or(false);
         self.metrics.log_waiting_bytes.fetch_sub(size, Ordering::Relaxed);
         if written {
             for (role, count) in rows.iter().enumerate() {

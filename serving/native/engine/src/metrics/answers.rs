@@ -15,6 +15,24 @@ pub enum Endpoint {
     Embedded = 2,
 }
 
+/// Why the server closed a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Closing {
+    /// There were too many, and it was not needed.
+    Evicted = 0,
+    /// A request's head, or a frame, did not come in time.
+    Header = 1,
+    /// No request came for long.
+    Idle = 2,
+    /// Its peer answered no ping.
+    Keepalive = 3,
+    /// Its peer took nothing of an answer.
+    Write = 4,
+}
+
+/// Their names in metrics.
+pub const CLOSINGS: [&str; 5] = ["evicted", "header", "idle", "keepalive", "write"];
+
 /// The method of a request, in any protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Call {

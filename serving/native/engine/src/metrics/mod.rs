@@ -5,10 +5,12 @@ pub mod gauges;
 pub mod histogram;
 pub mod prometheus;
 pub mod registry;
+pub mod running;
 pub mod version;
 
-pub use answers::{Call, Endpoint};
+pub use answers::{Call, Closing, Endpoint};
 pub use gauges::{Gauge, Gauges};
 pub use prometheus::{escape, help_of, render};
-pub use registry::Metrics;
+pub use registry::{HungCall, Metrics};
+pub use running::{RunningCall, RunningCalls};
 pub use version::VersionMetrics;

@@ -39,20 +39,29 @@ pub fn help_of(family: &str) -> &'static str {
     HELP.iter().find(|(name, _)| *name == family).map_or("", |(_, help)| help)
 }
 
-const HELP: [(&str, &str); 23] = [
+const HELP: [(&str, &str); 26] = [
     ("tidegate_requests_total", "Answers by endpoint, model, version and canonical status."),
     ("tidegate_method_requests_total", "Requests that found a version and its signature, by method, in any protocol."),
     ("tidegate_request_seconds", "From a request's last byte to its answer."),
     ("tidegate_connections", "Open connections."),
-    ("tidegate_refused_connections_total", "Connections closed because there were too many."),
+    (
+        "tidegate_refused_connections_total",
+        "Connections and requests turned away because there were too many connections.",
+    ),
+    (
+        "tidegate_closed_connections_total",
+        "Connections that the server closed, by why: nothing came, or nothing was taken.",
+    ),
     ("tidegate_batches_total", "Executor calls."),
     ("tidegate_python_entries_total", "Entries into Python, one per executor call."),
     ("tidegate_rows_total", "Rows in executor calls."),
     ("tidegate_batch_rows", "Rows per executor call."),
     ("tidegate_padding_rows_total", "Copies of rows that filled batches up to an allowed size."),
     ("tidegate_bisections_total", "Batches that raised and were run again in halves."),
+    ("tidegate_panics_total", "Batches that were lost to a fault of the server itself."),
     ("tidegate_queued_rows", "Rows that wait in the queues."),
     ("tidegate_queue_rejections_total", "Requests refused because the queue was full."),
+    ("tidegate_call_seconds_running", "For how long the longest call of the model runs now; 0 while none does."),
     ("tidegate_deadline_drops_total", "Requests whose deadline passed in the queue."),
     ("tidegate_cancelled_total", "Requests whose client went away while they waited."),
     ("tidegate_shadow_copied_total", "Requests copied to this version."),

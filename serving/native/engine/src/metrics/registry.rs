@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tidegate_codec::status::Code;
 
-use crate::metrics::answers::{Answers, CALLS, ENDPOINTS, Endpoint};
+use crate::metrics::answers::{Answers, CALLS, CLOSINGS, ENDPOINTS, Endpoint};
 use crate::metrics::histogram::Histogram;
 use crate::metrics::prometheus::escape;
+use crate::metrics::running::RunningCall;
 use crate::metrics::version::VersionMetrics;
 use crate::sync::lock;
 
@@ -30,6 +31,17 @@ pub struct LogMetrics {
     pub dropped: [AtomicU64; 2],
 }
 
+/// A call that runs for long, and whose it is.
+#[derive(Clone, Debug)]
+pub struct HungCall {
+    /// The model's name.
+    pub model: String,
+    /// The version's number.
+    pub version: i64,
+    /// The call.
+    pub call: RunningCall,
+}
+
 /// All counters.
 #[derive(Debug, Default)]
 pub struct Metrics {
@@ -40,8 +52,10 @@ pub struct Metrics {
     pub latency: [Histogram; ENDPOINTS.len()],
     /// Open connections by endpoint.
     pub connections: [AtomicU64; SOCKETS],
-    /// Connections closed because there were too many.
+    /// Connections and requests turned away because there were too many connections.
     pub refused_connections: [AtomicU64; SOCKETS],
+    /// Connections that the server closed, by why.
+    pub closed_connections: [[AtomicU64; CLOSINGS.len()]; SOCKETS],
     /// Log rows.
     pub log: LogMetrics,
     /// Bytes that wait for the log.
@@ -62,6 +76,25 @@ impl Metrics {
         for key in &gone[..gone.len().saturating_sub(GONE_KEPT)] {
             versions.remove(key);
         }
+    }
+
+    /// Calls that run for longer than `least` and far longer than calls of their version usually take.
+    pub fn stuck_calls(&self, least: Duration) -> Vec<HungCall> {
+        let now = Instant::now();
+        self.calls(|metrics| metrics.running.stuck(now, least))
+    }
+
+    /// Every call that runs now.
+    pub fn running_calls(&self) -> Vec<HungCall> {
+        self.calls(|metrics| metrics.running.list())
+    }
+
+    fn calls(&self, of: impl Fn(&VersionMetrics) -> Vec<RunningCall>) -> Vec<HungCall> {
+        let versions = lock(&self.versions);
+        let calls = versions.iter().flat_map(|((model, version), metrics)| {
+            of(metrics).into_iter().map(|call| HungCall { model: model.clone(), version: *version, call })
+        });
+        calls.collect()
     }
 
     /// Counts an answer's latency.
@@ -89,6 +122,9 @@ impl Metrics {
             if endpoint < SOCKETS {
                 push(&mut list, "tidegate_connections", &label, &self.connections[endpoint]);
                 push(&mut list, "tidegate_refused_connections_total", &label, &self.refused_connections[endpoint]);
+                for (why, count) in CLOSINGS.iter().zip(&self.closed_connections[endpoint]) {
+                    push(&mut list, "tidegate_closed_connections_total", &format!("{label},reason=\"{why}\""), count);
+                }
             }
         }
         for (role, name) in ["primary", "shadow"].iter().enumerate() {
@@ -130,6 +166,7 @@ fn version_samples(list: &mut Vec<(String, f64)>, labels: &str, metrics: &Versio
         ("tidegate_rows_total", &metrics.rows),
         ("tidegate_padding_rows_total", &metrics.padding_rows),
         ("tidegate_bisections_total", &metrics.bisections),
+        ("tidegate_panics_total", &metrics.panics),
         ("tidegate_queue_rejections_total", &metrics.rejections),
         ("tidegate_deadline_drops_total", &metrics.deadline_drops),
         ("tidegate_cancelled_total", &metrics.cancelled),
@@ -146,6 +183,8 @@ fn version_samples(list: &mut Vec<(String, f64)>, labels: &str, metrics: &Versio
         }
     }
     push(list, "tidegate_queued_rows", labels, &metrics.queued_rows);
+    let longest = metrics.running.longest(Instant::now()).as_secs_f64();
+    list.push((format!("tidegate_call_seconds_running{{{labels}}}"), longest));
     list.push((format!("tidegate_python_entries_total{{{labels}}}"), metrics.entries() as f64));
     metrics.batch_rows.samples(list, "tidegate_batch_rows", labels, 1.0);
 }

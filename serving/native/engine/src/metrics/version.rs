@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::metrics::answers::{Answers, CALLS, Call};
 use crate::metrics::histogram::Histogram;
+use crate::metrics::running::RunningCalls;
 use crate::sync::lock;
 
 /// Says how often a model was entered; 0 once its executor is gone.
@@ -41,6 +42,10 @@ pub struct VersionMetrics {
     pub shadow_dropped: AtomicU64,
     /// Copies that do not fit its signature.
     pub shadow_failed: AtomicU64,
+    /// Batches that were lost to a fault of the server itself.
+    pub panics: AtomicU64,
+    /// Calls of its model that run now.
+    pub running: RunningCalls,
     executor: Mutex<Option<EntryCounter>>,
     settled_entries: AtomicU64,
 }

@@ -238,9 +238,4 @@ impl<R: Reply> Dispatcher<R> {
     pub fn is_empty(&self) -> bool {
         lock(&self.inflight).is_empty()
     }
-
-    /// Drops all replies that wait, which tells their clients that the server stopped.
-    pub fn forget_waiting(&self) {
-        drop(std::mem::take(&mut *lock(&self.inflight)));
-    }
 }

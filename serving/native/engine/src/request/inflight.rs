@@ -69,6 +69,13 @@ impl<R: Reply> Inflight<R> {
         Some(pending)
     }
 
+    /// Takes all out.
+    pub fn take_all(&mut self) -> Vec<Pending<R>> {
+        let keys = self.slots.iter().enumerate();
+        let keys: Vec<u64> = keys.map(|(index, slot)| u64::from(slot.generation) << 32 | index as u64).collect();
+        keys.into_iter().filter_map(|key| self.take(key)).collect()
+    }
+
     /// Number of waiting requests.
     pub fn len(&self) -> usize {
         self.slots.len() - self.free.len()

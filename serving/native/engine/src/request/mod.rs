@@ -3,6 +3,7 @@
 pub mod answering;
 pub mod deadline_sweep;
 pub mod dispatcher;
+pub mod ending;
 pub mod idle_flush;
 pub mod inflight;
 pub mod payload;

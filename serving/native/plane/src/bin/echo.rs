@@ -17,11 +17,16 @@ use tidegate_codec::signatures::{RequestRows, Signature, TensorSpec};
 use tidegate_codec::status::Status;
 use tidegate_codec::tensors::{Column, ColumnPool, Lease, Page, Slice, Words};
 use tidegate_engine::limits::Limits;
+use tidegate_engine::metrics::Endpoint;
 use tidegate_engine::request::Tags;
+use tidegate_plane::connections::lifeline::Lifeline;
+use tidegate_plane::connections::peer::Peer;
+use tidegate_plane::connections::tended::Connections;
 use tidegate_plane::drain::DrainWatch;
 use tidegate_plane::endpoints::grpc::connection::{self as grpc, GrpcCall, GrpcService};
 use tidegate_plane::endpoints::rest::connection::{self as rest, RestAnswer, RestCall, RestService};
 use tidegate_plane::io::listen;
+use tidegate_plane::settings::Patience;
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 
@@ -126,13 +131,25 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let limits = Arc::new(limits);
     let echo = Arc::new(Echo::new(limits.clone())?);
     let (_sender, draining) = watch::channel(false);
+    let long = Duration::from_secs(3600);
+    let patience = Patience { header: long, idle: long, keepalive: long, write: long };
+    let connections = Connections::new(patience, limits.clone(), Arc::default());
+    let peer = |endpoint| {
+        let peer =
+            Peer { limits: limits.clone(), lifeline: Lifeline::new(endpoint, false), connections: connections.clone() };
+        (peer, DrainWatch::new(draining.clone()))
+    };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().event_interval(1009).build()?;
     println!("{{\"grpc\": \"{grpc_address}\", \"rest\": \"{rest_address}\"}}");
     runtime.block_on(async {
-        let over_grpc =
-            accept(grpc, |socket| grpc::serve(socket, echo.clone(), limits.clone(), DrainWatch::new(draining.clone())));
-        let over_rest =
-            accept(rest, |socket| rest::serve(socket, echo.clone(), limits.clone(), DrainWatch::new(draining.clone())));
+        let over_grpc = accept(grpc, |socket| {
+            let (peer, drain) = peer(Endpoint::Grpc);
+            grpc::serve(socket, echo.clone(), peer, drain)
+        });
+        let over_rest = accept(rest, |socket| {
+            let (peer, drain) = peer(Endpoint::Rest);
+            rest::serve(socket, echo.clone(), peer, drain)
+        });
         tokio::join!(over_grpc, over_rest);
     });
     Ok(())

@@ -17,7 +17,10 @@ use tidegate_engine::log::{LogBlock, LogSink};
 use tidegate_engine::serving_map::{Change, Publish, ServingMap};
 use tidegate_plane::hooks::Hooks;
 use tidegate_plane::plane::Plane;
-use tidegate_plane::settings::Settings;
+use tidegate_plane::settings::{Patience, Settings};
+
+/// Nobody connects.
+const SOME: Duration = Duration::from_secs(1);
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -96,7 +99,7 @@ impl Bench {
             io_threads: 1,
             max_message_bytes: 1 << 20,
             max_connections: 1,
-            header_timeout: Duration::from_secs(1),
+            patience: Patience { header: SOME, idle: SOME, keepalive: SOME, write: SOME },
             request_timeout: Duration::from_secs(1),
             log_block_rows: 1,
             log_block_interval: Duration::from_secs(1),

@@ -5,16 +5,19 @@ use std::net::TcpListener;
 use std::os::unix::net::UnixListener;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use tidegate_engine::engine::Engine;
-use tidegate_engine::metrics::{Endpoint, Metrics};
-use tidegate_engine::tracker::{Tracker, TrackerToken};
+use tidegate_engine::metrics::Endpoint;
+use tidegate_engine::tracker::Tracker;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
+use tokio::runtime::{Builder, Runtime};
 use tokio::sync::watch;
 
+use crate::connections::peer::Peer;
+use crate::connections::socket::WatchedSocket;
+use crate::connections::tended::{Connections, OpenConnection};
 use crate::drain::DrainWatch;
 use crate::endpoints::grpc::connection as grpc_connection;
 use crate::endpoints::grpc::methods::GrpcMethods;
@@ -33,15 +36,19 @@ pub struct Signals {
     /// When the drain must be over; set before `draining`.
     pub until: watch::Sender<Option<Instant>>,
     /// Open connections of all I/O threads.
-    pub connections: Arc<AtomicUsize>,
+    pub connections: Arc<Connections>,
 }
 
-impl Default for Signals {
-    fn default() -> Signals {
+impl Signals {
+    /// No drain yet.
+    pub fn new(connections: Arc<Connections>) -> Signals {
         let (draining, until) = (watch::channel(false).0, watch::channel(None).0);
-        Signals { draining, until, connections: Arc::default() }
+        Signals { draining, until, connections }
     }
 }
+
+/// How long the refusals at the end of a drain may take on their way to the clients.
+const FAREWELL: Duration = Duration::from_millis(250);
 
 /// What one I/O thread works on.
 #[derive(Clone)]
@@ -64,19 +71,41 @@ pub struct Listeners {
     pub rest: Option<TcpListener>,
 }
 
-/// Runs until the drain is over. True if all connections were closed in time; copies for shadows are waited for as long,
-/// but do not count.
-pub fn run(lane: &IoLane, listeners: Listeners, signals: &Signals) -> std::io::Result<bool> {
-    // Sockets are looked at when the tasks are done, not in between: batches grow, and calls to the poller are few.
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().event_interval(1009).build()?;
-    let complete = runtime.block_on(serve(lane.clone(), listeners, signals.clone()));
-    drop(runtime);
-    lane.completions.close();
-    lane.dispatcher.close();
-    Ok(complete)
+/// What an I/O thread runs: made before the thread is, so that whoever starts it hears of what cannot be had.
+pub struct IoThread {
+    runtime: Runtime,
+    listeners: Vec<(Endpoint, Listener)>,
 }
 
-async fn serve(lane: IoLane, listeners: Listeners, signals: Signals) -> bool {
+impl IoThread {
+    /// A runtime that knows the sockets. The error says what could not be had, such as a file descriptor.
+    pub fn new(listeners: Listeners) -> std::io::Result<IoThread> {
+        // Sockets are looked at when the tasks are done, not in between: batches grow, and calls to the poller are few.
+        let runtime = Builder::new_current_thread().enable_all().event_interval(1009).build()?;
+        let _entered = runtime.enter();
+        let Listeners { grpc, unix, rest } = listeners;
+        let tcp = |listener| tokio::net::TcpListener::from_std(listener).map(Listener::Tcp);
+        let grpc = grpc.map(tcp).transpose()?.map(|listener| (Endpoint::Grpc, listener));
+        let unix = unix.map(tokio::net::UnixListener::from_std).transpose()?;
+        let unix = unix.map(|listener| (Endpoint::Grpc, Listener::Unix(listener)));
+        let rest = rest.map(tcp).transpose()?.map(|listener| (Endpoint::Rest, listener));
+        let listeners = [grpc, unix, rest].into_iter().flatten().collect();
+        drop(_entered);
+        Ok(IoThread { runtime, listeners })
+    }
+
+    /// Runs until the drain is over. True if all connections were closed in time; copies for shadows are waited for as
+    /// long, but do not count.
+    pub fn run(self, lane: &IoLane, signals: &Signals) -> bool {
+        let complete = self.runtime.block_on(serve(lane.clone(), self.listeners, signals.clone()));
+        drop(self.runtime);
+        lane.completions.close();
+        lane.dispatcher.close();
+        complete
+    }
+}
+
+async fn serve(lane: IoLane, listeners: Vec<(Endpoint, Listener)>, signals: Signals) -> bool {
     let tracker = Arc::new(Tracker::default());
     let IoLane { dispatcher, completions, state } = lane;
     tokio::spawn(answer_batches(dispatcher.clone(), completions));
@@ -84,29 +113,26 @@ async fn serve(lane: IoLane, listeners: Listeners, signals: Signals) -> bool {
     tokio::spawn(async move { flushing.run_idle_flush().await });
     let sweeping = dispatcher.clone();
     tokio::spawn(async move { sweeping.run_sweep().await });
+    if dispatcher.lane == 0 {
+        let connections = signals.connections.clone();
+        tokio::spawn(async move { connections.tend().await });
+    }
     let copies = dispatcher.copies.clone();
     let engine = state.engine.clone();
     let grpc = Arc::new(GrpcMethods { dispatcher: dispatcher.clone(), state: state.clone() });
-    let rest = Arc::new(RestRoutes { dispatcher, state });
+    let rest = Arc::new(RestRoutes { dispatcher: dispatcher.clone(), state });
     let host = Host { engine, grpc, rest, tracker: tracker.clone(), signals: signals.clone() };
-    let Listeners { grpc, unix, rest } = listeners;
-    let all = [
-        (Endpoint::Grpc, grpc.and_then(|listener| tokio::net::TcpListener::from_std(listener).ok()).map(Listener::Tcp)),
-        (
-            Endpoint::Grpc,
-            unix.and_then(|listener| tokio::net::UnixListener::from_std(listener).ok()).map(Listener::Unix),
-        ),
-        (Endpoint::Rest, rest.and_then(|listener| tokio::net::TcpListener::from_std(listener).ok()).map(Listener::Tcp)),
-    ];
-    let open = all.into_iter().filter_map(|(endpoint, listener)| Some((endpoint, listener?)));
-    let endpoints: Vec<_> =
-        open.map(|(endpoint, listener)| tokio::spawn(host.clone().accept(endpoint, listener))).collect();
+    let accept = |(endpoint, listener)| tokio::spawn(host.clone().accept(endpoint, listener));
+    let endpoints: Vec<_> = listeners.into_iter().map(accept).collect();
     for endpoint in endpoints {
         let _ = endpoint.await;
     }
     let _ = signals.draining.subscribe().wait_for(|draining| *draining).await;
     let until = signals.until.borrow().unwrap_or_else(Instant::now);
     let complete = tokio::time::timeout_at(until.into(), tracker.empty()).await.is_ok();
+    if !complete && dispatcher.refuse_waiting() > 0 {
+        let _ = tokio::time::timeout(FAREWELL, tracker.empty()).await;
+    }
     let _ = tokio::time::timeout_at(until.into(), copies.empty()).await;
     complete
 }
@@ -176,49 +202,24 @@ impl Host {
     }
 
     fn receive<T: AsyncRead + AsyncWrite + Unpin + Send + 'static>(&self, endpoint: Endpoint, socket: T) {
-        let Some(open) = self.admit(endpoint) else { return };
+        let open = self.signals.connections.admit(endpoint);
+        let socket = WatchedSocket::new(socket, open.lifeline.clone());
         let drain = DrainWatch::new(self.signals.draining.subscribe());
         let limits = self.engine.limits.clone();
+        let (connections, lifeline) = (self.signals.connections.clone(), open.lifeline.clone());
+        let peer = Peer { limits, lifeline, connections };
         if endpoint == Endpoint::Rest {
-            self.spawn(open, rest_connection::serve(socket, self.rest.clone(), limits, drain));
+            self.spawn(open, rest_connection::serve(socket, self.rest.clone(), peer, drain));
         } else {
-            self.spawn(open, grpc_connection::serve(socket, self.grpc.clone(), limits, drain));
+            self.spawn(open, grpc_connection::serve(socket, self.grpc.clone(), peer, drain));
         }
     }
 
     fn spawn(&self, open: OpenConnection, connection: impl Future<Output = ()> + Send + 'static) {
+        let token = self.tracker.enter();
         tokio::spawn(async move {
-            connection.await;
-            drop(open);
+            open.lifeline.clone().run(connection).await;
+            drop((open, token));
         });
-    }
-
-    /// Counts a connection in, or refuses it when there are too many.
-    fn admit(&self, endpoint: Endpoint) -> Option<OpenConnection> {
-        let metrics = self.engine.metrics.clone();
-        let limit = self.engine.limits.max_connections();
-        if self.signals.connections.fetch_add(1, Ordering::Relaxed) >= limit {
-            self.signals.connections.fetch_sub(1, Ordering::Relaxed);
-            metrics.refused_connections[endpoint as usize].fetch_add(1, Ordering::Relaxed);
-            return None;
-        }
-        metrics.connections[endpoint as usize].fetch_add(1, Ordering::Relaxed);
-        let total = self.signals.connections.clone();
-        Some(OpenConnection { _token: self.tracker.enter(), metrics, endpoint, total })
-    }
-}
-
-/// An open connection in every count of them.
-struct OpenConnection {
-    _token: TrackerToken,
-    metrics: Arc<Metrics>,
-    endpoint: Endpoint,
-    total: Arc<AtomicUsize>,
-}
-
-impl Drop for OpenConnection {
-    fn drop(&mut self) {
-        self.total.fetch_sub(1, Ordering::Relaxed);
-        self.metrics.connections[self.endpoint as usize].fetch_sub(1, Ordering::Relaxed);
     }
 }

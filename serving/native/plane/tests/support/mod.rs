@@ -29,7 +29,7 @@ use tidegate_engine::log::{LogBlock, LogSink};
 use tidegate_engine::serving_map::{Change, Publish};
 use tidegate_plane::hooks::Hooks;
 use tidegate_plane::plane::Plane;
-use tidegate_plane::settings::Settings;
+use tidegate_plane::settings::{Patience, Settings};
 
 /// Waits until something holds; fails after 10 seconds.
 pub fn eventually(what: &str, holds: impl Fn() -> bool) {
@@ -181,12 +181,17 @@ pub fn settings() -> Settings {
         io_threads: 1,
         max_message_bytes: 1 << 20,
         max_connections: 256,
-        header_timeout: Duration::from_secs(5),
+        patience: patience(),
         request_timeout: Duration::from_secs(20),
         log_block_rows: 1 << 14,
         log_block_interval: Duration::from_millis(20),
         log_buffer_bytes: 64 << 20,
     }
+}
+
+pub fn patience() -> Patience {
+    let some = Duration::from_secs(5);
+    Patience { header: some, idle: Duration::from_secs(60), keepalive: some, write: some }
 }
 
 pub fn batching() -> Batching {

@@ -164,7 +164,7 @@ impl<R: Reply + From<EmbeddedReply>> Embedded<R> {
         self.closed.store(true, Ordering::Release);
         while !self.dispatcher.is_empty() {
             if Instant::now() >= until {
-                self.dispatcher.forget_waiting();
+                self.dispatcher.refuse_waiting();
                 return false;
             }
             std::thread::sleep(LOOK);

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use h2::RecvStream;
 use h2::server::Connection;
+use h2::{Ping, PingPong, Reason};
 use http::header::CONTENT_TYPE;
 use http::request;
 use tidegate_codec::status::{Code, Status};
@@ -17,6 +18,8 @@ use tidegate_engine::request::Tags;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::Sleep;
 
+use crate::connections::lifeline::{LEAVE, PING, PROTOCOL_ERROR};
+use crate::connections::peer::Peer;
 use crate::drain::DrainWatch;
 use crate::endpoints::compression::inflate;
 use crate::endpoints::grpc::reply::GrpcReply;
@@ -39,6 +42,11 @@ pub struct GrpcCall {
 pub trait GrpcService: Send + Sync + 'static {
     /// Takes over a call.
     fn call(&self, call: GrpcCall);
+
+    /// Whether a method asks for the server's health, which is answered also where there are too many connections.
+    fn is_about_health(&self, _path: &str) -> bool {
+        false
+    }
 }
 
 /// A call whose message has not come in full.
@@ -58,7 +66,7 @@ enum Progress {
 }
 
 /// Serves one connection until the client leaves or the drain is over.
-pub async fn serve<S, T>(socket: T, service: Arc<S>, limits: Arc<Limits>, drain: DrainWatch)
+pub async fn serve<S, T>(socket: T, service: Arc<S>, peer: Peer, drain: DrainWatch)
 where
     S: GrpcService,
     T: AsyncRead + AsyncWrite + Unpin,
@@ -70,16 +78,18 @@ where
         .max_concurrent_streams(1024)
         .max_header_list_size(16 << 10);
     let handshake = builder.handshake::<_, Bytes>(socket);
-    let Ok(Ok(connection)) = tokio::time::timeout(limits.header_timeout(), handshake).await else {
+    let Ok(Ok(mut connection)) = tokio::time::timeout(peer.limits.header_timeout(), handshake).await else {
         return;
     };
-    GrpcConnection { connection, service, limits, drain, partial: Vec::new(), timer: None, leaving: false }.await;
+    let pings = connection.ping_pong();
+    GrpcConnection { connection, pings, service, peer, drain, partial: Vec::new(), timer: None, leaving: false }.await;
 }
 
 struct GrpcConnection<S, T> {
     connection: Connection<T, Bytes>,
+    pings: Option<PingPong>,
     service: Arc<S>,
-    limits: Arc<Limits>,
+    peer: Peer,
     drain: DrainWatch,
     partial: Vec<Partial>,
     timer: Option<Pin<Box<Sleep>>>,
@@ -92,8 +102,10 @@ impl<S: GrpcService, T: AsyncRead + AsyncWrite + Unpin> Future for GrpcConnectio
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
         let this = self.get_mut();
         if !this.leaving && this.drain.poll(context).is_ready() {
-            this.leaving = true;
-            this.connection.graceful_shutdown();
+            this.leave();
+        }
+        if this.peer.lifeline.orders() != 0 {
+            this.obey(context);
         }
         loop {
             match this.connection.poll_accept(context) {
@@ -110,15 +122,44 @@ impl<S: GrpcService, T: AsyncRead + AsyncWrite + Unpin> Future for GrpcConnectio
     }
 }
 
-impl<S: GrpcService, T> GrpcConnection<S, T> {
+impl<S: GrpcService, T: AsyncRead + AsyncWrite + Unpin> GrpcConnection<S, T> {
+    fn leave(&mut self) {
+        if !std::mem::replace(&mut self.leaving, true) {
+            self.connection.graceful_shutdown();
+        }
+    }
+
+    /// Does what whoever tends connections wants of this one.
+    fn obey(&mut self, context: &mut Context<'_>) {
+        let lifeline = &self.peer.lifeline;
+        let orders = lifeline.orders();
+        lifeline.carried_out(PING);
+        if let Some(pings) = self.pings.as_mut().filter(|_| orders & PING != 0) {
+            // A pong that came makes room for the next ping; whatever else comes is as good.
+            let _ = pings.poll_pong(context);
+            let _ = pings.send_ping(Ping::opaque());
+        }
+        if orders & PROTOCOL_ERROR != 0 && !std::mem::replace(&mut self.leaving, true) {
+            self.connection.abrupt_shutdown(Reason::PROTOCOL_ERROR);
+        } else if orders & LEAVE != 0 {
+            self.leave();
+        }
+    }
+
     fn begin(&mut self, request: http::Request<RecvStream>, respond: h2::server::SendResponse<Bytes>) {
         let (head, body) = request.into_parts();
-        let reply = GrpcReply(respond);
+        let reply = GrpcReply::new(respond, self.peer.lifeline.begin_call(), self.peer.connections.patience().write);
         let grpc = head.headers.get(CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(b"application/grpc"));
         if !grpc || head.method != http::Method::POST {
             return reply.refuse_http(http::StatusCode::UNSUPPORTED_MEDIA_TYPE);
         }
-        let deadline = Instant::now() + timeout(&head, self.limits.request_timeout());
+        if let Some(status) = self.peer.refuse(self.service.is_about_health(head.uri.path())) {
+            return reply.fail(&status, Tags::default());
+        }
+        let deadline = match timeout(&head, self.peer.limits.request_timeout()) {
+            Ok(timeout) => Instant::now() + timeout,
+            Err(status) => return reply.fail(&status, Tags::default()),
+        };
         self.partial.push(Partial { head, body, reply, first: Bytes::new(), more: Vec::new(), deadline });
     }
 
@@ -127,7 +168,7 @@ impl<S: GrpcService, T> GrpcConnection<S, T> {
             return;
         }
         for partial in std::mem::take(&mut self.partial) {
-            if let Progress::Waits(partial) = partial.advance(context, &*self.service, &self.limits) {
+            if let Progress::Waits(partial) = partial.advance(context, &*self.service, &self.peer.limits) {
                 self.partial.push(*partial);
             }
         }
@@ -162,14 +203,12 @@ impl Partial {
     /// Reads what has come; hands the call over once its message is complete.
     fn advance<S: GrpcService>(mut self, context: &mut Context<'_>, service: &S, limits: &Limits) -> Progress {
         let most = limits.max_message_bytes();
+        let mut ended = false;
         loop {
             match self.body.poll_data(context) {
                 Poll::Pending => return Progress::Waits(Box::new(self)),
                 Poll::Ready(Some(Err(_))) => return Progress::Done,
-                Poll::Ready(None) => {
-                    self.reply.fail(&Status::invalid("the call ended before its message"), Tags::default());
-                    return Progress::Done;
-                }
+                Poll::Ready(None) => ended = true,
                 Poll::Ready(Some(Ok(data))) => {
                     let _ = self.body.flow_control().release_capacity(data.len());
                     if self.first.is_empty() && self.more.is_empty() {
@@ -182,13 +221,19 @@ impl Partial {
                     }
                 }
             }
+            ended |= self.body.is_end_stream();
             let so_far = if self.more.is_empty() { &self.first[..] } else { &self.more[..] };
             match frame_length(so_far, most) {
                 Err(status) => {
                     self.reply.fail(&status, Tags::default());
                     return Progress::Done;
                 }
-                Ok(Some(length)) if so_far.len() >= 5 + length => {
+                Ok(Some(length)) if so_far.len() > 5 + length => {
+                    let what = "a call of this method has one message, and there is more in it";
+                    self.reply.fail(&Status::new(Code::Unimplemented, what), Tags::default());
+                    return Progress::Done;
+                }
+                Ok(Some(length)) if ended && so_far.len() == 5 + length => {
                     let whole = if self.more.is_empty() { self.first } else { self.more.into() };
                     let message = match plain(&self.head, &whole, length, most) {
                         Ok(message) => message,
@@ -204,6 +249,10 @@ impl Partial {
                         deadline: self.deadline,
                         reply: self.reply,
                     });
+                    return Progress::Done;
+                }
+                Ok(_) if ended => {
+                    self.reply.fail(&Status::invalid("the call ended before its message"), Tags::default());
                     return Progress::Done;
                 }
                 Ok(_) => {}
@@ -235,16 +284,18 @@ fn plain(head: &request::Parts, frame: &Bytes, length: usize, limit: usize) -> R
     inflate(encoding.unwrap_or("of no name"), &frame[5..5 + length], limit)
 }
 
-/// `grpc-timeout`, where the client sent one that can be read, but never more than an hour.
-fn timeout(head: &request::Parts, default: Duration) -> Duration {
+/// `grpc-timeout`, where the client sent one, but never more than an hour. gRPC has at most eight digits and a unit.
+fn timeout(head: &request::Parts, default: Duration) -> Result<Duration, Status> {
     const LONGEST: Duration = Duration::from_secs(3600);
-    let sent = head.headers.get("grpc-timeout").and_then(|value| value.to_str().ok());
-    let parsed = sent.and_then(|text| {
+    const MOST_DIGITS: usize = 8;
+    let Some(sent) = head.headers.get("grpc-timeout") else { return Ok(default.min(LONGEST)) };
+    let parsed = sent.to_str().ok().and_then(|text| {
         let (digits, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
-        let count = digits.parse::<u64>().ok()?;
+        let count = digits.bytes().all(|digit| digit.is_ascii_digit()) && digits.len() <= MOST_DIGITS;
+        let count = count.then(|| digits.parse::<u64>().ok())??;
         match unit {
-            "H" => Some(Duration::from_secs(count.saturating_mul(3600))),
-            "M" => Some(Duration::from_secs(count.saturating_mul(60))),
+            "H" => Some(Duration::from_secs(count * 3600)),
+            "M" => Some(Duration::from_secs(count * 60)),
             "S" => Some(Duration::from_secs(count)),
             "m" => Some(Duration::from_millis(count)),
             "u" => Some(Duration::from_micros(count)),
@@ -252,5 +303,8 @@ fn timeout(head: &request::Parts, default: Duration) -> Duration {
             _ => None,
         }
     });
-    parsed.unwrap_or(default).min(LONGEST)
+    let sent = || String::from_utf8_lossy(sent.as_bytes()).into_owned();
+    let malformed =
+        || Status::internal(format!("grpc-timeout is '{}': send up to 8 digits and a unit as in 500m", sent()));
+    parsed.map(|timeout| timeout.min(LONGEST)).ok_or_else(malformed)
 }

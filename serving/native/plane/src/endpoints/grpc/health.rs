@@ -19,6 +19,9 @@ pub const CHECK: &str = "/grpc.health.v1.Health/Check";
 /// The method that answers whenever something changes.
 pub const WATCH: &str = "/grpc.health.v1.Health/Watch";
 
+/// Both.
+pub const METHODS: [&str; 2] = [CHECK, WATCH];
+
 const SERVICES: [&str; 4] = [
     "",
     "tensorflow.serving.PredictionService",
@@ -67,7 +70,7 @@ pub async fn watch(call: GrpcCall, mut readiness: watch::Receiver<Readiness>, ta
         }
     };
     let limited = call.head.headers.contains_key("grpc-timeout");
-    let Some(mut stream) = call.reply.begin(tags) else { return Code::Cancelled };
+    let Some((mut stream, _open)) = call.reply.begin(tags) else { return Code::Cancelled };
     let mut last = None;
     loop {
         let Readiness { ready, draining, .. } = readiness.borrow_and_update().clone();

@@ -51,6 +51,10 @@ pub struct GrpcMethods<R> {
 }
 
 impl<R: Reply + From<PredictionReply> + From<TaskReply>> GrpcService for GrpcMethods<R> {
+    fn is_about_health(&self, path: &str) -> bool {
+        health::METHODS.contains(&path)
+    }
+
     fn call(&self, call: GrpcCall) {
         let path = call.head.uri.path();
         match path {

@@ -1,13 +1,18 @@
 //! The answer to one gRPC call: headers, one message and trailers, or trailers alone.
 
+use std::future::poll_fn;
+use std::time::Duration;
+
 use bytes::Bytes;
-use h2::SendStream;
 use h2::server::SendResponse;
+use h2::{Reason, SendStream};
 use http::header::{CONTENT_TYPE, HeaderName};
 use http::{HeaderMap, HeaderValue, Response};
 use tidegate_codec::status::Status;
 use tidegate_engine::request::Tags;
+use tokio::time::timeout;
 
+use crate::connections::lifeline::OpenCall;
 use crate::endpoints::headers::write_tags;
 
 const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
@@ -18,21 +23,32 @@ const MAX_MESSAGE: usize = 1024;
 
 /// One call's way back.
 #[derive(Debug)]
-pub struct GrpcReply(pub SendResponse<Bytes>);
+pub struct GrpcReply {
+    respond: SendResponse<Bytes>,
+    open: OpenCall,
+    patience: Duration,
+}
 
 impl GrpcReply {
+    /// The way back of a call that counts as open until it is answered; a client that takes nothing of its answer is
+    /// waited for with this patience.
+    pub fn new(respond: SendResponse<Bytes>, open: OpenCall, patience: Duration) -> GrpcReply {
+        GrpcReply { respond, open, patience }
+    }
+
     /// Whether the client has reset the stream or gone.
     pub fn is_gone(&mut self) -> bool {
         let mut context = std::task::Context::from_waker(std::task::Waker::noop());
-        self.0.poll_reset(&mut context).is_ready()
+        self.respond.poll_reset(&mut context).is_ready()
     }
 
-    /// Sends headers only, for a stream of messages. None where the client has gone.
-    pub fn begin(mut self, tags: Tags<'_>) -> Option<SendStream<Bytes>> {
+    /// Sends headers only, for a stream of messages, during which the call is open. None where the client has gone.
+    pub fn begin(mut self, tags: Tags<'_>) -> Option<(SendStream<Bytes>, OpenCall)> {
         let mut response = Response::new(());
         response.headers_mut().insert(CONTENT_TYPE, GRPC);
         write_tags(tags, response.headers_mut());
-        self.0.send_response(response, false).ok()
+        let stream = self.respond.send_response(response, false).ok()?;
+        Some((stream, self.open))
     }
 
     /// Sends a framed message and status OK. A client that has gone is not an error.
@@ -40,13 +56,14 @@ impl GrpcReply {
         let mut response = Response::new(());
         response.headers_mut().insert(CONTENT_TYPE, GRPC);
         write_tags(tags, response.headers_mut());
-        let Ok(mut stream) = self.0.send_response(response, false) else {
+        let Ok(mut stream) = self.respond.send_response(response, false) else {
             return;
         };
-        let mut trailers = HeaderMap::with_capacity(2);
-        trailers.insert(GRPC_STATUS, HeaderValue::from_static("0"));
-        if stream.send_data(frame, false).is_ok() {
-            let _ = stream.send_trailers(trailers);
+        stream.reserve_capacity(frame.len());
+        if stream.capacity() >= frame.len() {
+            finish(stream, frame);
+        } else {
+            tokio::spawn(send_slowly(stream, frame, self.open, self.patience));
         }
     }
 
@@ -57,15 +74,44 @@ impl GrpcReply {
         *headers = trailers_of(status);
         headers.insert(CONTENT_TYPE, GRPC);
         write_tags(tags, headers);
-        let _ = self.0.send_response(response, true);
+        let _ = self.respond.send_response(response, true);
     }
 
     /// Refuses something that is not gRPC at all.
     pub fn refuse_http(mut self, code: http::StatusCode) {
         let mut response = Response::new(());
         *response.status_mut() = code;
-        let _ = self.0.send_response(response, true);
+        let _ = self.respond.send_response(response, true);
     }
+}
+
+/// Sends the last of a message, and status OK.
+fn finish(mut stream: SendStream<Bytes>, frame: Bytes) {
+    let mut trailers = HeaderMap::with_capacity(2);
+    trailers.insert(GRPC_STATUS, HeaderValue::from_static("0"));
+    if stream.send_data(frame, false).is_ok() {
+        let _ = stream.send_trailers(trailers);
+    }
+}
+
+/// Sends a message as fast as the client takes it, until it takes nothing for too long.
+async fn send_slowly(mut stream: SendStream<Bytes>, mut frame: Bytes, open: OpenCall, patience: Duration) {
+    loop {
+        let room = stream.capacity();
+        if room >= frame.len() {
+            finish(stream, frame);
+            break;
+        }
+        if room > 0 && stream.send_data(frame.split_to(room), false).is_err() {
+            break;
+        }
+        stream.reserve_capacity(frame.len());
+        if !matches!(timeout(patience, poll_fn(|context| stream.poll_capacity(context))).await, Ok(Some(Ok(_)))) {
+            stream.send_reset(Reason::CANCEL);
+            break;
+        }
+    }
+    drop(open);
 }
 
 /// A status as it stands in trailers.

@@ -8,13 +8,13 @@ use std::task::Poll;
 use std::time::Instant;
 
 use bytes::Bytes;
-use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
+use http::header::{CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
 use http::{HeaderValue, Request, Response, StatusCode, request};
 use http_body_util::{BodyExt, Full};
 use hyper::body::{Body, Incoming};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::rt::TokioIo;
 use tidegate_codec::json::text::error_body;
 use tidegate_codec::status::{Code, Status};
 use tidegate_engine::limits::Limits;
@@ -22,10 +22,12 @@ use tidegate_engine::request::Tags;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::oneshot;
 
+use crate::connections::lifeline::{LEAVE, Lifeline};
+use crate::connections::peer::Peer;
 use crate::drain::DrainWatch;
 use crate::endpoints::compression::inflate;
 use crate::endpoints::headers::write_tags;
-use crate::endpoints::rest::cors;
+use crate::endpoints::rest::{cors, framing, path};
 
 /// A whole answer.
 pub type RestResponse = Response<Full<Bytes>>;
@@ -62,17 +64,26 @@ pub trait RestService: Send + Sync + 'static {
 }
 
 /// Serves one connection until the client leaves or the drain is over.
-pub async fn serve<S, T>(socket: T, service: Arc<S>, limits: Arc<Limits>, mut drain: DrainWatch)
+pub async fn serve<S, T>(socket: T, service: Arc<S>, peer: Peer, mut drain: DrainWatch)
 where
     S: RestService,
     T: AsyncRead + AsyncWrite + Unpin,
 {
-    let header_timeout = limits.header_timeout();
     let any_origin = service.any_origin();
-    let handler = service_fn(|request| {
-        let answered = answer(request, service.clone(), limits.clone());
+    let lifeline = peer.lifeline.clone();
+    let handler = service_fn(|request: Request<Incoming>| {
+        let open = peer.lifeline.begin_call();
+        peer.lifeline.note_head();
+        let crowded = peer.refuse(request.uri().path().starts_with(path::HEALTH));
+        let refused = crowded.or_else(|| framing::check(&request).err());
+        let chunks = framing::is_chunked(&request).then(|| peer.lifeline.clone());
+        let (service, limits) = (service.clone(), peer.limits.clone());
         async move {
-            let mut response = answered.await;
+            let mut response = match refused {
+                None => answer(request, service, limits, chunks).await,
+                Some(status) => close_after(failure(&status, Tags::default())),
+            };
+            drop(open);
             if any_origin {
                 cors::allow(response.headers_mut());
             }
@@ -80,11 +91,12 @@ where
         }
     });
     let mut builder = http1::Builder::new();
-    builder.timer(TokioTimer::new()).header_read_timeout(header_timeout);
+    // Whoever tends connections knows how long a head may take, and tells it from a connection that is idle.
+    builder.header_read_timeout(None);
     let mut connection = pin!(builder.serve_connection(TokioIo::new(socket), handler));
     let mut leaving = false;
     poll_fn(|context| {
-        if !leaving && drain.poll(context).is_ready() {
+        if !leaving && (drain.poll(context).is_ready() || lifeline.orders() & LEAVE != 0) {
             leaving = true;
             connection.as_mut().graceful_shutdown();
         }
@@ -94,10 +106,20 @@ where
     .await;
 }
 
-async fn answer<S: RestService>(request: Request<Incoming>, service: Arc<S>, limits: Arc<Limits>) -> RestResponse {
+async fn answer<S: RestService>(
+    request: Request<Incoming>,
+    service: Arc<S>,
+    limits: Arc<Limits>,
+    chunks: Option<Arc<Lifeline>>,
+) -> RestResponse {
     let deadline = Instant::now() + limits.request_timeout();
     let (head, body) = request.into_parts();
-    let body = match read_body(body, &limits, deadline).await.and_then(|body| plain(&head, body, &limits)) {
+    let limit = limits.max_message_bytes();
+    let whole = match chunks {
+        None => read_body(body, &limits, deadline).await,
+        Some(lifeline) => unless_announced(&lifeline, limit, read_body(body, &limits, deadline)).await,
+    };
+    let body = match whole.and_then(|body| plain(&head, body, &limits)) {
         Ok(body) => body,
         Err(refused) => return *refused,
     };
@@ -171,6 +193,23 @@ async fn read_body(body: Incoming, limits: &Limits, deadline: Instant) -> Result
     }
 }
 
+/// A body in chunks, unless one of them is announced to be larger than the limit: its bytes need not be waited for.
+async fn unless_announced(
+    lifeline: &Lifeline,
+    limit: usize,
+    body: impl Future<Output = Result<Bytes, Box<RestResponse>>>,
+) -> Result<Bytes, Box<RestResponse>> {
+    let mut body = pin!(body);
+    poll_fn(|context| match body.as_mut().poll(context) {
+        Poll::Pending if lifeline.largest_chunk() > limit as u64 => {
+            let size = format!("at least {}", lifeline.largest_chunk());
+            Poll::Ready(Err(Box::new(close_after(*too_large(&size, limit)))))
+        }
+        polled => polled,
+    })
+    .await
+}
+
 fn bad_body(why: &hyper::Error) -> Box<RestResponse> {
     Box::new(failure(&Status::invalid(format!("the request's body cannot be read: {why}")), Tags::default()))
 }
@@ -178,6 +217,12 @@ fn bad_body(why: &hyper::Error) -> Box<RestResponse> {
 fn too_large(size: &str, limit: usize) -> Box<RestResponse> {
     let message = format!("the request's body of {size} bytes is larger than the limit of {limit} bytes");
     Box::new(with_body(StatusCode::PAYLOAD_TOO_LARGE, error_body(&message), Tags::default()))
+}
+
+/// An answer after which the connection ends.
+fn close_after(mut response: RestResponse) -> RestResponse {
+    response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    response
 }
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");

@@ -2,6 +2,7 @@
 
 pub mod connection;
 pub mod cors;
+pub mod framing;
 pub mod path;
 pub mod prediction;
 pub mod routes;

@@ -4,6 +4,9 @@ use tidegate_codec::inference::InferenceMethod;
 use tidegate_codec::model_spec::{ModelSpec, VersionChoice};
 use tidegate_codec::status::Status;
 
+/// Where all paths about the server's health begin.
+pub const HEALTH: &str = "/v2/health/";
+
 /// What a request wants.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Route {

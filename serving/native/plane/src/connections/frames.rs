@@ -1,0 +1,134 @@
+//! Follows the frames of an HTTP/2 connection as they are read: whether it begins as it must, and whether one is only there
+//! in part. Frames of data do not count, whose calls have deadlines of their own.
+
+const PREFACE: usize = 24;
+const HEAD: usize = 9;
+const DATA: u8 = 0;
+const HEADERS: u8 = 1;
+const SETTINGS: u8 = 4;
+const CONTINUATION: u8 = 9;
+const END_HEADERS: u8 = 4;
+
+/// Where the stream of frames stands.
+#[derive(Debug)]
+pub struct Frames {
+    /// Bytes that belong to what was begun.
+    left: usize,
+    head: [u8; HEAD],
+    come: usize,
+    data: bool,
+    block_open: bool,
+    begun: bool,
+    /// Frames, or blocks of headers, that are complete.
+    complete: u64,
+}
+
+impl Default for Frames {
+    fn default() -> Frames {
+        let (data, block_open, begun) = (false, false, false);
+        Frames { left: PREFACE, head: [0; HEAD], come: 0, data, block_open, begun, complete: 0 }
+    }
+}
+
+impl Frames {
+    /// Follows bytes. The error is the position at which a first frame ends its head that is not SETTINGS.
+    pub fn feed(&mut self, bytes: &[u8]) -> Result<(), usize> {
+        let mut at = 0;
+        while at < bytes.len() {
+            if self.left > 0 {
+                let passed = self.left.min(bytes.len() - at);
+                self.left -= passed;
+                at += passed;
+            } else {
+                let start = at;
+                let taken = (HEAD - self.come).min(bytes.len() - at);
+                self.head[self.come..self.come + taken].copy_from_slice(&bytes[at..at + taken]);
+                self.come += taken;
+                at += taken;
+                if self.come == HEAD {
+                    self.begin_frame().map_err(|()| start)?;
+                }
+            }
+            if self.left == 0 && self.come == 0 && !self.block_open {
+                self.complete += 1;
+            }
+        }
+        Ok(())
+    }
+
+    fn begin_frame(&mut self) -> Result<(), ()> {
+        let [a, b, c, kind, flags, ..] = self.head;
+        self.left = usize::from(a) << 16 | usize::from(b) << 8 | usize::from(c);
+        self.come = 0;
+        if !self.begun && kind != SETTINGS {
+            return Err(());
+        }
+        self.begun = true;
+        self.data = kind == DATA;
+        if kind == HEADERS || kind == CONTINUATION {
+            self.block_open = flags & END_HEADERS == 0;
+        }
+        Ok(())
+    }
+
+    /// The number of the frame of which only a part has come; 0 for none, or for one of data.
+    pub fn partial(&self) -> u64 {
+        let waits = self.left > 0 && !self.data || self.come > 0 || self.block_open || !self.begun;
+        if waits { self.complete + 1 } else { 0 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frame(kind: u8, flags: u8, payload: usize) -> Vec<u8> {
+        let mut frame = vec![0, (payload >> 8) as u8, payload as u8, kind, flags, 0, 0, 0, 1];
+        frame.resize(HEAD + payload, 7);
+        frame
+    }
+
+    fn begun() -> Frames {
+        let mut frames = Frames::default();
+        frames.feed(&[vec![b'P'; PREFACE], frame(SETTINGS, 0, 6)].concat()).unwrap();
+        assert_eq!(frames.partial(), 0);
+        frames
+    }
+
+    #[test]
+    fn nothing_is_partial_between_frames_however_they_are_cut() {
+        let bytes =
+            [frame(HEADERS, END_HEADERS, 30), frame(DATA, 1, 300), frame(HEADERS, 0, 2), frame(CONTINUATION, 4, 2)];
+        for size in [1, 2, 7, 1000] {
+            let mut frames = begun();
+            for piece in bytes.concat().chunks(size) {
+                frames.feed(piece).unwrap();
+            }
+            assert_eq!(frames.partial(), 0, "in pieces of {size}");
+        }
+    }
+
+    #[test]
+    fn a_block_of_headers_that_does_not_end_stays_the_same_part() {
+        let mut frames = begun();
+        frames.feed(&frame(HEADERS, 0, 3)).unwrap();
+        let part = frames.partial();
+        assert_ne!(part, 0);
+        frames.feed(&frame(CONTINUATION, 0, 3)).unwrap();
+        assert_eq!(frames.partial(), part);
+    }
+
+    #[test]
+    fn half_a_frame_of_data_is_no_part() {
+        let mut frames = begun();
+        frames.feed(&frame(DATA, 0, 300)[..100]).unwrap();
+        assert_eq!(frames.partial(), 0);
+    }
+
+    #[test]
+    fn the_first_frame_is_settings() {
+        let mut frames = Frames::default();
+        assert_eq!(frames.partial(), 1, "nothing came");
+        assert_eq!(frames.feed(&[vec![b'P'; PREFACE], frame(HEADERS, 4, 3)].concat()), Err(PREFACE));
+    }
+}

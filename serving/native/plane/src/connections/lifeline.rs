@@ -1,0 +1,168 @@
+//! What is known of one connection while it lives: whether its peer is heard, takes its answers, and has calls open.
+//! Its socket and its endpoint note it as they go along; whoever tends connections reads it and gives orders.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Waker};
+use std::time::Instant;
+
+use tidegate_engine::metrics::Endpoint;
+use tidegate_engine::sync::lock;
+
+/// Ask the peer whether it is there.
+pub const PING: u8 = 1;
+/// Begin no further calls, and end once those that are open are answered.
+pub const LEAVE: u8 = 2;
+/// End now.
+pub const CLOSE: u8 = 4;
+/// The peer does not speak HTTP/2: say so and end.
+pub const PROTOCOL_ERROR: u8 = 8;
+
+/// One connection.
+#[derive(Debug)]
+pub struct Lifeline {
+    /// Where it came in.
+    pub endpoint: Endpoint,
+    /// When.
+    pub opened: Instant,
+    /// Whether it is one too many, and may only ask for the server's health.
+    pub reserved: bool,
+    /// Bytes came since this was last looked at.
+    pub(crate) heard: AtomicBool,
+    /// The number of the head or frame of which only a part has come; 0 where there is none.
+    pub(crate) partial: AtomicU64,
+    /// The largest chunk of the present body that was announced, in bytes.
+    pub(crate) largest_chunk: AtomicU64,
+    /// The number of the write that the peer takes nothing of; 0 where there is none.
+    pub(crate) blocked: AtomicU64,
+    writes: AtomicU64,
+    calls: AtomicU64,
+    open_calls: AtomicUsize,
+    completed: AtomicBool,
+    orders: AtomicU8,
+    task: Mutex<Option<Waker>>,
+}
+
+impl Lifeline {
+    /// Of a connection that was just opened: its first head or frame has to come yet.
+    pub fn new(endpoint: Endpoint, reserved: bool) -> Arc<Lifeline> {
+        Arc::new(Lifeline {
+            endpoint,
+            opened: Instant::now(),
+            reserved,
+            heard: AtomicBool::new(false),
+            partial: AtomicU64::new(1),
+            largest_chunk: AtomicU64::new(0),
+            blocked: AtomicU64::new(0),
+            writes: AtomicU64::new(0),
+            calls: AtomicU64::new(0),
+            open_calls: AtomicUsize::new(0),
+            completed: AtomicBool::new(false),
+            orders: AtomicU8::new(0),
+            task: Mutex::new(None),
+        })
+    }
+
+    /// A call begins; it is open until the token is dropped.
+    pub fn begin_call(self: &Arc<Lifeline>) -> OpenCall {
+        self.calls.fetch_add(1, Ordering::Relaxed);
+        self.open_calls.fetch_add(1, Ordering::Relaxed);
+        OpenCall(self.clone())
+    }
+
+    /// The largest chunk of the present body that was announced, in bytes, whether it has come or not.
+    pub fn largest_chunk(&self) -> u64 {
+        self.largest_chunk.load(Ordering::Relaxed)
+    }
+
+    /// The head of a request is complete.
+    pub(crate) fn note_head(&self) {
+        self.partial.store(0, Ordering::Relaxed);
+    }
+
+    /// How many calls began so far.
+    pub fn calls(&self) -> u64 {
+        self.calls.load(Ordering::Relaxed)
+    }
+
+    /// Whether a call is open.
+    pub fn is_busy(&self) -> bool {
+        self.open_calls.load(Ordering::Relaxed) > 0
+    }
+
+    /// Whether a call was ever answered.
+    pub fn has_completed(&self) -> bool {
+        self.completed.load(Ordering::Relaxed)
+    }
+
+    /// The peer takes nothing now.
+    pub(crate) fn note_blocked(&self) {
+        if self.blocked.load(Ordering::Relaxed) == 0 {
+            self.blocked.store(self.writes.fetch_add(1, Ordering::Relaxed) + 1, Ordering::Relaxed);
+        }
+    }
+
+    /// The peer takes its answers.
+    pub(crate) fn note_written(&self) {
+        if self.blocked.load(Ordering::Relaxed) != 0 {
+            self.blocked.store(0, Ordering::Relaxed);
+        }
+    }
+
+    /// Orders for its task.
+    pub fn orders(&self) -> u8 {
+        self.orders.load(Ordering::Acquire)
+    }
+
+    /// Gives an order; the task acts on it soon.
+    pub fn order(&self, order: u8) {
+        self.orders.fetch_or(order, Ordering::AcqRel);
+        if let Some(task) = &*lock(&self.task) {
+            task.wake_by_ref();
+        }
+    }
+
+    /// Takes an order back that was carried out.
+    pub fn carried_out(&self, order: u8) {
+        self.orders.fetch_and(!order, Ordering::AcqRel);
+    }
+
+    /// Runs a connection until it ends by itself or is ordered to.
+    pub async fn run(self: Arc<Lifeline>, connection: impl Future<Output = ()> + Send) {
+        Run { lifeline: self, connection: Box::pin(connection), known: false }.await;
+    }
+}
+
+struct Run<F> {
+    lifeline: Arc<Lifeline>,
+    connection: Pin<Box<F>>,
+    known: bool,
+}
+
+impl<F: Future<Output = ()>> Future for Run<F> {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        if !self.known {
+            *lock(&self.lifeline.task) = Some(context.waker().clone());
+            self.known = true;
+        }
+        if self.lifeline.orders() & CLOSE != 0 {
+            return Poll::Ready(());
+        }
+        self.connection.as_mut().poll(context)
+    }
+}
+
+/// An open call of a connection.
+#[derive(Debug)]
+pub struct OpenCall(Arc<Lifeline>);
+
+impl Drop for OpenCall {
+    fn drop(&mut self) {
+        self.0.completed.store(true, Ordering::Relaxed);
+        self.0.open_calls.fetch_sub(1, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,8 @@
+//! Connections while they live: what is noted of each, how many there may be, and which are given up.
+
+pub mod chunks;
+pub mod frames;
+pub mod lifeline;
+pub mod peer;
+pub mod socket;
+pub mod tended;

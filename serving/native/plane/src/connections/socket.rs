@@ -1,0 +1,106 @@
+//! A socket that notes on its connection's lifeline what its peer sends and takes.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::{Context, Poll, ready};
+
+use tidegate_engine::metrics::Endpoint;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use crate::connections::chunks::Chunks;
+use crate::connections::frames::Frames;
+use crate::connections::lifeline::{Lifeline, PROTOCOL_ERROR};
+
+/// A socket and the lifeline of its connection.
+pub struct WatchedSocket<S> {
+    inner: S,
+    lifeline: Arc<Lifeline>,
+    /// Where it speaks HTTP/2.
+    frames: Option<Frames>,
+    chunks: Chunks,
+}
+
+impl<S> WatchedSocket<S> {
+    /// Around an accepted socket.
+    pub fn new(inner: S, lifeline: Arc<Lifeline>) -> WatchedSocket<S> {
+        let frames = (lifeline.endpoint == Endpoint::Grpc).then(Frames::default);
+        WatchedSocket { inner, lifeline, frames, chunks: Chunks::default() }
+    }
+
+    /// Notes what came. Of HTTP/2 that does not begin with SETTINGS, what came before it is left.
+    fn note(&mut self, read: &mut ReadBuf<'_>, before: usize) {
+        self.lifeline.heard.store(true, Ordering::Relaxed);
+        match &mut self.frames {
+            Some(frames) => match frames.feed(&read.filled()[before..]) {
+                Ok(()) => self.lifeline.partial.store(frames.partial(), Ordering::Relaxed),
+                Err(at) => {
+                    read.set_filled(before + at);
+                    self.lifeline.order(PROTOCOL_ERROR);
+                }
+            },
+            None => {
+                let idle = !self.lifeline.is_busy();
+                if idle {
+                    self.lifeline.partial.store(self.lifeline.calls() + 1, Ordering::Relaxed);
+                }
+                self.chunks.feed(&read.filled()[before..], idle);
+                self.lifeline.largest_chunk.store(self.chunks.largest(), Ordering::Relaxed);
+            }
+        }
+    }
+
+    fn written<T>(&self, result: &Poll<io::Result<T>>) {
+        match result {
+            Poll::Pending => self.lifeline.note_blocked(),
+            Poll::Ready(_) => self.lifeline.note_written(),
+        }
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for WatchedSocket<S> {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        if self.lifeline.orders() & PROTOCOL_ERROR != 0 {
+            return Poll::Pending;
+        }
+        let before = into.filled().len();
+        ready!(Pin::new(&mut self.inner).poll_read(cx, into))?;
+        if into.filled().len() == before {
+            return Poll::Ready(Ok(()));
+        }
+        self.note(into, before);
+        // An empty read would be the end of the stream.
+        if into.filled().len() == before { Poll::Pending } else { Poll::Ready(Ok(())) }
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for WatchedSocket<S> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, from: &[u8]) -> Poll<io::Result<usize>> {
+        let result = Pin::new(&mut self.inner).poll_write(cx, from);
+        self.written(&result);
+        result
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_shutdown(cx)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        from: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let result = Pin::new(&mut self.inner).poll_write_vectored(cx, from);
+        self.written(&result);
+        result
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.inner.is_write_vectored()
+    }
+}

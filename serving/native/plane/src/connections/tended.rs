@@ -1,0 +1,221 @@
+//! The open connections of all I/O threads: how many there may be, who goes where there are too many, and which are given
+//! up because nothing is heard of them, their requests do not come or their answers are not taken.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use tidegate_engine::limits::Limits;
+use tidegate_engine::metrics::{Closing, Endpoint, Metrics};
+use tidegate_engine::sync::lock;
+
+use crate::connections::lifeline::{CLOSE, LEAVE, Lifeline, PING};
+use crate::settings::Patience;
+
+/// Connections beyond the limit that may ask for the server's health.
+pub const RESERVE: usize = 16;
+/// The longest time in which a peer has to answer a ping.
+const PONG: Duration = Duration::from_secs(20);
+/// Between two looks at all connections.
+const LOOK: [Duration; 2] = [Duration::from_millis(5), Duration::from_secs(1)];
+
+/// What was seen of a connection when it was last looked at.
+#[derive(Debug)]
+struct Seen {
+    lifeline: Arc<Lifeline>,
+    heard: Instant,
+    calls: u64,
+    busy: Instant,
+    partial: (u64, Instant),
+    blocked: (u64, Instant),
+    pinged: Option<Instant>,
+    left: Option<Instant>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    next: u64,
+    /// By the order in which they were opened.
+    open: BTreeMap<u64, Seen>,
+    reserved: usize,
+}
+
+/// All open connections.
+#[derive(Debug)]
+pub struct Connections {
+    state: Mutex<State>,
+    patience: Patience,
+    limits: Arc<Limits>,
+    metrics: Arc<Metrics>,
+}
+
+/// An open connection in every count of them.
+pub struct OpenConnection {
+    connections: Arc<Connections>,
+    /// What is known of it.
+    pub lifeline: Arc<Lifeline>,
+    number: u64,
+}
+
+impl Connections {
+    /// None yet.
+    pub fn new(patience: Patience, limits: Arc<Limits>, metrics: Arc<Metrics>) -> Arc<Connections> {
+        Arc::new(Connections { state: Mutex::default(), patience, limits, metrics })
+    }
+
+    /// How long connections are waited for.
+    pub fn patience(&self) -> &Patience {
+        &self.patience
+    }
+
+    /// Counts a connection in. Where there are too many, one that nobody needs goes for it: the oldest that never
+    /// completed a call, or the one that is idle for longest. Where all are needed, the new one may only ask for health.
+    pub fn admit(self: &Arc<Connections>, endpoint: Endpoint) -> OpenConnection {
+        let now = Instant::now();
+        let mut state = lock(&self.state);
+        let full = state.open.len() - state.reserved >= self.limits.max_connections();
+        let mut reserved = false;
+        if full {
+            match state.dispensable(now, self.patience.keepalive) {
+                Some(number) => self.close(&mut state, number, Closing::Evicted),
+                None => reserved = true,
+            }
+        }
+        if reserved
+            && state.reserved >= RESERVE
+            && let Some(number) = state.oldest_reserved()
+        {
+            self.refuse(endpoint);
+            self.close(&mut state, number, Closing::Evicted);
+        }
+        let lifeline = Lifeline::new(endpoint, reserved);
+        state.reserved += usize::from(reserved);
+        state.next += 1;
+        let number = state.next;
+        state.open.insert(number, Seen::new(lifeline.clone(), now));
+        drop(state);
+        self.metrics.connections[endpoint as usize].fetch_add(1, Ordering::Relaxed);
+        OpenConnection { connections: self.clone(), lifeline, number }
+    }
+
+    /// Counts somebody who was turned away because there are too many connections.
+    pub fn refuse(&self, endpoint: Endpoint) {
+        self.metrics.refused_connections[endpoint as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Looks after all connections, for as long as the runtime lives.
+    pub async fn tend(&self) {
+        let Patience { header, idle, keepalive, write } = self.patience;
+        let look = (header.min(idle).min(keepalive).min(write) / 4).clamp(LOOK[0], LOOK[1]);
+        loop {
+            tokio::time::sleep(look).await;
+            self.look(Instant::now());
+        }
+    }
+
+    fn look(&self, now: Instant) {
+        let mut state = lock(&self.state);
+        let due: Vec<(u64, Closing)> = state
+            .open
+            .iter_mut()
+            .filter_map(|(number, seen)| seen.look(now, &self.patience).map(|why| (*number, why)))
+            .collect();
+        for (number, why) in due {
+            self.close(&mut state, number, why);
+        }
+    }
+
+    fn close(&self, state: &mut State, number: u64, why: Closing) {
+        let Some(seen) = state.remove(number) else { return };
+        self.metrics.closed_connections[seen.lifeline.endpoint as usize][why as usize].fetch_add(1, Ordering::Relaxed);
+        seen.lifeline.order(CLOSE);
+    }
+}
+
+impl Drop for OpenConnection {
+    fn drop(&mut self) {
+        let left: &AtomicU64 = &self.connections.metrics.connections[self.lifeline.endpoint as usize];
+        left.fetch_sub(1, Ordering::Relaxed);
+        drop(lock(&self.connections.state).remove(self.number));
+    }
+}
+
+impl State {
+    fn remove(&mut self, number: u64) -> Option<Seen> {
+        let seen = self.open.remove(&number)?;
+        self.reserved -= usize::from(seen.lifeline.reserved);
+        Some(seen)
+    }
+
+    /// Who goes first where there are too many.
+    fn dispensable(&self, now: Instant, long: Duration) -> Option<u64> {
+        let idle = || self.open.iter().filter(|(_, seen)| !seen.lifeline.reserved && !seen.lifeline.is_busy());
+        if let Some((number, _)) = idle().find(|(_, seen)| !seen.lifeline.has_completed()) {
+            return Some(*number);
+        }
+        let longest = idle().min_by_key(|(_, seen)| seen.busy)?;
+        let idle_for = now.saturating_duration_since(longest.1.busy);
+        (idle_for > long && longest.1.lifeline.calls() == longest.1.calls).then_some(*longest.0)
+    }
+
+    fn oldest_reserved(&self) -> Option<u64> {
+        let reserved = || self.open.iter().filter(|(_, seen)| seen.lifeline.reserved);
+        let idle = reserved().find(|(_, seen)| !seen.lifeline.is_busy());
+        idle.or_else(|| reserved().next()).map(|(number, _)| *number)
+    }
+}
+
+impl Seen {
+    fn new(lifeline: Arc<Lifeline>, now: Instant) -> Seen {
+        let nothing = (0, now);
+        Seen { lifeline, heard: now, calls: 0, busy: now, partial: nothing, blocked: nothing, pinged: None, left: None }
+    }
+
+    /// Notes what has changed, gives orders, and says why it has to go, where it has.
+    fn look(&mut self, now: Instant, patience: &Patience) -> Option<Closing> {
+        let Seen { lifeline, heard, calls, busy, partial, blocked, pinged, left } = self;
+        if lifeline.heard.swap(false, Ordering::Relaxed) {
+            *heard = now;
+            *pinged = None;
+        }
+        let begun = lifeline.calls();
+        if lifeline.is_busy() || begun != *calls {
+            (*calls, *busy) = (begun, now);
+        }
+        if for_longer(blocked, lifeline.blocked.load(Ordering::Relaxed), now) > patience.write {
+            return Some(Closing::Write);
+        }
+        if for_longer(partial, lifeline.partial.load(Ordering::Relaxed), now) > patience.header {
+            return Some(Closing::Header);
+        }
+        let idle = if lifeline.reserved { patience.header.min(patience.idle) } else { patience.idle };
+        let idle_for = now.saturating_duration_since(*busy);
+        if idle_for > idle {
+            let since = *left.get_or_insert(now);
+            lifeline.order(LEAVE);
+            return (now.saturating_duration_since(since) > patience.header).then_some(Closing::Idle);
+        }
+        if lifeline.endpoint == Endpoint::Grpc && now.saturating_duration_since(*heard) > patience.keepalive {
+            match pinged {
+                None => {
+                    *pinged = Some(now);
+                    lifeline.order(PING);
+                }
+                Some(at) if now.saturating_duration_since(*at) > patience.keepalive.min(PONG) => {
+                    return Some(Closing::Keepalive);
+                }
+                Some(_) => {}
+            }
+        }
+        None
+    }
+}
+
+/// For how long the same thing is under way; `now_at` is its number, 0 for nothing.
+fn for_longer(known: &mut (u64, Instant), now_at: u64, now: Instant) -> Duration {
+    if known.0 != now_at {
+        *known = (now_at, now);
+    }
+    if now_at == 0 { Duration::ZERO } else { now.saturating_duration_since(known.1) }
+}

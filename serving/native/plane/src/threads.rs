@@ -1,0 +1,131 @@
+//! The threads of a plane: I/O, log, control calls and releases. Started together or not at all, and waited for when the
+//! plane ends, but never without limit: what they call may hang.
+
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::mpsc::Receiver;
+use std::sync::{Arc, Mutex};
+use std::thread::{Builder, JoinHandle};
+use std::time::{Duration, Instant};
+
+use tidegate_engine::metrics::Metrics;
+use tidegate_engine::serving_map::Remains;
+use tidegate_engine::sync::lock;
+
+use crate::control::ControlCalls;
+use crate::endpoints::reply::PlaneDispatcher;
+use crate::hooks::Hooks;
+use crate::io::completion_queue::CompletionQueue;
+use crate::io::thread::{IoLane, IoThread, Listeners, Signals};
+use crate::state::PlaneState;
+
+/// How often an end that has a limit is looked for.
+const LOOK: Duration = Duration::from_millis(1);
+
+/// The running threads of a plane.
+#[derive(Default)]
+pub struct Threads {
+    io: Mutex<Vec<JoinHandle<bool>>>,
+    helpers: Mutex<Vec<JoinHandle<()>>>,
+    released: Mutex<Option<JoinHandle<()>>>,
+}
+
+/// What the threads work on.
+pub struct Work {
+    /// What all share.
+    pub state: Arc<PlaneState>,
+    /// What Python does.
+    pub hooks: Arc<dyn Hooks>,
+    /// Calls that Python answers.
+    pub calls: ControlCalls,
+    /// Versions whose last handle is gone.
+    pub remains: Receiver<Remains>,
+    /// The listeners of each I/O thread, and where its finished batches come in.
+    pub lanes: Vec<(Listeners, Arc<CompletionQueue>)>,
+}
+
+impl Threads {
+    /// Starts all. After an error those that run already are to be ended as after a drain.
+    pub fn start(&self, work: Work, signals: &Signals) -> io::Result<()> {
+        let Work { state, hooks, calls, remains, lanes } = work;
+        let engine = state.engine.clone();
+        let (sink, control, logging) = (hooks.clone(), hooks.clone(), engine.clone());
+        let log = spawn("tg-log", move || logging.log.run(&*sink))?;
+        lock(&self.helpers).push(log);
+        let control = spawn("tg-control", move || calls.run(&*control))?;
+        lock(&self.helpers).push(control);
+        let metrics = engine.metrics.clone();
+        *lock(&self.released) = Some(spawn("tg-released", move || release(&remains, &metrics, &*hooks))?);
+        for (index, (listeners, completions)) in lanes.into_iter().enumerate() {
+            let dispatcher = Arc::new(PlaneDispatcher::new(index, engine.clone()));
+            let (lane, signals) = (IoLane { dispatcher, completions, state: state.clone() }, signals.clone());
+            let name = format!("tg-io-{index}");
+            let io = IoThread::new(listeners).map_err(|why| named(&name, &why))?;
+            let started = spawn(&name, move || io.run(&lane, &signals))?;
+            lock(&self.io).push(started);
+        }
+        Ok(())
+    }
+
+    /// Waits for the I/O threads, which end by themselves once the drain is over. True if all was answered in time.
+    pub fn join_io(&self) -> bool {
+        let threads = std::mem::take(&mut *lock(&self.io));
+        let late = threads.into_iter().filter_map(|thread| (!thread.join().unwrap_or(false)).then_some(()));
+        late.count() == 0
+    }
+
+    /// Waits for the log and control threads, which were told to end. True if they did.
+    pub fn join_helpers(&self, until: Instant) -> bool {
+        let threads = std::mem::take(&mut *lock(&self.helpers));
+        threads.into_iter().filter_map(|thread| join(thread, until).err()).count() == 0
+    }
+
+    /// Waits until every version is taken apart. True if they are; a model that hangs keeps its version.
+    pub fn join_released(&self, until: Instant) -> bool {
+        let mut released = lock(&self.released);
+        let Some(thread) = released.take() else { return true };
+        *released = join(thread, until).err();
+        released.is_none()
+    }
+}
+
+fn spawn<T: Send + 'static>(name: &str, run: impl FnOnce() -> T + Send + 'static) -> io::Result<JoinHandle<T>> {
+    Builder::new().name(name.to_owned()).spawn(run).map_err(|why| named(name, &why))
+}
+
+fn named(name: &str, why: &io::Error) -> io::Error {
+    io::Error::new(why.kind(), format!("cannot start thread {name}: {why}"))
+}
+
+/// Waits for a thread; gives it back where it has not ended by then.
+fn join(thread: JoinHandle<()>, until: Instant) -> Result<(), JoinHandle<()>> {
+    while !thread.is_finished() {
+        if Instant::now() >= until {
+            return Err(thread);
+        }
+        std::thread::sleep(LOOK);
+    }
+    let _ = thread.join();
+    Ok(())
+}
+
+/// Takes versions apart whose last handle is gone: threads joined, model dropped, Python told.
+fn release(receiver: &Receiver<Remains>, metrics: &Metrics, hooks: &dyn Hooks) {
+    for remains in receiver {
+        // A fault in one must not keep all others; it has been printed where it happened.
+        let _ = catch_unwind(AssertUnwindSafe(|| take_apart(remains, metrics, hooks)));
+    }
+}
+
+fn take_apart(remains: Remains, metrics: &Metrics, hooks: &dyn Hooks) {
+    let Remains { model, number, threads, executor, retired } = remains;
+    for thread in threads {
+        let _ = thread.join();
+    }
+    metrics.version(&model, number).settle(executor.entries());
+    metrics.forget_oldest(&model);
+    drop(executor);
+    if retired {
+        hooks.released(&model, number);
+    }
+}

@@ -1,0 +1,207 @@
+//! Connections that nothing is heard of, whose requests do not come or whose answers are not taken, and too many of them.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod support;
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use support::{Gate, Model, Running, eventually, patience, publish, rest, scalar_signature, settings};
+use tidegate_plane::settings::{Patience, Settings};
+
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+const SETTINGS: [u8; 9] = [0, 0, 0, 4, 0, 0, 0, 0, 0];
+const GOAWAY: u8 = 7;
+const PING: u8 = 6;
+const SHORT: Duration = Duration::from_millis(200);
+
+fn serving(settings: &Settings) -> Running {
+    let running = Running::start(settings);
+    running.plane.apply(vec![publish("m", 1, &Model::half_plus_two(), scalar_signature())]).unwrap();
+    running
+}
+
+fn with(patience: Patience) -> Running {
+    serving(&Settings { patience, ..settings() })
+}
+
+/// A gRPC connection that says hello and nothing more.
+fn silent(running: &Running) -> TcpStream {
+    let mut socket = TcpStream::connect(running.plane.grpc_address().unwrap()).unwrap();
+    socket.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    socket.write_all(&[PREFACE, &SETTINGS].concat()).unwrap();
+    socket
+}
+
+/// The kinds of the frames that come until the end, with the payload of the last.
+fn frames(socket: &mut TcpStream) -> (Vec<u8>, Vec<u8>) {
+    let (mut kinds, mut last) = (Vec::new(), Vec::new());
+    let mut head = [0; 9];
+    while socket.read_exact(&mut head).is_ok() {
+        last = vec![0; usize::from(head[1]) << 8 | usize::from(head[2])];
+        socket.read_exact(&mut last).unwrap();
+        kinds.push(head[3]);
+    }
+    (kinds, last)
+}
+
+fn closed(running: &Running, endpoint: &str, reason: &str) -> f64 {
+    running.sample(&format!("tidegate_closed_connections_total{{endpoint=\"{endpoint}\",reason=\"{reason}\"}}"))
+}
+
+fn open(running: &Running) -> f64 {
+    let of = |endpoint| running.sample(&format!("tidegate_connections{{endpoint=\"{endpoint}\"}}"));
+    of("grpc") + of("rest")
+}
+
+#[test]
+fn a_silent_connection_is_pinged_and_closed_where_nobody_answers() {
+    let running = with(Patience { keepalive: SHORT, ..patience() });
+    let mut socket = silent(&running);
+    let (kinds, _) = frames(&mut socket);
+    assert!(kinds.contains(&PING), "{kinds:?}");
+    assert_eq!(closed(&running, "grpc", "keepalive"), 1.0);
+    eventually("it is gone", || open(&running) == 0.0);
+}
+
+#[test]
+fn a_client_that_answers_pings_stays() {
+    let running = with(Patience { keepalive: SHORT, ..patience() });
+    let mut client = running.grpc();
+    let until = Instant::now() + SHORT * 5;
+    eventually("some time has passed", || Instant::now() > until);
+    assert_eq!(open(&running), 1.0);
+    assert_eq!(client.predict(&support::messages::predict_x(&[2.0])).code, 0);
+}
+
+#[test]
+fn a_connection_without_requests_is_closed_but_not_one_with_a_call() {
+    let gate = Arc::new(Gate::default());
+    let running = Running::start(&Settings { patience: Patience { idle: SHORT, ..patience() }, ..settings() });
+    running.plane.apply(vec![publish("m", 1, &Model::gated(&gate), scalar_signature())]).unwrap();
+    let mut waiting = running.rest();
+    waiting.send_predict(r#"{"instances":[1]}"#);
+    gate.wait_for(1);
+    let (mut rest, grpc) = (running.rest(), silent(&running));
+    assert_eq!(rest.get("/v2/health/live").status, 200);
+    assert!(rest.is_closed());
+    let (kinds, _) = frames(&mut { grpc });
+    assert!(kinds.contains(&GOAWAY), "{kinds:?}");
+    eventually("only the one that waits for its answer is left", || open(&running) == 1.0);
+    gate.open();
+    assert_eq!(waiting.receive().status, 200);
+}
+
+#[test]
+fn a_connection_may_be_idle_for_longer_than_a_head_may_take() {
+    let running = with(Patience { header: SHORT, ..patience() });
+    let mut rest = running.rest();
+    assert_eq!(rest.get("/v2/health/live").status, 200);
+    let until = Instant::now() + SHORT * 3;
+    eventually("some time has passed", || Instant::now() > until);
+    assert_eq!(rest.get("/v2/health/live").status, 200);
+    rest.stream.write_all(b"GET /v2/hea").unwrap();
+    assert!(rest.is_closed(), "the head of a later request has to come in time, too");
+    assert_eq!(closed(&running, "rest", "header"), 1.0);
+}
+
+#[test]
+fn a_block_of_headers_that_never_ends_is_given_up() {
+    let running = with(Patience { header: SHORT, ..patience() });
+    let mut socket = silent(&running);
+    socket.write_all(&[0, 0, 1, 1, 0, 0, 0, 0, 1, 0x83]).unwrap();
+    frames(&mut socket);
+    assert_eq!(closed(&running, "grpc", "header"), 1.0);
+}
+
+#[test]
+fn a_rest_client_that_does_not_read_is_given_up() {
+    let running = with(Patience { write: SHORT, ..patience() });
+    let body = format!("{{\"instances\":[{}]}}", vec!["0.123456"; 80_000].join(","));
+    let batching = tidegate_engine::batching::Batching {
+        max_batch_rows: 1 << 17,
+        max_queued_rows: 1 << 17,
+        ..support::batching()
+    };
+    let change = support::publish_with("wide", 1, &Model::half_plus_two(), scalar_signature(), batching);
+    running.plane.apply(vec![change]).unwrap();
+    let mut client = running.rest();
+    // The answers fill the buffers of both ends; then the server takes no further request, and gives up.
+    for _ in 0..16 {
+        let head =
+            format!("POST /v1/models/wide:predict HTTP/1.1\r\nhost: t\r\ncontent-length: {}\r\n\r\n", body.len());
+        if client.stream.write_all(&[head.as_bytes(), body.as_bytes()].concat()).is_err() {
+            break;
+        }
+    }
+    eventually("it is given up", || closed(&running, "rest", "write") == 1.0);
+    eventually("it is gone", || open(&running) == 0.0);
+}
+
+#[test]
+fn a_grpc_client_that_opens_no_window_is_given_up() {
+    let running = with(Patience { write: SHORT, idle: SHORT, ..patience() });
+    let mut socket = TcpStream::connect(running.plane.grpc_address().unwrap()).unwrap();
+    socket.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    let no_window = [0, 0, 6, 4, 0, 0, 0, 0, 0, 0, 4, 0, 0, 0, 0];
+    let path = b"/tensorflow.serving.PredictionService/Predict";
+    let kind = b"application/grpc";
+    // POST, http, the path, authority "t" and the content type, as literals of HPACK.
+    let block =
+        [&[0x83, 0x86, 0x04, path.len() as u8], &path[..], &[0x01, 1, b't', 0x0f, 0x10, kind.len() as u8], kind]
+            .concat();
+    let message = support::grpc::frame(&support::messages::predict_x(&[2.0]));
+    let headers = [&[0, 0, block.len() as u8, 1, 4, 0, 0, 0, 1], &block[..]].concat();
+    let data = [&[0, 0, message.len() as u8, 0, 1, 0, 0, 0, 1], &message[..]].concat();
+    socket.write_all(&[PREFACE, &no_window, &headers, &data].concat()).unwrap();
+    let (kinds, _) = frames(&mut socket);
+    assert!(kinds.contains(&3), "the stream is reset: {kinds:?}");
+    eventually("it is gone", || open(&running) == 0.0);
+}
+
+#[test]
+fn the_first_frame_has_to_be_settings() {
+    let running = with(patience());
+    let mut socket = TcpStream::connect(running.plane.grpc_address().unwrap()).unwrap();
+    socket.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    socket.write_all(&[PREFACE, &[0, 0, 8, 6, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8]].concat()).unwrap();
+    let (kinds, last) = frames(&mut socket);
+    assert_eq!((kinds.last(), last.get(4..8)), (Some(&GOAWAY), Some(&[0, 0, 0, 1][..])), "{kinds:?}");
+    eventually("it is gone", || open(&running) == 0.0);
+}
+
+#[test]
+fn silent_connections_make_room_for_others() {
+    let running = serving(&Settings { max_connections: 8, ..settings() });
+    let mut known = running.rest();
+    assert_eq!(known.predict(r#"{"instances":[1]}"#).status, 200);
+    let crowd: Vec<TcpStream> = (0..40).map(|_| silent(&running)).collect();
+    eventually("some had to go", || closed(&running, "grpc", "evicted") >= 33.0);
+    assert_eq!(known.predict(r#"{"instances":[1]}"#).status, 200, "who was there stays");
+    assert_eq!(running.rest().predict(r#"{"instances":[1]}"#).status, 200, "who asks something comes in");
+    assert_eq!(running.grpc().predict(&support::messages::predict_x(&[2.0])).code, 0);
+    drop(crowd);
+}
+
+#[test]
+fn where_all_are_needed_there_is_room_for_questions_about_health_alone() {
+    let running = serving(&Settings { max_connections: 2, ..settings() });
+    let (mut one, mut two) = (running.rest(), running.rest());
+    assert_eq!((one.get("/v2/health/live").status, two.get("/v2/health/live").status), (200, 200));
+    let mut third = running.rest();
+    assert_eq!(third.get("/v2/health/live").status, 200);
+    let refused = third.predict(r#"{"instances":[1]}"#);
+    assert_eq!((refused.status, refused.header("connection")), (503, Some("close")));
+    assert!(refused.body.contains("the limit is 2"), "{}", refused.body);
+    let mut grpc = running.grpc();
+    assert_eq!(grpc.call("/grpc.health.v1.Health/Check", &[], &[]).code, 0);
+    let refused = grpc.predict(&support::messages::predict_x(&[2.0]));
+    assert_eq!((refused.code, refused.message.contains("the limit is 2")), (14, true));
+    let crowd: Vec<rest::Client> = (0..40).map(|_| running.rest()).collect();
+    assert_eq!(running.rest().get("/v2/health/live").status, 200, "also beside a crowd of those who ask nothing");
+    assert!(open(&running) <= 2.0 + 17.0);
+    drop(crowd);
+}
