@@ -58,11 +58,10 @@ class Settings:
 
     `grpc_address` and `rest_address` are `host:port` with port 0 for any free one, or None for no such endpoint.
     `grpc_socket_path` is a Unix socket that leads through the gRPC endpoint too; `metrics_path` is one more path of
-    metrics; `rest_cors` lets pages of any origin read REST answers.
-    Sizes in bytes, times in milliseconds. Connections are closed whose request's head does not come within
-    `header_timeout_ms`, that are without a request for `idle_timeout_ms`, that answer no ping after `keepalive_ms` of
-    silence (gRPC), or that take nothing of an answer for `write_timeout_ms`. `log_buffer_bytes` bounds what waits for `log_block`: beyond it records
-    are dropped and counted.
+    metrics; `rest_cors` lets pages of any origin read REST answers. Sizes in bytes, times in milliseconds. Connections
+    are closed whose request's head does not come within `header_timeout_ms`, that are without a request for
+    `idle_timeout_ms`, that answer no ping after `keepalive_ms` of silence (gRPC), or that take nothing of an answer for
+    `write_timeout_ms`. `log_buffer_bytes` bounds what waits for `log_block`: beyond it records are dropped and counted.
     """
 
     def __new__(

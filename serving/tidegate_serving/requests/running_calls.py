@@ -1,4 +1,4 @@
-"""Calls of models that run now, as the data plane tells of them: a stop that waits in vain names them, a watch reports."""
+"""Calls of models that run now, as the data plane tells of them: a stop that waits in vain names them."""
 
 from __future__ import annotations
 
