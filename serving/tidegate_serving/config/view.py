@@ -28,6 +28,7 @@ FIXED = {
     "metrics_path": "it is set when the REST endpoint opens",
     "rest_cors": "it is set when the REST endpoint opens",
     "state_directory": "the RPC Source holds it",
+    "request_memory_bytes": "requests hold shares of it",
     "io_threads": "connections live on them",
     "log_path": "the log's writer holds it",
     "log_block_rows": "the log's buffers are made at the start",

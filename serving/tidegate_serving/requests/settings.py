@@ -26,6 +26,7 @@ def plane_settings(config: EngineConfig) -> native.Settings:
         rest_cors=config.rest_cors,
         io_threads=config.io_threads,
         max_message_bytes=config.max_message_bytes,
+        request_memory_bytes=config.request_memory_bytes,
         max_connections=config.max_connections,
         request_timeout_ms=int(config.request_timeout_seconds * 1000),
         log_block_rows=config.log_block_rows,

@@ -63,7 +63,12 @@ impl Plane {
         let by_thread = queues.iter().map(|queue| queue.clone() as Arc<dyn Completions>);
         let completions = by_thread.chain([embedded.completions()]).collect();
         let (sender, receiver) = channel();
-        let wiring = Wiring { completions, metrics: engine.metrics.clone(), released: sender };
+        let wiring = Wiring {
+            completions,
+            metrics: engine.metrics.clone(),
+            memory: engine.limits.memory.clone(),
+            released: sender,
+        };
         let plane = Plane {
             signals: Signals::default(),
             threads: Mutex::default(),

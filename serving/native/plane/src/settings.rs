@@ -23,6 +23,8 @@ pub struct Settings {
     pub io_threads: usize,
     /// Largest request body or message, in bytes.
     pub max_message_bytes: usize,
+    /// Bytes that all requests may hold, from their bodies to their answers.
+    pub request_memory_bytes: usize,
     /// Most open connections over both endpoints.
     pub max_connections: usize,
     /// A request's head must be complete within this time.
@@ -40,7 +42,13 @@ pub struct Settings {
 impl Settings {
     /// What can change while the plane runs.
     pub fn limits(&self) -> Limits {
-        Limits::new(self.max_message_bytes, self.max_connections, self.request_timeout, self.header_timeout)
+        Limits::new(
+            self.max_message_bytes,
+            self.max_connections,
+            self.request_timeout,
+            self.header_timeout,
+            self.request_memory_bytes,
+        )
     }
 
     /// What the inference log may hold.
@@ -57,6 +65,7 @@ impl Settings {
         let positive = [
             ("io_threads", self.io_threads),
             ("max_message_bytes", self.max_message_bytes),
+            ("request_memory_bytes", self.request_memory_bytes),
             ("max_connections", self.max_connections),
             ("log_block_rows", self.log_block_rows),
             ("header_timeout_ms", self.header_timeout.as_millis() as usize),

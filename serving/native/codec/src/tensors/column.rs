@@ -4,6 +4,9 @@ use std::ops::Range;
 
 use crate::dtype::DType;
 
+/// From 1 MB on a buffer no longer doubles, since all that it holds must be had.
+const LARGE_WORDS: usize = 1 << 17;
+
 /// Bytes in memory that is aligned for every element type.
 #[derive(Debug, Default)]
 pub struct Words {
@@ -51,7 +54,10 @@ impl Words {
         let words = self.len.div_ceil(8);
         if words > self.words.len() {
             // Kept at its largest length so that a recycled buffer is not filled with zeros again.
-            self.words.resize(words.max(self.words.len() * 2).max(8), 0);
+            let spare = if self.words.len() < LARGE_WORDS { self.words.len() } else { self.words.len() / 8 };
+            let wanted = words.max(self.words.len() + spare).max(8);
+            self.words.reserve_exact(wanted - self.words.len());
+            self.words.resize(wanted, 0);
         }
         &mut bytemuck::cast_slice_mut(&mut self.words)[start..start + bytes]
     }

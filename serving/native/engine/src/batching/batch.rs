@@ -7,6 +7,7 @@ use std::time::Instant;
 use tidegate_codec::signatures::TensorSpec;
 use tidegate_codec::tensors::{Column, Lease};
 
+use crate::memory::Reservation;
 use crate::request_id::RequestId;
 use crate::tracker::TrackerToken;
 
@@ -67,6 +68,8 @@ pub struct Batch {
     pub unbatched: bool,
     /// When its first request came.
     pub opened: Instant,
+    /// What its columns take of the model's share.
+    pub memory: Reservation,
     /// The I/O thread that filled it and gets it back.
     pub lane: usize,
 }

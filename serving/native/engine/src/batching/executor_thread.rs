@@ -115,6 +115,7 @@ impl ExecutorThread {
         let inputs = if logged { kept } else { Vec::new() };
         self.completions[lane].complete(FinishedBatch {
             version: batch.version,
+            memory: Some(batch.memory),
             served: served.clone(),
             entries: batch.entries,
             inputs,
@@ -147,6 +148,7 @@ impl ExecutorThread {
         };
         self.completions[batch.lane].complete(FinishedBatch {
             version: batch.version.clone(),
+            memory: None,
             served: served.clone(),
             entries,
             inputs: Vec::new(),

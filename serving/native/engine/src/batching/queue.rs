@@ -9,16 +9,59 @@ use std::time::{Duration, Instant};
 use arc_swap::ArcSwap;
 use tidegate_codec::signatures::{RequestRows, Signature, TensorSpec};
 use tidegate_codec::status::Status;
-use tidegate_codec::tensors::{Column, ColumnPool, Lease, Page};
+use tidegate_codec::tensors::{Column, ColumnPool, Lease, Page, Room};
 
 use crate::batching::batch::{Batch, Entry, KeepAlive};
 use crate::batching::executor_pool::ExecutorPool;
 use crate::batching::limits::Batching;
 use crate::batching::served_signature::ServedSignature;
+use crate::memory::Reservation;
 use crate::sync::lock;
 
 /// A request that waited this long wakes an idle executor even while the I/O thread has more to read.
 const DUE_AFTER: Duration = Duration::from_micros(250);
+
+/// A batch of more bytes closes, and a request of more bytes has a batch of its own, which is not copied to run again.
+const BATCH_BYTES: usize = 64 << 20;
+const ALONE_BYTES: usize = 8 << 20;
+
+/// Decoding takes memory in steps of at least this much.
+const STEP: usize = 16 << 10;
+
+/// The memory that one request takes while it is decoded.
+struct Taking<'a> {
+    memory: &'a mut Reservation,
+    asked: usize,
+    taken: usize,
+}
+
+impl Room for Taking<'_> {
+    fn take(&mut self, bytes: usize) -> Result<(), Status> {
+        self.asked = self.asked.saturating_add(bytes);
+        if self.asked > self.taken.max(STEP) {
+            let more = (self.asked - self.taken).max(STEP);
+            self.memory.grow(more, self.asked)?;
+            self.taken += more;
+        }
+        Ok(())
+    }
+}
+
+impl Taking<'_> {
+    /// The request is decoded and takes just this much.
+    #[inline]
+    fn settle(self, bytes: usize) -> Result<(), Status> {
+        if bytes <= self.taken {
+            self.memory.shrink(self.taken - bytes);
+            return Ok(());
+        }
+        let grown = self.memory.grow(bytes - self.taken, bytes);
+        if grown.is_err() {
+            self.memory.shrink(self.taken);
+        }
+        grown
+    }
+}
 
 /// What an executor finds.
 pub enum NextBatch {
@@ -146,11 +189,16 @@ impl Queue {
         let open = lane.open.get_or_insert_with(|| self.open_batch(version.clone(), lane_index, entry.received));
         lane.marks.clear();
         lane.marks.extend(open.columns.iter().map(|column| column.extent()));
+        let bytes_before: usize = open.columns.iter().map(|column| column.byte_size()).sum();
+        let mut room = Taking { memory: &mut open.memory, asked: 0, taken: 0 };
         let decoded = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-            decode(&mut Page { columns: &mut open.columns, shapes: &mut lane.shapes })
+            decode(&mut Page { columns: &mut open.columns, shapes: &mut lane.shapes, room: &mut room })
         }));
+        let bytes = open.columns.iter().map(|column| column.byte_size()).sum::<usize>() - bytes_before;
+        let settled = room.settle(if matches!(decoded, Ok(Ok(_))) { bytes } else { 0 });
+        let held = matches!(decoded, Ok(Ok(_))) && settled.is_ok();
         let decoded = decoded.unwrap_or_else(|_| Err(Status::internal("the request could not be decoded")));
-        let admitted = decoded.and_then(|request| {
+        let admitted = decoded.and_then(|request| settled.map(|()| request)).and_then(|request| {
             let rows = request.rows;
             let shapes = self.fixed_shapes.as_deref().filter(|_| !request.unbatched).unwrap_or(&lane.shapes);
             check_extents(self.signature(), open, &lane.marks, shapes, rows)?;
@@ -166,6 +214,8 @@ impl Queue {
             Ok(request)
         });
         if !matches!(admitted, Ok(RequestRows { rows: 1.., .. })) {
+            // What was not settled is given back already.
+            open.memory.shrink(if held { bytes } else { 0 });
             open.columns.iter_mut().zip(&lane.marks).for_each(|(column, mark)| column.truncate(*mark));
             // An empty batch must not stay: it would hold the version for ever.
             lane.open.take_if(|open| open.rows == 0);
@@ -173,7 +223,7 @@ impl Queue {
         }
         let request = admitted?;
         (entry.rows, entry.flat) = (request.rows, request.flat);
-        Ok((request, self.enter(lane, entry, request.unbatched, &batching)))
+        Ok((request, self.enter(lane, entry, request.unbatched, bytes, &batching)))
     }
 
     fn open_batch(&self, version: KeepAlive, lane: usize, opened: Instant) -> Batch {
@@ -185,16 +235,17 @@ impl Queue {
             rows: 0,
             unbatched: false,
             opened,
+            memory: self.served.memory.reservation(),
             lane,
         }
     }
 
     /// Enters a request whose rows stand behind the marks; closes the open batch where it must not join it.
-    fn enter(&self, lane: &mut Lane, mut entry: Entry, unbatched: bool, batching: &Batching) -> Urgency {
+    fn enter(&self, lane: &mut Lane, mut entry: Entry, unbatched: bool, bytes: usize, batching: &Batching) -> Urgency {
         let Some(open) = lane.open.as_mut() else {
             return Urgency::Now;
         };
-        let alone = unbatched || self.is_kept_apart();
+        let alone = unbatched || self.is_kept_apart() || bytes > ALONE_BYTES;
         let fits = open.rows == 0
             || (!alone
                 && open.rows + entry.rows <= batching.max_batch_rows
@@ -205,6 +256,7 @@ impl Queue {
                 column.extend(old, *mark..old.extent());
                 old.truncate(*mark);
             }
+            next.memory = open.memory.split(bytes);
             let full = std::mem::replace(open, next);
             lane.closed.push_back(full);
         }
@@ -220,7 +272,7 @@ impl Queue {
         entry.first_row = open.rows;
         open.rows += entry.rows;
         open.entries.push(entry);
-        let full = alone || open.rows >= batching.max_batch_rows;
+        let full = alone || open.rows >= batching.max_batch_rows || open.memory.bytes() >= BATCH_BYTES;
         let due = batching.timeout_us == 0 && received.saturating_duration_since(open.opened) > DUE_AFTER;
         if full {
             lane.closed.extend(lane.open.take());

@@ -39,7 +39,7 @@ pub fn help_of(family: &str) -> &'static str {
     HELP.iter().find(|(name, _)| *name == family).map_or("", |(_, help)| help)
 }
 
-const HELP: [(&str, &str); 23] = [
+const HELP: [(&str, &str); 26] = [
     ("tidegate_requests_total", "Answers by endpoint, model, version and canonical status."),
     ("tidegate_method_requests_total", "Requests that found a version and its signature, by method, in any protocol."),
     ("tidegate_request_seconds", "From a request's last byte to its answer."),
@@ -62,5 +62,8 @@ const HELP: [(&str, &str); 23] = [
     ("tidegate_log_written_rows_total", "Rows handed over to the inference log."),
     ("tidegate_log_dropped_rows_total", "Rows that the inference log lost."),
     ("tidegate_log_waiting_bytes", "Bytes that wait for the inference log."),
+    ("tidegate_request_memory_bytes", "Bytes that requests hold, from their bodies to their answers."),
+    ("tidegate_request_memory_limit_bytes", "Bytes that requests may hold."),
+    ("tidegate_request_memory_refusals_total", "Requests refused because they would have held too much memory."),
     ("tidegate_version_state", "1 for the state in which a version is."),
 ];

@@ -95,6 +95,7 @@ impl Bench {
             rest_cors: false,
             io_threads: 1,
             max_message_bytes: 1 << 20,
+            request_memory_bytes: 1 << 30,
             max_connections: 1,
             header_timeout: Duration::from_secs(1),
             request_timeout: Duration::from_secs(1),

@@ -1,5 +1,6 @@
 //! The endpoints. A protocol decodes requests into payloads and encodes replies; nothing outside this folder knows it.
 
+pub mod body;
 pub mod compression;
 pub mod embedded;
 pub mod examples;

@@ -13,11 +13,13 @@ use http::header::CONTENT_TYPE;
 use http::request;
 use tidegate_codec::status::{Code, Status};
 use tidegate_engine::limits::Limits;
+use tidegate_engine::memory::{Reservation, Share};
 use tidegate_engine::request::Tags;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::Sleep;
 
 use crate::drain::DrainWatch;
+use crate::endpoints::body::Arriving;
 use crate::endpoints::compression::inflate;
 use crate::endpoints::grpc::reply::GrpcReply;
 
@@ -46,8 +48,7 @@ struct Partial {
     head: request::Parts,
     body: RecvStream,
     reply: GrpcReply,
-    first: Bytes,
-    more: Vec<u8>,
+    arriving: Arriving,
     deadline: Instant,
 }
 
@@ -73,13 +74,17 @@ where
     let Ok(Ok(connection)) = tokio::time::timeout(limits.header_timeout(), handshake).await else {
         return;
     };
-    GrpcConnection { connection, service, limits, drain, partial: Vec::new(), timer: None, leaving: false }.await;
+    let memory = limits.memory.of_connection();
+    GrpcConnection { connection, service, limits, memory, drain, partial: Vec::new(), timer: None, leaving: false }
+        .await;
 }
 
 struct GrpcConnection<S, T> {
     connection: Connection<T, Bytes>,
     service: Arc<S>,
     limits: Arc<Limits>,
+    /// What the messages of this connection may take until they are complete and decoded.
+    memory: Arc<Share>,
     drain: DrainWatch,
     partial: Vec<Partial>,
     timer: Option<Pin<Box<Sleep>>>,
@@ -119,7 +124,7 @@ impl<S: GrpcService, T> GrpcConnection<S, T> {
             return reply.refuse_http(http::StatusCode::UNSUPPORTED_MEDIA_TYPE);
         }
         let deadline = Instant::now() + timeout(&head, self.limits.request_timeout());
-        self.partial.push(Partial { head, body, reply, first: Bytes::new(), more: Vec::new(), deadline });
+        self.partial.push(Partial { head, body, reply, arriving: Arriving::default(), deadline });
     }
 
     fn read_messages(&mut self, context: &mut Context<'_>) {
@@ -127,7 +132,7 @@ impl<S: GrpcService, T> GrpcConnection<S, T> {
             return;
         }
         for partial in std::mem::take(&mut self.partial) {
-            if let Progress::Waits(partial) = partial.advance(context, &*self.service, &self.limits) {
+            if let Progress::Waits(partial) = partial.advance(context, &*self.service, &self.limits, &self.memory) {
                 self.partial.push(*partial);
             }
         }
@@ -160,7 +165,13 @@ impl<S: GrpcService, T> GrpcConnection<S, T> {
 
 impl Partial {
     /// Reads what has come; hands the call over once its message is complete.
-    fn advance<S: GrpcService>(mut self, context: &mut Context<'_>, service: &S, limits: &Limits) -> Progress {
+    fn advance<S: GrpcService>(
+        mut self,
+        context: &mut Context<'_>,
+        service: &S,
+        limits: &Limits,
+        share: &Arc<Share>,
+    ) -> Progress {
         let most = limits.max_message_bytes();
         loop {
             match self.body.poll_data(context) {
@@ -171,27 +182,25 @@ impl Partial {
                     return Progress::Done;
                 }
                 Poll::Ready(Some(Ok(data))) => {
-                    let _ = self.body.flow_control().release_capacity(data.len());
-                    if self.first.is_empty() && self.more.is_empty() {
-                        self.first = data;
-                    } else {
-                        if self.more.is_empty() {
-                            self.more = std::mem::take(&mut self.first).into();
-                        }
-                        self.more.extend_from_slice(&data);
+                    let length = data.len();
+                    let expected = frame_length(self.arriving.so_far(), most).ok().flatten().map_or(0, |more| more + 5);
+                    if let Err(status) = self.arriving.push(data, expected, share) {
+                        self.reply.fail(&status, Tags::default());
+                        return Progress::Done;
                     }
+                    // The client may send more once what it sent is counted.
+                    let _ = self.body.flow_control().release_capacity(length);
                 }
             }
-            let so_far = if self.more.is_empty() { &self.first[..] } else { &self.more[..] };
-            match frame_length(so_far, most) {
+            match frame_length(self.arriving.so_far(), most) {
                 Err(status) => {
                     self.reply.fail(&status, Tags::default());
                     return Progress::Done;
                 }
-                Ok(Some(length)) if so_far.len() >= 5 + length => {
-                    let whole = if self.more.is_empty() { self.first } else { self.more.into() };
-                    let message = match plain(&self.head, &whole, length, most) {
-                        Ok(message) => message,
+                Ok(Some(length)) if self.arriving.so_far().len() >= 5 + length => {
+                    let (whole, memory) = self.arriving.finish();
+                    let (message, inflated) = match plain(&self.head, &whole, length, most, share) {
+                        Ok(plain) => plain,
                         Err(status) => {
                             self.reply.fail(&status, Tags::default());
                             return Progress::Done;
@@ -204,9 +213,16 @@ impl Partial {
                         deadline: self.deadline,
                         reply: self.reply,
                     });
+                    // The service has decoded the message.
+                    drop((memory, inflated));
                     return Progress::Done;
                 }
-                Ok(_) => {}
+                Ok(length) => {
+                    if let Err(status) = self.arriving.wait(length.map_or(0, |length| length + 5), share) {
+                        self.reply.fail(&status, Tags::default());
+                        return Progress::Done;
+                    }
+                }
             }
         }
     }
@@ -227,12 +243,20 @@ fn frame_length(so_far: &[u8], limit: usize) -> Result<Option<usize>, Status> {
 }
 
 /// The message of a complete frame, decompressed where the frame's first byte says so.
-fn plain(head: &request::Parts, frame: &Bytes, length: usize, limit: usize) -> Result<Bytes, Status> {
+fn plain(
+    head: &request::Parts,
+    frame: &Bytes,
+    length: usize,
+    limit: usize,
+    share: &Arc<Share>,
+) -> Result<(Bytes, Option<Reservation>), Status> {
     if frame[0] == 0 {
-        return Ok(frame.slice(5..5 + length));
+        return Ok((frame.slice(5..5 + length), None));
     }
     let encoding = head.headers.get("grpc-encoding").and_then(|value| value.to_str().ok());
-    inflate(encoding.unwrap_or("of no name"), &frame[5..5 + length], limit)
+    let mut memory = share.reservation();
+    let message = inflate(encoding.unwrap_or("of no name"), &frame[5..5 + length], limit, &mut memory)?;
+    Ok((message, Some(memory)))
 }
 
 /// `grpc-timeout`, where the client sent one that can be read, but never more than an hour.

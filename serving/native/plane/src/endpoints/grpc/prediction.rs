@@ -8,6 +8,7 @@ use tidegate_codec::status::{Code, Status};
 use tidegate_engine::metrics::Endpoint;
 use tidegate_engine::request::{Reply, Rows, Tags};
 
+use crate::endpoints::body::held;
 use crate::endpoints::examples::InferenceReply;
 use crate::endpoints::grpc::reply::GrpcReply;
 
@@ -63,7 +64,7 @@ impl Reply for PredictionReply {
     fn succeed(self, rows: &Rows<'_>, tags: Tags<'_>) -> Code {
         match encode(rows, &self.selection) {
             Ok(message) => {
-                self.call.succeed(message, tags);
+                self.call.succeed(held(message, &rows.served.memory), tags);
                 Code::Ok
             }
             Err(status) => {

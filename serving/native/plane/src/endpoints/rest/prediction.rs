@@ -9,8 +9,9 @@ use tidegate_engine::metrics::Endpoint;
 use tidegate_engine::request::{Reply, Rows, Tags};
 use tokio::sync::oneshot;
 
+use crate::endpoints::body::held;
 use crate::endpoints::examples::InferenceReply;
-use crate::endpoints::rest::connection::{RestAnswer, RestResponse, failure, with_body};
+use crate::endpoints::rest::connection::{RestAnswer, RestResponse, failure, with_bytes};
 
 /// The form of an answer.
 #[derive(Clone, Copy, Debug)]
@@ -53,7 +54,7 @@ impl Reply for RestReply {
 
     fn succeed(self, rows: &Rows<'_>, tags: Tags<'_>) -> Code {
         let (code, response) = match encode(rows, self.selection) {
-            Ok(body) => (Code::Ok, with_body(StatusCode::OK, body, tags)),
+            Ok(body) => (Code::Ok, with_bytes(StatusCode::OK, held(body.into(), &rows.served.memory), tags)),
             Err(status) => (status.code, failure(&status, tags)),
         };
         let _ = self.sender.send(response);
