@@ -64,6 +64,8 @@ pub struct Batch {
     pub entries: Vec<Entry>,
     /// Rows in all.
     pub rows: usize,
+    /// Those of them that count against the queue: whose requests are not answered yet.
+    pub waiting_rows: usize,
     /// Whether it is one request whose inputs have exactly the shapes given, without an axis for rows.
     pub unbatched: bool,
     /// When its first request came.

@@ -1,8 +1,8 @@
 //! The bounded batch queue of one signature. Each I/O thread fills an open batch of its own; it closes when the sockets
 //! are idle, when it is full, or when it has waited long enough.
 
-use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::collections::{HashSet, VecDeque};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -100,7 +100,11 @@ struct Lane {
 pub struct Queue {
     batching: ArcSwap<Batching>,
     lanes: Box<[Mutex<Lane>]>,
+    /// Where `take` looks first: every lane has its turn.
+    next_lane: AtomicUsize,
     queued_rows: AtomicUsize,
+    /// How long a run of a batch takes, in nanoseconds: a moving average; 0 before the first.
+    run_nanos: AtomicU64,
     /// Whether an answer has shown that requests must not share a run.
     alone: AtomicBool,
     columns: Arc<ColumnPool>,
@@ -119,7 +123,9 @@ impl Queue {
         Queue {
             batching: ArcSwap::from_pointee(batching.clone()),
             lanes: (0..lanes).map(|_| Mutex::default()).collect(),
+            next_lane: AtomicUsize::new(0),
             queued_rows: AtomicUsize::new(0),
+            run_nanos: AtomicU64::new(0),
             alone: AtomicBool::new(false),
             columns: ColumnPool::new(inputs.iter().map(|spec| spec.dtype).collect()),
             fixed_shapes: fixed.map(Into::into),
@@ -210,6 +216,13 @@ impl Queue {
                 self.queued_rows.fetch_sub(rows, Ordering::Relaxed);
                 return Err(self.full(rows, limit));
             }
+            if before >= batching.max_batch_rows {
+                let wait = self.expected_wait(before, &batching);
+                if entry.received + wait > entry.deadline {
+                    self.queued_rows.fetch_sub(rows, Ordering::Relaxed);
+                    return Err(self.too_slow(before, wait));
+                }
+            }
             self.served.metrics.queued_rows.fetch_add(rows as u64, Ordering::Relaxed);
             Ok(request)
         });
@@ -233,6 +246,7 @@ impl Queue {
             shapes: self.fixed_shapes.clone().unwrap_or_default(),
             entries: Vec::with_capacity(64),
             rows: 0,
+            waiting_rows: 0,
             unbatched: false,
             opened,
             memory: self.served.memory.reservation(),
@@ -271,6 +285,7 @@ impl Queue {
         let received = entry.received;
         entry.first_row = open.rows;
         open.rows += entry.rows;
+        open.waiting_rows += entry.rows;
         open.entries.push(entry);
         let full = alone || open.rows >= batching.max_batch_rows || open.memory.bytes() >= BATCH_BYTES;
         let due = batching.timeout_us == 0 && received.saturating_duration_since(open.opened) > DUE_AFTER;
@@ -296,8 +311,9 @@ impl Queue {
     pub fn take(&self, now: Instant) -> NextBatch {
         let timeout_us = self.batching.load().timeout_us;
         let mut later: Option<Instant> = None;
-        for lane in &self.lanes {
-            let mut lane = lock(lane);
+        let (first, lanes) = (self.next_lane.load(Ordering::Relaxed), self.lanes.len());
+        for index in (first..first + lanes).map(|index| index % lanes) {
+            let mut lane = lock(&self.lanes[index]);
             if let Some(batch) = lane.closed.pop_front() {
                 return self.taken(batch);
             }
@@ -333,25 +349,57 @@ impl Queue {
     }
 
     fn taken(&self, batch: Batch) -> NextBatch {
-        self.queued_rows.fetch_sub(batch.rows, Ordering::Relaxed);
-        self.served.metrics.queued_rows.fetch_sub(batch.rows as u64, Ordering::Relaxed);
+        self.next_lane.store((batch.lane + 1) % self.lanes.len(), Ordering::Relaxed);
+        self.discount(batch.waiting_rows);
         NextBatch::Batch(Box::new(batch))
     }
 
-    /// Whether a request has not been taken yet.
-    pub fn waits(&self, lane: usize, slot: u64) -> bool {
-        let lane = lock(&self.lanes[lane]);
-        let waiting = lane.open.iter().chain(lane.closed.iter());
-        waiting.flat_map(|batch| &batch.entries).any(|entry| entry.slot == Some(slot))
+    fn discount(&self, rows: usize) {
+        self.queued_rows.fetch_sub(rows, Ordering::Relaxed);
+        self.served.metrics.queued_rows.fetch_sub(rows as u64, Ordering::Relaxed);
     }
 
-    /// Marks a waiting request as not wanted any more. False when it is no longer waiting.
-    pub fn cancel(&self, lane: usize, slot: u64) -> bool {
+    /// Counts requests of a lane no longer that are answered already, or whose clients have gone; the latter are marked
+    /// as cancelled. Returns those of them that were still waiting. One pass, however many they are.
+    pub fn abandon(&self, lane: usize, slots: &HashSet<u64>, cancelled: bool) -> HashSet<u64> {
         let mut lane = lock(&self.lanes[lane]);
         let lane = &mut *lane;
-        let waiting = lane.open.iter_mut().chain(lane.closed.iter_mut());
-        let found = waiting.flat_map(|batch| &mut batch.entries).find(|entry| entry.slot == Some(slot));
-        found.map(|entry| entry.cancelled = true).is_some()
+        let (mut found, mut rows) = (HashSet::new(), 0);
+        for batch in lane.open.iter_mut().chain(lane.closed.iter_mut()) {
+            for entry in &mut batch.entries {
+                if let Some(slot) = entry.slot.filter(|slot| slots.contains(slot)) {
+                    entry.cancelled |= cancelled;
+                    batch.waiting_rows -= entry.rows;
+                    rows += entry.rows;
+                    found.insert(slot);
+                }
+            }
+        }
+        self.discount(rows);
+        found
+    }
+
+    /// Notes how long a batch ran.
+    pub fn count_run(&self, took: Duration) {
+        let (took, before) = (took.as_nanos() as u64, self.run_nanos.load(Ordering::Relaxed));
+        let average = if before == 0 { took } else { before - before / 4 + took / 4 };
+        self.run_nanos.store(average.max(1), Ordering::Relaxed);
+    }
+
+    /// How long rows that come behind those that wait will wait themselves, at least.
+    fn expected_wait(&self, before: usize, batching: &Batching) -> Duration {
+        let runs = (before / batching.max_batch_rows) as u64 / batching.concurrency as u64;
+        Duration::from_nanos(runs.saturating_mul(self.run_nanos.load(Ordering::Relaxed)))
+    }
+
+    #[cold]
+    fn too_slow(&self, rows: usize, wait: Duration) -> Status {
+        self.served.metrics.rejections.fetch_add(1, Ordering::Relaxed);
+        let wait = wait.as_millis();
+        Status::exhausted(format!(
+            "the batch queue is full: {rows} rows wait, which takes about {wait} ms, and the request's deadline is \
+             sooner"
+        ))
     }
 }
 
