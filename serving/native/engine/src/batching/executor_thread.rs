@@ -112,7 +112,7 @@ impl ExecutorThread {
         };
         let lane = batch.lane;
         let parts = bisect::run(&*self.executor, queue, &mut batch, &kept, &sizes);
-        queue.count_run(now.elapsed());
+        queue.service.count(batch.rows, now.elapsed());
         let inputs = if logged { kept } else { Vec::new() };
         self.completions[lane].complete(FinishedBatch {
             version: batch.version,

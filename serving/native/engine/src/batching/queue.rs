@@ -2,7 +2,7 @@
 //! are idle, when it is full, or when it has waited long enough.
 
 use std::collections::{HashSet, VecDeque};
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -15,6 +15,7 @@ use crate::batching::batch::{Batch, Entry, KeepAlive};
 use crate::batching::executor_pool::ExecutorPool;
 use crate::batching::limits::Batching;
 use crate::batching::served_signature::ServedSignature;
+use crate::batching::service_time::ServiceTime;
 use crate::memory::Reservation;
 use crate::sync::lock;
 
@@ -103,8 +104,8 @@ pub struct Queue {
     /// Where `take` looks first: every lane has its turn.
     next_lane: AtomicUsize,
     queued_rows: AtomicUsize,
-    /// How long a run of a batch takes, in nanoseconds: a moving average; 0 before the first.
-    run_nanos: AtomicU64,
+    /// How long batches take.
+    pub service: ServiceTime,
     /// Whether an answer has shown that requests must not share a run.
     alone: AtomicBool,
     columns: Arc<ColumnPool>,
@@ -125,7 +126,7 @@ impl Queue {
             lanes: (0..lanes).map(|_| Mutex::default()).collect(),
             next_lane: AtomicUsize::new(0),
             queued_rows: AtomicUsize::new(0),
-            run_nanos: AtomicU64::new(0),
+            service: ServiceTime::default(),
             alone: AtomicBool::new(false),
             columns: ColumnPool::new(inputs.iter().map(|spec| spec.dtype).collect()),
             fixed_shapes: fixed.map(Into::into),
@@ -216,7 +217,7 @@ impl Queue {
                 self.queued_rows.fetch_sub(rows, Ordering::Relaxed);
                 return Err(self.full(rows, limit));
             }
-            if before >= batching.max_batch_rows {
+            if before > 0 {
                 let wait = self.expected_wait(before, &batching);
                 if entry.received + wait > entry.deadline {
                     self.queued_rows.fetch_sub(rows, Ordering::Relaxed);
@@ -379,17 +380,10 @@ impl Queue {
         found
     }
 
-    /// Notes how long a batch ran.
-    pub fn count_run(&self, took: Duration) {
-        let (took, before) = (took.as_nanos() as u64, self.run_nanos.load(Ordering::Relaxed));
-        let average = if before == 0 { took } else { before - before / 4 + took / 4 };
-        self.run_nanos.store(average.max(1), Ordering::Relaxed);
-    }
-
-    /// How long rows that come behind those that wait will wait themselves, at least.
+    /// How long rows that come behind those that wait will wait themselves, by what earlier batches took.
     fn expected_wait(&self, before: usize, batching: &Batching) -> Duration {
-        let runs = (before / batching.max_batch_rows) as u64 / batching.concurrency as u64;
-        Duration::from_nanos(runs.saturating_mul(self.run_nanos.load(Ordering::Relaxed)))
+        let runs = (before / batching.max_batch_rows) as u64;
+        Duration::from_nanos(self.service.expect(before as u64, runs) / batching.concurrency as u64)
     }
 
     #[cold]
