@@ -253,11 +253,11 @@ fn fill_numbers(view: &View<'_>, spec: &TensorSpec, words: &mut Words, elements:
         }
     }
     let count = (words.len() - before) / size;
-    if count < elements {
+    if count == 0 {
+        words.grow_zeros(elements * size);
+    } else if count < elements {
         let mut last = [0u8; 8];
-        if count > 0 {
-            last[..size].copy_from_slice(&words.as_bytes()[words.len() - size..]);
-        }
+        last[..size].copy_from_slice(&words.as_bytes()[words.len() - size..]);
         words.grow((elements - count) * size).chunks_exact_mut(size).for_each(|to| to.copy_from_slice(&last[..size]));
     }
     Ok(())
