@@ -74,6 +74,7 @@ class Settings:
         rest_cors: bool = False,
         io_threads: int = 1,
         max_message_bytes: int = 67108864,
+        request_memory_bytes: int = 1073741824,
         max_connections: int = 4096,
         header_timeout_ms: int = 10000,
         idle_timeout_ms: int = 620000,

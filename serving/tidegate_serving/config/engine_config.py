@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from tidegate_serving.config.layers import layered
+from tidegate_serving.config.machine_memory import usable_memory
 from tidegate_serving.config.model import (
     ROWS,
     SECONDS,
@@ -82,6 +83,8 @@ class EngineConfig:
     log_buffer_bytes: what may wait to be written; beyond it records are dropped and counted.
     io_threads: threads that serve the sockets.
     max_message_bytes: largest request.
+    request_memory_bytes: what all requests may hold, from their bodies to their answers; 0 for a quarter of the memory
+        that this process may use.
     max_connections: connections beyond this many: one that nobody needs is closed, else the new one may only ask for
         the engine's health.
     header_seconds: within this time a request's head, or the beginning of an HTTP/2 connection, has to be there.
@@ -140,6 +143,7 @@ class EngineConfig:
     log_buffer_bytes: int = within(BYTES, 134217728)
     io_threads: int = within(THREADS, 1)
     max_message_bytes: int = within(MESSAGE_BYTES, 67108864)
+    request_memory_bytes: int = within(BYTES, 0)
     max_connections: int = within(CONNECTIONS, 4096)
     header_seconds: float = within(SOME_SECONDS, 10.0)
     idle_seconds: float = within(SOME_SECONDS, 620.0)
@@ -158,6 +162,9 @@ class EngineConfig:
 
     def __post_init__(self) -> None:
         check_bounds(self)
+        if self.request_memory_bytes == 0:
+            # The value itself, so that whoever looks at the config sees how much that is.
+            object.__setattr__(self, "request_memory_bytes", usable_memory() // REQUEST_SHARE)
         for name in ADDRESSES:
             _check_address(name, getattr(self, name))
         if self.metrics_path and not _PATH.match(self.metrics_path):
@@ -195,6 +202,7 @@ class EngineConfig:
         return dataclasses.replace(made, origins=origins)
 
 
+REQUEST_SHARE = 4
 ADDRESSES = ("grpc_address", "rest_address", "control_address")
 _ADDRESS = re.compile(r"(?:[^\s:/\[\]]+|\[[0-9A-Fa-f:.%a-z]+\]):(\d{1,5})\Z")
 _PATH = re.compile(r"/[^\s?#]*\Z")

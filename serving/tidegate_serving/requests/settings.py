@@ -26,6 +26,7 @@ def plane_settings(config: EngineConfig) -> native.Settings:
         rest_cors=config.rest_cors,
         io_threads=config.io_threads,
         max_message_bytes=config.max_message_bytes,
+        request_memory_bytes=config.request_memory_bytes,
         max_connections=config.max_connections,
         header_timeout_ms=_ms(config.header_seconds),
         idle_timeout_ms=_ms(config.idle_seconds),

@@ -95,8 +95,9 @@ fn columns_have_the_golden_layout() {
         let signature = signature(vec![spec("x", dtype, &shape)], vec![spec("y", dtype, &shape)]);
         let mut columns = ColumnPool::new(vec![dtype]).lease();
         let request = JsonRequest::parse(case.request.as_bytes()).unwrap();
-        let intake =
-            request.read_inputs(&signature, &mut Page { columns: &mut columns, shapes: &mut Vec::new() }).unwrap();
+        let intake = request
+            .read_inputs(&signature, &mut Page { columns: &mut columns, shapes: &mut Vec::new(), room: &mut () })
+            .unwrap();
         assert_eq!(intake.rows as u64, case.rows);
         match &*columns[0] {
             Column::Raw(words) => assert_eq!(hex(words.as_bytes()), case.bytes, "{}", case.dtype),

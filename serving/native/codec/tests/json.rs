@@ -32,7 +32,8 @@ fn table() -> Signature {
 fn read(signature: &Signature, body: &str) -> Result<(usize, Vec<Lease>), Status> {
     let mut columns = ColumnPool::new(signature.inputs.iter().map(|spec| spec.dtype).collect()).lease();
     let request = JsonRequest::parse(body.as_bytes())?;
-    let intake = request.read_inputs(signature, &mut Page { columns: &mut columns, shapes: &mut Vec::new() })?;
+    let intake =
+        request.read_inputs(signature, &mut Page { columns: &mut columns, shapes: &mut Vec::new(), room: &mut () })?;
     Ok((intake.rows, columns))
 }
 
@@ -274,7 +275,7 @@ fn damaged_bodies_are_refused_or_read_but_never_panic() {
         let mut columns = ColumnPool::new(table().inputs.iter().map(|spec| spec.dtype).collect()).lease();
         let parsed = JsonRequest::parse(&damaged);
         let read = parsed.and_then(|request| {
-            request.read_inputs(&table(), &mut Page { columns: &mut columns, shapes: &mut Vec::new() })
+            request.read_inputs(&table(), &mut Page { columns: &mut columns, shapes: &mut Vec::new(), room: &mut () })
         });
         match read {
             Ok(intake) => assert!(columns.iter().all(|column| column.extent() > 0) && intake.rows > 0),

@@ -95,7 +95,7 @@ fn decode(
     read: impl FnOnce(&mut Page<'_>) -> Result<RequestRows, Status>,
 ) -> Result<(RequestRows, Vec<Lease>), Status> {
     let mut columns = ColumnPool::new(signature.inputs.iter().map(|spec| spec.dtype).collect()).lease();
-    let rows = read(&mut Page { columns: &mut columns, shapes: &mut Vec::new() })?;
+    let rows = read(&mut Page { columns: &mut columns, shapes: &mut Vec::new(), room: &mut () })?;
     Ok((rows, columns))
 }
 
@@ -120,7 +120,7 @@ proptest! {
         tensor::write(&mut message, &rows.slice());
         let signature = rows.signature(open);
         let mut read = Column::new(rows.dtype);
-        let shape = tensor::read(&message, &signature.inputs[0], &mut read, LIMIT).unwrap();
+        let shape = tensor::read(&message, &signature.inputs[0], &mut read, LIMIT, &mut ()).unwrap();
         prop_assert_eq!((shape.rows, shape.inner), (rows.rows, rows.inner));
         prop_assert_eq!(content_of(&read), content_of(&rows.column));
     }

@@ -20,7 +20,7 @@ const LIMIT: usize = 1 << 20;
 
 fn read(spec: &TensorSpec, message: &[u8]) -> Result<Column, Status> {
     let mut column = Column::new(spec.dtype);
-    tensor_proto::read(message, spec, &mut column, LIMIT).map(|_| column)
+    tensor_proto::read(message, spec, &mut column, LIMIT, &mut ()).map(|_| column)
 }
 
 fn raw(column: Column) -> Vec<u8> {
@@ -169,7 +169,11 @@ fn two_inputs() -> Signature {
 fn read_request(signature: &Signature, message: &[u8]) -> Result<(usize, Vec<Lease>), Status> {
     let mut columns = ColumnPool::new(signature.inputs.iter().map(|spec| spec.dtype).collect()).lease();
     let request = PredictRequest::parse(message)?;
-    let intake = request.read_inputs(signature, &mut Page { columns: &mut columns, shapes: &mut Vec::new() }, LIMIT)?;
+    let intake = request.read_inputs(
+        signature,
+        &mut Page { columns: &mut columns, shapes: &mut Vec::new(), room: &mut () },
+        LIMIT,
+    )?;
     Ok((intake.rows, columns))
 }
 

@@ -61,6 +61,10 @@ impl Engine {
         let mut list = self.metrics.samples(only);
         list.extend(self.states.samples(only));
         list.extend(self.gauges.samples(only));
+        let memory = &self.limits.memory;
+        list.push(("tidegate_request_memory_bytes".to_owned(), memory.used() as f64));
+        list.push(("tidegate_request_memory_limit_bytes".to_owned(), memory.limit() as f64));
+        list.push(("tidegate_request_memory_refusals_total".to_owned(), memory.refused() as f64));
         list
     }
 

@@ -7,6 +7,7 @@ pub mod batching;
 pub mod engine;
 pub mod limits;
 pub mod log;
+pub mod memory;
 pub mod metrics;
 pub mod request;
 pub mod request_id;

@@ -1,7 +1,10 @@
 //! Limits that may change while the plane runs: message size, connections, the deadline of requests without one.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
+
+use crate::memory::Memory;
 
 /// Limits that can change at any time; what was let in before stays.
 #[derive(Debug)]
@@ -10,6 +13,8 @@ pub struct Limits {
     max_connections: AtomicUsize,
     request_timeout_us: AtomicU64,
     header_timeout: Duration,
+    /// What requests may hold.
+    pub memory: Arc<Memory>,
 }
 
 impl Limits {
@@ -19,12 +24,14 @@ impl Limits {
         max_connections: usize,
         request_timeout: Duration,
         header_timeout: Duration,
+        request_memory_bytes: usize,
     ) -> Limits {
         Limits {
             max_message_bytes: AtomicUsize::new(max_message_bytes),
             max_connections: AtomicUsize::new(max_connections),
             request_timeout_us: AtomicU64::new(request_timeout.as_micros() as u64),
             header_timeout,
+            memory: Arc::new(Memory::new(request_memory_bytes, max_message_bytes)),
         }
     }
 

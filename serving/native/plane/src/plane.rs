@@ -61,7 +61,12 @@ impl Plane {
         let by_thread = queues.iter().map(|queue| queue.clone() as Arc<dyn Completions>);
         let completions = by_thread.chain([embedded.completions()]).collect();
         let (sender, remains) = channel();
-        let wiring = Wiring { completions, metrics: engine.metrics.clone(), released: sender };
+        let wiring = Wiring {
+            completions,
+            metrics: engine.metrics.clone(),
+            memory: engine.limits.memory.clone(),
+            released: sender,
+        };
         let plane = Plane {
             signals: Signals::new(Connections::new(settings.patience, engine.limits.clone(), engine.metrics.clone())),
             threads: Threads::default(),

@@ -36,6 +36,8 @@ pub struct Settings {
     pub io_threads: usize,
     /// Largest request body or message, in bytes.
     pub max_message_bytes: usize,
+    /// Bytes that all requests may hold, from their bodies to their answers.
+    pub request_memory_bytes: usize,
     /// Most open connections over both endpoints.
     pub max_connections: usize,
     /// How long connections are waited for.
@@ -53,7 +55,13 @@ pub struct Settings {
 impl Settings {
     /// What can change while the plane runs.
     pub fn limits(&self) -> Limits {
-        Limits::new(self.max_message_bytes, self.max_connections, self.request_timeout, self.patience.header)
+        Limits::new(
+            self.max_message_bytes,
+            self.max_connections,
+            self.request_timeout,
+            self.patience.header,
+            self.request_memory_bytes,
+        )
     }
 
     /// What the inference log may hold.
@@ -70,6 +78,7 @@ impl Settings {
         let positive = [
             ("io_threads", self.io_threads),
             ("max_message_bytes", self.max_message_bytes),
+            ("request_memory_bytes", self.request_memory_bytes),
             ("max_connections", self.max_connections),
             ("log_block_rows", self.log_block_rows),
             ("header_timeout_ms", self.patience.header.as_millis() as usize),

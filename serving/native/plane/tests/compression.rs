@@ -3,11 +3,30 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::io::Write;
+use std::sync::Arc;
 
+use bytes::Bytes;
 use flate2::Compression;
 use flate2::write::{GzEncoder, ZlibEncoder};
 use tidegate_codec::status::Code;
-use tidegate_plane::endpoints::compression::inflate;
+use tidegate_codec::status::Status;
+use tidegate_engine::memory::Memory;
+use tidegate_plane::endpoints::compression;
+
+fn inflate(encoding: &str, data: &[u8], limit: usize) -> Result<Bytes, Status> {
+    let memory = Arc::new(Memory::new(64 << 20, 1 << 20));
+    compression::inflate(encoding, data, limit, &mut memory.of_connection().reservation())
+}
+
+#[test]
+fn inflated_bytes_are_counted_before_they_are_there() {
+    let memory = Arc::new(Memory::new(8 << 20, 1 << 10));
+    let mut taken = memory.of_connection().reservation();
+    let refused = compression::inflate("gzip", &gzip(&vec![0; 4 << 20]), 64 << 20, &mut taken).unwrap_err();
+    assert_eq!(refused.code, Code::ResourceExhausted);
+    assert!(refused.message.contains("request_memory_bytes is 8388608"), "{}", refused.message);
+    assert!(taken.bytes() <= 2 << 20, "a connection's quarter");
+}
 
 fn gzip(data: &[u8]) -> Vec<u8> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::default());

@@ -22,8 +22,9 @@ pub(crate) struct Settings(pub(crate) core::Settings);
 impl Settings {
     #[new]
     #[pyo3(signature = (*, grpc_address, rest_address, grpc_socket_path=None, metrics_path=None, rest_cors=false, io_threads=1,
-        max_message_bytes=67108864, max_connections=4096,
-        header_timeout_ms=10000, idle_timeout_ms=620000, keepalive_ms=30000, write_timeout_ms=30000, request_timeout_ms=30000, log_block_rows=16384, log_block_interval_ms=1000,
+        max_message_bytes=67108864, request_memory_bytes=1073741824, max_connections=4096,
+        header_timeout_ms=10000, idle_timeout_ms=620000, keepalive_ms=30000, write_timeout_ms=30000,
+        request_timeout_ms=30000, log_block_rows=16384, log_block_interval_ms=1000,
         log_buffer_bytes=134217728))]
     #[expect(clippy::too_many_arguments, reason = "keyword-only in Python, one structure from here on")]
     fn new(
@@ -34,6 +35,7 @@ impl Settings {
         rest_cors: bool,
         io_threads: usize,
         max_message_bytes: usize,
+        request_memory_bytes: usize,
         max_connections: usize,
         header_timeout_ms: u64,
         idle_timeout_ms: u64,
@@ -52,6 +54,7 @@ impl Settings {
             rest_cors,
             io_threads,
             max_message_bytes,
+            request_memory_bytes,
             max_connections,
             patience: core::Patience {
                 header: Duration::from_millis(header_timeout_ms),

@@ -19,6 +19,7 @@ impl ExampleInput<'_> {
         }
         if takes_serialized(signature) {
             if let Column::Strings(strings) = &mut *page.columns[0] {
+                page.room.take(self.context.len().saturating_mul(self.examples.len()))?;
                 self.examples.iter().for_each(|serialized| strings.push_pieces(&[&self.context, serialized]));
             }
         } else {
@@ -124,8 +125,9 @@ fn read_rows(input: &ExampleInput<'_>, signature: &Signature, page: &mut Page<'_
                 return Err(place.wrong_kind(kind));
             }
             let column = &mut page.columns[index];
-            let before = column.extent();
+            let (before, bytes) = (column.extent(), column.byte_size());
             push_values(kind, values, &place, column).map_err(|why| why.unwrap_or_else(|| unreadable(serialized)))?;
+            page.room.take(column.byte_size() - bytes)?;
             let count = (column.extent() - before) / place.spec.dtype.size().max(1);
             check_count(&place, kind, count, &mut shapes[index])?;
         }

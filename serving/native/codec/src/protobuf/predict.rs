@@ -63,7 +63,8 @@ impl<'a> PredictRequest<'a> {
             let Some(index) = signature.input_index(name, position) else {
                 return Err(signature.wrong_names(self.names()));
             };
-            let found = tensor::read(tensor, &signature.inputs[index], &mut page.columns[index], max_bytes)?;
+            let (spec, column) = (&signature.inputs[index], &mut page.columns[index]);
+            let found = tensor::read(tensor, spec, column, max_bytes, page.room)?;
             tally.note(index, found, page.shapes)?;
         }
         tally.settle(page)?.ok_or_else(|| signature.left_out(self.names()))

@@ -4,7 +4,7 @@ use crate::dtype::{self, DType};
 use crate::protobuf::wire::{self, Field, Reader, Value};
 use crate::signatures::{InputShape, TensorSpec, show_shape};
 use crate::status::Status;
-use crate::tensors::{Column, Slice, Strings, Words};
+use crate::tensors::{Column, Room, Slice, Strings, Words};
 
 const MESSAGE: &str = "TensorProto";
 /// `TensorProto` field numbers.
@@ -52,6 +52,9 @@ fn value_field_name(dtype: DType) -> &'static str {
         _ => "uint64_val",
     }
 }
+
+/// Tensors of at most this many bytes are counted once they are decoded.
+const UNTAKEN: usize = 4 << 10;
 
 /// Most dimensions that a tensor may have, as in TensorFlow.
 const MAX_RANK: usize = 254;
@@ -109,9 +112,15 @@ fn read_shape(message: &[u8], shape: &mut Vec<usize>) -> Result<(), Status> {
 /// Appends a tensor message to the column of its spec.
 ///
 /// Too few values are followed by the last one again, none at all by zeros or empty strings, as TensorFlow does.
-/// `max_bytes` bounds what a short message with one repeated value may grow to. On error the column may hold a part
-/// of the tensor: the caller truncates it.
-pub fn read(message: &[u8], spec: &TensorSpec, column: &mut Column, max_bytes: usize) -> Result<InputShape, Status> {
+/// `max_bytes` bounds what a short message with one repeated value may grow to, and all of it is taken from `room` before
+/// it is filled. On error the column may hold a part of the tensor: the caller truncates it.
+pub fn read(
+    message: &[u8],
+    spec: &TensorSpec,
+    column: &mut Column,
+    max_bytes: usize,
+    room: &mut dyn Room,
+) -> Result<InputShape, Status> {
     let view = view(message)?;
     if view.dtype != spec.dtype.tensorflow() {
         return Err(wrong_dtype(view.dtype, spec));
@@ -133,7 +142,10 @@ pub fn read(message: &[u8], spec: &TensorSpec, column: &mut Column, max_bytes: u
             )));
         }
     };
-    fill(&view, spec, column, elements)?;
+    if elements * element_size > UNTAKEN {
+        room.take(elements * element_size)?;
+    }
+    fill(&view, spec, column, elements, room)?;
     Ok(found)
 }
 
@@ -151,7 +163,13 @@ fn wrong_dtype(sent: u64, spec: &TensorSpec) -> Status {
     Status::invalid(format!("input '{name}' has dtype {sent_name}, but the signature expects {want}"))
 }
 
-fn fill(view: &View<'_>, spec: &TensorSpec, column: &mut Column, elements: usize) -> Result<(), Status> {
+fn fill(
+    view: &View<'_>,
+    spec: &TensorSpec,
+    column: &mut Column,
+    elements: usize,
+    room: &mut dyn Room,
+) -> Result<(), Status> {
     match column {
         Column::Raw(words) if !view.content.is_empty() => {
             let size = elements * spec.dtype.size();
@@ -175,7 +193,7 @@ fn fill(view: &View<'_>, spec: &TensorSpec, column: &mut Column, elements: usize
         Column::Strings(_) if !view.content.is_empty() => {
             Err(Status::invalid(format!("input '{}' is of strings: send them as string_val", spec.name)))
         }
-        Column::Strings(strings) => fill_strings(view, spec, strings, elements),
+        Column::Strings(strings) => fill_strings(view, spec, strings, elements, room),
     }
 }
 
@@ -188,7 +206,13 @@ fn wrong_count(spec: &TensorSpec, shape: &[usize], count: usize, elements: usize
     ))
 }
 
-fn fill_strings(view: &View<'_>, spec: &TensorSpec, strings: &mut Strings, elements: usize) -> Result<(), Status> {
+fn fill_strings(
+    view: &View<'_>,
+    spec: &TensorSpec,
+    strings: &mut Strings,
+    elements: usize,
+    room: &mut dyn Room,
+) -> Result<(), Status> {
     let before = strings.len();
     let mut reader = Reader::new(view.message);
     let mut last: &[u8] = &[];
@@ -204,6 +228,9 @@ fn fill_strings(view: &View<'_>, spec: &TensorSpec, strings: &mut Strings, eleme
     let count = strings.len() - before;
     if last.len().saturating_mul(elements - count) > MAX_STRING_FILL {
         return Err(Status::exhausted(format!("input '{}' repeats a long string too often: send the rows", spec.name)));
+    }
+    if count < elements {
+        room.take(last.len() * (elements - count))?;
     }
     for _ in count..elements {
         strings.push(last);
@@ -226,11 +253,11 @@ fn fill_numbers(view: &View<'_>, spec: &TensorSpec, words: &mut Words, elements:
         }
     }
     let count = (words.len() - before) / size;
-    if count < elements {
+    if count == 0 {
+        words.grow_zeros(elements * size);
+    } else if count < elements {
         let mut last = [0u8; 8];
-        if count > 0 {
-            last[..size].copy_from_slice(&words.as_bytes()[words.len() - size..]);
-        }
+        last[..size].copy_from_slice(&words.as_bytes()[words.len() - size..]);
         words.grow((elements - count) * size).chunks_exact_mut(size).for_each(|to| to.copy_from_slice(&last[..size]));
     }
     Ok(())

@@ -4,6 +4,9 @@ use std::ops::Range;
 
 use crate::dtype::DType;
 
+/// From 1 MB on a buffer no longer doubles, since all that it holds must be had.
+const LARGE_WORDS: usize = 1 << 17;
+
 /// Bytes in memory that is aligned for every element type.
 #[derive(Debug, Default)]
 pub struct Words {
@@ -51,9 +54,23 @@ impl Words {
         let words = self.len.div_ceil(8);
         if words > self.words.len() {
             // Kept at its largest length so that a recycled buffer is not filled with zeros again.
-            self.words.resize(words.max(self.words.len() * 2).max(8), 0);
+            let spare = if self.words.len() < LARGE_WORDS { self.words.len() } else { self.words.len() / 8 };
+            let wanted = words.max(self.words.len() + spare).max(8);
+            if self.words.capacity() == 0 {
+                // Zeros straight from the system, whose pages cost nothing before they are used.
+                self.words = vec![0; wanted];
+            } else {
+                self.words.reserve_exact(wanted - self.words.len());
+                self.words.resize(wanted, 0);
+            }
         }
         &mut bytemuck::cast_slice_mut(&mut self.words)[start..start + bytes]
+    }
+
+    /// Appends zeros; memory that is new is zero already.
+    pub fn grow_zeros(&mut self, bytes: usize) {
+        let used_before = (self.words.len() * 8).saturating_sub(self.len).min(bytes);
+        self.grow(bytes)[..used_before].fill(0);
     }
 
     /// Appends bytes.
@@ -213,7 +230,7 @@ impl Column {
     /// Appends `extent` zero bytes or empty strings.
     pub fn extend_zeros(&mut self, extent: usize) {
         match self {
-            Column::Raw(words) => words.grow(extent).fill(0),
+            Column::Raw(words) => words.grow_zeros(extent),
             Column::Strings(strings) => {
                 let end = strings.bytes.len() as u64;
                 strings.offsets.resize(strings.offsets.len() + extent, end);
@@ -224,5 +241,20 @@ impl Column {
     /// Extent units in one row of this inner shape.
     pub fn row_extent(dtype: DType, inner: &[usize]) -> usize {
         inner.iter().product::<usize>() * dtype.size().max(1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn zeros_are_zeros_in_memory_that_was_used_before() {
+        let mut words = Words::default();
+        words.grow(40).fill(7);
+        words.truncate(3);
+        words.grow_zeros(100);
+        assert_eq!((&words.as_bytes()[..3], words.len()), (&[7, 7, 7][..], 103));
+        assert!(words.as_bytes()[3..].iter().all(|byte| *byte == 0));
     }
 }

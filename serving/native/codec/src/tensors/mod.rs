@@ -9,7 +9,7 @@ pub mod tensor;
 
 pub use column::{Column, Strings, Words};
 pub use number::{Number, push_number};
-pub use page::Page;
+pub use page::{Page, Room};
 pub use pool::{ColumnPool, Lease};
 pub use slice::Slice;
 pub use tensor::Tensor;

@@ -7,6 +7,7 @@ use std::time::Instant;
 use tidegate_codec::signatures::TensorSpec;
 use tidegate_codec::tensors::{Column, Lease};
 
+use crate::memory::Reservation;
 use crate::request_id::RequestId;
 use crate::tracker::TrackerToken;
 
@@ -63,10 +64,14 @@ pub struct Batch {
     pub entries: Vec<Entry>,
     /// Rows in all.
     pub rows: usize,
+    /// Those of them that count against the queue: whose requests are not answered yet.
+    pub waiting_rows: usize,
     /// Whether it is one request whose inputs have exactly the shapes given, without an axis for rows.
     pub unbatched: bool,
     /// When its first request came.
     pub opened: Instant,
+    /// What its columns take of the model's share.
+    pub memory: Reservation,
     /// The I/O thread that filled it and gets it back.
     pub lane: usize,
 }

@@ -3,9 +3,10 @@
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 use tidegate_codec::signatures::{FirstAxis, Signature};
-use tidegate_codec::status::Status;
+use tidegate_codec::status::{Code, Status};
 use tidegate_codec::tensors::{Column, Lease};
 
 use crate::batching::allowed_sizes;
@@ -56,8 +57,10 @@ impl Runner<'_> {
 
     fn each_alone(&self, range: Range<usize>, parts: &mut Vec<Part>) {
         for entry in range {
-            let (part, _) = self.execute(self.copy_rows(entry..entry + 1), entry..entry + 1);
-            parts.push(part);
+            match self.too_late(entry..entry + 1) {
+                Some(late) => parts.push(late),
+                None => parts.push(self.execute(self.copy_rows(entry..entry + 1), entry..entry + 1).0),
+            }
         }
     }
 
@@ -65,9 +68,22 @@ impl Runner<'_> {
         self.queue.served.metrics.bisections.fetch_add(1, Ordering::Relaxed);
         let middle = range.start + range.len() / 2;
         for half in [range.start..middle, middle..range.end] {
-            let ran = self.execute(self.copy_rows(half.clone()), half);
-            self.again(ran, parts);
+            match self.too_late(half.clone()) {
+                Some(late) => parts.push(late),
+                None => self.again(self.execute(self.copy_rows(half.clone()), half), parts),
+            }
         }
+    }
+
+    /// The answer to entries that nobody waits for any more; none where one of them may still be answered in time.
+    fn too_late(&self, entries: Range<usize>) -> Option<Part> {
+        let now = Instant::now();
+        if self.batch.entries[entries.clone()].iter().any(|entry| entry.deadline > now) {
+            return None;
+        }
+        let late = Status::new(Code::DeadlineExceeded, "the deadline passed before the request was run again");
+        let (unbatched, outputs) = (self.batch.unbatched, Err(late));
+        Some(Part { entries, first_row: 0, unbatched, outputs, errors: Vec::new() })
     }
 
     fn copy_rows(&self, range: Range<usize>) -> Vec<Lease> {

@@ -120,9 +120,11 @@ impl ExecutorThread {
         };
         let lane = batch.lane;
         let parts = bisect::run(&*self.executor, queue, &mut batch, &kept, &sizes);
+        queue.service.count(batch.rows, now.elapsed());
         let inputs = if logged { kept } else { Vec::new() };
         self.completions[lane].complete(FinishedBatch {
             version: batch.version,
+            memory: Some(batch.memory),
             served: served.clone(),
             entries: batch.entries,
             inputs,
@@ -155,6 +157,7 @@ impl ExecutorThread {
         };
         self.completions[batch.lane].complete(FinishedBatch {
             version: batch.version.clone(),
+            memory: None,
             served: served.clone(),
             entries,
             inputs: Vec::new(),

@@ -8,6 +8,7 @@ use tidegate_codec::tensors::{Column, Tensor};
 
 use crate::batching::batch::{Entry, KeepAlive};
 use crate::batching::served_signature::ServedSignature;
+use crate::memory::Reservation;
 
 /// A run of requests that one executor call answered.
 #[derive(Debug)]
@@ -39,6 +40,8 @@ impl Part {
 pub struct FinishedBatch {
     /// Keeps the version alive until the answers are written.
     pub version: KeepAlive,
+    /// What its inputs took, until the answers are to be written.
+    pub memory: Option<Reservation>,
     /// Whose signature was run.
     pub served: Arc<ServedSignature>,
     /// Its requests.

@@ -11,6 +11,7 @@ pub mod limits;
 pub mod output_check;
 pub mod queue;
 pub mod served_signature;
+pub mod service_time;
 
 pub use batch::{Entry, Role};
 pub use executor::{Executor, Prediction, Work};

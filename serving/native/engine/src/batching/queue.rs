@@ -1,7 +1,7 @@
 //! The bounded batch queue of one signature. Each I/O thread fills an open batch of its own; it closes when the sockets
 //! are idle, when it is full, or when it has waited long enough.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -9,16 +9,60 @@ use std::time::{Duration, Instant};
 use arc_swap::ArcSwap;
 use tidegate_codec::signatures::{RequestRows, Signature, TensorSpec};
 use tidegate_codec::status::Status;
-use tidegate_codec::tensors::{Column, ColumnPool, Lease, Page};
+use tidegate_codec::tensors::{Column, ColumnPool, Lease, Page, Room};
 
 use crate::batching::batch::{Batch, Entry, KeepAlive};
 use crate::batching::executor_pool::ExecutorPool;
 use crate::batching::limits::Batching;
 use crate::batching::served_signature::ServedSignature;
+use crate::batching::service_time::ServiceTime;
+use crate::memory::Reservation;
 use crate::sync::lock;
 
 /// A request that waited this long wakes an idle executor even while the I/O thread has more to read.
 const DUE_AFTER: Duration = Duration::from_micros(250);
+
+/// A batch of more bytes closes, and a request of more bytes has a batch of its own, which is not copied to run again.
+const BATCH_BYTES: usize = 64 << 20;
+const ALONE_BYTES: usize = 8 << 20;
+
+/// Decoding takes memory in steps of at least this much.
+const STEP: usize = 16 << 10;
+
+/// The memory that one request takes while it is decoded.
+struct Taking<'a> {
+    memory: &'a mut Reservation,
+    asked: usize,
+    taken: usize,
+}
+
+impl Room for Taking<'_> {
+    fn take(&mut self, bytes: usize) -> Result<(), Status> {
+        self.asked = self.asked.saturating_add(bytes);
+        if self.asked > self.taken.max(STEP) {
+            let more = (self.asked - self.taken).max(STEP);
+            self.memory.grow(more, self.asked)?;
+            self.taken += more;
+        }
+        Ok(())
+    }
+}
+
+impl Taking<'_> {
+    /// The request is decoded and takes just this much.
+    #[inline]
+    fn settle(self, bytes: usize) -> Result<(), Status> {
+        if bytes <= self.taken {
+            self.memory.shrink(self.taken - bytes);
+            return Ok(());
+        }
+        let grown = self.memory.grow(bytes - self.taken, bytes);
+        if grown.is_err() {
+            self.memory.shrink(self.taken);
+        }
+        grown
+    }
+}
 
 /// What an executor finds.
 pub enum NextBatch {
@@ -57,7 +101,11 @@ struct Lane {
 pub struct Queue {
     batching: ArcSwap<Batching>,
     lanes: Box<[Mutex<Lane>]>,
+    /// Where `take` looks first: every lane has its turn.
+    next_lane: AtomicUsize,
     queued_rows: AtomicUsize,
+    /// How long batches take.
+    pub service: ServiceTime,
     /// Whether an answer has shown that requests must not share a run.
     alone: AtomicBool,
     columns: Arc<ColumnPool>,
@@ -76,7 +124,9 @@ impl Queue {
         Queue {
             batching: ArcSwap::from_pointee(batching.clone()),
             lanes: (0..lanes).map(|_| Mutex::default()).collect(),
+            next_lane: AtomicUsize::new(0),
             queued_rows: AtomicUsize::new(0),
+            service: ServiceTime::default(),
             alone: AtomicBool::new(false),
             columns: ColumnPool::new(inputs.iter().map(|spec| spec.dtype).collect()),
             fixed_shapes: fixed.map(Into::into),
@@ -146,11 +196,16 @@ impl Queue {
         let open = lane.open.get_or_insert_with(|| self.open_batch(version.clone(), lane_index, entry.received));
         lane.marks.clear();
         lane.marks.extend(open.columns.iter().map(|column| column.extent()));
+        let bytes_before: usize = open.columns.iter().map(|column| column.byte_size()).sum();
+        let mut room = Taking { memory: &mut open.memory, asked: 0, taken: 0 };
         let decoded = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-            decode(&mut Page { columns: &mut open.columns, shapes: &mut lane.shapes })
+            decode(&mut Page { columns: &mut open.columns, shapes: &mut lane.shapes, room: &mut room })
         }));
+        let bytes = open.columns.iter().map(|column| column.byte_size()).sum::<usize>() - bytes_before;
+        let settled = room.settle(if matches!(decoded, Ok(Ok(_))) { bytes } else { 0 });
+        let held = matches!(decoded, Ok(Ok(_))) && settled.is_ok();
         let decoded = decoded.unwrap_or_else(|_| Err(Status::internal("the request could not be decoded")));
-        let admitted = decoded.and_then(|request| {
+        let admitted = decoded.and_then(|request| settled.map(|()| request)).and_then(|request| {
             let rows = request.rows;
             let shapes = self.fixed_shapes.as_deref().filter(|_| !request.unbatched).unwrap_or(&lane.shapes);
             check_extents(self.signature(), open, &lane.marks, shapes, rows)?;
@@ -162,10 +217,19 @@ impl Queue {
                 self.queued_rows.fetch_sub(rows, Ordering::Relaxed);
                 return Err(self.full(rows, limit));
             }
+            if before > 0 {
+                let wait = self.expected_wait(before, &batching);
+                if entry.received + wait > entry.deadline {
+                    self.queued_rows.fetch_sub(rows, Ordering::Relaxed);
+                    return Err(self.too_slow(before, wait));
+                }
+            }
             self.served.metrics.queued_rows.fetch_add(rows as u64, Ordering::Relaxed);
             Ok(request)
         });
         if !matches!(admitted, Ok(RequestRows { rows: 1.., .. })) {
+            // What was not settled is given back already.
+            open.memory.shrink(if held { bytes } else { 0 });
             open.columns.iter_mut().zip(&lane.marks).for_each(|(column, mark)| column.truncate(*mark));
             // An empty batch must not stay: it would hold the version for ever.
             lane.open.take_if(|open| open.rows == 0);
@@ -173,7 +237,7 @@ impl Queue {
         }
         let request = admitted?;
         (entry.rows, entry.flat) = (request.rows, request.flat);
-        Ok((request, self.enter(lane, entry, request.unbatched, &batching)))
+        Ok((request, self.enter(lane, entry, request.unbatched, bytes, &batching)))
     }
 
     fn open_batch(&self, version: KeepAlive, lane: usize, opened: Instant) -> Batch {
@@ -183,18 +247,20 @@ impl Queue {
             shapes: self.fixed_shapes.clone().unwrap_or_default(),
             entries: Vec::with_capacity(64),
             rows: 0,
+            waiting_rows: 0,
             unbatched: false,
             opened,
+            memory: self.served.memory.reservation(),
             lane,
         }
     }
 
     /// Enters a request whose rows stand behind the marks; closes the open batch where it must not join it.
-    fn enter(&self, lane: &mut Lane, mut entry: Entry, unbatched: bool, batching: &Batching) -> Urgency {
+    fn enter(&self, lane: &mut Lane, mut entry: Entry, unbatched: bool, bytes: usize, batching: &Batching) -> Urgency {
         let Some(open) = lane.open.as_mut() else {
             return Urgency::Now;
         };
-        let alone = unbatched || self.is_kept_apart();
+        let alone = unbatched || self.is_kept_apart() || bytes > ALONE_BYTES;
         let fits = open.rows == 0
             || (!alone
                 && open.rows + entry.rows <= batching.max_batch_rows
@@ -205,6 +271,7 @@ impl Queue {
                 column.extend(old, *mark..old.extent());
                 old.truncate(*mark);
             }
+            next.memory = open.memory.split(bytes);
             let full = std::mem::replace(open, next);
             lane.closed.push_back(full);
         }
@@ -219,8 +286,9 @@ impl Queue {
         let received = entry.received;
         entry.first_row = open.rows;
         open.rows += entry.rows;
+        open.waiting_rows += entry.rows;
         open.entries.push(entry);
-        let full = alone || open.rows >= batching.max_batch_rows;
+        let full = alone || open.rows >= batching.max_batch_rows || open.memory.bytes() >= BATCH_BYTES;
         let due = batching.timeout_us == 0 && received.saturating_duration_since(open.opened) > DUE_AFTER;
         if full {
             lane.closed.extend(lane.open.take());
@@ -244,8 +312,9 @@ impl Queue {
     pub fn take(&self, now: Instant) -> NextBatch {
         let timeout_us = self.batching.load().timeout_us;
         let mut later: Option<Instant> = None;
-        for lane in &self.lanes {
-            let mut lane = lock(lane);
+        let (first, lanes) = (self.next_lane.load(Ordering::Relaxed), self.lanes.len());
+        for index in (first..first + lanes).map(|index| index % lanes) {
+            let mut lane = lock(&self.lanes[index]);
             if let Some(batch) = lane.closed.pop_front() {
                 return self.taken(batch);
             }
@@ -281,25 +350,50 @@ impl Queue {
     }
 
     fn taken(&self, batch: Batch) -> NextBatch {
-        self.queued_rows.fetch_sub(batch.rows, Ordering::Relaxed);
-        self.served.metrics.queued_rows.fetch_sub(batch.rows as u64, Ordering::Relaxed);
+        self.next_lane.store((batch.lane + 1) % self.lanes.len(), Ordering::Relaxed);
+        self.discount(batch.waiting_rows);
         NextBatch::Batch(Box::new(batch))
     }
 
-    /// Whether a request has not been taken yet.
-    pub fn waits(&self, lane: usize, slot: u64) -> bool {
-        let lane = lock(&self.lanes[lane]);
-        let waiting = lane.open.iter().chain(lane.closed.iter());
-        waiting.flat_map(|batch| &batch.entries).any(|entry| entry.slot == Some(slot))
+    fn discount(&self, rows: usize) {
+        self.queued_rows.fetch_sub(rows, Ordering::Relaxed);
+        self.served.metrics.queued_rows.fetch_sub(rows as u64, Ordering::Relaxed);
     }
 
-    /// Marks a waiting request as not wanted any more. False when it is no longer waiting.
-    pub fn cancel(&self, lane: usize, slot: u64) -> bool {
+    /// Counts requests of a lane no longer that are answered already, or whose clients have gone; the latter are marked
+    /// as cancelled. Returns those of them that were still waiting. One pass, however many they are.
+    pub fn abandon(&self, lane: usize, slots: &HashSet<u64>, cancelled: bool) -> HashSet<u64> {
         let mut lane = lock(&self.lanes[lane]);
         let lane = &mut *lane;
-        let waiting = lane.open.iter_mut().chain(lane.closed.iter_mut());
-        let found = waiting.flat_map(|batch| &mut batch.entries).find(|entry| entry.slot == Some(slot));
-        found.map(|entry| entry.cancelled = true).is_some()
+        let (mut found, mut rows) = (HashSet::new(), 0);
+        for batch in lane.open.iter_mut().chain(lane.closed.iter_mut()) {
+            for entry in &mut batch.entries {
+                if let Some(slot) = entry.slot.filter(|slot| slots.contains(slot)) {
+                    entry.cancelled |= cancelled;
+                    batch.waiting_rows -= entry.rows;
+                    rows += entry.rows;
+                    found.insert(slot);
+                }
+            }
+        }
+        self.discount(rows);
+        found
+    }
+
+    /// How long rows that come behind those that wait will wait themselves, by what earlier batches took.
+    fn expected_wait(&self, before: usize, batching: &Batching) -> Duration {
+        let runs = (before / batching.max_batch_rows) as u64;
+        Duration::from_nanos(self.service.expect(before as u64, runs) / batching.concurrency as u64)
+    }
+
+    #[cold]
+    fn too_slow(&self, rows: usize, wait: Duration) -> Status {
+        self.served.metrics.rejections.fetch_add(1, Ordering::Relaxed);
+        let wait = wait.as_millis();
+        Status::exhausted(format!(
+            "the batch queue is full: {rows} rows wait, which takes about {wait} ms, and the request's deadline is \
+             sooner"
+        ))
     }
 }
 

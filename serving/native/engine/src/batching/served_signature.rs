@@ -6,6 +6,7 @@ use http::HeaderValue;
 use tidegate_codec::model_spec::{ModelSpec, VersionChoice};
 use tidegate_codec::signatures::Signature;
 
+use crate::memory::Share;
 use crate::metrics::VersionMetrics;
 
 /// A signature and the version that serves it. Holding it does not hold the version.
@@ -19,6 +20,8 @@ pub struct ServedSignature {
     pub version_header: HeaderValue,
     /// What it takes and gives.
     pub signature: Signature,
+    /// The memory that requests of its model may take.
+    pub memory: Arc<Share>,
     /// Counters of the version.
     pub metrics: Arc<VersionMetrics>,
 }

@@ -39,7 +39,7 @@ pub struct Record {
 impl Record {
     /// Keeps of a finished batch what the log needs.
     pub fn new(finished: FinishedBatch, outcomes: Vec<Outcome>) -> Record {
-        let FinishedBatch { version: _, served, entries, inputs, shapes, parts } = finished;
+        let FinishedBatch { version: _, memory: _, served, entries, inputs, shapes, parts } = finished;
         Record { served, entries, outcomes, inputs, shapes, parts }
     }
 

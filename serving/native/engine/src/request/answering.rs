@@ -3,9 +3,10 @@
 use std::time::Instant;
 
 use tidegate_codec::signatures::FirstAxis;
-use tidegate_codec::status::Code;
+use tidegate_codec::status::{Code, Status};
+use tidegate_codec::tensors::Tensor;
 
-use crate::batching::{Entry, FinishedBatch, Part};
+use crate::batching::{Entry, FinishedBatch, Part, ServedSignature};
 use crate::log::{Outcome, Record};
 use crate::request::dispatcher::Dispatcher;
 use crate::request::inflight::{Inflight, Pending};
@@ -15,8 +16,10 @@ use crate::sync::lock;
 
 impl<R: Reply> Dispatcher<R> {
     /// Answers every request of a finished batch.
-    pub fn answer_batch(&self, finished: FinishedBatch) {
+    pub fn answer_batch(&self, mut finished: FinishedBatch) {
         let now = Instant::now();
+        // The model is through with its inputs: their memory is there for the answers.
+        drop(finished.memory.take());
         let mut outcomes = Vec::with_capacity(finished.entries.len());
         {
             let mut inflight = lock(&self.inflight);
@@ -65,7 +68,11 @@ impl<R: Reply> Dispatcher<R> {
         let served = &queue.served;
         let endpoint = reply.endpoint();
         let tags = Tags { version: Some(&served.version_header), id: Some(&id) };
-        let code = match (error, &part.outputs) {
+        let no_room = match &part.outputs {
+            Ok(outputs) if error.is_none() => room_for(served, part, entry, outputs).err(),
+            _ => None,
+        };
+        let code = match (no_room.as_ref().or(error), &part.outputs) {
             (Some(status), _) | (None, Err(status)) => {
                 reply.fail(status, tags);
                 status.code
@@ -82,4 +89,18 @@ impl<R: Reply> Dispatcher<R> {
         self.engine.metrics.count_latency(endpoint, now.saturating_duration_since(received));
         code
     }
+}
+
+/// An answer of more bytes must find memory before it is written.
+const LARGE_ANSWER: usize = 4 << 10;
+
+/// Whether there is memory for a request's share of the outputs once more, as its answer.
+fn room_for(served: &ServedSignature, part: &Part, entry: &Entry, outputs: &[Tensor]) -> Result<(), Status> {
+    let all: usize = outputs.iter().map(|output| output.column.byte_size()).sum();
+    if all <= LARGE_ANSWER {
+        return Ok(());
+    }
+    let rows = outputs.first().and_then(|output| output.shape.first().copied()).unwrap_or(1).max(1);
+    let own = if part.unbatched { all } else { all / rows * entry.rows };
+    if own <= LARGE_ANSWER { Ok(()) } else { served.memory.reservation().grow(own, own) }
 }

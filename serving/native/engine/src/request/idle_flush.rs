@@ -1,6 +1,5 @@
-//! The idle flush: closes the open batches of one I/O thread once its sockets have nothing more to read.
+//! The idle flush: closes the open batches of one I/O thread once its sockets have nothing more to read for them.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use tokio::sync::Notify;
@@ -8,49 +7,72 @@ use tokio::sync::Notify;
 use crate::batching::Queue;
 use crate::sync::lock;
 
+/// A queue with an open batch.
+#[derive(Debug)]
+struct Joined {
+    queue: Arc<Queue>,
+    requests: usize,
+    /// Requests when it was last looked at.
+    before: usize,
+}
+
 /// The queues of one lane that have an open batch.
 #[derive(Debug, Default)]
 pub(crate) struct IdleFlush {
-    queues: Mutex<Vec<Arc<Queue>>>,
-    requests: AtomicUsize,
+    queues: Mutex<Vec<Joined>>,
     first: Notify,
 }
 
 impl IdleFlush {
     /// A request joined a batch of this queue.
     pub(crate) fn add(&self, queue: &Arc<Queue>) {
-        self.requests.fetch_add(1, Ordering::Relaxed);
         let mut queues = lock(&self.queues);
         if queues.is_empty() {
             self.first.notify_one();
         }
-        if !queues.iter().any(|other| Arc::ptr_eq(other, queue)) {
-            queues.push(queue.clone());
+        match queues.iter_mut().find(|joined| Arc::ptr_eq(&joined.queue, queue)) {
+            Some(joined) => joined.requests += 1,
+            None => queues.push(Joined { queue: queue.clone(), requests: 1, before: 0 }),
         }
     }
 
     /// Closes batches for as long as the runtime lives.
     ///
-    /// A yielding task runs again after all others and one look at the poller without waiting. When nobody joined in
-    /// that time the thread is about to park. Acting at the park itself would close batches one look earlier and make
-    /// them smaller.
+    /// A yielding task runs again after all others and one look at the poller without waiting. A queue that nobody
+    /// joined in that time need not wait for more, whatever other queues get. Acting at the thread's park instead would
+    /// close batches one look earlier and make them smaller.
     pub(crate) async fn run(&self, lane: usize) {
         loop {
             self.first.notified().await;
-            let mut before = usize::MAX;
-            while before != self.requests.load(Ordering::Relaxed) {
-                before = self.requests.load(Ordering::Relaxed);
+            while !self.flush_quiet(lane) {
                 tokio::task::yield_now().await;
             }
-            self.flush(lane);
         }
+    }
+
+    /// Closes the open batches that nobody joined since the last look. True when there are no others.
+    fn flush_quiet(&self, lane: usize) -> bool {
+        let mut queues = lock(&self.queues);
+        queues.retain_mut(|joined| {
+            let quiet = joined.before == joined.requests;
+            joined.before = joined.requests;
+            if quiet {
+                release(&joined.queue, lane);
+            }
+            !quiet
+        });
+        queues.is_empty()
     }
 
     /// Closes the open batches now.
     pub(crate) fn flush(&self, lane: usize) {
-        for queue in lock(&self.queues).drain(..) {
-            queue.release_open(lane);
-            queue.executors.wake();
+        for joined in lock(&self.queues).drain(..) {
+            release(&joined.queue, lane);
         }
     }
+}
+
+fn release(queue: &Queue, lane: usize) {
+    queue.release_open(lane);
+    queue.executors.wake();
 }

@@ -9,6 +9,7 @@ use tidegate_codec::model_metadata::Description;
 use tidegate_codec::signatures::Signature;
 
 use crate::batching::{Batching, CompletionsByLane, Executor, ExecutorPool, Queue, ServedSignature};
+use crate::memory::Memory;
 use crate::metrics::Metrics;
 use crate::serving_map::version::{Parts, Remains, Version};
 
@@ -104,6 +105,8 @@ pub struct Wiring {
     pub completions: CompletionsByLane,
     /// Counters.
     pub metrics: Arc<Metrics>,
+    /// What requests may hold.
+    pub memory: Arc<Memory>,
     /// Where remains go.
     pub released: Sender<Remains>,
 }
@@ -158,6 +161,7 @@ impl Publish {
                     version: self.version,
                     version_header: HeaderValue::from(self.version),
                     signature,
+                    memory: wiring.memory.of_model(&self.model),
                     metrics: metrics.clone(),
                 });
                 Arc::new(Queue::new(served, executors.clone(), &self.batching, wiring.completions.len()))

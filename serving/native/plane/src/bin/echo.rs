@@ -60,7 +60,8 @@ impl Echo {
     ) -> Result<T, Status> {
         let mut columns = self.columns.lock().unwrap_or_else(PoisonError::into_inner);
         columns[0].truncate(0);
-        let RequestRows { rows, .. } = read(&mut Page { columns: &mut columns, shapes: &mut Vec::new() })?;
+        let RequestRows { rows, .. } =
+            read(&mut Page { columns: &mut columns, shapes: &mut Vec::new(), room: &mut () })?;
         let mut outputs = Words::default();
         if let Column::Raw(inputs) = &*columns[0] {
             for value in inputs.as_bytes().chunks_exact(4) {
@@ -127,7 +128,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let (Some(grpc), Some(rest)) = (grpc.pop(), rest.pop()) else {
         return Err("no listener".into());
     };
-    let limits = Limits::new(64 << 20, 4096, Duration::from_secs(30), Duration::from_secs(10));
+    let limits = Limits::new(64 << 20, 4096, Duration::from_secs(30), Duration::from_secs(10), 1 << 30);
     let limits = Arc::new(limits);
     let echo = Arc::new(Echo::new(limits.clone())?);
     let (_sender, draining) = watch::channel(false);

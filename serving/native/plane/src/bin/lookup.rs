@@ -98,6 +98,7 @@ impl Bench {
             rest_cors: false,
             io_threads: 1,
             max_message_bytes: 1 << 20,
+            request_memory_bytes: 1 << 30,
             max_connections: 1,
             patience: Patience { header: SOME, idle: SOME, keepalive: SOME, write: SOME },
             request_timeout: Duration::from_secs(1),

@@ -1,6 +1,7 @@
 //! The endpoints: a protocol is routed here, its requests become payloads and its answers replies. Its bytes are in the
 //! codec, its names in metrics in the engine.
 
+pub mod body;
 pub mod compression;
 pub mod embedded;
 pub mod examples;

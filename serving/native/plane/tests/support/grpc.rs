@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use bytes::Bytes;
-use h2::RecvStream;
 use h2::client::{ResponseFuture, SendRequest};
+use h2::{RecvStream, SendStream};
 use http::{HeaderMap, Request};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::runtime::Runtime;
@@ -80,6 +80,18 @@ impl Client {
             let (response, mut body) = sender.send_request(request, false).unwrap();
             body.send_data(framed.into(), true).unwrap();
             Call { response }
+        })
+    }
+
+    /// Begins a call whose message does not end.
+    pub fn open_ended(&mut self, path: &str, framed: Vec<u8>) -> (Call, SendStream<Bytes>) {
+        let request = Request::post(format!("http://t{path}")).header("content-type", "application/grpc").body(());
+        let sender = self.sender.clone();
+        self.runtime.block_on(async move {
+            let mut sender = sender.ready().await.unwrap();
+            let (response, mut body) = sender.send_request(request.unwrap(), false).unwrap();
+            body.send_data(framed.into(), false).unwrap();
+            (Call { response }, body)
         })
     }
 

@@ -180,6 +180,7 @@ pub fn settings() -> Settings {
         rest_cors: false,
         io_threads: 1,
         max_message_bytes: 1 << 20,
+        request_memory_bytes: 1 << 30,
         max_connections: 256,
         patience: patience(),
         request_timeout: Duration::from_secs(20),

@@ -14,6 +14,7 @@ use http::header::CONTENT_TYPE;
 use http::request;
 use tidegate_codec::status::{Code, Status};
 use tidegate_engine::limits::Limits;
+use tidegate_engine::memory::{Reservation, Share};
 use tidegate_engine::request::Tags;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::Sleep;
@@ -21,6 +22,7 @@ use tokio::time::Sleep;
 use crate::connections::lifeline::{LEAVE, PING, PROTOCOL_ERROR};
 use crate::connections::peer::Peer;
 use crate::drain::DrainWatch;
+use crate::endpoints::body::Arriving;
 use crate::endpoints::compression::inflate;
 use crate::endpoints::grpc::reply::GrpcReply;
 
@@ -54,8 +56,7 @@ struct Partial {
     head: request::Parts,
     body: RecvStream,
     reply: GrpcReply,
-    first: Bytes,
-    more: Vec<u8>,
+    arriving: Arriving,
     deadline: Instant,
 }
 
@@ -82,7 +83,9 @@ where
         return;
     };
     let pings = connection.ping_pong();
-    GrpcConnection { connection, pings, service, peer, drain, partial: Vec::new(), timer: None, leaving: false }.await;
+    let memory = peer.limits.memory.of_connection();
+    let leaving = false;
+    GrpcConnection { connection, pings, service, peer, memory, drain, partial: Vec::new(), timer: None, leaving }.await;
 }
 
 struct GrpcConnection<S, T> {
@@ -90,6 +93,8 @@ struct GrpcConnection<S, T> {
     pings: Option<PingPong>,
     service: Arc<S>,
     peer: Peer,
+    /// What the messages of this connection may take until they are complete and decoded.
+    memory: Arc<Share>,
     drain: DrainWatch,
     partial: Vec<Partial>,
     timer: Option<Pin<Box<Sleep>>>,
@@ -160,7 +165,7 @@ impl<S: GrpcService, T: AsyncRead + AsyncWrite + Unpin> GrpcConnection<S, T> {
             Ok(timeout) => Instant::now() + timeout,
             Err(status) => return reply.fail(&status, Tags::default()),
         };
-        self.partial.push(Partial { head, body, reply, first: Bytes::new(), more: Vec::new(), deadline });
+        self.partial.push(Partial { head, body, reply, arriving: Arriving::default(), deadline });
     }
 
     fn read_messages(&mut self, context: &mut Context<'_>) {
@@ -168,7 +173,8 @@ impl<S: GrpcService, T: AsyncRead + AsyncWrite + Unpin> GrpcConnection<S, T> {
             return;
         }
         for partial in std::mem::take(&mut self.partial) {
-            if let Progress::Waits(partial) = partial.advance(context, &*self.service, &self.peer.limits) {
+            let progress = partial.advance(context, &*self.service, &self.peer.limits, &self.memory);
+            if let Progress::Waits(partial) = progress {
                 self.partial.push(*partial);
             }
         }
@@ -201,7 +207,13 @@ impl<S: GrpcService, T: AsyncRead + AsyncWrite + Unpin> GrpcConnection<S, T> {
 
 impl Partial {
     /// Reads what has come; hands the call over once its message is complete.
-    fn advance<S: GrpcService>(mut self, context: &mut Context<'_>, service: &S, limits: &Limits) -> Progress {
+    fn advance<S: GrpcService>(
+        mut self,
+        context: &mut Context<'_>,
+        service: &S,
+        limits: &Limits,
+        share: &Arc<Share>,
+    ) -> Progress {
         let most = limits.max_message_bytes();
         let mut ended = false;
         loop {
@@ -210,33 +222,32 @@ impl Partial {
                 Poll::Ready(Some(Err(_))) => return Progress::Done,
                 Poll::Ready(None) => ended = true,
                 Poll::Ready(Some(Ok(data))) => {
-                    let _ = self.body.flow_control().release_capacity(data.len());
-                    if self.first.is_empty() && self.more.is_empty() {
-                        self.first = data;
-                    } else {
-                        if self.more.is_empty() {
-                            self.more = std::mem::take(&mut self.first).into();
-                        }
-                        self.more.extend_from_slice(&data);
+                    let length = data.len();
+                    let expected = frame_length(self.arriving.so_far(), most).ok().flatten().map_or(0, |more| more + 5);
+                    if let Err(status) = self.arriving.push(data, expected, share) {
+                        self.reply.fail(&status, Tags::default());
+                        return Progress::Done;
                     }
+                    // The client may send more once what it sent is counted.
+                    let _ = self.body.flow_control().release_capacity(length);
                 }
             }
             ended |= self.body.is_end_stream();
-            let so_far = if self.more.is_empty() { &self.first[..] } else { &self.more[..] };
-            match frame_length(so_far, most) {
+            let so_far = self.arriving.so_far().len();
+            match frame_length(self.arriving.so_far(), most) {
                 Err(status) => {
                     self.reply.fail(&status, Tags::default());
                     return Progress::Done;
                 }
-                Ok(Some(length)) if so_far.len() > 5 + length => {
+                Ok(Some(length)) if so_far > 5 + length => {
                     let what = "a call of this method has one message, and there is more in it";
                     self.reply.fail(&Status::new(Code::Unimplemented, what), Tags::default());
                     return Progress::Done;
                 }
-                Ok(Some(length)) if ended && so_far.len() == 5 + length => {
-                    let whole = if self.more.is_empty() { self.first } else { self.more.into() };
-                    let message = match plain(&self.head, &whole, length, most) {
-                        Ok(message) => message,
+                Ok(Some(length)) if ended && so_far == 5 + length => {
+                    let (whole, memory) = self.arriving.finish();
+                    let (message, inflated) = match plain(&self.head, &whole, length, most, share) {
+                        Ok(plain) => plain,
                         Err(status) => {
                             self.reply.fail(&status, Tags::default());
                             return Progress::Done;
@@ -249,13 +260,20 @@ impl Partial {
                         deadline: self.deadline,
                         reply: self.reply,
                     });
+                    // The service has decoded the message.
+                    drop((memory, inflated));
                     return Progress::Done;
                 }
                 Ok(_) if ended => {
                     self.reply.fail(&Status::invalid("the call ended before its message"), Tags::default());
                     return Progress::Done;
                 }
-                Ok(_) => {}
+                Ok(length) => {
+                    if let Err(status) = self.arriving.wait(length.map_or(0, |length| length + 5), share) {
+                        self.reply.fail(&status, Tags::default());
+                        return Progress::Done;
+                    }
+                }
             }
         }
     }
@@ -276,12 +294,20 @@ fn frame_length(so_far: &[u8], limit: usize) -> Result<Option<usize>, Status> {
 }
 
 /// The message of a complete frame, decompressed where the frame's first byte says so.
-fn plain(head: &request::Parts, frame: &Bytes, length: usize, limit: usize) -> Result<Bytes, Status> {
+fn plain(
+    head: &request::Parts,
+    frame: &Bytes,
+    length: usize,
+    limit: usize,
+    share: &Arc<Share>,
+) -> Result<(Bytes, Option<Reservation>), Status> {
     if frame[0] == 0 {
-        return Ok(frame.slice(5..5 + length));
+        return Ok((frame.slice(5..5 + length), None));
     }
     let encoding = head.headers.get("grpc-encoding").and_then(|value| value.to_str().ok());
-    inflate(encoding.unwrap_or("of no name"), &frame[5..5 + length], limit)
+    let mut memory = share.reservation();
+    let message = inflate(encoding.unwrap_or("of no name"), &frame[5..5 + length], limit, &mut memory)?;
+    Ok((message, Some(memory)))
 }
 
 /// `grpc-timeout`, where the client sent one, but never more than an hour. gRPC has at most eight digits and a unit.

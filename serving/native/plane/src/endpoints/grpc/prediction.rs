@@ -16,6 +16,7 @@ use tidegate_engine::metrics::{Call, Endpoint};
 use tidegate_engine::request::{Payload, Reply, Rows, Tags};
 use tidegate_engine::serving_map::Version;
 
+use crate::endpoints::body::held;
 use crate::endpoints::examples::InferenceReply;
 use crate::endpoints::grpc::reply::GrpcReply;
 
@@ -137,7 +138,7 @@ impl Reply for PredictionReply {
     fn succeed(self, rows: &Rows<'_>, tags: Tags<'_>) -> Code {
         match encode(rows, &self.selection) {
             Ok(message) => {
-                self.call.succeed(message, tags);
+                self.call.succeed(held(message, &rows.served.memory), tags);
                 Code::Ok
             }
             Err(status) => {

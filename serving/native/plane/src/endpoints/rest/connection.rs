@@ -18,6 +18,7 @@ use hyper_util::rt::TokioIo;
 use tidegate_codec::json::text::error_body;
 use tidegate_codec::status::{Code, Status};
 use tidegate_engine::limits::Limits;
+use tidegate_engine::memory::{Reservation, Share};
 use tidegate_engine::request::Tags;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::oneshot;
@@ -25,6 +26,7 @@ use tokio::sync::oneshot;
 use crate::connections::lifeline::{LEAVE, Lifeline};
 use crate::connections::peer::Peer;
 use crate::drain::DrainWatch;
+use crate::endpoints::body::Arriving;
 use crate::endpoints::compression::inflate;
 use crate::endpoints::headers::write_tags;
 use crate::endpoints::rest::{cors, framing, path};
@@ -71,16 +73,17 @@ where
 {
     let any_origin = service.any_origin();
     let lifeline = peer.lifeline.clone();
+    let memory = peer.limits.memory.of_connection();
     let handler = service_fn(|request: Request<Incoming>| {
         let open = peer.lifeline.begin_call();
         peer.lifeline.note_head();
         let crowded = peer.refuse(request.uri().path().starts_with(path::HEALTH));
         let refused = crowded.or_else(|| framing::check(&request).err());
         let chunks = framing::is_chunked(&request).then(|| peer.lifeline.clone());
-        let (service, limits) = (service.clone(), peer.limits.clone());
+        let (service, limits, memory) = (service.clone(), peer.limits.clone(), memory.clone());
         async move {
             let mut response = match refused {
-                None => answer(request, service, limits, chunks).await,
+                None => answer(request, service, limits, chunks, memory).await,
                 Some(status) => close_after(failure(&status, Tags::default())),
             };
             drop(open);
@@ -111,19 +114,22 @@ async fn answer<S: RestService>(
     service: Arc<S>,
     limits: Arc<Limits>,
     chunks: Option<Arc<Lifeline>>,
+    share: Arc<Share>,
 ) -> RestResponse {
     let deadline = Instant::now() + limits.request_timeout();
     let (head, body) = request.into_parts();
     let limit = limits.max_message_bytes();
     let whole = match chunks {
-        None => read_body(body, &limits, deadline).await,
-        Some(lifeline) => unless_announced(&lifeline, limit, read_body(body, &limits, deadline)).await,
+        None => read_body(body, &limits, deadline, &share).await,
+        Some(lifeline) => unless_announced(&lifeline, limit, read_body(body, &limits, deadline, &share)).await,
     };
-    let body = match whole.and_then(|body| plain(&head, body, &limits)) {
+    let (body, memory) = match whole.and_then(|(body, memory)| plain(&head, body, memory, &limits, &share)) {
         Ok(body) => body,
         Err(refused) => return *refused,
     };
     let answer = service.call(RestCall { head, body, received: Instant::now(), deadline });
+    // The service has decoded the body.
+    drop(memory);
     match answer {
         RestAnswer::Ready(response) => response,
         RestAnswer::Later(later) => later.await.unwrap_or_else(|_| {
@@ -135,51 +141,73 @@ async fn answer<S: RestService>(
     }
 }
 
+/// A body, and the memory that it takes.
+type CountedBody = (Bytes, Option<Reservation>);
+
 /// The body as its sender meant it, where it came compressed.
-fn plain(head: &request::Parts, body: Bytes, limits: &Limits) -> Result<Bytes, Box<RestResponse>> {
-    match head.headers.get(CONTENT_ENCODING).map(|value| value.to_str().unwrap_or("?")) {
-        None | Some("identity") => Ok(body),
-        Some(encoding) => inflate(encoding, &body, limits.max_message_bytes()).map_err(|why| {
+fn plain(
+    head: &request::Parts,
+    body: Bytes,
+    memory: Option<Reservation>,
+    limits: &Limits,
+    share: &Arc<Share>,
+) -> Result<CountedBody, Box<RestResponse>> {
+    let Some(encoding) = head.headers.get(CONTENT_ENCODING).map(|value| value.to_str().unwrap_or("?")) else {
+        return Ok((body, memory));
+    };
+    if encoding == "identity" {
+        return Ok((body, memory));
+    }
+    let (refused, limit) = (limits.memory.refused(), limits.max_message_bytes());
+    let mut inflated = share.reservation();
+    match inflate(encoding, &body, limit, &mut inflated) {
+        Ok(plain) => Ok((plain, Some(inflated))),
+        Err(why) => {
             let status = match why.code {
                 Code::Unimplemented => StatusCode::UNSUPPORTED_MEDIA_TYPE,
-                Code::ResourceExhausted => StatusCode::PAYLOAD_TOO_LARGE,
+                Code::ResourceExhausted if limits.memory.refused() == refused => StatusCode::PAYLOAD_TOO_LARGE,
+                Code::ResourceExhausted => StatusCode::TOO_MANY_REQUESTS,
                 _ => StatusCode::BAD_REQUEST,
             };
             let mut refused = failure(&why, Tags::default());
             *refused.status_mut() = status;
-            Box::new(refused)
-        }),
+            Err(Box::new(refused))
+        }
     }
 }
 
-async fn read_body(body: Incoming, limits: &Limits, deadline: Instant) -> Result<Bytes, Box<RestResponse>> {
+async fn read_body(
+    body: Incoming,
+    limits: &Limits,
+    deadline: Instant,
+    share: &Arc<Share>,
+) -> Result<CountedBody, Box<RestResponse>> {
     let limit = limits.max_message_bytes();
     if body.is_end_stream() {
-        return Ok(Bytes::new());
+        return Ok((Bytes::new(), None));
     }
     if let Some(declared) = body.size_hint().exact().filter(|declared| *declared > limit as u64) {
         return Err(too_large(&declared.to_string(), limit));
     }
+    let expected = body.size_hint().exact().map_or(0, |declared| declared as usize);
     let mut body = pin!(body);
     let collected = async {
-        let mut first = Bytes::new();
-        let mut more: Vec<u8> = Vec::new();
+        let mut arriving = Arriving::default();
         while let Some(frame) = body.as_mut().frame().await {
             let frame = frame.map_err(|why| bad_body(&why))?;
             let Ok(data) = frame.into_data() else { continue };
-            if first.is_empty() && more.is_empty() {
-                first = data;
-            } else {
-                if more.is_empty() {
-                    more = std::mem::take(&mut first).into();
-                }
-                more.extend_from_slice(&data);
-            }
-            if first.len().max(more.len()) > limit {
+            if arriving.so_far().len() + data.len() > limit {
                 return Err(too_large(&format!("more than {limit}"), limit));
             }
+            let most = if expected == 0 { limit } else { expected };
+            let last = arriving.so_far().len() + data.len() == expected;
+            let counted = match last {
+                true => arriving.push(data, expected, share),
+                false => arriving.push(data, most, share).and_then(|()| arriving.wait(most, share)),
+            };
+            counted.map_err(|why| Box::new(failure(&why, Tags::default())))?;
         }
-        Ok(if more.is_empty() { first } else { more.into() })
+        Ok(arriving.finish())
     };
     // The first poll finds a small body complete; only then is a timer worth its cost.
     let mut collected = pin!(collected);
@@ -194,11 +222,11 @@ async fn read_body(body: Incoming, limits: &Limits, deadline: Instant) -> Result
 }
 
 /// A body in chunks, unless one of them is announced to be larger than the limit: its bytes need not be waited for.
-async fn unless_announced(
+async fn unless_announced<T>(
     lifeline: &Lifeline,
     limit: usize,
-    body: impl Future<Output = Result<Bytes, Box<RestResponse>>>,
-) -> Result<Bytes, Box<RestResponse>> {
+    body: impl Future<Output = Result<T, Box<RestResponse>>>,
+) -> Result<T, Box<RestResponse>> {
     let mut body = pin!(body);
     poll_fn(|context| match body.as_mut().poll(context) {
         Poll::Pending if lifeline.largest_chunk() > limit as u64 => {
@@ -229,7 +257,12 @@ const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
 /// A JSON answer.
 pub fn with_body(status: StatusCode, body: Vec<u8>, tags: Tags<'_>) -> RestResponse {
-    let mut response = Response::new(Full::new(Bytes::from(body)));
+    with_bytes(status, body.into(), tags)
+}
+
+/// The same of shared bytes.
+pub fn with_bytes(status: StatusCode, body: Bytes, tags: Tags<'_>) -> RestResponse {
+    let mut response = Response::new(Full::new(body));
     *response.status_mut() = status;
     response.headers_mut().insert(CONTENT_TYPE, JSON);
     write_tags(tags, response.headers_mut());

@@ -16,8 +16,9 @@ use tidegate_engine::request::{Payload, Reply, Rows, Tags};
 use tidegate_engine::serving_map::Version;
 use tokio::sync::oneshot;
 
+use crate::endpoints::body::held;
 use crate::endpoints::examples::InferenceReply;
-use crate::endpoints::rest::connection::{RestAnswer, RestResponse, failure, with_body};
+use crate::endpoints::rest::connection::{RestAnswer, RestResponse, failure, with_bytes};
 
 /// The body of a predict request.
 pub struct Predict<'a>(pub &'a JsonRequest<'a>);
@@ -86,7 +87,7 @@ impl Reply for RestReply {
 
     fn succeed(self, rows: &Rows<'_>, tags: Tags<'_>) -> Code {
         let (code, response) = match encode(rows, self.selection) {
-            Ok(body) => (Code::Ok, with_body(StatusCode::OK, body, tags)),
+            Ok(body) => (Code::Ok, with_bytes(StatusCode::OK, held(body.into(), &rows.served.memory), tags)),
             Err(status) => (status.code, failure(&status, tags)),
         };
         let _ = self.sender.send(response);

@@ -1,0 +1,228 @@
+//! The budget in bytes for all that requests hold: bodies that come, inflated bytes, decoded rows that wait, and answers
+//! that are not written yet. What is taken is taken before it is filled, and given back when its reservation is dropped.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, Weak};
+
+use tidegate_codec::status::Status;
+
+use crate::sync::lock;
+
+/// A request of at most this many bytes may use the reserve, so that it is served while large ones are refused.
+pub const SMALL: usize = 64 << 10;
+
+/// All memory that requests may hold.
+#[derive(Debug)]
+pub struct Memory {
+    limit: usize,
+    largest_message: usize,
+    used: AtomicUsize,
+    refused: AtomicU64,
+    models: Mutex<HashMap<String, Weak<Share>>>,
+}
+
+/// What one connection or one model may hold of it.
+#[derive(Debug)]
+pub struct Share {
+    memory: Arc<Memory>,
+    used: AtomicUsize,
+    limit: usize,
+    /// Whose it is, for messages.
+    owner: &'static str,
+}
+
+/// Memory that is taken until this is dropped.
+#[derive(Debug)]
+pub struct Reservation {
+    share: Arc<Share>,
+    bytes: usize,
+}
+
+impl Memory {
+    /// A budget of this many bytes. A share is never so small that one message of the largest size does not fit.
+    pub fn new(limit: usize, largest_message: usize) -> Memory {
+        let (used, refused) = (AtomicUsize::new(0), AtomicU64::new(0));
+        Memory { limit, largest_message, used, refused, models: Mutex::default() }
+    }
+
+    /// Bytes that requests may hold.
+    pub fn limit(&self) -> usize {
+        self.limit
+    }
+
+    /// Bytes that requests hold.
+    pub fn used(&self) -> usize {
+        self.used.load(Ordering::Relaxed)
+    }
+
+    /// Requests that were refused for want of memory.
+    pub fn refused(&self) -> u64 {
+        self.refused.load(Ordering::Relaxed)
+    }
+
+    /// Kept for small requests.
+    fn reserve(&self) -> usize {
+        self.limit / 8
+    }
+
+    fn share(self: &Arc<Memory>, limit: usize, owner: &'static str) -> Arc<Share> {
+        let large = self.limit - self.reserve();
+        let limit = limit.max(self.largest_message.saturating_mul(2)).min(large);
+        Arc::new(Share { memory: self.clone(), used: AtomicUsize::new(0), limit, owner })
+    }
+
+    /// The share of a new connection: a quarter.
+    pub fn of_connection(self: &Arc<Memory>) -> Arc<Share> {
+        self.share(self.limit / 4, "this connection's")
+    }
+
+    /// The share of a model, which all its versions have in common: half.
+    pub fn of_model(self: &Arc<Memory>, name: &str) -> Arc<Share> {
+        let mut models = lock(&self.models);
+        if let Some(share) = models.get(name).and_then(Weak::upgrade) {
+            return share;
+        }
+        models.retain(|_, share| share.strong_count() > 0);
+        let share = self.share(self.limit / 2, "the model's");
+        models.insert(name.to_owned(), Arc::downgrade(&share));
+        share
+    }
+
+    #[cold]
+    fn refuse(&self, bytes: usize, owner: &str, limit: usize) -> Status {
+        self.refused.fetch_add(1, Ordering::Relaxed);
+        let all = self.limit;
+        Status::exhausted(format!(
+            "{owner} memory for requests is used up: {bytes} bytes more would pass the limit of {limit} bytes \
+             (request_memory_bytes is {all}): send less at a time, or try again later"
+        ))
+    }
+}
+
+impl Share {
+    /// Takes bytes for a request of `whole` bytes so far, or says which limit they would pass.
+    #[inline]
+    fn take(&self, bytes: usize, whole: usize) -> Result<(), Status> {
+        let memory = &*self.memory;
+        let small = whole <= SMALL;
+        let (all, own) = match small {
+            true => (memory.limit, self.limit.saturating_add(memory.reserve() / 2)),
+            false => (memory.limit - memory.reserve(), self.limit),
+        };
+        let own_before = self.used.fetch_add(bytes, Ordering::Relaxed);
+        if own_before.saturating_add(bytes) > own {
+            self.used.fetch_sub(bytes, Ordering::Relaxed);
+            return Err(memory.refuse(bytes, self.owner, own));
+        }
+        let before = memory.used.fetch_add(bytes, Ordering::Relaxed);
+        if before.saturating_add(bytes) > all {
+            self.give_back(bytes);
+            return Err(memory.refuse(bytes, "the server's", all));
+        }
+        Ok(())
+    }
+
+    fn give_back(&self, bytes: usize) {
+        self.used.fetch_sub(bytes, Ordering::Relaxed);
+        self.memory.used.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    /// Nothing yet.
+    pub fn reservation(self: &Arc<Share>) -> Reservation {
+        Reservation { share: self.clone(), bytes: 0 }
+    }
+
+    /// Bytes that are there already, such as an answer that was just written.
+    pub fn note(self: &Arc<Share>, bytes: usize) -> Reservation {
+        self.used.fetch_add(bytes, Ordering::Relaxed);
+        self.memory.used.fetch_add(bytes, Ordering::Relaxed);
+        Reservation { share: self.clone(), bytes }
+    }
+}
+
+impl Reservation {
+    /// Takes bytes more, for a request of `whole` bytes with them.
+    #[inline]
+    pub fn grow(&mut self, bytes: usize, whole: usize) -> Result<(), Status> {
+        if bytes > 0 {
+            self.share.take(bytes, whole)?;
+            self.bytes += bytes;
+        }
+        Ok(())
+    }
+
+    /// Gives some back.
+    #[inline]
+    pub fn shrink(&mut self, bytes: usize) {
+        let bytes = bytes.min(self.bytes);
+        if bytes > 0 {
+            self.share.give_back(bytes);
+            self.bytes -= bytes;
+        }
+    }
+
+    /// Takes a part out, which goes back on its own.
+    pub fn split(&mut self, bytes: usize) -> Reservation {
+        let bytes = bytes.min(self.bytes);
+        self.bytes -= bytes;
+        Reservation { share: self.share.clone(), bytes }
+    }
+
+    /// Bytes held.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        self.shrink(self.bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MB: usize = 1 << 20;
+
+    fn memory() -> Arc<Memory> {
+        Arc::new(Memory::new(80 * MB, MB))
+    }
+
+    #[test]
+    fn what_is_taken_is_given_back_when_dropped() {
+        let memory = memory();
+        let mut taken = memory.of_model("m").reservation();
+        taken.grow(3 * MB, 3 * MB).unwrap();
+        let half = taken.split(MB);
+        assert_eq!((memory.used(), taken.bytes(), half.bytes()), (3 * MB, 2 * MB, MB));
+        drop((taken, half));
+        assert_eq!(memory.used(), 0);
+    }
+
+    #[test]
+    fn one_connection_gets_a_quarter_one_model_half_and_all_large_ones_leave_a_reserve() {
+        let memory = memory();
+        let connection = memory.of_connection();
+        let mut taken = connection.reservation();
+        taken.grow(20 * MB, 20 * MB).unwrap();
+        let refused = taken.grow(MB, 21 * MB).unwrap_err();
+        assert!(refused.message.contains("limit of 20971520 bytes"), "{}", refused.message);
+        let mut rows = memory.of_model("m").reservation();
+        rows.grow(40 * MB, 40 * MB).unwrap();
+        assert!(memory.of_model("m").reservation().grow(MB, MB).is_err(), "both are of one model");
+        let mut others = memory.of_model("n").reservation();
+        others.grow(10 * MB, 10 * MB).unwrap();
+        assert!(others.grow(MB, 11 * MB).is_err(), "the reserve is for small requests");
+        others.grow(SMALL, SMALL).unwrap();
+        assert_eq!((memory.refused(), memory.used()), (3, 70 * MB + SMALL));
+    }
+
+    #[test]
+    fn a_share_takes_one_largest_message_and_its_rows_on_a_small_machine() {
+        let memory = Arc::new(Memory::new(80 * MB, 32 * MB));
+        assert!(memory.of_connection().reservation().grow(64 * MB, 64 * MB).is_ok());
+    }
+}

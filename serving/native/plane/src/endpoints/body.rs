@@ -1,0 +1,84 @@
+//! The bytes of a request as they arrive, and of an answer until it is written, counted against the memory for requests.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tidegate_codec::status::Status;
+use tidegate_engine::memory::{Reservation, Share};
+
+/// Answers of at most this many bytes are not counted.
+const UNCOUNTED: usize = 4 << 10;
+
+/// A body or a message that arrives in pieces. What comes in one piece is used at once and not counted.
+#[derive(Debug, Default)]
+pub struct Arriving {
+    whole: Option<Bytes>,
+    pieces: Vec<u8>,
+    memory: Option<Reservation>,
+}
+
+impl Arriving {
+    /// What has come so far.
+    #[inline]
+    pub fn so_far(&self) -> &[u8] {
+        self.whole.as_deref().unwrap_or(&self.pieces)
+    }
+
+    /// Adds a piece; the first one is only counted by `wait`.
+    pub fn push(&mut self, piece: Bytes, expected: usize, share: &Arc<Share>) -> Result<(), Status> {
+        if self.whole.is_none() && self.pieces.is_empty() {
+            self.whole = Some(piece);
+            return Ok(());
+        }
+        self.wait(expected, share)?;
+        self.append(&piece, expected, share)
+    }
+
+    /// More is to come, `expected` bytes in all where that is known: what is there must be counted, in a buffer of its
+    /// own, since a slice would keep all of the connection's buffer.
+    pub fn wait(&mut self, expected: usize, share: &Arc<Share>) -> Result<(), Status> {
+        match self.whole.take() {
+            Some(first) => self.append(&first, expected, share),
+            None => Ok(()),
+        }
+    }
+
+    fn append(&mut self, piece: &[u8], expected: usize, share: &Arc<Share>) -> Result<(), Status> {
+        let needed = self.pieces.len() + piece.len();
+        if needed > self.pieces.capacity() {
+            let doubled = (self.pieces.capacity() * 2).min(expected);
+            let capacity = needed.max(doubled);
+            let memory = self.memory.get_or_insert_with(|| share.reservation());
+            memory.grow(capacity - memory.bytes().min(capacity), capacity)?;
+            self.pieces.reserve_exact(capacity - self.pieces.len());
+        }
+        self.pieces.extend_from_slice(piece);
+        Ok(())
+    }
+
+    /// All that has come, and what must be kept for as long as it is used.
+    pub fn finish(self) -> (Bytes, Option<Reservation>) {
+        (self.whole.unwrap_or_else(|| self.pieces.into()), self.memory)
+    }
+}
+
+struct Held {
+    bytes: Bytes,
+    _memory: Reservation,
+}
+
+impl AsRef<[u8]> for Held {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+/// An answer that is counted until it is written or its client has gone.
+#[inline]
+pub fn held(bytes: Bytes, share: &Arc<Share>) -> Bytes {
+    if bytes.len() <= UNCOUNTED {
+        return bytes;
+    }
+    let memory = share.note(bytes.len());
+    Bytes::from_owner(Held { bytes, _memory: memory })
+}

@@ -1,0 +1,93 @@
+//! The budget in bytes: what is filled in, what arrives and what waits is counted, and refused at once where there is none.
+
+mod support;
+
+use std::io::Write;
+use std::sync::Arc;
+
+use support::messages::{Request, tensor};
+use support::{Gate, Model, Running, batching, eventually, grpc, publish, publish_with, scalar_signature, settings};
+use support::{answer, column_of, signature, spec};
+use tidegate_codec::dtype::DType;
+use tidegate_codec::tensors::Tensor;
+use tidegate_plane::settings::Settings;
+
+const MB: usize = 1 << 20;
+
+fn bounded() -> Settings {
+    Settings { request_memory_bytes: 80 * MB, max_message_bytes: 8 * MB, ..settings() }
+}
+
+fn used(running: &Running) -> f64 {
+    running.sample("tidegate_request_memory_bytes")
+}
+
+/// A few bytes that become 4 MB, as the signature's inputs are filled with zeros.
+fn filled() -> Vec<u8> {
+    Request::new("m").input("x", tensor(DType::Float32.tensorflow(), &[500, 2000], &[])).encode()
+}
+
+#[test]
+fn what_is_filled_in_is_counted_before_and_small_requests_go_on() {
+    let running = Running::start(&bounded());
+    let gate = Arc::new(Gate::default());
+    let wide = signature(vec![spec("x", DType::Float32, &[-1, 2000])], vec![spec("y", DType::Float32, &[-1])]);
+    let many = tidegate_engine::batching::Batching { max_queued_rows: 1 << 20, ..batching() };
+    let at = gate.clone();
+    let model = Model::new(move |work| {
+        at.pass();
+        Ok(answer(Tensor { column: column_of(&vec![0.0; work.rows]), shape: vec![work.rows] }))
+    });
+    running.plane.apply(vec![publish_with("m", 1, &model, wide, many)]).unwrap();
+    running.plane.apply(vec![publish("n", 1, &Model::half_plus_two(), scalar_signature())]).unwrap();
+    let mut client = running.grpc();
+    let calls: Vec<_> = (0..40).map(|_| client.start(grpc::PREDICT, &[], grpc::frame(&filled()))).collect();
+    eventually("most are refused", || running.sample("tidegate_request_memory_refusals_total") >= 30.0);
+    assert!(used(&running) <= (40 * MB) as f64, "a model has half: {}", used(&running));
+    assert_eq!(running.rest().post("/v1/models/n:predict", r#"{"instances": [2]}"#).status, 200);
+    let row = Request::new("m").input("x", tensor(DType::Float32.tensorflow(), &[1, 2000], &[])).encode();
+    let small = client.start(grpc::PREDICT, &[], grpc::frame(&row));
+    gate.open();
+    assert_eq!(client.finish(small).code, 0);
+    let answers: Vec<_> = calls.into_iter().map(|call| client.finish(call)).collect();
+    let refused: Vec<_> = answers.iter().filter(|answer| answer.code != 0).collect();
+    assert!((30..=31).contains(&refused.len()), "{}", refused.len());
+    assert!(refused.iter().all(|answer| answer.code == 8), "{refused:?}");
+    assert!(refused[0].message.contains("request_memory_bytes is 83886080"), "{}", refused[0].message);
+    eventually("all is given back", || used(&running) == 0.0);
+}
+
+#[test]
+fn bodies_are_counted_as_they_come_and_given_back_when_their_senders_go() {
+    let running = Running::start(&bounded());
+    running.plane.apply(vec![publish("n", 1, &Model::half_plus_two(), scalar_signature())]).unwrap();
+    let mut senders: Vec<_> = (0..16).map(|_| running.rest()).collect();
+    for sender in &mut senders {
+        let head = format!("POST /v1/models/n:predict HTTP/1.1\r\nhost: t\r\ncontent-length: {}\r\n\r\n", 7 * MB);
+        // A sender that is refused may find its connection closed.
+        let _ = sender.stream.write_all(head.as_bytes());
+        let _ = sender.stream.write_all(&vec![b' '; 7 * MB - 1]);
+    }
+    eventually("some are refused", || running.sample("tidegate_request_memory_refusals_total") >= 4.0);
+    let whole = (80 * MB) as f64;
+    assert!(used(&running) > whole / 2.0 && used(&running) < whole, "{}", used(&running));
+    assert_eq!(running.rest().post("/v1/models/n:predict", r#"{"instances": [2]}"#).status, 200);
+    drop(senders);
+    eventually("all is given back", || used(&running) == 0.0);
+}
+
+#[test]
+fn one_connection_has_a_quarter_for_messages_that_are_not_complete() {
+    let running = Running::start(&bounded());
+    running.plane.apply(vec![publish("n", 1, &Model::half_plus_two(), scalar_signature())]).unwrap();
+    let mut client = running.grpc();
+    let mut half = grpc::frame(&vec![0; 6 * MB]);
+    half.truncate(5 * MB);
+    let calls: Vec<_> = (0..12).map(|_| client.open_ended(grpc::PREDICT, half.clone())).collect();
+    eventually("some are refused", || running.sample("tidegate_request_memory_refusals_total") >= 1.0);
+    assert!(used(&running) <= (20 * MB) as f64, "{}", used(&running));
+    assert_eq!(running.rest().post("/v1/models/n:predict", r#"{"instances": [2]}"#).status, 200);
+    drop(calls);
+    drop(client);
+    eventually("all is given back", || used(&running) == 0.0);
+}
