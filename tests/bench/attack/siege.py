@@ -29,7 +29,7 @@ AFTER_SECONDS = 10.0
 LEAST_SECONDS = 3.0
 FLOOR_MS = 20.0
 MODEL = "small"
-BUDGET = "tidegate_memory_budget_bytes"
+BUDGET = "tidegate_request_memory_limit_bytes"
 MOST_GROWTH = 6 << 30  # an engine that grows by more is ended, as is one that leaves the machine less than this:
 LEAST_LEFT = 3 << 30
 

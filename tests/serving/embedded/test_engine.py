@@ -234,10 +234,14 @@ def test_deadlines_queue_limits_and_the_kill_switch_hold_in_process(engine: Engi
         engine.predict("m", {"x": [1.0]}, timeout=0.05)
     with pytest.raises(InvalidInput, match="its queue holds at most 2"):
         engine.predict("m", {"x": [1.0, 2.0, 3.0]})
+    queued = threading.Thread(target=engine.predict, args=("m", {"x": [1.0]}))
+    queued.start()
+    eventually(lambda: engine.status().counters['tidegate_queued_rows{model="m",version="1"}'] == 1)
     with pytest.raises(ResourceExhausted, match="limit of 2 rows"):
         engine.predict("m", {"x": [1.0, 2.0]})
     go_on.set()
-    waiting.join(20)
+    for thread in (waiting, queued):
+        thread.join(20)
     engine.traffic.set_enabled("m", False, "wrong prices")
     with pytest.raises(Unavailable, match="'m' is switched off: wrong prices"):
         engine.predict("m", {"x": [1.0]})
