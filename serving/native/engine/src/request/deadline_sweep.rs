@@ -17,7 +17,7 @@ const BUSY: Duration = Duration::from_millis(4);
 const IDLE: Duration = Duration::from_millis(50);
 
 /// So many requests are answered before other work of the I/O thread has its turn.
-const SLICE: usize = 256;
+const SLICE: usize = 512;
 
 impl<R: Reply> Dispatcher<R> {
     /// Sweeps for as long as the runtime lives.
@@ -47,16 +47,21 @@ impl<R: Reply> Dispatcher<R> {
     fn answer_late(&self, now: Instant, most: usize) -> usize {
         let late = lock(&self.inflight).take_late(now, most);
         let count = late.len();
+        if count == 0 {
+            return 0;
+        }
+        let status =
+            |place| Status::new(Code::DeadlineExceeded, format!("the deadline passed while the request {place}"));
+        let (in_queue, in_model) = (status("waited in the batch queue"), status("ran"));
         let mut queues: Vec<Arc<Queue>> = Vec::new();
         for pending in late {
             let Pending { reply, id, received, queue, place, .. } = pending;
             let waited = place.is_none_or(|place| queue.abandon(&place, None));
-            let place = if waited { "waited in the batch queue" } else { "ran" };
-            let late = Status::new(Code::DeadlineExceeded, format!("the deadline passed while the request {place}"));
+            let late = if waited { &in_queue } else { &in_model };
             let endpoint = reply.endpoint();
             queue.served.metrics.answers.count(endpoint, late.code);
             self.engine.metrics.count_latency(endpoint, now.saturating_duration_since(received));
-            reply.fail(&late, Tags { version: Some(&queue.served.version_header), id: Some(&id) });
+            reply.fail(late, Tags { version: Some(&queue.served.version_header), id: Some(&id) });
             note(&mut queues, queue);
         }
         queues.iter().for_each(|queue| queue.drop_dead(self.lane));
