@@ -18,7 +18,7 @@ use crate::batching::waiting::Place;
 use crate::sync::lock;
 
 /// A request that waited this long wakes an idle executor even while the I/O thread has more to read.
-const DUE_AFTER: Duration = Duration::from_micros(250);
+pub(crate) const DUE_AFTER: Duration = Duration::from_micros(250);
 
 /// A batch of more bytes closes, and a request of more bytes has a batch of its own, which is not copied to run again.
 const BATCH_BYTES: usize = 64 << 20;

@@ -174,14 +174,15 @@ impl<R: Reply> Dispatcher<R> {
     ) -> Result<Appended, Status> {
         let limit = self.engine.limits.max_message_bytes();
         let decode = |page: &mut Page<'_>| payload.read_inputs(queue.signature(), page, limit);
+        let received = entry.received;
         let appended = queue.append(version, self.lane, entry, bytes, &decode)?;
         match (appended.urgency, &self.idle_flush) {
             (Urgency::Never, _) => {}
             (Urgency::Now, _) => queue.executors.wake(),
-            (Urgency::WhenIdle, Some(flush)) => flush.add(queue),
+            (Urgency::WhenIdle, Some(flush)) => flush.add(queue, received),
             (Urgency::NowAndWhenIdle, Some(flush)) => {
                 queue.executors.wake();
-                flush.add(queue);
+                flush.add(queue, received);
             }
             (Urgency::WhenIdle | Urgency::NowAndWhenIdle, None) => {
                 queue.release_open(self.lane);
