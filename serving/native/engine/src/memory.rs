@@ -169,6 +169,11 @@ impl Reservation {
         Reservation { share: self.share.clone(), bytes }
     }
 
+    /// Adds another of the same share.
+    pub fn join(&mut self, mut other: Reservation) {
+        self.bytes += std::mem::take(&mut other.bytes);
+    }
+
     /// Bytes held.
     pub fn bytes(&self) -> usize {
         self.bytes

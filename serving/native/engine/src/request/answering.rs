@@ -38,9 +38,12 @@ impl<R: Reply> Dispatcher<R> {
         }
     }
 
-    /// Whether an answer has the rows that its model's log is of; one that has not is counted as dropped.
+    /// Whether an answer has the rows that its model's log is of, and its inputs were copied; one that has not is counted
+    /// as dropped.
     fn may_log(&self, finished: &FinishedBatch, part: &Part, entry: &Entry) -> bool {
-        let fits = !part.unbatched || finished.served.signature.first_axis == FirstAxis::Free;
+        let signature = &finished.served.signature;
+        let fits = (!part.unbatched || signature.first_axis == FirstAxis::Free)
+            && finished.inputs.len() == signature.inputs.len();
         if !fits {
             self.engine.log.leave_out(entry);
         }

@@ -29,6 +29,13 @@ pub struct NamedArray {
 #[derive(Debug, Default)]
 pub struct Arrays(pub Vec<NamedArray>);
 
+impl Arrays {
+    /// Bytes of all inputs.
+    pub fn byte_size(&self) -> usize {
+        self.0.iter().map(|input| input.array.column.byte_size()).sum()
+    }
+}
+
 impl Payload for Arrays {
     type Reply = EmbeddedReply;
 

@@ -94,7 +94,8 @@ impl<R: Reply + From<PredictionReply> + From<TaskReply>> GrpcMethods<R> {
     fn open(&self, call: GrpcCall) -> (request::Parts, Bytes, RequestContext<PredictionReply>) {
         let id = self.id(&call);
         let GrpcCall { head, message, received, deadline, reply } = call;
-        (head, message, RequestContext { reply: reply.into(), id, received, deadline })
+        let bytes = message.len();
+        (head, message, RequestContext { reply: reply.into(), id, received, deadline, bytes })
     }
 
     fn examples(&self, call: GrpcCall, method: InferenceMethod) {

@@ -89,7 +89,7 @@ impl<R: Reply + From<RestReply>> RestRoutes<R> {
         match JsonRequest::parse(&call.body) {
             Ok(request) => {
                 let (reply, answer) = RestReply::new(request.form);
-                let context = RequestContext { reply, id, received: call.received, deadline: call.deadline };
+                let context = context(call, reply, id);
                 let spec = target.spec(&request.signature_name);
                 self.dispatcher.dispatch(context, &spec, &call.head.headers, &Predict(&request));
                 answer
@@ -102,7 +102,7 @@ impl<R: Reply + From<RestReply>> RestRoutes<R> {
         match examples::parse(&call.body) {
             Ok((signature_name, input)) => {
                 let (reply, answer) = RestReply::new(Form::Row);
-                let context = RequestContext { reply, id, received: call.received, deadline: call.deadline };
+                let context = context(call, reply, id);
                 let (spec, payload) = (target.spec(&signature_name), Examples::new(method, &input));
                 self.dispatcher.dispatch(context, &spec, &call.head.headers, &payload);
                 answer
@@ -150,4 +150,8 @@ impl<R: Reply + From<RestReply>> RestRoutes<R> {
             if readiness.ready { (StatusCode::OK, "ready") } else { (StatusCode::SERVICE_UNAVAILABLE, "not ready") };
         text(code, format!("{word}: {}\n", readiness.reason), "text/plain")
     }
+}
+
+fn context(call: &RestCall, reply: RestReply, id: RequestId) -> RequestContext<RestReply> {
+    RequestContext { reply, id, received: call.received, deadline: call.deadline, bytes: call.body.len() }
 }
