@@ -6,6 +6,7 @@ use tidegate_engine::engine::Engine;
 use tokio::sync::watch;
 
 use crate::control::Control;
+use crate::io::aside::Aside;
 use crate::settings::Settings;
 
 /// What `/v2/health/ready` answers.
@@ -25,6 +26,8 @@ pub struct PlaneState {
     pub engine: Arc<Engine>,
     /// Calls that Python answers.
     pub control: Control,
+    /// Where work goes that takes long.
+    pub aside: Arc<Aside>,
     /// One more path of the metrics.
     pub metrics_path: Option<String>,
     /// Whether pages of any origin may read REST answers.
@@ -34,10 +37,11 @@ pub struct PlaneState {
 
 impl PlaneState {
     /// Not ready, and serving nothing.
-    pub fn new(settings: &Settings, control: Control) -> PlaneState {
+    pub fn new(settings: &Settings, control: Control, aside: Aside) -> PlaneState {
         PlaneState {
             engine: Arc::new(Engine::new(settings.limits(), &settings.log_limits())),
             control,
+            aside: Arc::new(aside),
             metrics_path: settings.metrics_path.clone(),
             rest_cors: settings.rest_cors,
             readiness: watch::Sender::new(Readiness {

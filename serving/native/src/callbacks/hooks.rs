@@ -11,6 +11,7 @@ use tidegate_plane::hooks::Hooks;
 
 use crate::callbacks::closing::Closing;
 use crate::callbacks::executor::to_status;
+use crate::calls::low_priority;
 
 /// The callables that `DataPlane.start` was given.
 pub(crate) struct Callbacks {
@@ -42,6 +43,10 @@ impl Hooks for Callbacks {
             bytes.map_err(|error| to_status(py, &error))
         });
         answer.unwrap_or_else(|| Err(Status::new(Code::Unavailable, "the server is stopping")))
+    }
+
+    fn step_back(&self) {
+        low_priority::step_back();
     }
 }
 

@@ -7,6 +7,7 @@ use tidegate_engine::limits::Limits;
 
 use crate::connections::lifeline::Lifeline;
 use crate::connections::tended::Connections;
+use crate::io::aside::Aside;
 
 /// One connection's surroundings.
 pub struct Peer {
@@ -16,6 +17,8 @@ pub struct Peer {
     pub lifeline: Arc<Lifeline>,
     /// All connections.
     pub connections: Arc<Connections>,
+    /// Where work goes that takes long.
+    pub aside: Arc<Aside>,
 }
 
 impl Peer {

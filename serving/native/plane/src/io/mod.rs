@@ -1,5 +1,7 @@
-//! I/O threads: the addresses that they listen on, what they run, and how finished batches reach them.
+//! I/O threads: the addresses that they listen on, what they run, how finished batches reach them, and what they leave
+//! to others.
 
+pub mod aside;
 pub mod completion_queue;
 pub mod listen;
 pub mod thread;

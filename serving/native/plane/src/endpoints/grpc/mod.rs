@@ -3,6 +3,7 @@
 pub mod connection;
 pub mod fan_in;
 pub mod health;
+pub mod message;
 pub mod methods;
 pub mod multi_inference;
 pub mod prediction;

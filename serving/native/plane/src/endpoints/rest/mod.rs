@@ -1,5 +1,6 @@
 //! The REST endpoint: HTTP/1.1 connections and the paths of TensorFlow Serving.
 
+pub mod body;
 pub mod connection;
 pub mod cors;
 pub mod framing;
