@@ -6,6 +6,7 @@ use tidegate_engine::engine::Engine;
 use tokio::sync::watch;
 
 use crate::control::Control;
+use crate::endpoints::rest::metrics_page::MetricsPage;
 use crate::io::aside::Aside;
 use crate::settings::Settings;
 
@@ -28,6 +29,8 @@ pub struct PlaneState {
     pub control: Control,
     /// Where work goes that takes long.
     pub aside: Arc<Aside>,
+    /// What `/metrics` answers.
+    pub metrics_page: MetricsPage,
     /// One more path of the metrics.
     pub metrics_path: Option<String>,
     /// Whether pages of any origin may read REST answers.
@@ -42,6 +45,7 @@ impl PlaneState {
             engine: Arc::new(Engine::new(settings.limits(), &settings.log_limits())),
             control,
             aside: Arc::new(aside),
+            metrics_page: MetricsPage::default(),
             metrics_path: settings.metrics_path.clone(),
             rest_cors: settings.rest_cors,
             readiness: watch::Sender::new(Readiness {

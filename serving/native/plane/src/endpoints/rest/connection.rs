@@ -164,8 +164,8 @@ pub fn with_bytes(status: StatusCode, body: Bytes, tags: Tags<'_>) -> RestRespon
 }
 
 /// A text answer.
-pub fn text(status: StatusCode, body: String, kind: &'static str) -> RestResponse {
-    let mut response = Response::new(Full::new(Bytes::from(body)));
+pub fn text(status: StatusCode, body: impl Into<Bytes>, kind: &'static str) -> RestResponse {
+    let mut response = Response::new(Full::new(body.into()));
     *response.status_mut() = status;
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
     debug_assert!(!response.headers().contains_key(CONTENT_LENGTH));
