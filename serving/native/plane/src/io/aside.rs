@@ -10,8 +10,8 @@ use tidegate_codec::status::{Code, Status};
 use tidegate_engine::batching::FinishedBatch;
 use tidegate_engine::sync::lock;
 use tokio::runtime::Handle;
-use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore, oneshot};
-use tokio::time::timeout_at;
+use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore, oneshot, watch};
+use tokio::time::{sleep_until, timeout_at};
 
 /// What an I/O thread reads or writes itself, in bytes: up to about a millisecond of JSON.
 pub const LARGE: usize = 64 << 10;
@@ -39,6 +39,7 @@ pub struct Aside {
     turns: Arc<Semaphore>,
     huge_turns: Arc<Semaphore>,
     jobs: Mutex<Option<Sender<Job>>>,
+    closed: watch::Sender<bool>,
 }
 
 /// The threads' end of it.
@@ -54,8 +55,13 @@ pub struct Turn {
 pub fn aside(threads: usize) -> (Aside, AsideJobs) {
     let (sender, receiver) = channel();
     let turns = |count| Arc::new(Semaphore::new(count));
-    let aside =
-        Aside { threads, turns: turns(threads), huge_turns: turns(threads - 1), jobs: Mutex::new(Some(sender)) };
+    let aside = Aside {
+        threads,
+        turns: turns(threads),
+        huge_turns: turns(threads - 1),
+        jobs: Mutex::new(Some(sender)),
+        closed: watch::channel(false).0,
+    };
     (aside, AsideJobs(Mutex::new(receiver)))
 }
 
@@ -90,9 +96,11 @@ impl Aside {
         let turn = self.turn_by(bytes, deadline).await?;
         let (sender, result) = oneshot::channel();
         turn.begin(move || drop(sender.send(work())));
-        match timeout_at(deadline.into(), result).await {
-            Err(_) => Err(late()),
-            Ok(result) => result.map_err(|_| Status::internal("the request could not be read")),
+        let mut closed = self.closed.subscribe();
+        tokio::select! {
+            result = result => result.map_err(|_| Status::internal("the request could not be read")),
+            () = sleep_until(deadline.into()) => Err(late()),
+            _ = closed.wait_for(|closed| *closed) => Err(stopping()),
         }
     }
 
@@ -102,6 +110,7 @@ impl Aside {
         self.turns.close();
         self.huge_turns.close();
         lock(&self.jobs).take();
+        self.closed.send_replace(true);
         !idle
     }
 }
