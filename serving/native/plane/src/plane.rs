@@ -15,12 +15,12 @@ use tidegate_engine::metrics::{Gauge, HungCall, Metrics};
 use tidegate_engine::serving_map::{Change, ServingMap, Version, Wiring};
 use tidegate_engine::sync::lock;
 
+use crate::aside::aside;
 use crate::connections::tended::Connections;
 use crate::control;
 use crate::endpoints::embedded::endpoint::Embedded;
 use crate::endpoints::reply::{AnyReply, PlaneDispatcher};
 use crate::hooks::Hooks;
-use crate::io::aside::aside;
 use crate::io::completion_queue::CompletionQueue;
 use crate::io::listen;
 use crate::io::thread::{Listeners, Signals};

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use tidegate_engine::engine::Engine;
 use tokio::sync::watch;
 
+use crate::aside::Aside;
 use crate::control::Control;
-use crate::endpoints::rest::metrics_page::MetricsPage;
-use crate::io::aside::Aside;
+
+use crate::metrics_page::MetricsPage;
 use crate::settings::Settings;
 
 /// What `/v2/health/ready` answers.

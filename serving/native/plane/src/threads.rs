@@ -12,10 +12,10 @@ use tidegate_engine::metrics::Metrics;
 use tidegate_engine::serving_map::Remains;
 use tidegate_engine::sync::lock;
 
+use crate::aside::AsideJobs;
 use crate::control::ControlCalls;
 use crate::endpoints::reply::PlaneDispatcher;
 use crate::hooks::Hooks;
-use crate::io::aside::AsideJobs;
 use crate::io::completion_queue::CompletionQueue;
 use crate::io::thread::{IoLane, IoThread, Listeners, Signals};
 use crate::state::PlaneState;

@@ -20,7 +20,7 @@ use tidegate_codec::dtype::DType;
 use tidegate_codec::status::Code;
 use tidegate_codec::tensors::Tensor;
 use tidegate_engine::batching::Batching;
-use tidegate_plane::io::aside::{Aside, AsideJobs, aside};
+use tidegate_plane::aside::{Aside, AsideJobs, aside};
 use tidegate_plane::settings::Settings;
 use tokio::runtime::{Builder, Runtime};
 

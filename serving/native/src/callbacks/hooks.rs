@@ -11,7 +11,6 @@ use tidegate_plane::hooks::Hooks;
 
 use crate::callbacks::closing::Closing;
 use crate::callbacks::executor::to_status;
-use crate::calls::low_priority;
 
 /// The callables that `DataPlane.start` was given.
 pub(crate) struct Callbacks {
@@ -19,6 +18,8 @@ pub(crate) struct Callbacks {
     pub(crate) control: Py<PyAny>,
     pub(crate) log_block: Py<PyAny>,
     pub(crate) closing: Arc<Closing>,
+    /// Lowers the priority of the calling thread.
+    pub(crate) step_back: fn(),
 }
 
 impl Callbacks {
@@ -46,7 +47,7 @@ impl Hooks for Callbacks {
     }
 
     fn step_back(&self) {
-        low_priority::step_back();
+        (self.step_back)();
     }
 }
 

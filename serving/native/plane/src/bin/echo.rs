@@ -19,13 +19,16 @@ use tidegate_codec::tensors::{Column, ColumnPool, Lease, Page, Slice, Words};
 use tidegate_engine::limits::Limits;
 use tidegate_engine::metrics::Endpoint;
 use tidegate_engine::request::Tags;
+use tidegate_plane::aside;
 use tidegate_plane::connections::lifeline::Lifeline;
 use tidegate_plane::connections::peer::Peer;
 use tidegate_plane::connections::tended::Connections;
 use tidegate_plane::drain::DrainWatch;
-use tidegate_plane::endpoints::grpc::connection::{self as grpc, GrpcCall, GrpcService};
-use tidegate_plane::endpoints::rest::connection::{self as rest, RestAnswer, RestCall, RestService};
-use tidegate_plane::io::{aside, listen};
+use tidegate_plane::endpoints::grpc::connection as grpc;
+use tidegate_plane::endpoints::grpc::service::{GrpcCall, GrpcService};
+use tidegate_plane::endpoints::rest::connection as rest;
+use tidegate_plane::endpoints::rest::service::{self, RestAnswer, RestCall, RestService};
+use tidegate_plane::io::listen;
 use tidegate_plane::settings::Patience;
 use tokio::net::TcpStream;
 use tokio::sync::watch;
@@ -100,8 +103,8 @@ impl RestService for Echo {
             )
         });
         RestAnswer::Ready(match answer {
-            Ok(body) => rest::with_body(StatusCode::OK, body, Tags::default()),
-            Err(status) => rest::failure(&status, Tags::default()),
+            Ok(body) => service::with_body(StatusCode::OK, body, Tags::default()),
+            Err(status) => service::failure(&status, Tags::default()),
         })
     }
 }

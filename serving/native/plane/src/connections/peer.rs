@@ -5,9 +5,9 @@ use std::sync::Arc;
 use tidegate_codec::status::{Code, Status};
 use tidegate_engine::limits::Limits;
 
+use crate::aside::Aside;
 use crate::connections::lifeline::Lifeline;
 use crate::connections::tended::Connections;
-use crate::io::aside::Aside;
 
 /// One connection's surroundings.
 pub struct Peer {

@@ -16,6 +16,7 @@ use tokio::net::{TcpStream, UnixStream};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::watch;
 
+use crate::aside::{Aside, large_answers};
 use crate::connections::peer::Peer;
 use crate::connections::socket::WatchedSocket;
 use crate::connections::tended::{Connections, OpenConnection};
@@ -26,7 +27,6 @@ use crate::endpoints::grpc::unix_authority::UnixAuthority;
 use crate::endpoints::reply::{AnyReply, PlaneDispatcher};
 use crate::endpoints::rest::connection as rest_connection;
 use crate::endpoints::rest::routes::RestRoutes;
-use crate::io::aside::{Aside, large_answers};
 use crate::io::completion_queue::CompletionQueue;
 use crate::state::PlaneState;
 

@@ -9,11 +9,11 @@ use tidegate_codec::status::Status;
 use tidegate_engine::memory::{Reservation, Share};
 use tidegate_engine::request::Tags;
 
+use crate::aside::{Aside, LARGE};
 use crate::connections::peer::Peer;
 use crate::endpoints::compression::{inflate, too_large};
-use crate::endpoints::grpc::connection::{GrpcCall, GrpcService};
 use crate::endpoints::grpc::reply::GrpcReply;
-use crate::io::aside::{Aside, LARGE};
+use crate::endpoints::grpc::service::{GrpcCall, GrpcService};
 
 /// Bytes of a frame before its message.
 pub const FRAME_HEAD: usize = 5;

@@ -8,4 +8,5 @@ pub mod methods;
 pub mod multi_inference;
 pub mod prediction;
 pub mod reply;
+pub mod service;
 pub mod unix_authority;

@@ -18,14 +18,14 @@ use tidegate_engine::limits::Limits;
 use tidegate_engine::memory::{Reservation, Share};
 use tidegate_engine::request::Tags;
 
+use crate::aside::LARGE;
 use crate::connections::lifeline::Lifeline;
 use crate::connections::peer::Peer;
 use crate::endpoints::body::Arriving;
 use crate::endpoints::compression::{inflate, too_large as too_large_inflated};
-use crate::endpoints::rest::connection::{
+use crate::endpoints::rest::service::{
     RestAnswer, RestCall, RestResponse, RestService, close_after, failure, with_body,
 };
-use crate::io::aside::LARGE;
 
 /// A body, and the memory that it takes.
 pub type CountedBody = (Bytes, Option<Reservation>);

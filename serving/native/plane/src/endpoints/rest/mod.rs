@@ -4,7 +4,7 @@ pub mod body;
 pub mod connection;
 pub mod cors;
 pub mod framing;
-pub mod metrics_page;
 pub mod path;
 pub mod prediction;
 pub mod routes;
+pub mod service;

@@ -15,10 +15,10 @@ use tokio::sync::oneshot;
 
 use crate::endpoints::examples::Examples;
 use crate::endpoints::headers::ID_HEADER;
-use crate::endpoints::rest::connection::{RestAnswer, RestCall, RestResponse, RestService, failure, text, with_body};
 use crate::endpoints::rest::cors;
 use crate::endpoints::rest::path::{self, Route, Target};
 use crate::endpoints::rest::prediction::{Predict, RestReply};
+use crate::endpoints::rest::service::{RestAnswer, RestCall, RestResponse, RestService, failure, text, with_body};
 use crate::state::PlaneState;
 
 const PATHS: &str = "POST /v1/models/NAME[/versions/V|/labels/L]:predict (or :classify, :regress), \

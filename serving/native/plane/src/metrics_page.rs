@@ -8,7 +8,7 @@ use tidegate_codec::status::Status;
 use tidegate_engine::engine::Engine;
 use tokio::sync::Mutex;
 
-use crate::io::aside::{Aside, LARGE};
+use crate::aside::{Aside, LARGE};
 
 struct Written {
     /// When its writing began: who asked later wants newer numbers.
