@@ -21,9 +21,9 @@ enum Tree {
 impl Tree {
     fn random(random: &mut Random, depth: usize) -> Tree {
         if depth == 0 || random.below(6) == 0 {
-            return Tree::Value(["1", "2.5", "\"a\"", "1"][random.below(4) as usize]);
+            return Tree::Value(["1", "2.5", "\"a\"", "1"][random.below(4)]);
         }
-        let count = [0, 1, 2, 2, 2, 2, 2, 3][random.below(8) as usize];
+        let count = [0, 1, 2, 2, 2, 2, 2, 3][random.below(8)];
         Tree::List((0..count).map(|_| Tree::random(random, depth - 1)).collect())
     }
 
