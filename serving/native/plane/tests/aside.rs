@@ -166,8 +166,8 @@ fn a_stop_does_not_wait_for_a_body_that_is_read() {
 fn a_drain_answers_what_is_still_read() {
     let running = running();
     let mut client = running.rest();
-    client.send_predict(&numbers(MB));
-    eventually("it has come", || running.sample("tidegate_request_memory_bytes") >= (2 * MB) as f64);
+    client.send_predict(&numbers(MB / 8));
+    eventually("it has come", || running.sample("tidegate_request_memory_bytes") >= (MB / 4) as f64);
     std::thread::scope(|scope| {
         let drained = scope.spawn(|| running.plane.drain(Duration::from_secs(15)));
         assert_eq!(client.receive().status, 200);

@@ -27,6 +27,9 @@ use crate::endpoints::rest::service::{
     RestAnswer, RestCall, RestResponse, RestService, close_after, failure, with_body,
 };
 
+/// Others have their turn once so many bytes of a body were read, however many more have come.
+const TURN: usize = 256 << 10;
+
 /// A body, and the memory that it takes.
 pub type CountedBody = (Bytes, Option<Reservation>);
 
@@ -121,13 +124,14 @@ pub async fn read(
     let expected = body.size_hint().exact().map_or(0, |declared| declared as usize);
     let mut body = pin!(body);
     let collected = async {
-        let mut arriving = Arriving::default();
+        let (mut arriving, mut in_turn) = (Arriving::default(), 0);
         while let Some(frame) = body.as_mut().frame().await {
             let frame = frame.map_err(|why| bad_body(&why))?;
             let Ok(data) = frame.into_data() else { continue };
             if arriving.so_far().len() + data.len() > limit {
                 return Err(too_large(&format!("more than {limit}"), limit));
             }
+            in_turn += data.len();
             let most = if expected == 0 { limit } else { expected };
             let last = arriving.so_far().len() + data.len() == expected;
             let counted = match last {
@@ -135,6 +139,10 @@ pub async fn read(
                 false => arriving.push(data, most, share).and_then(|()| arriving.wait(most, share)),
             };
             counted.map_err(|why| Box::new(failure(&why, Tags::default())))?;
+            if in_turn > TURN && !last {
+                in_turn = 0;
+                tokio::task::yield_now().await;
+            }
         }
         Ok(arriving.finish())
     };
