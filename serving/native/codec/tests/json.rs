@@ -14,7 +14,7 @@ use tidegate_codec::json::predict_response;
 use tidegate_codec::json::scanner::Scanner;
 use tidegate_codec::signatures::Signature;
 use tidegate_codec::status::Status;
-use tidegate_codec::tensors::{Column, ColumnPool, Lease, Number, Page, Slice, Strings, Words};
+use tidegate_codec::tensors::{Column, ColumnPool, Lease, Number, Page, Room, Slice, Strings, Words};
 
 fn one(dtype: DType, shape: &[i64]) -> Signature {
     signature(vec![spec("x", dtype, shape)], vec![spec("y", DType::Float32, &[-1])])
@@ -198,6 +198,48 @@ fn rows_that_differ_are_refused_in_tensorflow_servings_words() {
         refused(&ragged, r#"{"inputs":[[1,2],[3,"a"]]}"#),
         "JSON Value: \"a\" Type: String is not of expected type: float"
     );
+}
+
+/// Gives so many bytes and no more.
+struct Bounded(usize);
+
+impl Room for Bounded {
+    fn take(&mut self, bytes: usize) -> Result<(), Status> {
+        self.0 = self.0.checked_sub(bytes).ok_or_else(|| Status::exhausted("no more"))?;
+        Ok(())
+    }
+}
+
+#[test]
+fn memory_is_taken_as_columns_grow_in_one_row_and_over_many() {
+    let doubles = one(DType::Float64, &[-1, -1]);
+    let ones = "1,".repeat(99_999) + "1";
+    let rows = "[1,1],".repeat(49_999) + "[1,1]";
+    for body in [format!("{{\"instances\":[[{ones}]]}}"), format!("{{\"inputs\":[{rows}]}}")] {
+        let read = |room: usize| {
+            let mut columns = ColumnPool::new(vec![DType::Float64]).lease();
+            let page = &mut Page { columns: &mut columns, shapes: &mut Vec::new(), room: &mut Bounded(room) };
+            let read = JsonRequest::parse(body.as_bytes()).unwrap().read_inputs(&doubles, page);
+            (read.map(|request| request.rows).map_err(|why| why.message), columns[0].byte_size())
+        };
+        let (refused, bytes) = read(100_000);
+        assert_eq!(refused, Err("no more".to_owned()));
+        assert!(bytes < 100_000 + (40 << 10), "{bytes}");
+        assert_eq!(read(800_000).1, 800_000);
+    }
+}
+
+#[test]
+fn long_names_are_refused_and_long_strings_are_not() {
+    let x = one(DType::String, &[-1]);
+    let long = "\\u0041".repeat(70_000);
+    assert_eq!(strings(&read(&x, &format!("{{\"instances\":[\"{long}\"]}}")).unwrap().1[0]), ["A".repeat(70_000)]);
+    for name in [long, "A".repeat(70_000)] {
+        for body in [format!("{{\"signature_name\":\"{name}\"}}"), format!("{{\"instances\":[{{\"{name}\":1}}]}}")] {
+            let refused = refused(&x, &body);
+            assert!(refused.contains("is a name of more than 65536 bytes") && refused.len() < 300, "{refused}");
+        }
+    }
 }
 
 #[test]

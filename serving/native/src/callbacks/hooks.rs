@@ -18,6 +18,8 @@ pub(crate) struct Callbacks {
     pub(crate) control: Py<PyAny>,
     pub(crate) log_block: Py<PyAny>,
     pub(crate) closing: Arc<Closing>,
+    /// Lowers the priority of the calling thread.
+    pub(crate) step_back: fn(),
 }
 
 impl Callbacks {
@@ -42,6 +44,10 @@ impl Hooks for Callbacks {
             bytes.map_err(|error| to_status(py, &error))
         });
         answer.unwrap_or_else(|| Err(Status::new(Code::Unavailable, "the server is stopping")))
+    }
+
+    fn step_back(&self) {
+        (self.step_back)();
     }
 }
 

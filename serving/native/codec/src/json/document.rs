@@ -25,5 +25,5 @@ pub(crate) fn read_signature_name(scanner: &mut Scanner<'_>, document: Scanner<'
             "JSON Value: {value} not formatted correctly. 'signature_name' key must be a string value."
         )));
     }
-    Ok(String::from_utf8_lossy(scanner.string(&mut Vec::new())?).into_owned())
+    Ok(String::from_utf8_lossy(scanner.name(&mut Vec::new())?).into_owned())
 }
