@@ -1,5 +1,5 @@
-//! The plane's three callbacks into Python: a version released, a control call, a log block to write.
-//! None gets through once the interpreter exits.
+//! The plane's three callbacks into Python: a version released, a control call, a log block to write. None gets through
+//! once the interpreter exits. And the thread that gives freed memory back.
 
 use std::sync::Arc;
 
@@ -9,8 +9,10 @@ use tidegate_codec::status::{Code, Status};
 use tidegate_engine::log::{LogBlock, LogSink};
 use tidegate_plane::hooks::Hooks;
 
+use crate::arrays::memory::purge_freed;
 use crate::callbacks::closing::Closing;
 use crate::callbacks::executor::to_status;
+use crate::calls::low_priority::enter_low_priority;
 
 /// The callables that `DataPlane.start` was given.
 pub(crate) struct Callbacks {
@@ -42,6 +44,13 @@ impl Hooks for Callbacks {
             bytes.map_err(|error| to_status(py, &error))
         });
         answer.unwrap_or_else(|| Err(Status::new(Code::Unavailable, "the server is stopping")))
+    }
+
+    fn return_memory(&self, wait: &dyn Fn() -> bool) {
+        enter_low_priority();
+        while wait() {
+            purge_freed();
+        }
     }
 }
 
