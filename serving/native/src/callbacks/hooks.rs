@@ -12,7 +12,6 @@ use tidegate_plane::hooks::Hooks;
 use crate::arrays::memory::purge_freed;
 use crate::callbacks::closing::Closing;
 use crate::callbacks::executor::to_status;
-use crate::calls::low_priority::enter_low_priority;
 
 /// The callables that `DataPlane.start` was given.
 pub(crate) struct Callbacks {
@@ -20,6 +19,8 @@ pub(crate) struct Callbacks {
     pub(crate) control: Py<PyAny>,
     pub(crate) log_block: Py<PyAny>,
     pub(crate) closing: Arc<Closing>,
+    /// Has the calling thread leave processors to others.
+    pub(crate) step_back: fn(),
 }
 
 impl Callbacks {
@@ -47,7 +48,7 @@ impl Hooks for Callbacks {
     }
 
     fn return_memory(&self, wait: &dyn Fn() -> bool) {
-        enter_low_priority();
+        (self.step_back)();
         while wait() {
             purge_freed();
         }
