@@ -11,6 +11,9 @@ pub trait Hooks: LogSink {
     /// Answers a rare call: full gRPC method path, protobuf in and out.
     fn control(&self, method: &str, request: &[u8]) -> Result<Vec<u8>, Status>;
 
-    /// Gives freed memory back to the system now and then, until `wait` says that the plane ends. Has a thread to itself.
-    fn return_memory(&self, wait: &dyn Fn() -> bool);
+    /// Called first on threads that do what would take I/O threads long, for these to go before.
+    fn step_back(&self) {}
+
+    /// Gives all freed memory back to the system; called now and then on a thread of its own.
+    fn return_memory(&self) {}
 }

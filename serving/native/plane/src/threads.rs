@@ -61,8 +61,12 @@ impl Threads {
         lock(&self.helpers).push(control);
         let (purging, ended) = channel();
         let freed = hooks.clone();
-        let wait = move || ended.recv_timeout(PURGE_EVERY) == Err(RecvTimeoutError::Timeout);
-        let memory = spawn("tg-memory", move || freed.return_memory(&wait))?;
+        let memory = spawn("tg-memory", move || {
+            freed.step_back();
+            while ended.recv_timeout(PURGE_EVERY) == Err(RecvTimeoutError::Timeout) {
+                freed.return_memory();
+            }
+        })?;
         lock(&self.helpers).push(memory);
         *lock(&self.purging) = Some(purging);
         let metrics = engine.metrics.clone();

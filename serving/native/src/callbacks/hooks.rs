@@ -1,5 +1,5 @@
-//! The plane's three callbacks into Python: a version released, a control call, a log block to write. None gets through
-//! once the interpreter exits. And the thread that gives freed memory back.
+//! The plane's three callbacks into Python: a version released, a control call, a log block to write.
+//! None gets through once the interpreter exits. And what the plane asks of the system.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ pub(crate) struct Callbacks {
     pub(crate) control: Py<PyAny>,
     pub(crate) log_block: Py<PyAny>,
     pub(crate) closing: Arc<Closing>,
-    /// Has the calling thread leave processors to others.
+    /// Lowers the priority of the calling thread.
     pub(crate) step_back: fn(),
 }
 
@@ -47,11 +47,12 @@ impl Hooks for Callbacks {
         answer.unwrap_or_else(|| Err(Status::new(Code::Unavailable, "the server is stopping")))
     }
 
-    fn return_memory(&self, wait: &dyn Fn() -> bool) {
+    fn step_back(&self) {
         (self.step_back)();
-        while wait() {
-            purge_freed();
-        }
+    }
+
+    fn return_memory(&self) {
+        purge_freed();
     }
 }
 

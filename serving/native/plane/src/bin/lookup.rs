@@ -49,8 +49,6 @@ impl Hooks for Nothing {
     fn control(&self, _: &str, _: &[u8]) -> Result<Vec<u8>, Status> {
         Err(Status::internal("nothing is asked here"))
     }
-
-    fn return_memory(&self, _: &dyn Fn() -> bool) {}
 }
 
 impl LogSink for Nothing {

@@ -157,10 +157,8 @@ impl Hooks for Recorder {
         self.answers.lock().unwrap().pop().unwrap_or_else(|| Err(Status::not_found("nothing is known of that")))
     }
 
-    fn return_memory(&self, wait: &dyn Fn() -> bool) {
-        while wait() {
-            self.purges.fetch_add(1, Ordering::Relaxed);
-        }
+    fn return_memory(&self) {
+        self.purges.fetch_add(1, Ordering::Relaxed);
     }
 }
 
