@@ -80,7 +80,8 @@ class EngineConfig:
     log_sampling_rate: share of requests that are logged, 0 to 1.
     log_block_rows: rows after which a log block is written.
     log_block_seconds: longest time that a record waits for its block.
-    log_buffer_bytes: what may wait to be written; beyond it records are dropped and counted.
+    log_buffer_bytes: what may wait to be written, of one model three quarters of it; beyond it records are dropped and
+        counted.
     io_threads: threads that serve the sockets.
     max_message_bytes: largest request.
     request_memory_bytes: what all requests may hold, from their bodies to their answers; 0 for a quarter of the memory

@@ -1,4 +1,4 @@
-//! Callbacks from the plane to Python (released, control, log block), each on a thread of its own.
+//! Callbacks from the plane to Python (released, control, log block), each on a thread of its own, and to the allocator.
 
 use tidegate_codec::status::Status;
 use tidegate_engine::log::LogSink;
@@ -13,4 +13,7 @@ pub trait Hooks: LogSink {
 
     /// Called first on threads that do what would take I/O threads long, for these to go before.
     fn step_back(&self) {}
+
+    /// Gives all freed memory back to the system; called now and then on a thread of its own.
+    fn return_memory(&self) {}
 }

@@ -1,9 +1,9 @@
-//! The threads of a plane: I/O, its helpers, log, control calls and releases. Started together or not at all, and waited for when the
-//! plane ends, but never without limit: what they call may hang.
+//! The threads of a plane: I/O, its helpers, log, control calls, releases and freed memory. Started together or not at all,
+//! and waited for when the plane ends, but never without limit: what they call may hang.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::mpsc::Receiver;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
@@ -23,12 +23,17 @@ use crate::state::PlaneState;
 /// How often an end that has a limit is looked for.
 const LOOK: Duration = Duration::from_millis(1);
 
+/// How often freed memory goes back to the system.
+const PURGE_EVERY: Duration = Duration::from_secs(1);
+
 /// The running threads of a plane.
 #[derive(Default)]
 pub struct Threads {
     io: Mutex<Vec<JoinHandle<bool>>>,
     lanes: Mutex<Vec<Arc<PlaneDispatcher>>>,
     helpers: Mutex<Vec<JoinHandle<()>>>,
+    /// Ends the thread of freed memory when it is dropped.
+    purging: Mutex<Option<Sender<()>>>,
     released: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -67,6 +72,16 @@ impl Threads {
             })?;
             lock(&self.helpers).push(helper);
         }
+        let (purging, ended) = channel();
+        let freed = hooks.clone();
+        let memory = spawn("tg-memory", move || {
+            freed.step_back();
+            while ended.recv_timeout(PURGE_EVERY) == Err(RecvTimeoutError::Timeout) {
+                freed.return_memory();
+            }
+        })?;
+        lock(&self.helpers).push(memory);
+        *lock(&self.purging) = Some(purging);
         let metrics = engine.metrics.clone();
         *lock(&self.released) = Some(spawn("tg-released", move || release(&remains, &metrics, &*hooks))?);
         for (index, (listeners, completions)) in lanes.into_iter().enumerate() {
@@ -88,8 +103,9 @@ impl Threads {
         late.count() == 0
     }
 
-    /// Waits for the log, control and helper threads, which were told to end. True if they did.
+    /// Waits for the log, control and helper threads, and that of freed memory, which were told to end. True if they did.
     pub fn join_helpers(&self, until: Instant) -> bool {
+        drop(lock(&self.purging).take());
         let threads = std::mem::take(&mut *lock(&self.helpers));
         let ended = threads.into_iter().filter_map(|thread| join(thread, until).err()).count() == 0;
         // What a helper entered since its I/O thread ended must not hold its version.

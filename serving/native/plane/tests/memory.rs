@@ -9,7 +9,7 @@ use support::messages::{Request, predict_x, tensor};
 use support::{Gate, Model, Running, batching, eventually, grpc, publish, publish_with, scalar_signature, settings};
 use support::{answer, column_of, half_plus_two, signature, spec};
 use tidegate_codec::dtype::DType;
-use tidegate_codec::tensors::Tensor;
+use tidegate_codec::tensors::{Column, Tensor, Words};
 use tidegate_engine::batching::Batching;
 use tidegate_engine::serving_map::Change;
 use tidegate_plane::settings::Settings;
@@ -121,4 +121,32 @@ fn the_copy_for_the_log_is_counted_and_left_out_where_there_is_no_memory() {
     assert_eq!(client.finish(first).code, 0);
     eventually("the others are logged", || running.log_rows("written", "primary") == 225e3);
     eventually("all is given back", || used(&running) == 0.0);
+}
+
+#[test]
+fn a_batch_closes_before_its_answers_are_very_large() {
+    const WIDTH: usize = 1 << 20;
+    let running = Running::start(&Settings { max_message_bytes: 64 * MB, ..settings() });
+    let gate = Arc::new(Gate::default());
+    let at = gate.clone();
+    let model = Model::new(move |work| {
+        at.pass();
+        let mut zeros = Words::default();
+        zeros.grow_zeros(work.rows * WIDTH * 4);
+        Ok(answer(Tensor { column: Column::Raw(zeros), shape: vec![work.rows, WIDTH] }))
+    });
+    let wide = spec("y", DType::Float32, &[-1, WIDTH as i64]);
+    let narrow = signature(vec![spec("x", DType::Float32, &[-1])], vec![wide]);
+    running.plane.apply(vec![publish("m", 1, &model, narrow)]).unwrap();
+    let mut client = running.grpc();
+    let row = Request::new("m").input("x", tensor(DType::Float32.tensorflow(), &[1], &[])).encode();
+    let first = client.start(grpc::PREDICT, &[], grpc::frame(&row));
+    gate.wait_for(1);
+    let calls: Vec<_> = (0..40).map(|_| client.start(grpc::PREDICT, &[], grpc::frame(&row))).collect();
+    eventually("all the others wait", || running.m1("tidegate_queued_rows") == 40.0);
+    gate.open();
+    let sizes = || model.seen().iter().map(|offsets| offsets.len() - 1).collect::<Vec<_>>();
+    eventually("all ran", || sizes().iter().sum::<usize>() == 41);
+    assert_eq!(sizes(), [1, 15, 15, 10]);
+    drop((first, calls));
 }

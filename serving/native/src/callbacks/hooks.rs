@@ -1,5 +1,5 @@
 //! The plane's three callbacks into Python: a version released, a control call, a log block to write.
-//! None gets through once the interpreter exits.
+//! None gets through once the interpreter exits. And what the plane asks of the system.
 
 use std::sync::Arc;
 
@@ -9,6 +9,7 @@ use tidegate_codec::status::{Code, Status};
 use tidegate_engine::log::{LogBlock, LogSink};
 use tidegate_plane::hooks::Hooks;
 
+use crate::arrays::memory::purge_freed;
 use crate::callbacks::closing::Closing;
 use crate::callbacks::executor::to_status;
 
@@ -48,6 +49,10 @@ impl Hooks for Callbacks {
 
     fn step_back(&self) {
         (self.step_back)();
+    }
+
+    fn return_memory(&self) {
+        purge_freed();
     }
 }
 

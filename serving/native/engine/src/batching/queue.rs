@@ -65,7 +65,7 @@ impl Queue {
         let inputs = &served.signature.inputs;
         let fixed = inputs.iter().map(TensorSpec::fixed_inner).collect::<Option<Vec<_>>>();
         Queue {
-            batching: ArcSwap::from_pointee(batching.clone()),
+            batching: ArcSwap::from_pointee(batching.bounded_by(&served.signature.outputs)),
             lanes: (0..lanes).map(|_| Mutex::default()).collect(),
             next_lane: AtomicUsize::new(0),
             queued_rows: AtomicUsize::new(0),
@@ -92,7 +92,7 @@ impl Queue {
 
     /// Takes over other limits. A batch that is larger already goes as it is.
     pub fn tune(&self, batching: &Batching) {
-        self.batching.store(Arc::new(batching.clone()));
+        self.batching.store(Arc::new(batching.bounded_by(&self.signature().outputs)));
     }
 
     /// Rows that wait.

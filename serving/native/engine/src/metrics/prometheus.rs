@@ -102,7 +102,10 @@ const HELP: [(&str, &str); 29] = [
     ("tidegate_log_written_rows_total", "Rows handed over to the inference log."),
     ("tidegate_log_dropped_rows_total", "Rows that the inference log lost."),
     ("tidegate_log_waiting_bytes", "Bytes that wait for the inference log."),
-    ("tidegate_request_memory_bytes", "Bytes that requests hold, from their bodies to their answers."),
+    (
+        "tidegate_request_memory_bytes",
+        "Bytes that requests hold, from their bodies to their answers, and what waits to be logged of them.",
+    ),
     ("tidegate_request_memory_limit_bytes", "Bytes that requests may hold."),
     ("tidegate_request_memory_refusals_total", "Requests refused because they would have held too much memory."),
     ("tidegate_version_state", "1 for the state in which a version is."),

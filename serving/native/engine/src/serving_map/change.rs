@@ -162,6 +162,7 @@ impl Publish {
                     version_header: HeaderValue::from(self.version),
                     signature,
                     memory: wiring.memory.of_model(&self.model),
+                    log: wiring.memory.of_log(&self.model),
                     metrics: metrics.clone(),
                 });
                 Arc::new(Queue::new(served, executors.clone(), &self.batching, wiring.completions.len()))

@@ -39,6 +39,7 @@ pub fn fixture(max_batch_rows: usize, max_queued_rows: usize) -> Fixture {
         version_header: HeaderValue::from(1),
         signature: Signature::new("s".to_owned(), String::new(), spec("x"), spec("y")).unwrap(),
         memory: memory.of_model("m"),
+        log: memory.of_log("m"),
         metrics: Arc::<VersionMetrics>::default(),
     };
     let batching =
