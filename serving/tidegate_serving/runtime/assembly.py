@@ -91,7 +91,7 @@ def manager_options(config: EngineConfig) -> ManagerOptions:
     return ManagerOptions(
         policy=POLICIES[config.policy],
         policies={name: POLICIES[policy] for name, policy in chosen.items()},
-        retry=RetryPauses(config.retry_first_seconds, config.retry_most_seconds),
+        retry=RetryPauses(config.retry_first_seconds, config.retry_most_seconds, retries=config.load_retries),
         memory_limits={**config.device_limits_bytes, RAM: config.memory_limit_bytes},
     )
 

@@ -22,7 +22,8 @@ from tidegate_serving.runtime.assembly_sources import SourcePlan, Sources
 from tidegate_serving.sources.rpc.source import NAME as RPC_SOURCE
 
 _ADMISSION = ("trusted_keys", "allow_unverified", "override_policy")
-_LOADING = (*_ADMISSION, "allow_pickle", "platforms", "warm_up", "warm_up_iterations", "warm_up_batch_sizes")
+_WARM_UP = ("warm_up", "warm_up_iterations", "warm_up_batch_sizes")
+_LOADING = (*_ADMISSION, *_WARM_UP, "allow_pickle", "platforms", "load_retries")
 _SHOWN = 20
 _log = logging.getLogger(__name__)
 
