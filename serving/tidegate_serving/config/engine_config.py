@@ -64,6 +64,8 @@ class EngineConfig:
     allow_reload_requests: whether clients may replace the list of models (`HandleReloadConfigRequest`); None lets them
         where grpc_address is on loopback.
     labels_may_wait: whether labels in such a list may name versions that are not there yet.
+    follow_stable: whether requests without version and label follow label `stable`; if not, that of pushed models alone
+        does so, and all others go to the newest available version, as in TensorFlow Serving.
     allow_pickle: load pickle files, which can run any code.
     warm_up: whether the requests of a version's warm-up file are run before it serves.
     warm_up_iterations: how often each of them is run.
@@ -125,6 +127,7 @@ class EngineConfig:
     allow_unpublished: bool = False
     allow_reload_requests: bool | None = None
     labels_may_wait: bool = False
+    follow_stable: bool = True
     allow_pickle: bool = False
     warm_up: bool = True
     warm_up_iterations: int = within((1, 1_000_000), 1)

@@ -105,7 +105,8 @@ def _shortly(changes: ConfigDiff) -> str:
 def tell_labels(
     reconciler: Reconciler, before: EngineConfig, after: EngineConfig, pushed: Collection[str] = frozenset()
 ) -> None:
-    """Labels by another config, and whether the version before stays loaded, of what differs. A push brings its labels
+    """Labels by another config, whether the version before stays loaded, and what label `stable` means, of what differs. A
+    push brings its labels
     itself, so that those in the config do not count for what was pushed."""
     for name in sorted(before.models.keys() | after.models.keys()):
         old, new = before.models.get(name), after.models.get(name)
@@ -116,7 +117,7 @@ def tell_labels(
             _log.warning("the labels of %s in the config do not count, because it was pushed with its own", name)
         if (old and old.keep_previous) != (new and new.keep_previous):
             reconciler.refresh(name)
-    if before.keep_previous != after.keep_previous:
+    if (before.keep_previous, before.follow_stable) != (after.keep_previous, after.follow_stable):
         for name in sorted(reconciler.names()):
             reconciler.refresh(name)
 

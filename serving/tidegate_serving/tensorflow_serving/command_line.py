@@ -65,6 +65,7 @@ class CommandLine:
             "allow_unverified": True,
             "allow_unpublished": True,
             "allow_reload_requests": True,
+            "follow_stable": False,
             "labels_may_wait": flags["allow_version_labels_for_unavailable_models"],
             "max_message_bytes": LARGEST_MESSAGE,
             "request_timeout_seconds": flags["rest_api_timeout_in_ms"] / 1000,

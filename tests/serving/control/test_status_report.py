@@ -9,6 +9,7 @@ from tests.support.operations_bench import OperationsBench
 
 from tidegate_serving.admission import Standing
 from tidegate_serving.contract.desired_state import DesiredState
+from tidegate_serving.control.status import ServableStatus
 from tidegate_serving.control.status_report import StatusReport
 from tidegate_serving.lifecycle.events import EventBus
 from tidegate_serving.lifecycle.monitor import StateMonitor
@@ -22,7 +23,7 @@ class NoOrigins:
         return {}
 
 
-def desired(bench: OperationsBench) -> DesiredState:
+def status(bench: OperationsBench) -> ServableStatus:
     report = StatusReport(
         cast("Any", NoOrigins()),
         StateMonitor(EventBus()),
@@ -35,7 +36,11 @@ def desired(bench: OperationsBench) -> DesiredState:
     )
     found = report.make("m", ("", ""), "").servable("m")
     assert found is not None
-    return found.desired
+    return found
+
+
+def desired(bench: OperationsBench) -> DesiredState:
+    return status(bench).desired
 
 
 @pytest.mark.parametrize("part", ["rpc", "reconciler"])

@@ -21,6 +21,11 @@ impl<'a> Scanner<'a> {
         Scanner { text, at: 0 }
     }
 
+    /// Bytes of the whole text.
+    pub fn text_len(&self) -> usize {
+        self.text.len()
+    }
+
     /// Bytes read so far.
     pub fn offset(&self) -> usize {
         self.at
@@ -62,10 +67,11 @@ impl<'a> Scanner<'a> {
             }
             b',' if !first => {
                 self.at += 1;
-                if self.peek() == close {
-                    return Err(self.error("Invalid value."));
+                match (self.peek() == close, close) {
+                    (false, _) => Ok(true),
+                    (true, b']') => Err(self.error("Invalid value.")),
+                    (true, _) => Err(self.error("Missing a name for object member.")),
                 }
-                Ok(true)
             }
             _ if first => Ok(true),
             _ if close == b']' => Err(self.error("Missing a comma or ] after an array element.")),
@@ -137,12 +143,14 @@ impl<'a> Scanner<'a> {
             if rest[length] == b'"' {
                 return Ok(());
             }
-            self.escape(out)?;
+            let escape = Scanner { at: self.at - 1, ..*self };
+            self.escape(out).map_err(|what| escape.error(what))?;
         }
+        self.at = self.text.len();
         Err(self.error("Missing a closing quotation mark in string."))
     }
 
-    fn escape(&mut self, out: &mut Vec<u8>) -> Result<(), Status> {
+    fn escape(&mut self, out: &mut Vec<u8>) -> Result<(), &'static str> {
         let kind = self.text.get(self.at).copied().unwrap_or(0);
         self.at += 1;
         let plain = match kind {
@@ -157,35 +165,36 @@ impl<'a> Scanner<'a> {
                 out.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes());
                 return Ok(());
             }
-            _ => return Err(self.error("Invalid escape character in string.")),
+            _ => return Err("Invalid escape character in string."),
         };
         out.push(plain);
         Ok(())
     }
 
-    fn unicode(&mut self) -> Result<char, Status> {
+    fn unicode(&mut self) -> Result<char, &'static str> {
+        const NO_PAIR: &str = "The surrogate pair in string is invalid.";
         let high = self.hex4()?;
         let code = if (0xd800..0xdc00).contains(&high) {
             if self.text.get(self.at..self.at + 2) != Some(b"\\u") {
-                return Err(self.error("The surrogate pair in string is invalid."));
+                return Err(NO_PAIR);
             }
             self.at += 2;
             let low = self.hex4()?;
             if !(0xdc00..0xe000).contains(&low) {
-                return Err(self.error("The surrogate pair in string is invalid."));
+                return Err(NO_PAIR);
             }
             0x10000 + ((high - 0xd800) << 10) + (low - 0xdc00)
         } else {
             high
         };
-        char::from_u32(code).ok_or_else(|| self.error("The surrogate pair in string is invalid."))
+        char::from_u32(code).ok_or(NO_PAIR)
     }
 
-    fn hex4(&mut self) -> Result<u32, Status> {
+    fn hex4(&mut self) -> Result<u32, &'static str> {
         let digits = self.text.get(self.at..self.at + 4).and_then(|four| std::str::from_utf8(four).ok());
         let value = digits.filter(|four| four.bytes().all(|byte| byte.is_ascii_hexdigit()));
         let value = value.and_then(|four| u32::from_str_radix(four, 16).ok());
-        let value = value.ok_or_else(|| self.error("Incorrect hex digit after \\u escape in string."))?;
+        let value = value.ok_or("Incorrect hex digit after \\u escape in string.")?;
         self.at += 4;
         Ok(value)
     }
