@@ -325,7 +325,8 @@ class Reconciler:
 
 
 def _say_overtaken(servable: _Servable) -> None:
-    """Says once that label `stable` keeps ordinary requests off the newest version: in TensorFlow Serving it would not."""
+    """Says once that label `stable` keeps ordinary requests off the newest version, which it would not in TensorFlow
+    Serving."""
     found = servable.routing.overtaken
     if found is not None and found != servable.overtaken:
         name, (ordinary, newest) = servable.desired.servable, found

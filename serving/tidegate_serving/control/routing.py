@@ -28,8 +28,8 @@ class Routing:
 
     `aspired` are the versions to have loaded, of these `kept` are there only so that a rollback takes effect at once.
     `labels` is where labels are to be, `traffic` where they and all requests are now. `memory` is what of the `history`
-    has to be known after a restart. `known` are the versions that are aspired, loaded or serving. `steered` says whether
-    ordinary requests follow label `stable`.
+    has to be known after a restart. `known` are the versions that are aspired, loaded or serving. `steered` says
+    whether ordinary requests follow label `stable`.
     """
 
     aspired: tuple[AspiredVersion[VersionReference], ...] = ()
@@ -127,8 +127,8 @@ def references(desired: DesiredState, overrides: Overrides, before: Routing) -> 
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """What is to be once everything is loaded: versions, or what stands in their way, by number, and labels; and whether
-    label `stable` has ordinary requests with it."""
+    """What is to be once everything is loaded: versions, or what stands in their way, by number, and labels; and
+    whether label `stable` has ordinary requests with it."""
 
     base: DesiredState
     versions: _Versions
@@ -214,7 +214,7 @@ def _disabled(name: str, overrides: Overrides, stopped: list[VersionReference], 
 
 def _place(plan: _Plan, loaded: frozenset[int], before: ModelTraffic) -> tuple[dict[str, int], int | None]:
     """Where labels and ordinary traffic go now: each to its version where that is loaded, else where it was as long as
-    that is. Where ordinary traffic follows label `stable`, that was where the traffic was, also without such a label."""
+    that is. Where ordinary traffic follows label `stable`, that was where the traffic was, also without that label."""
     labels = {}
     for label, number in plan.labels.items():
         was = before.ordinary if label == STABLE and plan.steered else before.labels.get(label)

@@ -29,7 +29,8 @@ Change = (
 class ModelTraffic:
     """`versions` are in the serving map; `labels` name some of them, labels that are `waiting` name none yet, so that
     requests for them are UNAVAILABLE. `ordinary` is the version for requests without version and label, None for none,
-    and they are `steered` where a label `stable` has them with it. `disabled` says why no request is answered, empty where they are. `log` is the share of requests that is logged.
+    and they are `steered` where a label `stable` has them with it. `disabled` says why no request is answered, empty
+    where they are. `log` is the share of requests that is logged.
     """
 
     model: str = ""

@@ -105,9 +105,8 @@ def _shortly(changes: ConfigDiff) -> str:
 def tell_labels(
     reconciler: Reconciler, before: EngineConfig, after: EngineConfig, pushed: Collection[str] = frozenset()
 ) -> None:
-    """Labels by another config, whether the version before stays loaded, and what label `stable` means, of what differs. A
-    push brings its labels
-    itself, so that those in the config do not count for what was pushed."""
+    """Labels by another config, whether the version before stays loaded, and what label `stable` means, of what
+    differs. A push brings its labels itself, so that those in the config do not count for what was pushed."""
     for name in sorted(before.models.keys() | after.models.keys()):
         old, new = before.models.get(name), after.models.get(name)
         old_labels, new_labels = (dict(model.labels) if model else {} for model in (old, new))
