@@ -34,6 +34,7 @@ TABLES = ("batching", "models", "platforms", "sources", "device_limits_bytes")
 Setting = str | int | float | bool
 MESSAGE_BYTES = (1, 2**40)
 CONNECTIONS = (1, 2**31 - 1)
+RETRIES = (-1, 2**31 - 1)
 SOME_SECONDS = (0.001, 10**9)
 BYTES = (0, 2**63 - 1)
 
@@ -63,6 +64,8 @@ class EngineConfig:
     allow_reload_requests: whether clients may replace the list of models (`HandleReloadConfigRequest`); None lets them
         where grpc_address is on loopback.
     labels_may_wait: whether labels in such a list may name versions that are not there yet.
+    follow_stable: whether requests without version and label follow label `stable`; if not, that of pushed models alone
+        does so, and all others go to the newest available version, as in TensorFlow Serving.
     allow_pickle: load pickle files, which can run any code.
     warm_up: whether the requests of a version's warm-up file are run before it serves.
     warm_up_iterations: how often each of them is run.
@@ -76,6 +79,7 @@ class EngineConfig:
     policy: what a version change prefers, `availability` or `resources`.
     retry_first_seconds: pause after the first failed load; it doubles with each further one.
     retry_most_seconds: the longest pause between load attempts.
+    load_retries: attempts to load a version after a first one that failed; -1 for ever.
     log_path: root folder of the inference log; None for none.
     log_sampling_rate: share of requests that are logged, 0 to 1.
     log_block_rows: rows after which a log block is written.
@@ -124,6 +128,7 @@ class EngineConfig:
     allow_unpublished: bool = False
     allow_reload_requests: bool | None = None
     labels_may_wait: bool = False
+    follow_stable: bool = True
     allow_pickle: bool = False
     warm_up: bool = True
     warm_up_iterations: int = within((1, 1_000_000), 1)
@@ -137,6 +142,7 @@ class EngineConfig:
     policy: str = "availability"
     retry_first_seconds: float = within(SOME_SECONDS, 1.0)
     retry_most_seconds: float = within(SOME_SECONDS, 600.0)
+    load_retries: int = within(RETRIES, -1)
     log_path: Path | None = None
     log_sampling_rate: float = within(SHARE, 1.0)
     log_block_rows: int = within(ROWS, 16384)

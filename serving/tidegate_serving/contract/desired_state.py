@@ -3,8 +3,9 @@
 Sources say it, operators' steps edit it, the RPC Source keeps it, the reconciler makes it so, and status shows it.
 
 **Label `stable`** decides where ordinary requests go, which name neither version nor label: to the version under that
-label, and to none while that version is not loaded (they are answered UNAVAILABLE); without the label to the newest
-version that is desired and loaded. So a version that is added while the label exists gets no ordinary request.
+label, and to none while that version is not loaded (they are answered UNAVAILABLE); without it to the newest version
+that is desired and loaded. So a version that is added while the label exists gets no ordinary request. Only in a
+list of models by TensorFlow Serving's rule (`follow_stable` is false) it is a label like any other.
 """
 
 from __future__ import annotations

@@ -166,6 +166,17 @@ def words_of(error: BaseException) -> str:
     return f"{type(error).__name__}: {text if len(text) <= _MOST_CHARACTERS else text[:_MOST_CHARACTERS] + '...'}"
 
 
+def place_of(error: BaseException) -> tuple[str, str, int]:
+    """Class of what was raised first, and file and line where: the same for what fails again for the same reason."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    file, line = (trace.tb_frame.f_code.co_filename, trace.tb_lineno) if trace is not None else ("", 0)
+    return type(error).__name__, file, line
+
+
 def error_of(code: str, message: str) -> TidegateError:
     """The error that a stable code such as `tampered` stands for, for clients that read one from a status or event."""
     return _BY_CODE.get(code, TidegateError)(message)

@@ -153,6 +153,7 @@ def _from_servable(answer: Any) -> ServableStatus:
         source=answer.source,
         desired=from_desired(answer.desired),
         versions=tuple(_from_version(version) for version in answer.versions),
+        ordinary=optional(answer, "ordinary"),
         previous=optional(answer, "previous"),
         kept=tuple(answer.kept),
         overrides=tuple(_value(OverrideStatus, override) for override in answer.overrides),

@@ -75,7 +75,7 @@ class RunningEngine:
         parts, config = self.lifecycle, self._config
         self._sources = sources = make_sources(config, parts)
         self._reloader = Reloader(self.live, parts, sources)
-        self._swap = ModelSwap(self.live, self._reloader, parts.monitor, sources.problems)
+        self._swap = ModelSwap(self.live, self._reloader, parts)
         reload_call = ReloadCall(lambda: self.live.now, self._swap_models, lambda: self.counters())
 
         def reload(request: bytes) -> bytes:

@@ -36,18 +36,16 @@ class ReloadCall:
         asked = message("tensorflow.serving.ReloadConfigRequest").FromString(request)
         config = self._config()
         _check_allowed(config)
-        kind = asked.config.WhichOneof("config")
-        if kind == "custom_model_config":
+        if asked.config.WhichOneof("config") != "model_config_list":
             raise InvalidInput(
                 "ServerModelConfig type not supported by HandleReloadConfigRequest. Only ModelConfigList is currently "
                 "supported"
             )
         before = self._values(asked.metric_names)
-        if kind is not None:
-            models = models_of(asked.config)
-            _check_paths(config, models)
-            _log.info("a client replaces the list of models: %s", ", ".join(sorted(models)) or "none")
-            self._replace(models)
+        models = models_of(asked.config)
+        _check_paths(config, models)
+        _log.info("a client replaces the list of models: %s", ", ".join(sorted(models)) or "none")
+        self._replace(models)
         answer = message("tensorflow.serving.ReloadConfigResponse")()
         answer.status.error_code = 0
         for name, value in self._values(asked.metric_names).items():

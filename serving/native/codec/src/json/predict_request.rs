@@ -1,7 +1,7 @@
 //! The body of a REST predict request, row form or columnar, parsed straight into columns.
 //! A first pass finds the outermost keys, a second one reads the values.
 
-use crate::json::document::{open_document, read_signature_name};
+use crate::json::document::{malformed_before, open_document, read_signature_name};
 use crate::json::explain;
 use crate::json::rows::{RowShape, read_row};
 use crate::json::scalar::is_base64;
@@ -42,7 +42,7 @@ impl<'a> JsonRequest<'a> {
             let has = |word: &[u8]| memchr::memmem::find(body, word).is_some();
             has(b"\"instances\"") && has(b"\"inputs\"")
         };
-        Self::scan_keys(scanner, signature_may_follow || form_may_repeat)
+        Self::scan_keys(scanner, signature_may_follow || form_may_repeat).map_err(|why| malformed_before(scanner, why))
     }
 
     fn scan_keys(mut scanner: Scanner<'a>, to_the_end: bool) -> Result<JsonRequest<'a>, Status> {
@@ -85,6 +85,10 @@ impl<'a> JsonRequest<'a> {
 
     /// Appends the values to the open batch. On error columns may hold a part: the caller truncates them.
     pub fn read_inputs(&self, signature: &Signature, page: &mut Page<'_>) -> Result<RequestRows, Status> {
+        self.read_values(signature, page).map_err(|why| malformed_before(self.document, why))
+    }
+
+    fn read_values(&self, signature: &Signature, page: &mut Page<'_>) -> Result<RequestRows, Status> {
         if signature.inputs.is_empty() {
             return Err(Status::invalid(format!("Failed to get input map for signature: {}", signature.name)));
         }
@@ -169,7 +173,8 @@ fn in_row(why: Status, place: &str, input: &str) -> Status {
     if why.code == Code::ResourceExhausted || why.message.starts_with("JSON Parse error") {
         return why;
     }
-    Status::new(why.code, format!("{place}{input} Error: {why}"))
+    let code = if why.code == Code::Unimplemented { Code::InvalidArgument } else { why.code };
+    Status::new(code, format!("{place}{input} Error: {why}"))
 }
 
 fn read_object(

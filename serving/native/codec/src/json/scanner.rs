@@ -25,6 +25,11 @@ impl<'a> Scanner<'a> {
         Scanner { text, at: 0 }
     }
 
+    /// Bytes of the whole text.
+    pub fn text_len(&self) -> usize {
+        self.text.len()
+    }
+
     /// Bytes read so far.
     pub fn offset(&self) -> usize {
         self.at
@@ -66,10 +71,11 @@ impl<'a> Scanner<'a> {
             }
             b',' if !first => {
                 self.at += 1;
-                if self.peek() == close {
-                    return Err(self.error("Invalid value."));
+                match (self.peek() == close, close) {
+                    (false, _) => Ok(true),
+                    (true, b']') => Err(self.error("Invalid value.")),
+                    (true, _) => Err(self.error("Missing a name for object member.")),
                 }
-                Ok(true)
             }
             _ if first => Ok(true),
             _ if close == b']' => Err(self.error("Missing a comma or ] after an array element.")),
@@ -177,12 +183,14 @@ impl<'a> Scanner<'a> {
         loop {
             // One escape often follows another.
             while self.text.get(self.at) == Some(&b'\\') {
+                let escape = Scanner { ..*self };
                 self.at += 1;
-                let character = self.escape()?;
+                let character = self.escape().map_err(|what| escape.error(what))?;
                 take(character.encode_utf8(&mut [0; 4]).as_bytes())?;
             }
             let rest = &self.text[self.at..];
             let Some(length) = memchr::memchr2(b'"', b'\\', rest) else {
+                self.at = self.text.len();
                 return Err(self.error("Missing a closing quotation mark in string."));
             };
             if length > 0 {
@@ -197,7 +205,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    fn escape(&mut self) -> Result<char, Status> {
+    fn escape(&mut self) -> Result<char, &'static str> {
         let kind = self.text.get(self.at).copied().unwrap_or(0);
         self.at += 1;
         Ok(match kind {
@@ -208,33 +216,34 @@ impl<'a> Scanner<'a> {
             b'r' => '\r',
             b't' => '\t',
             b'u' => return self.unicode(),
-            _ => return Err(self.error("Invalid escape character in string.")),
+            _ => return Err("Invalid escape character in string."),
         })
     }
 
-    fn unicode(&mut self) -> Result<char, Status> {
+    fn unicode(&mut self) -> Result<char, &'static str> {
+        const NO_PAIR: &str = "The surrogate pair in string is invalid.";
         let high = self.hex4()?;
         let code = if (0xd800..0xdc00).contains(&high) {
             if self.text.get(self.at..self.at + 2) != Some(b"\\u") {
-                return Err(self.error("The surrogate pair in string is invalid."));
+                return Err(NO_PAIR);
             }
             self.at += 2;
             let low = self.hex4()?;
             if !(0xdc00..0xe000).contains(&low) {
-                return Err(self.error("The surrogate pair in string is invalid."));
+                return Err(NO_PAIR);
             }
             0x10000 + ((high - 0xd800) << 10) + (low - 0xdc00)
         } else {
             high
         };
-        char::from_u32(code).ok_or_else(|| self.error("The surrogate pair in string is invalid."))
+        char::from_u32(code).ok_or(NO_PAIR)
     }
 
-    fn hex4(&mut self) -> Result<u32, Status> {
+    fn hex4(&mut self) -> Result<u32, &'static str> {
         let digits = self.text.get(self.at..self.at + 4).unwrap_or_default();
         let digit = |value: u32, byte: &u8| Some(value << 4 | char::from(*byte).to_digit(16)?);
         let value = digits.iter().try_fold(0, digit).filter(|_| digits.len() == 4);
-        let value = value.ok_or_else(|| self.error("Incorrect hex digit after \\u escape in string."))?;
+        let value = value.ok_or("Incorrect hex digit after \\u escape in string.")?;
         self.at += 4;
         Ok(value)
     }

@@ -73,7 +73,7 @@ impl<'a> MultiInferenceRequest<'a> {
                 let text = format!("Unsupported signature method_name: {}", task.method_name);
                 Status::new(Code::Unimplemented, text)
             })?;
-            let outputs = InferenceOutputs::of(method, signature)?;
+            let outputs = InferenceOutputs::of(method, signature, self.input.examples.len())?;
             resolved.push((found, method, outputs));
         }
         Ok(resolved)

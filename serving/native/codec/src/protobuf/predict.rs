@@ -61,10 +61,9 @@ impl<'a> PredictRequest<'a> {
         let mut tally = InputTally::new(signature, page.shapes);
         for (position, (name, tensor)) in self.inputs.iter().enumerate() {
             let Some(index) = signature.input_index(name, position) else {
-                return Err(signature.wrong_names(self.names()));
+                return Err(signature.left_out(self.names()));
             };
-            let (spec, column) = (&signature.inputs[index], &mut page.columns[index]);
-            let found = tensor::read(tensor, spec, column, max_bytes, page.room)?;
+            let found = tensor::read(tensor, signature, index, &mut page.columns[index], max_bytes, page.room)?;
             tally.note(index, found, page.shapes)?;
         }
         tally.settle(page)?.ok_or_else(|| signature.left_out(self.names()))
