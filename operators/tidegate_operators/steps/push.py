@@ -10,6 +10,7 @@ from pathlib import Path
 
 from tidegate_operators.steps.change_desired import REQUESTED_BY, Change, Edit, change, give_up
 from tidegate_serving.admission import open_verdict
+from tidegate_serving.connection import EngineConnection
 from tidegate_serving.contract.desired_state import DesiredState, VersionReference
 from tidegate_serving.contract.errors import FailedPrecondition, Tampered, TidegateError
 from tidegate_serving.contract.manifest import read_manifest
@@ -31,7 +32,7 @@ class Push:
 def push(
     *,
     directory: Path,
-    control: str,
+    control: str | EngineConnection,
     verdict: str | None = None,
     timeout: float = 120.0,
     reason: str = "",
@@ -39,8 +40,9 @@ def push(
 ) -> Push:
     """Loads the version in `directory` beside the one that serves; ordinary clients notice nothing.
 
-    `control` is the engine's control address, `host:port`; `verdict` the SHA-256 of the verdict's file as the
-    gate wrote it, checked where given; `timeout` in seconds. Pushing what is live already changes nothing.
+    `control` is the engine's control address (`host:port`), or a connection to it; `verdict` the SHA-256 of the
+    verdict's file as the gate wrote it, checked where given; `timeout` in seconds. Pushing what is live already changes
+    nothing.
 
     Raises what the engine says where it refuses (NotAdmitted, Tampered, PermissionRefused, ModelFailed, ...) and
     DeadlinePassed; the engine then holds what it held before.
@@ -82,7 +84,7 @@ def _undo(pushed: Change, candidate: VersionReference) -> Edit:
     return edit
 
 
-def withdraw(*, control: str, servable: str, version: int, reason: str) -> bool:
+def withdraw(*, control: str | EngineConnection, servable: str, version: int, reason: str) -> bool:
     """Wants a candidate no more, so that a refusal leaves nothing behind; False where it was not wanted anyway.
 
     FailedPrecondition for the version that ordinary clients get: only a promotion or a rollback takes that away.
