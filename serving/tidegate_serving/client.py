@@ -38,7 +38,7 @@ class Client:
 
     def __init__(self, connection: str | EngineConnection) -> None:
         found = EngineConnection.of(connection)
-        self._address = found.single()
+        self._connection = found
         self._metadata = token_metadata(found)
         self._channel = open_channel(found)
 
@@ -119,7 +119,7 @@ class Client:
         try:
             return call(request, timeout=timeout, metadata=(*self._metadata, *metadata))
         except grpc.RpcError as error:
-            raise from_rpc(error, self._address) from error
+            raise from_rpc(error, self._connection) from error
 
 
 def _fill_spec(spec: Any, model: str, version: int | None, label: str | None) -> None:
