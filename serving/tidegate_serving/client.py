@@ -29,15 +29,15 @@ _MODEL = "/tensorflow.serving.ModelService/"
 
 
 class Client:
-    """Asks models at one gRPC endpoint: `host:port`, or an EngineConnection where TLS or a token is needed on the way.
-    A context manager; safe to share between threads.
+    """Asks models at one gRPC endpoint: `host:port`, an EngineConnection where TLS or a token is needed on the way, or
+    what TIDEGATE_* variables say. A context manager; safe to share between threads.
 
     Every call raises the contract's errors: NotFound for an unknown model, version or label, InvalidInput for inputs
     that do not fit the signature, DeadlinePassed after `timeout` seconds, Unavailable when nobody answers.
     """
 
-    def __init__(self, connection: str | EngineConnection) -> None:
-        found = EngineConnection.of(connection)
+    def __init__(self, connection: str | EngineConnection | None = None) -> None:
+        found = EngineConnection.grpc_from_environment() if connection is None else EngineConnection.of(connection)
         self._connection = found
         self._metadata = token_metadata(found)
         self._channel = open_channel(found)

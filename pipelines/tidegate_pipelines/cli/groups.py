@@ -24,7 +24,7 @@ GROUPS = {
     ),
     "Verdicts and keys": ("verify", "override", "revoke", "replay", "keys"),
     "Data and skew": ("expectations", "skew"),
-    "Configuration": ("config", "reload"),
+    "Configuration": ("config", "reload", "token"),
 }
 OTHERS = "More"
 _ANY_ARGUMENTS = {"ignore_unknown_options": True, "allow_extra_args": True}

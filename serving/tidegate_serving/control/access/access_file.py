@@ -112,10 +112,11 @@ class Access:
                 f"the token (SHA-256 {sha256[:12]}...) is not one that this engine knows: ask whoever operates it for "
                 "one, and check which engine this is"
             )
-        if line.has_expired(times.now()):
+        now = times.now()
+        if line.has_expired(now):
             raise Unauthenticated(
-                f"token {line.name!r} expired at {line.expires}: ask whoever operates the engine for a new one, or set "
-                f"this machine's clock if it is wrong (the engine's says {times.to_text(times.now())})"
+                f"token {line.name!r} expired at {line.expires} (the engine's clock says {times.to_text(now)}): "
+                "ask whoever operates the engine for a new one"
             )
         return line.grant()
 

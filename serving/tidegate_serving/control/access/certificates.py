@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import grpc
 
+from tidegate_serving.connection import OTHERS_MAY_READ
 from tidegate_serving.contract import times
 from tidegate_serving.contract.errors import InvalidInput, NotFound, TidegateError
 from tidegate_serving.control.access.access_file import CERTIFICATE, stamp_of
@@ -21,7 +22,6 @@ from tidegate_serving.sources.problems import Reports
 if TYPE_CHECKING:
     from cryptography import x509
 
-_OTHERS_MAY_READ = 0o044
 _log = logging.getLogger(__name__)
 
 
@@ -44,7 +44,7 @@ class CertificateFiles:
         ca = None if self.client_ca is None else _read(self.client_ca, "control_client_ca")
         if ca is not None and self.client_ca is not None:
             _certificates(ca, self.client_ca, "control_client_ca")
-        if self.key.stat().st_mode & _OTHERS_MAY_READ:
+        if self.key.stat().st_mode & OTHERS_MAY_READ:
             _log.warning("control_key %s can be read by others on this machine: chmod 600 it", self.key)
         return grpc.ssl_server_certificate_configuration([(key, certificate)], ca)
 
