@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tidegate_operators.steps.change_desired import REQUESTED_BY, Change, Edit, change, give_up
+from tidegate_operators.steps.stored_version import is_address, read_stored
 from tidegate_serving.admission import open_verdict
 from tidegate_serving.connection import EngineConnection
 from tidegate_serving.contract.desired_state import DesiredState, VersionReference
@@ -31,14 +32,15 @@ class Push:
 
 def push(
     *,
-    directory: Path,
+    directory: Path | str,
     control: str | EngineConnection,
     verdict: str | None = None,
     timeout: float = 120.0,
     reason: str = "",
     requested_by: str = REQUESTED_BY,
 ) -> Push:
-    """Loads the version in `directory` beside the one that serves; ordinary clients notice nothing.
+    """Loads the version in `directory` beside the one that serves; ordinary clients notice nothing. `directory` may be
+    an address in an object store (`s3://bucket/models/NAME/VERSION`), from where the engine fetches it.
 
     `control` is the engine's control address (`host:port`), or a connection to it; `verdict` the SHA-256 of the
     verdict's file as the gate wrote it, checked where given; `timeout` in seconds. Pushing what is live already changes
@@ -47,12 +49,7 @@ def push(
     Raises what the engine says where it refuses (NotAdmitted, Tampered, PermissionRefused, ModelFailed, ...) and
     DeadlinePassed; the engine then holds what it held before.
     """
-    directory = directory.absolute()
-    manifest, manifest_digest = read_manifest(directory)
-    if verdict is not None:
-        _check_verdict(directory, verdict)
-    identity = manifest.id
-    candidate = VersionReference(identity.version, directory, manifest_digest)
+    identity, candidate = _candidate(directory, verdict)
     with ControlClient(control) as client:
         pushed = change(client, identity.name, _adding(candidate), reason or f"push {identity}", requested_by)
         try:
@@ -62,7 +59,23 @@ def push(
             raise
     before = pushed.before
     beside = before.stable if before.stable != identity.version else None
-    return Push(identity, manifest_digest, beside, pushed.revision)
+    return Push(identity, candidate.manifest_digest, beside, pushed.revision)
+
+
+def _candidate(directory: Path | str, verdict: str | None) -> tuple[ServableId, VersionReference]:
+    if isinstance(directory, str) and is_address(directory):
+        stored = read_stored(directory)
+        if verdict is not None and stored.verdict_digest != verdict:
+            raise Tampered(
+                f"the verdict beside {directory} is not the one that the gate handed over: upload it, or validate again"
+            )
+        reference = VersionReference(stored.id.version, Path(), stored.manifest_digest, address=directory.rstrip("/"))
+        return stored.id, reference
+    folder = Path(directory).absolute()
+    manifest, manifest_digest = read_manifest(folder)
+    if verdict is not None:
+        _check_verdict(folder, verdict)
+    return manifest.id, VersionReference(manifest.id.version, folder, manifest_digest)
 
 
 def _adding(candidate: VersionReference) -> Edit:

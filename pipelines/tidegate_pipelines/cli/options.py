@@ -81,6 +81,10 @@ Grpc = Annotated[
     ),
 ]
 Directory = Annotated[Path, typer.Argument(metavar="DIRECTORY", help="The version's directory, ROOT/NAME/VERSION.")]
+DirectoryOrAddress = Annotated[
+    str,
+    typer.Argument(metavar="DIRECTORY", help="ROOT/NAME/VERSION: a folder, or in an object store (s3://...)."),
+]
 HeldOut = Annotated[
     str,
     typer.Option(

@@ -13,6 +13,7 @@ from tidegate_pipelines.cli.options import (
     Baseline,
     Control,
     Directory,
+    DirectoryOrAddress,
     Entity,
     HeldOut,
     Key,
@@ -42,15 +43,16 @@ def register(app: typer.Typer) -> None:
         app.command()(command)
 
 
-def push(directory: Directory, control: Control = DEFAULT_CONTROL, timeout: Timeout = 120.0) -> None:
+def push(directory: DirectoryOrAddress, control: Control = DEFAULT_CONTROL, timeout: Timeout = 120.0) -> None:
     """Load a version beside the one that serves.
 
     Waits until it is AVAILABLE. Ordinary clients keep getting the version they had; ask for the new one by number. The
     engine refuses what has no valid verdict, or differs from what was signed, and says which file.
 
     \b
-    Example:
+    Examples:
       tidegate push models/flights/2
+      tidegate push s3://bucket/models/flights/2
     """
     from tidegate_operators.steps import push as run
 

@@ -31,7 +31,7 @@ from tidegate_serving.sources.file_system.version_policy import parse_version_po
 from tidegate_serving.typed_config import NOT_A_KEY, check_bounds, keys, read_config, within
 
 __all__ = ["BatchingConfig", "EngineConfig", "ModelConfig"]
-TABLES = ("batching", "models", "platforms", "sources", "device_limits_bytes")
+TABLES = ("batching", "models", "platforms", "sources", "push_stores", "device_limits_bytes")
 Setting = str | int | float | bool
 MESSAGE_BYTES = (1, 2**40)
 CONNECTIONS = (1, 2**31 - 1)
@@ -105,6 +105,7 @@ class EngineConfig:
     models: what single servables want differently, by name.
     platforms: settings of single platforms, by platform and key.
     sources: further sources, such as `object_store` and `mlflow`, each by its name with a table of its own.
+    push_stores: object stores from which versions may be pushed by address, each by a name with a table of its own.
     origins: where values came from, by dotted key; what is not named is a default. Not a key of its own.
     """
 
@@ -167,6 +168,7 @@ class EngineConfig:
     models: Mapping[str, ModelConfig] = field(default_factory=dict)
     platforms: Mapping[str, Mapping[str, Setting]] = field(default_factory=dict)
     sources: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    push_stores: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     origins: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False, metadata=NOT_A_KEY)
 
     def __post_init__(self) -> None:

@@ -32,6 +32,7 @@ FIXED = {
     "metrics_path": "it is set when the REST endpoint opens",
     "rest_cors": "it is set when the REST endpoint opens",
     "state_directory": "the engine holds it",
+    "push_stores": "the engine holds their caches",
     "request_memory_bytes": "requests hold shares of it",
     "io_threads": "connections live on them",
     "header_seconds": "connections live by it",
