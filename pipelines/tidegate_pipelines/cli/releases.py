@@ -39,7 +39,7 @@ MaxDifference = Annotated[
 
 def register(app: typer.Typer) -> None:
     """Adds the commands."""
-    for command in (push, canary, promote, release, rollback):
+    for command in (push, canary, promote, release, rollback, reconcile):
         app.command()(command)
 
 
@@ -187,3 +187,27 @@ def rollback(
 
     back = run(control=control, servable=name, version=version, timeout=timeout, reason=reason, requested_by=who())
     say(f"{back.id} is stable again")
+
+
+def reconcile(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The model's name.")],
+    control: Control = DEFAULT_CONTROL,
+    reason: Annotated[str, typer.Option("--reason", help="Why; it goes into the engines' journals.")] = "",
+) -> None:
+    """Bring late engines of a group to what the others serve.
+
+    The group is what --control, TIDEGATE_CONTROL or a profile names: several addresses with commas between, or a name
+    that stands for several. What most of them are told to serve, all of them are.
+
+    \b
+    Example:
+      tidegate reconcile flights --control 10.0.0.5:8502,10.0.0.6:8502
+    """
+    from tidegate_operators.steps import reconcile as run
+
+    done = run(control=control, servable=name, reason=reason, requested_by=who())
+    wanted = ", ".join(map(str, sorted(done.desired.numbers))) or "none"
+    for engine in done.changed:
+        say(f"{engine} is told to serve versions {wanted} of {name} now, as the others")
+    if not done.changed:
+        say(f"every engine of {control} is told to serve versions {wanted} of {name}")

@@ -177,7 +177,7 @@ def test_an_engine_serves_from_a_store_and_fetches_again_what_its_cache_lost(tmp
             assert (version.address, version.directory) == (f"{url}/m/1", cache / "m" / "1")
     shutil.rmtree(cache)
     with EngineProcess(tmp_path / "engine", **values) as engine, engine.client() as client:
-        assert float(client.predict("m", {"x": np.float32([1.0])}).outputs["y"][0]) == 2.0
+        assert float(client.predict("m", {"x": np.array([1.0], np.float32)}).outputs["y"][0]) == 2.0
     root.rename(tmp_path / "away")
     with EngineProcess(tmp_path / "engine", **values) as engine, engine.client() as client:
-        assert float(client.predict("m", {"x": np.float32([1.0])}).outputs["y"][0]) == 2.0
+        assert float(client.predict("m", {"x": np.array([1.0], np.float32)}).outputs["y"][0]) == 2.0
