@@ -50,7 +50,7 @@ def on_each(engines: Sequence[EngineConnection], call: Callable[[EngineConnectio
     """Calls for all of them at once, and waits for all."""
     done: list[tuple[EngineConnection, T]] = []
     failed: list[tuple[EngineConnection, TidegateError]] = []
-    with ThreadPoolExecutor(len(engines), thread_name_prefix="tidegate-group") as threads:
+    with ThreadPoolExecutor(len(engines) or 1, thread_name_prefix="tidegate-group") as threads:
         waiting = [(engine, threads.submit(call, engine)) for engine in engines]
         for engine, future in waiting:
             try:
