@@ -104,7 +104,9 @@ def test_models_that_a_token_is_not_for_are_neither_changed_nor_shown(engine: Re
         assert not [name for name in status.counters if "prices" in name]
         assert [name for name in status.counters if 'model="flights"' in name]
         assert {entry.servable for entry in control.journal()} == {"flights", ""}
-        assert next(control.watch()).id.name == "flights"
+    prices = engine.access.token("prices", Role.LOOK, "prices")
+    with engine.control(prices) as control:
+        assert next(control.watch()).id.name == "prices"
     with engine.control("look") as control:
         assert {one.servable for one in control.status().servables} == {"flights", "prices"}
         assert any("prices" in name for name in control.status().counters)
