@@ -8,9 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tidegate_operators.steps.change_desired import REQUESTED_BY, Change, Edit, change, give_up
+from tidegate_operators.steps.change_desired import REQUESTED_BY, Edit, change, give_up
 from tidegate_serving.admission import open_verdict
-from tidegate_serving.contract.desired_state import DesiredState, VersionReference
+from tidegate_serving.contract.desired_state import STABLE, DesiredState, VersionReference
 from tidegate_serving.contract.errors import FailedPrecondition, Tampered, TidegateError
 from tidegate_serving.contract.manifest import read_manifest
 from tidegate_serving.contract.repository import verdict_path
@@ -20,12 +20,14 @@ from tidegate_serving.control_client import ControlClient
 
 @dataclass(frozen=True, slots=True)
 class Push:
-    """A version that is AVAILABLE; `beside` is the version that ordinary clients get, None for a first version."""
+    """A version that an engine was told to load; `beside` is the version that ordinary clients get, None for a first
+    version. `labelled`: that version had no label before, and got `stable` so that clients stay on it."""
 
     id: ServableId
     manifest_digest: str
     beside: int | None
     revision: int
+    labelled: bool = False
 
 
 def push(
@@ -45,6 +47,22 @@ def push(
     Raises what the engine says where it refuses (NotAdmitted, Tampered, PermissionRefused, ModelFailed, ...) and
     DeadlinePassed; the engine then holds what it held before.
     """
+    pushed = begin_push(
+        directory=directory, control=control, verdict=verdict, reason=reason, requested_by=requested_by
+    )
+    finish_push(pushed, control=control, timeout=timeout)
+    return pushed
+
+
+def begin_push(
+    *,
+    directory: Path,
+    control: str,
+    verdict: str | None = None,
+    reason: str = "",
+    requested_by: str = REQUESTED_BY,
+) -> Push:
+    """Tells the engine to load the version, as `push` does, and does not wait for it."""
     directory = directory.absolute()
     manifest, manifest_digest = read_manifest(directory)
     if verdict is not None:
@@ -53,14 +71,22 @@ def push(
     candidate = VersionReference(identity.version, directory, manifest_digest)
     with ControlClient(control) as client:
         pushed = change(client, identity.name, _adding(candidate), reason or f"push {identity}", requested_by)
-        try:
-            client.wait_until(identity.name, identity.version, State.AVAILABLE, timeout)
-        except TidegateError:
-            change(client, identity.name, _undo(pushed, candidate), f"{identity} did not become available")
-            raise
     before = pushed.before
     beside = before.stable if before.stable != identity.version else None
-    return Push(identity, manifest_digest, beside, pushed.revision)
+    labelled = STABLE in pushed.after.labels and STABLE not in before.labels
+    return Push(identity, manifest_digest, beside, pushed.revision, labelled)
+
+
+def finish_push(pushed: Push, *, control: str, timeout: float) -> None:
+    """Waits until the version is AVAILABLE. Raises its own error where it does not load, DeadlinePassed after `timeout`
+    seconds; it is then wanted no more, unless a label names it."""
+    name, version = pushed.id.name, pushed.id.version
+    with ControlClient(control) as client:
+        try:
+            client.wait_until(name, version, State.AVAILABLE, timeout)
+        except TidegateError:
+            change(client, name, _undo(pushed), f"{pushed.id} did not become available")
+            raise
 
 
 def _adding(candidate: VersionReference) -> Edit:
@@ -71,13 +97,17 @@ def _adding(candidate: VersionReference) -> Edit:
     return edit
 
 
-def _undo(pushed: Change, candidate: VersionReference) -> Edit:
-    """All of it, or, where somebody else has changed something since, the candidate alone."""
+def _undo(pushed: Push) -> Edit:
+    """The candidate goes whoever asked for it first: a push that was killed leaves one behind, and the next has to end
+    as that would have. The label that it brought goes too, unless somebody has changed something since."""
 
     def edit(now: DesiredState) -> DesiredState:
-        if now.revision == pushed.revision:
-            return replace(pushed.before, revision=now.revision)
-        return now if pushed.before.version(candidate.version) else now.without(candidate.version)
+        if pushed.id.version in now.labels.values():
+            return now
+        after = now.without(pushed.id.version)
+        if pushed.labelled and now.revision == pushed.revision:
+            after = replace(after, labels={name: to for name, to in after.labels.items() if name != STABLE})
+        return after
 
     return edit
 
