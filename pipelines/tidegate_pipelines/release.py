@@ -23,6 +23,7 @@ from tidegate_operators.steps import (
     require_passed,
     validate,
 )
+from tidegate_serving.connection import EngineConnection
 from tidegate_validation.progress import SILENT, Progress, working
 
 
@@ -33,14 +34,14 @@ class Release:
     directory: the version's, in the model repository.
     evidence: what the gates judge by; without a baseline that is the version that serves now.
     private_key: the validator's, which signs the verdict.
-    control: the engine's control address, `host:port`.
+    control: the engine's control address (`host:port`), or a connection to it.
     rule: what the canary must show.
     """
 
     directory: Path
     evidence: Evidence
     private_key: Path
-    control: str
+    control: str | EngineConnection
     rule: CanaryRule = field(default_factory=CanaryRule)
 
 

@@ -1,4 +1,4 @@
-"""gRPC failures as errors of our family, and the channel options that both clients use.
+"""gRPC failures as errors of our family, for both clients.
 
 A server of ours puts the stable error code into the trailing metadata; from others the gRPC status has to do.
 """
@@ -12,12 +12,6 @@ import grpc
 from tidegate_serving.contract.errors import TidegateError, Unavailable, error_from, error_of
 
 ERROR_CODE_KEY = "tidegate-error-code"
-CHANNEL_OPTIONS = (
-    ("grpc.max_receive_message_length", -1),
-    ("grpc.max_send_message_length", -1),
-    ("grpc.use_local_subchannel_pool", 1),
-    ("grpc.enable_http_proxy", 0),
-)
 
 
 def from_rpc(error: grpc.RpcError, address: str) -> TidegateError:

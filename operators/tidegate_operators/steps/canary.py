@@ -15,6 +15,7 @@ from pathlib import Path
 from tidegate_operators.steps.canary_log import read_numbers
 from tidegate_operators.steps.change_desired import change, give_up
 from tidegate_serving.admission import Outcome
+from tidegate_serving.connection import EngineConnection
 from tidegate_serving.contract.desired_state import DesiredState, Shadow
 from tidegate_serving.contract.errors import FailedPrecondition, Refused
 from tidegate_serving.contract.repository import report_directory
@@ -31,7 +32,12 @@ _POLL_SECONDS = 0.5
 
 
 def canary(
-    *, control: str, servable: str, version: int, rule: CanaryRule | None = None, progress: Progress = SILENT
+    *,
+    control: str | EngineConnection,
+    servable: str,
+    version: int,
+    rule: CanaryRule | None = None,
+    progress: Progress = SILENT,
 ) -> CanaryResult:
     """Shadows traffic to a live version until it is surely good enough or surely not, at most `rule.within_seconds`.
 

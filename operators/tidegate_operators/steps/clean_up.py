@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from tidegate_serving.connection import EngineConnection
 from tidegate_serving.contract import times
 from tidegate_serving.contract.errors import InvalidInput, NotFound, TidegateError
 from tidegate_serving.contract.manifest import read_manifest
@@ -43,7 +44,7 @@ class CleanUpResult:
 def clean_up(
     *,
     repository: Path,
-    controls: Sequence[str],
+    controls: Sequence[str | EngineConnection],
     retention: Retention,
     dry_run: bool = False,
     now: datetime | None = None,
@@ -81,7 +82,7 @@ def clean_up(
     return CleanUpResult(tuple(removed), tuple(spared), freed)
 
 
-def _servables(control: str) -> tuple[ServableStatus, ...]:
+def _servables(control: str | EngineConnection) -> tuple[ServableStatus, ...]:
     with ControlClient(control) as client:
         return client.status().servables
 

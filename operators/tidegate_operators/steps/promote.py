@@ -6,6 +6,7 @@ import time
 from dataclasses import dataclass, replace
 
 from tidegate_operators.steps.change_desired import REQUESTED_BY, change
+from tidegate_serving.connection import EngineConnection
 from tidegate_serving.contract.desired_state import DesiredState
 from tidegate_serving.contract.errors import FailedPrecondition
 from tidegate_serving.contract.servable import ServableId, State
@@ -25,7 +26,7 @@ class Promotion:
 
 def promote(
     *,
-    control: str,
+    control: str | EngineConnection,
     servable: str,
     version: int,
     timeout: float = 120.0,

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from tidegate_operators.steps.change_desired import REQUESTED_BY, Edit, change, give_up
 from tidegate_serving.admission import open_verdict
+from tidegate_serving.connection import EngineConnection
 from tidegate_serving.contract.desired_state import STABLE, DesiredState, VersionReference
 from tidegate_serving.contract.errors import FailedPrecondition, Tampered, TidegateError
 from tidegate_serving.contract.manifest import read_manifest
@@ -33,7 +34,7 @@ class Push:
 def push(
     *,
     directory: Path,
-    control: str,
+    control: str | EngineConnection,
     verdict: str | None = None,
     timeout: float = 120.0,
     reason: str = "",
@@ -41,8 +42,9 @@ def push(
 ) -> Push:
     """Loads the version in `directory` beside the one that serves; ordinary clients notice nothing.
 
-    `control` is the engine's control address, `host:port`; `verdict` the SHA-256 of the verdict's file as the
-    gate wrote it, checked where given; `timeout` in seconds. Pushing what is live already changes nothing.
+    `control` is the engine's control address (`host:port`), or a connection to it; `verdict` the SHA-256 of the
+    verdict's file as the gate wrote it, checked where given; `timeout` in seconds. Pushing what is live already changes
+    nothing.
 
     Raises what the engine says where it refuses (NotAdmitted, Tampered, PermissionRefused, ModelFailed, ...) and
     DeadlinePassed; the engine then holds what it held before.
@@ -57,7 +59,7 @@ def push(
 def begin_push(
     *,
     directory: Path,
-    control: str,
+    control: str | EngineConnection,
     verdict: str | None = None,
     reason: str = "",
     requested_by: str = REQUESTED_BY,
@@ -77,7 +79,7 @@ def begin_push(
     return Push(identity, manifest_digest, beside, pushed.revision, labelled)
 
 
-def finish_push(pushed: Push, *, control: str, timeout: float) -> None:
+def finish_push(pushed: Push, *, control: str | EngineConnection, timeout: float) -> None:
     """Waits until the version is AVAILABLE. Raises its own error where it does not load, DeadlinePassed after `timeout`
     seconds; it is then wanted no more, unless a label names it."""
     name, version = pushed.id.name, pushed.id.version
@@ -112,7 +114,7 @@ def _undo(pushed: Push) -> Edit:
     return edit
 
 
-def withdraw(*, control: str, servable: str, version: int, reason: str) -> bool:
+def withdraw(*, control: str | EngineConnection, servable: str, version: int, reason: str) -> bool:
     """Wants a candidate no more, so that a refusal leaves nothing behind; False where it was not wanted anyway.
 
     FailedPrecondition for the version that ordinary clients get: only a promotion or a rollback takes that away.

@@ -9,6 +9,7 @@ import time
 from dataclasses import dataclass
 
 from tidegate_operators.steps.change_desired import REQUESTED_BY
+from tidegate_serving.connection import EngineConnection
 from tidegate_serving.contract.errors import FailedPrecondition, TidegateError
 from tidegate_serving.contract.servable import ServableId, State
 from tidegate_serving.control_client import ControlClient, Outcome, ServableStatus
@@ -25,7 +26,7 @@ class Rollback:
 
 def rollback(
     *,
-    control: str,
+    control: str | EngineConnection,
     servable: str,
     version: int | None = None,
     timeout: float = 120.0,

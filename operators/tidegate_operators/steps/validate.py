@@ -10,6 +10,7 @@ from pathlib import Path
 
 from tidegate_operators.steps.serving_now import find_baseline, find_log
 from tidegate_serving.admission import Verdict, key_id, load_private_key, write_verdict
+from tidegate_serving.connection import EngineConnection
 from tidegate_serving.contract.errors import Refused
 from tidegate_serving.contract.repository import report_directory, verdict_path
 from tidegate_validation.evidence import Evidence
@@ -44,7 +45,7 @@ def validate(directory: Path, evidence: Evidence, *, private_key: Path, progress
     return Validation(verdict, path, verdict_digest, report)
 
 
-def against_serving(evidence: Evidence, *, directory: Path, control: str) -> Evidence:
+def against_serving(evidence: Evidence, *, directory: Path, control: str | EngineConnection) -> Evidence:
     """The same against what serves: where it names no baseline, the version that ordinary clients get now, and where it
     names no log, the engine's, if there is something to compare with.
     """

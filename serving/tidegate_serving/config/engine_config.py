@@ -24,6 +24,7 @@ from tidegate_serving.config.model import (
     ModelConfig,
     check_policy,
 )
+from tidegate_serving.connection import is_loopback
 from tidegate_serving.contract.errors import InvalidInput
 from tidegate_serving.contract.servable import check_name
 from tidegate_serving.sources.file_system.version_policy import parse_version_policy
@@ -213,9 +214,3 @@ def _check_address(name: str, address: str) -> None:
     found = _ADDRESS.match(address)
     if address and (found is None or int(found[1]) > _MOST_PORT):
         raise InvalidInput(f"{name} is {address!r}: write host:port, such as 127.0.0.1:8500, with port 0 for any")
-
-
-def is_loopback(address: str) -> bool:
-    """Whether only this machine can reach a `host:port`."""
-    host = address.rpartition(":")[0].strip("[]")
-    return host in ("localhost", "::1") or host.startswith("127.")

@@ -11,8 +11,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from tidegate_serving.config.engine_config import EngineConfig, ModelConfig, is_loopback
+from tidegate_serving.config.engine_config import EngineConfig, ModelConfig
 from tidegate_serving.config.files import base_path
+from tidegate_serving.connection import is_loopback
 from tidegate_serving.contract.errors import InvalidInput, PermissionRefused
 from tidegate_serving.contract.messages import message
 from tidegate_serving.tensorflow_serving.model_list import models_of
