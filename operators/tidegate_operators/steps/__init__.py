@@ -8,7 +8,7 @@ from tidegate_operators.steps.judge import Judgement, judge
 from tidegate_operators.steps.override import OverrideRequest, WrittenOverride, override_gate
 from tidegate_operators.steps.promote import Promotion, promote
 from tidegate_operators.steps.publish import Publication, PublishedVersion, publish
-from tidegate_operators.steps.push import Push, push, withdraw
+from tidegate_operators.steps.push import Push, begin_push, finish_push, push, withdraw
 from tidegate_operators.steps.rollback import Rollback, rollback
 from tidegate_operators.steps.serving_now import find_baseline, find_log, require_log, serving_directory
 from tidegate_operators.steps.skew import Skew, parse_time, require_no_skew, skew
@@ -34,9 +34,11 @@ __all__ = [
     "Verification",
     "WrittenOverride",
     "against_serving",
+    "begin_push",
     "canary",
     "find_baseline",
     "find_log",
+    "finish_push",
     "judge",
     "override_gate",
     "parse_time",
