@@ -4,6 +4,7 @@ Airflow operators, the release pipeline and the command line all call these.
 """
 
 from tidegate_operators.steps.canary import canary, require_passed
+from tidegate_operators.steps.canary_turns import CanaryTurn, canary_turn
 from tidegate_operators.steps.judge import Judgement, judge
 from tidegate_operators.steps.override import OverrideRequest, WrittenOverride, override_gate
 from tidegate_operators.steps.promote import Promotion, promote
@@ -21,6 +22,7 @@ from tidegate_validation.evidence import Evidence
 __all__ = [
     "CanaryResult",
     "CanaryRule",
+    "CanaryTurn",
     "Evidence",
     "Judgement",
     "OverrideRequest",
@@ -36,6 +38,7 @@ __all__ = [
     "against_serving",
     "begin_push",
     "canary",
+    "canary_turn",
     "find_baseline",
     "find_log",
     "finish_push",
