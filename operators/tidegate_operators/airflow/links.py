@@ -5,6 +5,7 @@ It reads the operator's rendered `directory` and leads to the page that the gate
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +23,8 @@ class VerdictReportLink(BaseOperatorLink):
 
     def get_link(self, operator: BaseOperator, *, ti_key: Any) -> str:
         """The address of the page, empty where the operator names no version directory."""
-        directory = getattr(operator, "directory", None)
+        named = getattr(operator, "directory", None)
+        directory = named.get("directory") if isinstance(named, Mapping) else named
         if not directory:
             return ""
         return (report_directory(Path(directory).absolute()) / "index.html").as_uri()

@@ -9,7 +9,7 @@ from tidegate_operators.steps.judge import Judgement, judge
 from tidegate_operators.steps.override import OverrideRequest, WrittenOverride, override_gate
 from tidegate_operators.steps.promote import Promotion, promote
 from tidegate_operators.steps.publish import Publication, PublishedVersion, publish
-from tidegate_operators.steps.push import Push, begin_push, finish_push, push, withdraw
+from tidegate_operators.steps.push import Push, await_push, begin_push, finish_push, push, withdraw
 from tidegate_operators.steps.rollback import Rollback, rollback
 from tidegate_operators.steps.serving_now import find_baseline, find_log, require_log, serving_directory
 from tidegate_operators.steps.skew import Skew, parse_time, require_no_skew, skew
@@ -36,6 +36,7 @@ __all__ = [
     "Verification",
     "WrittenOverride",
     "against_serving",
+    "await_push",
     "begin_push",
     "canary",
     "canary_turn",

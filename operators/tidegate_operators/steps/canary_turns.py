@@ -1,4 +1,4 @@
-"""A canary that is looked at in turns, for an orchestrator that waits elsewhere in between, or is killed and begins again.
+"""A canary that is looked at in turns, for an orchestrator that waits elsewhere in between, or is killed and goes on.
 
 What is known between two turns lies beside the version's report: who observes, since when, and how it ended.
 """
@@ -33,7 +33,8 @@ _VERSION = "1"
 @dataclass(frozen=True, slots=True)
 class CanaryTurn:
     """One turn. `run` names the observation: the same one goes on where it was, and once it has ended its result
-    stands. A turn ends after `patience` seconds although nothing is decided."""
+    stands, unless it was a refusal and the version was pushed anew. A turn ends after `patience` seconds although
+    nothing is decided."""
 
     run: str
     patience: float
@@ -76,11 +77,13 @@ def canary_turn(
     rule = rule or CanaryRule()
     manifest, digest = read_manifest(directory)
     before = _read(directory)
-    known = before if before is not None and (before.run, before.manifest_digest) == (turn.run, digest) else None
     with ControlClient(control) as client:
+        known = before if before is not None and (before.run, before.manifest_digest) == (turn.run, digest) else None
         if known is not None and known.result is not None:
-            _end_again(client, manifest.id, directory, known.result)
-            return known.result
+            if not _was_pushed_again(client, manifest.id, known.result):
+                _end_again(client, manifest.id, directory, known.result)
+                return known.result
+            known = None
         since = clock() if known is None else known.since
         observation = begin(client, manifest.id, rule, since)
         try:
@@ -97,6 +100,12 @@ def canary_turn(
             raise
         observation.end(client, result.allowed)
     return result
+
+
+def _was_pushed_again(client: ControlClient, identity: ServableId, result: CanaryResult) -> bool:
+    """Whether somebody pushed the version after its refusal, which was carried out: there is no shadow any more."""
+    desired = client.desired(identity.name)
+    return not result.allowed and desired.version(identity.version) is not None and desired.shadow is None
 
 
 def _end_again(client: ControlClient, identity: ServableId, directory: Path, result: CanaryResult) -> None:

@@ -86,9 +86,9 @@ def publish(publication: Publication, progress: Progress = SILENT) -> PublishedV
     """Copies the files to ROOT/SERVABLE/VERSION and describes them, with `manifest.json` last.
 
     What is published already with the same content stays as it is and is returned, so that a task that was killed can
-    run again. AlreadyExists for a version that is taken by other content, NotFound for a missing file, Unsupported for a platform that is not
-    installed or cannot tell its signature, InvalidInput, naming the column or input, for what does not fit together.
-    Whatever fails, nothing of the version is left behind.
+    run again. AlreadyExists for a version that is taken by other content, NotFound for a missing file, Unsupported for
+    a platform that is not installed or cannot tell its signature, InvalidInput, naming the column or input, for what
+    does not fit together. Whatever fails, nothing of the version is left behind.
     """
     from tidegate_serving.platforms.platform import PlatformOptions
     from tidegate_serving.platforms.registry import installed_platforms

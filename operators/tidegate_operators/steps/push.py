@@ -12,7 +12,7 @@ from tidegate_operators.steps.change_desired import REQUESTED_BY, Edit, change, 
 from tidegate_serving.admission import open_verdict
 from tidegate_serving.connection import EngineConnection
 from tidegate_serving.contract.desired_state import STABLE, DesiredState, VersionReference
-from tidegate_serving.contract.errors import FailedPrecondition, Tampered, TidegateError
+from tidegate_serving.contract.errors import DeadlinePassed, FailedPrecondition, Tampered, TidegateError
 from tidegate_serving.contract.manifest import read_manifest
 from tidegate_serving.contract.repository import verdict_path
 from tidegate_serving.contract.servable import ServableId, State
@@ -49,9 +49,7 @@ def push(
     Raises what the engine says where it refuses (NotAdmitted, Tampered, PermissionRefused, ModelFailed, ...) and
     DeadlinePassed; the engine then holds what it held before.
     """
-    pushed = begin_push(
-        directory=directory, control=control, verdict=verdict, reason=reason, requested_by=requested_by
-    )
+    pushed = begin_push(directory=directory, control=control, verdict=verdict, reason=reason, requested_by=requested_by)
     finish_push(pushed, control=control, timeout=timeout)
     return pushed
 
@@ -82,13 +80,26 @@ def begin_push(
 def finish_push(pushed: Push, *, control: str | EngineConnection, timeout: float) -> None:
     """Waits until the version is AVAILABLE. Raises its own error where it does not load, DeadlinePassed after `timeout`
     seconds; it is then wanted no more, unless a label names it."""
-    name, version = pushed.id.name, pushed.id.version
     with ControlClient(control) as client:
         try:
-            client.wait_until(name, version, State.AVAILABLE, timeout)
+            client.wait_until(pushed.id.name, pushed.id.version, State.AVAILABLE, timeout)
         except TidegateError:
-            change(client, name, _undo(pushed), f"{pushed.id} did not become available")
+            change(client, pushed.id.name, _undo(pushed), f"{pushed.id} did not become available")
             raise
+
+
+def await_push(pushed: Push, *, control: str | EngineConnection, patience: float) -> bool:
+    """Whether the version is AVAILABLE within `patience` seconds; where it is still loading then, it goes on loading.
+    Raises its own error where it does not load."""
+    with ControlClient(control) as client:
+        try:
+            client.wait_until(pushed.id.name, pushed.id.version, State.AVAILABLE, patience)
+        except DeadlinePassed:
+            return False
+        except TidegateError:
+            change(client, pushed.id.name, _undo(pushed), f"{pushed.id} did not become available")
+            raise
+    return True
 
 
 def _adding(candidate: VersionReference) -> Edit:

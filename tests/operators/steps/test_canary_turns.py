@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import zlib
+from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -30,6 +32,12 @@ def name(request: pytest.FixtureRequest) -> str:
 def desired(endpoints: Endpoints, name: str) -> DesiredState:
     with ControlClient(endpoints.control) as client:
         return client.desired(name)
+
+
+def shadow(endpoints: Endpoints, name: str, version: int) -> None:
+    with ControlClient(endpoints.control) as client:
+        now = client.desired(name)
+        client.set_desired_state(replace(now, shadow=Shadow(version, 1.0)), now.revision)
 
 
 def candidate(endpoints: Endpoints, world: World, name: str, source: str = BETTER) -> Path:
@@ -66,13 +74,25 @@ def test_a_refusal_stands_and_is_carried_out_though_the_task_was_killed_before_t
     assert found is not None
     assert found.outcome is Outcome.FAIL, found.sentence
     assert available(endpoints, name) == [1]
-    for live in (False, True):
-        if live:
+    for killed in (False, True):
+        if killed:
             push(directory=second, control=endpoints.control)
+            shadow(endpoints, name, 2)
         again = canary_turn(directory=second, control=endpoints.control, turn=turn, rule=RULE)
         assert again is not None
         assert again.sentence == found.sentence
-        assert available(endpoints, name) == [1]
+        assert (available(endpoints, name), desired(endpoints, name).shadow) == ([1], None)
+
+
+def test_what_was_refused_and_pushed_anew_is_observed_anew(endpoints: Endpoints, world: World, name: str) -> None:
+    second = candidate(endpoints, world, name)
+    first = canary_turn(
+        directory=second, control=endpoints.control, turn=CanaryTurn("run 1", 9.0), rule=CanaryRule(within_seconds=0.1)
+    )
+    assert first is not None
+    assert first.outcome is Outcome.INCONCLUSIVE
+    push(directory=second, control=endpoints.control)
+    assert canary_turn(directory=second, control=endpoints.control, turn=IMPATIENT, rule=RULE) is None
 
 
 def test_another_run_observes_anew_and_time_runs_out(endpoints: Endpoints, world: World, name: str) -> None:
@@ -104,7 +124,7 @@ def test_a_turn_that_fails_leaves_nothing(endpoints: Endpoints, world: World, na
     assert (desired(endpoints, name).shadow, desired(endpoints, name).numbers) == (None, {1})
 
 
-def iter_clock(first: datetime):  # type: ignore[no-untyped-def]
+def iter_clock(first: datetime) -> Callable[[], datetime]:
     moments = [first]
 
     def clock() -> datetime:
