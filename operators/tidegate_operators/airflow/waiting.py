@@ -55,6 +55,7 @@ def registered_version(uri: str, name: str, alias: str) -> str | None:
         with urllib.request.urlopen(address, timeout=_SECONDS) as answer:
             document = json.load(answer)
     except urllib.error.HTTPError as error:
+        error.close()
         if error.code in (400, 404):
             return None
         raise Unavailable(f"MLflow at {uri} answers {error.code}: see its log") from error

@@ -94,6 +94,7 @@ class VaultKey:
             with urllib.request.urlopen(request, timeout=_SECONDS, context=context) as answer:
                 document: dict[str, Any] = json.load(answer)["data"]
         except urllib.error.HTTPError as error:
+            error.close()
             raise self._refusal(error) from error
         except (OSError, ValueError, KeyError) as error:
             raise Unavailable(f"Vault at {self.address} does not answer ({error}): is it running?") from error
