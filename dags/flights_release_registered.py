@@ -1,20 +1,19 @@
 """Releases each version of the flights model that alias `champion` of MLflow's registry comes to name."""
 
-import os
+from os import environ
 
 from airflow.sdk import DAG, Asset, AssetWatcher
 
 from tidegate import airflow as tide
 
-SERVER = os.environ.get("MLFLOW_TRACKING_URI", "http://127.0.0.1:5000")
-WATCHER = AssetWatcher("alias", tide.RegisteredModelTrigger(name="flights", uri=SERVER, poll_seconds=10))
-CHAMPION = Asset("flights_champion", uri="x-mlflow://registry/flights/champion", watchers=[WATCHER])
-VERSION = "{{ (triggering_asset_events.values() | first | last).extra['payload']['version'] }}"
+TRIGGER = tide.RegisteredModelTrigger(name="flights", uri=environ.get("MLFLOW_TRACKING_URI", "http://mlflow:5000"))
+CHAMPION = Asset("x-mlflow://registry/flights/champion", watchers=[AssetWatcher("alias", TRIGGER)])
+EVENT = "(triggering_asset_events.values() | first | last).extra['payload']"
+MODEL = {name: f"{{{{ {EVENT}['{name}'] }}}}" for name in ("name", "version", "uri")}
 FROM = {name: f"{{{{ var.value.flights_{name} }}}}" for name in ("held_out", "policy", "private_key")}
-MODEL = {"name": "flights", "version": VERSION, "uri": SERVER, "repository": "{{ var.value.flights_repository }}"}
 
-with DAG("flights_release_registered", schedule=[CHAMPION], max_active_runs=1):
-    done = tide.PublishRegisteredOperator(task_id="publish", sample=FROM["held_out"], **MODEL)
+with DAG("flights_release_registered", schedule=[CHAMPION], max_active_runs=1) as dag:
+    done = tide.PublishRegisteredOperator(task_id="publish", repository="{{ var.value.flights_repository }}", **MODEL)
     done = tide.ValidateModelOperator(task_id="validate", directory=done.output, **FROM)
     done = tide.ServeModelOperator(task_id="serve", directory=done.output, deferrable=True)
     done = tide.CanaryOperator(task_id="canary", directory=done.output, deferrable=True)

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 import tidegate_operators.steps as steps
-import tidegate_serving.files.atomic as atomic
 from tidegate_serving.contract.errors import TidegateError
 from tidegate_serving.control_client import ControlClient
 
@@ -121,7 +120,7 @@ def _run(request: dict[str, Any], writer: int) -> None:
     boundaries = Boundaries(request["boundary"])
     for name in ("_call", "_stream"):
         boundaries.around(ControlClient, name)
-    for owner, name in ((Path, "rename"), (Path, "replace"), (atomic.os, "fsync")):
+    for owner, name in ((Path, "rename"), (Path, "replace"), (os, "fsync")):
         boundaries.around(owner, name)
     ended, words = "done", ""
     try:

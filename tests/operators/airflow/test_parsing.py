@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import fields
 from importlib import metadata
 from pathlib import Path
@@ -62,6 +63,24 @@ def parsed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 def test_a_dag_file_parses_without_numpy_engine_or_network(parsed: dict[str, Any]) -> None:
     assert parsed["loaded"] == []
+
+
+PARSE = """
+import airflow.sdk, json, runpy, sys, time
+before, began = set(sys.modules), time.process_time()
+files = sys.argv[1].split(",")
+dags = [[name for name, value in runpy.run_path(file).items() if isinstance(value, airflow.sdk.DAG)] for file in files]
+import tidegate.airflow
+print(json.dumps({"seconds": time.process_time() - began, "new": sorted(set(sys.modules) - before), "dags": dags}))
+"""
+
+
+def test_all_dag_files_and_operators_cost_little_beyond_airflow_itself(tmp_path: Path) -> None:
+    found = json.loads(python(PARSE, ",".join(map(str, DAGS)), home=tmp_path))
+    assert len(found["dags"]) == 4
+    assert all(found["dags"])
+    assert sorted(set(found["new"]) & {*HEAVY, "fastapi", "mlflow", "sqlalchemy"}) == []
+    assert found["seconds"] < 1.0  # of processor time; a busy machine takes longer by the clock
 
 
 def test_the_release_is_four_operators_in_a_row(parsed: dict[str, Any]) -> None:
@@ -137,6 +156,11 @@ print(json.dumps({
     "tested_key": airflow.SigningHook("pem").test_connection(),
     "forms": {kind: sorted(name.partition("__")[2].partition("__")[2] for name in manager.connection_form_widgets
                            if name.startswith(f"extra__{kind}__")) for kind in ("tidegate", "tidegate_signing")},
+    "report_links": [
+        airflow.VerdictReportLink().get_link(SimpleNamespace(directory=named, report_url=url), ti_key=None)
+        for named in ("/models/a b/2", {"directory": "/models/a b/2"}, None)
+        for url in (None, "https://reports.example.com/models/")
+    ],
     "asset": str(airflow.skew_asset("flights").uri),
     "test": airflow.TidegateHook("nobody").test_connection(),
     "fields": {name: [field for field in operator.template_fields if not hasattr(operator, field)]
@@ -195,6 +219,11 @@ def test_a_signing_connection_tells_whose_key_it_is(seen: dict[str, Any]) -> Non
     assert seen["key"] in sentence
 
 
+def test_a_report_is_linked_below_the_address_that_the_operator_names(seen: dict[str, Any]) -> None:
+    on_disk, below = "file:///models/a%20b/2.report/index.html", "https://reports.example.com/models/a%20b/2.report"
+    assert seen["report_links"] == [on_disk, f"{below}/index.html"] * 2 + ["", ""]
+
+
 def test_an_assets_address_names_connection_and_servable(seen: dict[str, Any]) -> None:
     assert seen["asset"] == "tidegate://tidegate_default/flights/skew"
 
@@ -213,7 +242,11 @@ def test_every_operator_can_be_made_and_has_all_of_its_template_fields(seen: dic
 @pytest.mark.parametrize(
     ("operator", "request_type", "own"),
     [
-        ("ValidateModelOperator", Evidence, {"directory", "private_key", "signing_conn_id", "tidegate_conn_id"}),
+        (
+            "ValidateModelOperator",
+            Evidence,
+            {"directory", "private_key", "signing_conn_id", "report_url", "tidegate_conn_id"},
+        ),
         ("PublishModelOperator", Publication, set()),
     ],
 )
@@ -230,7 +263,7 @@ def test_what_a_template_leaves_empty_keeps_its_default(seen: dict[str, Any]) ->
     assert {one.name for one in fields(Evidence)} - set(seen["left_empty"]) == {"policy", "label"}
 
 
-STEPS = {
+STEPS: dict[str, tuple[Callable[..., Any], set[str]]] = {
     "ServeModelOperator": (push, {"directory", "verdict", "timeout_seconds", "requested_by", "reason"}),
     "PromoteOperator": (promote, {"directory", "timeout_seconds", "keep_previous", "requested_by", "reason"}),
     "RollbackOperator": (

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -15,6 +16,8 @@ import pytest
 from tests.support.airflow_stack import AirflowStack, airflow_stack
 from tests.support.eventually import eventually
 from tests.support.releases import BETTER, HONEST, SIGNATURE, Endpoints, World, available, rows, serve_first, traffic
+
+from tidegate_operators.steps import push
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -40,7 +43,7 @@ with DAG("waiting", schedule=None, params={"until": ""}):
 
 
 @pytest.fixture(scope="module")
-def stack(world: World, endpoints: Endpoints) -> Iterator[AirflowStack]:
+def stack(world: World, endpoints: Endpoints, mlflow_address: str) -> Iterator[AirflowStack]:
     dags = world.root / "dags"
     shutil.copytree(ROOT / "dags", dags, ignore=shutil.ignore_patterns("__pycache__"))
     (dags / "after_promotion.py").write_text(CONSUMER)
@@ -63,10 +66,36 @@ def stack(world: World, endpoints: Endpoints) -> Iterator[AirflowStack]:
         "train": f"echo trained > {world.root}/trained.txt",
     }
     variables = {f"AIRFLOW_VAR_FLIGHTS_{name.upper()}": str(value) for name, value in given.items()}
-    with airflow_stack(
-        world.root / "airflow", dags, {**variables, "AIRFLOW_CONN_TIDEGATE_DEFAULT": json.dumps(engine)}
-    ) as one:
+    variables["AIRFLOW_CONN_TIDEGATE_DEFAULT"] = json.dumps(engine)
+    variables["MLFLOW_TRACKING_URI"] = mlflow_address
+    with airflow_stack(world.root / "airflow", dags, variables) as one:
         yield one
+
+
+def register(address: str, versions: int) -> None:
+    """Registers a model of x and kind so often, and lets alias `champion` name the last."""
+    import mlflow
+    from mlflow.models import infer_signature
+    from sklearn.compose import make_column_transformer
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+
+    table = rows(2000, seed=3).to_pandas()
+    frame = table[["x", "kind"]]
+    model = make_pipeline(make_column_transformer(("passthrough", ["x"])), LogisticRegression())
+    model.fit(frame, table["late"])
+    mlflow.set_tracking_uri(address)
+    for _ in range(versions):
+        mlflow.sklearn.log_model(
+            model,
+            name="model",
+            pip_requirements=["scikit-learn"],
+            registered_model_name="flights",
+            signature=infer_signature(frame, model.predict(frame)),
+            input_example=frame.head(2),
+        )
+    mlflow.MlflowClient(address).set_registered_model_alias("flights", "champion", str(versions))
+    mlflow.set_tracking_uri("")
 
 
 def test_a_release_runs_and_what_was_promoted_starts_another_dag(
@@ -88,6 +117,45 @@ def test_a_release_runs_and_what_was_promoted_starts_another_dag(
     eventually(lambda: len(stack.runs("after_promotion")) > 0, 60.0)
     following = stack.runs("after_promotion")[0]["dag_run_id"]
     assert stack.wait("after_promotion", following) == {"tell": "success"}
-    path = f"/api/v2/dags/after_promotion/dagRuns/{following}/taskInstances/tell/xcomEntries/return_value"
-    told = stack.ask(path)["value"]
-    assert "'version': 2" in str(told) or '"version": 2' in str(told)
+    events = stack.ask("/api/v2/assets/events?source_task_id=promote")["asset_events"]
+    assert [event["extra"]["version"] for event in events] == [2]
+
+
+def test_what_waits_sleeps_in_the_triggerer_and_wakes(stack: AirflowStack, world: World, endpoints: Endpoints) -> None:
+    soon = (datetime.now(UTC) + timedelta(seconds=45)).isoformat()
+    run = stack.start("waiting", {"until": soon})
+    eventually(lambda: set(stack.tasks("waiting", run).values()) == {"deferred"}, 60.0)
+    push(directory=world.admitted(1, name="awaited"), control=endpoints.control)
+    assert stack.wait("waiting", run) == {"version": "success", "skew": "success"}
+    assert datetime.now(UTC) > datetime.fromisoformat(soon)
+
+
+def test_skew_starts_a_training_whose_version_is_released(
+    stack: AirflowStack, world: World, endpoints: Endpoints
+) -> None:
+    """The event is what SkewReportOperator emits; here it comes through the REST interface."""
+    (asset,) = stack.ask("/api/v2/assets?uri_pattern=flights/skew")["assets"]
+    before = len(stack.runs("flights_release"))
+    with traffic(endpoints.grpc, "flights"):
+        stack.ask("/api/v2/assets/events", {"asset_id": asset["id"], "extra": {"version": 2}})
+        eventually(lambda: len(stack.runs("flights_release")) > before, 120.0)
+        (retraining,) = stack.runs("flights_retrain")
+        tasks = stack.wait("flights_retrain", retraining["dag_run_id"])
+        assert tasks == {"train": "success", "publish": "success", "release": "success"}
+        assert (world.root / "trained.txt").is_file()
+        released = stack.runs("flights_release")[-1]["dag_run_id"]
+        stack.wait("flights_release", released)
+    assert (world.repository / "flights" / "3" / "manifest.json").is_file()
+
+
+@pytest.mark.filterwarnings("default")  # MLflow warns of its own typing as it is imported
+def test_an_alias_in_mlflow_releases_the_version_that_it_names(
+    stack: AirflowStack, mlflow_address: str, world: World, endpoints: Endpoints
+) -> None:
+    with traffic(endpoints.grpc, "flights"):
+        register(mlflow_address, versions=5)
+        eventually(lambda: len(stack.runs("flights_release_registered")) > 0, 90.0)
+        run = stack.runs("flights_release_registered")[0]["dag_run_id"]
+        tasks = stack.wait("flights_release_registered", run)
+    assert set(tasks.values()) == {"success"}, tasks
+    assert available(endpoints, "flights") == [5]

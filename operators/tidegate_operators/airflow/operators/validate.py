@@ -28,11 +28,19 @@ class ValidateModelOperator(BaseOperator):
     `directory` is a path or the output of the task before. `private_key` is the validator's PEM file, or
     `signing_conn_id` the connection that holds the key or a key in Vault; the rest is the evidence, see
     `tidegate.Evidence`, with paths as text. The version that serves under the same name is the baseline, and its
-    inference log feeds the skew gate, unless `baseline` and `log_root` name others. Returns servable, version,
+    inference log feeds the skew gate, unless `baseline` and `log_root` name others. `report_url` is where a web server
+    has the model repository; the task's link to the report lies below it. Returns servable, version,
     directory, manifest_digest, verdict_path, verdict_digest, outcome, allowed, sentence and report.
     """
 
-    template_fields: Sequence[str] = ("directory", "private_key", "signing_conn_id", *EVIDENCE, "tidegate_conn_id")
+    template_fields: Sequence[str] = (
+        "directory",
+        "private_key",
+        "signing_conn_id",
+        *EVIDENCE,
+        "report_url",
+        "tidegate_conn_id",
+    )
     operator_extra_links = (VerdictReportLink(),)
     ui_color = COLOUR
 
@@ -49,6 +57,7 @@ class ValidateModelOperator(BaseOperator):
         log_root: str | None = None,
         policy: str | None = None,
         entity: str | None = None,
+        report_url: str | None = None,
         tidegate_conn_id: str = DEFAULT_CONNECTION,
         **kwargs: Any,
     ) -> None:
@@ -63,6 +72,7 @@ class ValidateModelOperator(BaseOperator):
         self.log_root = log_root
         self.policy = policy
         self.entity = entity
+        self.report_url = report_url
         self.tidegate_conn_id = tidegate_conn_id
 
     def execute(self, context: Context) -> dict[str, Any]:
