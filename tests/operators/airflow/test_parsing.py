@@ -235,7 +235,7 @@ def test_testing_a_connection_says_why_it_fails(seen: dict[str, Any]) -> None:
 
 
 def test_every_operator_can_be_made_and_has_all_of_its_template_fields(seen: dict[str, Any]) -> None:
-    assert len(seen["fields"]) == 9
+    assert len(seen["fields"]) == 10
     assert all(missing == [] for missing in seen["fields"].values())
 
 

@@ -133,19 +133,17 @@ def test_what_waits_sleeps_in_the_triggerer_and_wakes(stack: AirflowStack, world
 def test_skew_starts_a_training_whose_version_is_released(
     stack: AirflowStack, world: World, endpoints: Endpoints
 ) -> None:
-    """The event is what SkewReportOperator emits; here it comes through the REST interface."""
-    (asset,) = stack.ask("/api/v2/assets?uri_pattern=flights/skew")["assets"]
-    before = len(stack.runs("flights_release"))
+    """The skew is that of the test above: all of its requests have the same kind, the training data had two."""
     with traffic(endpoints.grpc, "flights"):
-        stack.ask("/api/v2/assets/events", {"asset_id": asset["id"], "extra": {"version": 2}})
-        eventually(lambda: len(stack.runs("flights_release")) > before, 120.0)
-        (retraining,) = stack.runs("flights_retrain")
-        tasks = stack.wait("flights_retrain", retraining["dag_run_id"])
-        assert tasks == {"train": "success", "publish": "success", "release": "success"}
+        eventually(lambda: len(stack.runs("flights_retrain")) > 0, 60.0)
+        run = stack.runs("flights_retrain")[0]["dag_run_id"]
+        assert stack.wait("flights_retrain", run) == dict.fromkeys(("train", "publish", "release"), "success")
+        (event,) = stack.ask("/api/v2/assets/events?source_dag_id=waiting")["asset_events"]
+        assert (event["source_task_id"], event["extra"]["outcome"], event["extra"]["version"]) == ("skew", "FAIL", 2)
         assert (world.root / "trained.txt").is_file()
-        released = stack.runs("flights_release")[-1]["dag_run_id"]
-        stack.wait("flights_release", released)
-    assert (world.repository / "flights" / "3" / "manifest.json").is_file()
+        assert (world.repository / "flights" / "3" / "manifest.json").is_file()
+        eventually(lambda: len(stack.runs("flights_release")) == 2, 60.0)
+        stack.wait("flights_release", stack.runs("flights_release")[1]["dag_run_id"])
 
 
 @pytest.mark.filterwarnings("default")  # MLflow warns of its own typing as it is imported
