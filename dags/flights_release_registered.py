@@ -14,7 +14,7 @@ FROM = {name: f"{{{{ var.value.flights_{name} }}}}" for name in ("held_out", "po
 
 with DAG("flights_release_registered", schedule=[CHAMPION], max_active_runs=1) as dag:
     done = tide.PublishRegisteredOperator(task_id="publish", repository="{{ var.value.flights_repository }}", **MODEL)
-    done = tide.ValidateModelOperator(task_id="validate", directory=done.output, **FROM)
+    done = tide.ValidateModelOperator(task_id="validate", directory=done.output, label_column="late", **FROM)
     done = tide.ServeModelOperator(task_id="serve", directory=done.output, deferrable=True)
     done = tide.CanaryOperator(task_id="canary", directory=done.output, deferrable=True)
     tide.PromoteOperator(task_id="promote", directory=done.output)
