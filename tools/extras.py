@@ -50,6 +50,21 @@ EXTRAS = {
         (f"{PLATFORMS}/mlflow", "-k", "not saved_model"),
         ("lightgbm", "skops", "xgboost"),
     ),
+    "airflow": Extra(
+        ("airflow.sdk", "tidegate.airflow"),
+        ("tests/operators/airflow/test_parsing.py", "tests/operators/airflow/whole_stack.py"),
+        (
+            "duckdb",
+            "great-expectations",
+            "jinja2",
+            "mlflow",
+            "pandas",
+            "scikit-learn",
+            "scipy",
+            "skops",
+            "threadpoolctl",
+        ),
+    ),
     "torch": Extra(("torch",), (f"{PLATFORMS}/torch",)),
 }
 

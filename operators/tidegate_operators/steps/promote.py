@@ -12,7 +12,9 @@ from tidegate_serving.connection import EngineConnection
 from tidegate_serving.contract.desired_state import DesiredState
 from tidegate_serving.contract.errors import FailedPrecondition
 from tidegate_serving.contract.servable import ServableId, State
-from tidegate_serving.control_client import ControlClient
+from tidegate_serving.control_client import ControlClient, ServableStatus
+
+_GOING = (State.AVAILABLE, State.UNLOADING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,12 +82,18 @@ def _promote_in(
     with ControlClient(engine) as client:
         promoted = tell(client)
         client.wait_until(servable, version, State.AVAILABLE, max(deadline - time.monotonic(), 0.0))
-        status = client.status(servable).servable(servable)
-        kept = status.kept if status is not None else ()
-        leaving = tuple(sorted(promoted.before.numbers - {version, *kept}))
+        leaving = _leaving(promoted.before, client.status(servable).servable(servable), version)
         for old in leaving:
             client.wait_until(servable, old, State.END, max(deadline - time.monotonic(), 0.0))
     return Promotion(ServableId(servable, version), leaving, promoted.revision)
+
+
+def _leaving(before: DesiredState, now: ServableStatus | None, version: int) -> tuple[int, ...]:
+    """What was wanted before, and what a promotion that was killed has left unloading, without what is kept."""
+    if now is None:
+        return tuple(sorted(before.numbers - {version}))
+    going = {one.version for one in now.versions if one.state in _GOING}
+    return tuple(sorted((before.numbers | going) - {version, *now.kept} - now.desired.numbers))
 
 
 def _check_is_live(desired: DesiredState, version: int) -> None:

@@ -6,6 +6,7 @@ The engine moves label `stable` as soon as the version is loaded, at once where 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from tidegate_operators.steps.change_desired import REQUESTED_BY
@@ -14,6 +15,7 @@ from tidegate_serving.connection import EngineConnection
 from tidegate_serving.contract.errors import FailedPrecondition, TidegateError
 from tidegate_serving.contract.servable import ServableId, State
 from tidegate_serving.control_client import ControlClient, Outcome, ServableStatus
+from tidegate_serving.journal.entry import Kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,12 +32,17 @@ def rollback(
     control: str | EngineConnection,
     servable: str,
     version: int | None = None,
+    from_version: int | None = None,
+    once: bool = False,
     timeout: float = 120.0,
     reason: str = "",
     requested_by: str = REQUESTED_BY,
 ) -> Rollback:
     """Back to `version`, or without one to what ordinary clients got before; where the engine does not remember that,
     to the newest older version beside the present one that a verdict lets in.
+
+    `from_version` is what shall not serve: where it does not, nothing changes. `once` is for a task that may run again:
+    what the engine's journal has of this `requested_by` for this `reason` is not done a second time.
 
     An admitted version loads again until it is revoked, so its verdict's expiry does not stand in the way.
     FailedPrecondition where nothing serves or the servable is frozen, NotFound where there is no earlier version. Where
@@ -44,17 +51,23 @@ def rollback(
     """
     why = reason or f"roll back {servable}"
     engines = engines_of(control)
-    outcomes = on_each(engines, lambda engine: _roll_back(engine, servable, version, timeout, why, requested_by))
-    return outcomes.all()[0]
+
+    def tell(client: ControlClient) -> Outcome:
+        done = _done_before(client, servable, requested_by, why) if once else None
+        return done or client.rollback(
+            servable, version, from_version=from_version, requested_by=requested_by, reason=why
+        )
+
+    return on_each(engines, lambda engine: _roll_back(engine, servable, timeout, tell)).all()[0]
 
 
 def _roll_back(
-    engine: EngineConnection, servable: str, version: int | None, timeout: float, why: str, requested_by: str
+    engine: EngineConnection, servable: str, timeout: float, tell: Callable[[ControlClient], Outcome]
 ) -> Rollback:
     deadline = time.monotonic() + timeout
     with ControlClient(engine) as client:
         before = client.status(servable).servable(servable)
-        outcome = client.rollback(servable, version, requested_by=requested_by, reason=why)
+        outcome = tell(client)
         target = _target(servable, outcome)
         try:
             client.wait_until(servable, target, State.AVAILABLE, timeout)
@@ -65,6 +78,16 @@ def _roll_back(
         for old in leaving:
             client.wait_until(servable, old, State.END, max(deadline - time.monotonic(), 0.0))
     return Rollback(ServableId(servable, target), leaving, outcome.sentence)
+
+
+def _done_before(client: ControlClient, servable: str, requested_by: str, reason: str) -> Outcome | None:
+    """What became of the same rollback, asked for before: ordinary clients are meant for a version by now."""
+    wanted = (Kind.CONTROL, "rollback", requested_by, reason)
+    journal = client.journal(servable=servable)
+    if not any((entry.kind, entry.action, entry.requested_by, entry.reason) == wanted for entry in journal):
+        return None
+    stable = client.desired(servable).stable
+    return Outcome(f"{servable} went back before, for {reason!r}, and is on version {stable}", False, None, stable)
 
 
 def _target(servable: str, outcome: Outcome) -> int:

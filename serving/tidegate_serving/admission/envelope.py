@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tidegate_serving.admission.keys import key_id
+from tidegate_serving.admission.keys import Signer, key_id
 from tidegate_serving.contract.errors import NotAdmitted, Tampered
 from tidegate_serving.files import write_atomically
 
 if TYPE_CHECKING:
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 PAYLOAD_TYPE = "application/vnd.in-toto+json"
 STATEMENT_TYPE = "https://in-toto.io/Statement/v1"
@@ -72,7 +72,7 @@ class Envelope:
         return found
 
 
-def seal(predicate: Mapping[str, Any], predicate_type: str, path: Path, key: Ed25519PrivateKey) -> str:
+def seal(predicate: Mapping[str, Any], predicate_type: str, path: Path, key: Signer) -> str:
     """Signs the statement of a predicate, which names its version by `name`, `version` and `manifest_digest`, and
     writes the envelope atomically; returns the SHA-256 of the file's bytes in hex."""
     statement = {
