@@ -50,6 +50,7 @@ EXTRAS = {
         (f"{PLATFORMS}/mlflow", "-k", "not saved_model"),
         ("lightgbm", "skops", "xgboost"),
     ),
+    "kfp": Extra(("kfp", "kfp.kubernetes"), ("tests/operators/kfp/test_components.py",)),
     "torch": Extra(("torch",), (f"{PLATFORMS}/torch",)),
 }
 

@@ -16,7 +16,9 @@ from tidegate_serving.contract.errors import Unsupported
 
 ENTRY_POINTS = "tidegate.commands"
 GROUPS = {
-    "Release a model": ("publish", "validate", "release", "push", "canary", "compare", "promote", "mlflow", "clean-up"),
+    "Release a model": (
+        *("publish", "validate", "release", "push", "canary", "compare", "promote", "mlflow", "kubeflow", "clean-up"),
+    ),
     "Serve": ("serve", "model-server", "predict", "split"),
     "When something is wrong": (
         *("status", "events", "rollback", "pin", "unpin", "freeze", "unfreeze", "disable", "enable", "block"),
