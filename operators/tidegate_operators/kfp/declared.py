@@ -160,7 +160,7 @@ def push(
     """Loads a version beside the one that serves, and waits until it is AVAILABLE.
 
     Args:
-        directory: The version's directory, as the engine sees it too.
+        directory: The version's directory, as the engine sees it too, or its address in an object store.
         verdict_digest: What `validate` wrote; a verdict exchanged since is refused.
         timeout: Seconds to wait.
         reason: For the engine's journal.

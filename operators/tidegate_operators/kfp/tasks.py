@@ -117,7 +117,7 @@ def push(given: Arguments) -> None:
     from tidegate_operators.steps import push
 
     pushed = push(
-        directory=given.path("directory"),
+        directory=given.text("directory"),
         control=_control(given),
         verdict=given.plain("verdict_digest") or None,
         **given.given(("timeout", "reason", "requested_by")),

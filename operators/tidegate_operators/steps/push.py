@@ -5,14 +5,17 @@ Where the engine refuses it or it does not load, the engine's desired state beco
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tidegate_operators.steps.change_desired import REQUESTED_BY, Change, Edit, change, give_up
+from tidegate_operators.steps.engine_group import Outcomes, engines_of, on_each
+from tidegate_operators.steps.stored_version import is_address, read_stored
 from tidegate_serving.admission import open_verdict
 from tidegate_serving.connection import EngineConnection
 from tidegate_serving.contract.desired_state import DesiredState, VersionReference
-from tidegate_serving.contract.errors import FailedPrecondition, Tampered, TidegateError
+from tidegate_serving.contract.errors import FailedPrecondition, NotFound, Tampered, TidegateError
 from tidegate_serving.contract.manifest import read_manifest
 from tidegate_serving.contract.repository import verdict_path
 from tidegate_serving.contract.servable import ServableId, State
@@ -31,38 +34,83 @@ class Push:
 
 def push(
     *,
-    directory: Path,
+    directory: Path | str,
     control: str | EngineConnection,
     verdict: str | None = None,
     timeout: float = 120.0,
     reason: str = "",
     requested_by: str = REQUESTED_BY,
 ) -> Push:
-    """Loads the version in `directory` beside the one that serves; ordinary clients notice nothing.
+    """Loads the version in `directory` beside the one that serves; ordinary clients notice nothing. `directory` may be
+    an address in an object store (`s3://bucket/models/NAME/VERSION`), from where the engine fetches it.
 
     `control` is the engine's control address (`host:port`), or a connection to it; `verdict` the SHA-256 of the
     verdict's file as the gate wrote it, checked where given; `timeout` in seconds. Pushing what is live already changes
     nothing.
 
     Raises what the engine says where it refuses (NotAdmitted, Tampered, PermissionRefused, ModelFailed, ...) and
-    DeadlinePassed; the engine then holds what it held before.
+    DeadlinePassed; the engine then holds what it held before. A group gets the version in all its engines, or in none:
+    the error names those that failed.
     """
-    directory = directory.absolute()
-    manifest, manifest_digest = read_manifest(directory)
-    if verdict is not None:
-        _check_verdict(directory, verdict)
-    identity = manifest.id
-    candidate = VersionReference(identity.version, directory, manifest_digest)
-    with ControlClient(control) as client:
-        pushed = change(client, identity.name, _adding(candidate), reason or f"push {identity}", requested_by)
+    identity, candidate = _candidate(directory, verdict)
+    why = reason or f"push {identity}"
+
+    def tell(client: ControlClient) -> Change:
+        return change(client, identity.name, _adding(candidate), why, requested_by)
+
+    outcomes = on_each(engines_of(control), lambda engine: _push_to(engine, identity, candidate, timeout, tell))
+    if outcomes.failed:
+        on_each([engine for engine, _ in outcomes.done], lambda engine: _take_back(engine, outcomes, candidate)).all()
+    pushed = outcomes.all(f"{identity} was pushed nowhere")[0]
+    before = pushed.before
+    beside = before.stable if before.stable != identity.version else None
+    return Push(identity, candidate.manifest_digest, beside, pushed.revision)
+
+
+def _push_to(
+    engine: EngineConnection,
+    identity: ServableId,
+    candidate: VersionReference,
+    timeout: float,
+    tell: Callable[[ControlClient], Change],
+) -> Change:
+    with ControlClient(engine) as client:
+        pushed = tell(client)
         try:
             client.wait_until(identity.name, identity.version, State.AVAILABLE, timeout)
         except TidegateError:
             change(client, identity.name, _undo(pushed, candidate), f"{identity} did not become available")
             raise
-    before = pushed.before
-    beside = before.stable if before.stable != identity.version else None
-    return Push(identity, manifest_digest, beside, pushed.revision)
+    return pushed
+
+
+def _take_back(engine: EngineConnection, outcomes: Outcomes[Change], candidate: VersionReference) -> None:
+    """What one engine took and another of its group did not."""
+    pushed = next(done for one, done in outcomes.done if one == engine)
+    name = pushed.before.servable
+    with ControlClient(engine) as client:
+        change(client, name, _undo(pushed, candidate), f"{name}:{candidate.version} is not in the whole group")
+
+
+def _candidate(directory: Path | str, verdict: str | None) -> tuple[ServableId, VersionReference]:
+    if isinstance(directory, str) and is_address(directory):
+        stored = read_stored(directory)
+        if verdict is not None and stored.verdict_digest != verdict:
+            raise Tampered(
+                f"the verdict beside {directory} is not the one that the gate handed over: upload it, or validate again"
+            )
+        reference = VersionReference(stored.id.version, Path(), stored.manifest_digest, address=directory.rstrip("/"))
+        return stored.id, reference
+    folder = Path(directory).absolute()
+    if not folder.is_dir():
+        raise NotFound(
+            f"{folder} is not on this machine: publish it, mount the engine's root here, or push the version by its "
+            "address in an object store"
+        )
+    manifest, manifest_digest = read_manifest(folder)
+    if verdict is not None:
+        _check_verdict(folder, verdict)
+    return manifest.id, VersionReference(manifest.id.version, folder, manifest_digest)
 
 
 def _adding(candidate: VersionReference) -> Edit:
@@ -89,7 +137,11 @@ def withdraw(*, control: str | EngineConnection, servable: str, version: int, re
 
     FailedPrecondition for the version that ordinary clients get: only a promotion or a rollback takes that away.
     """
-    with ControlClient(control) as client:
+    return any(on_each(engines_of(control), lambda engine: _withdraw_from(engine, servable, version, reason)).all())
+
+
+def _withdraw_from(engine: EngineConnection, servable: str, version: int, reason: str) -> bool:
+    with ControlClient(engine) as client:
         desired = client.desired(servable)
         if desired.version(version) is None:
             return False

@@ -9,6 +9,7 @@ import time
 from dataclasses import dataclass
 
 from tidegate_operators.steps.change_desired import REQUESTED_BY
+from tidegate_operators.steps.engine_group import engines_of, on_each
 from tidegate_serving.connection import EngineConnection
 from tidegate_serving.contract.errors import FailedPrecondition, TidegateError
 from tidegate_serving.contract.servable import ServableId, State
@@ -39,11 +40,20 @@ def rollback(
     An admitted version loads again until it is revoked, so its verdict's expiry does not stand in the way.
     FailedPrecondition where nothing serves or the servable is frozen, NotFound where there is no earlier version. Where
     the earlier one does not load, its error is raised: the present one keeps serving, and the engine goes on trying.
+    In a group every engine that answers goes back, whatever the others do; the error names those that have not.
     """
+    why = reason or f"roll back {servable}"
+    engines = engines_of(control)
+    outcomes = on_each(engines, lambda engine: _roll_back(engine, servable, version, timeout, why, requested_by))
+    return outcomes.all()[0]
+
+
+def _roll_back(
+    engine: EngineConnection, servable: str, version: int | None, timeout: float, why: str, requested_by: str
+) -> Rollback:
     deadline = time.monotonic() + timeout
-    with ControlClient(control) as client:
+    with ControlClient(engine) as client:
         before = client.status(servable).servable(servable)
-        why = reason or f"roll back {servable}"
         outcome = client.rollback(servable, version, requested_by=requested_by, reason=why)
         target = _target(servable, outcome)
         try:
