@@ -65,6 +65,7 @@ EXTRAS = {
             "threadpoolctl",
         ),
     ),
+    "kfp": Extra(("kfp", "kfp.kubernetes"), ("tests/operators/kfp/test_components.py",)),
     "torch": Extra(("torch",), (f"{PLATFORMS}/torch",)),
 }
 

@@ -7,7 +7,7 @@
     with tidegate.Client("127.0.0.1:8500") as client:
         client.predict("flights", {"distance": np.float32([719.0]), ...})
 
-Airflow operators are in `tidegate.airflow`.
+Airflow operators are in `tidegate.airflow`, Kubeflow components and pipelines in `tidegate.kfp`.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ _HOMES = {
     "verify": _STEPS,
     "withdraw": _STEPS,
 }
-_MODULES = ("airflow",)
+_MODULES = ("airflow", "kfp")
 
 
 def __getattr__(name: str) -> Any:

@@ -26,6 +26,7 @@ GROUPS = {
         "promote",
         "reconcile",
         "mlflow",
+        "kubeflow",
         "clean-up",
     ),
     "Serve": ("serve", "model-server", "predict", "split"),

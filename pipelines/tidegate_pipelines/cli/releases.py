@@ -161,7 +161,8 @@ def release(
     with progress() as shown:
         released = run(Release(directory, evidence, key, control, rule), shown)
     show_verdict(released.validated)
-    say(released.canary.sentence, released.canary.outcome.value)
+    if released.canary is not None:
+        say(released.canary.sentence, released.canary.outcome.value)
     say(f"{released.promoted.id} is stable")
 
 
