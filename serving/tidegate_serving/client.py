@@ -29,16 +29,16 @@ _MODEL = "/tensorflow.serving.ModelService/"
 
 
 class Client:
-    """Asks models at one gRPC endpoint: `host:port`, or an EngineConnection where TLS or a token is needed on the way.
-    A context manager; safe to share between threads.
+    """Asks models at one gRPC endpoint: `host:port`, an EngineConnection where TLS or a token is needed on the way, or
+    what TIDEGATE_* variables say. A context manager; safe to share between threads.
 
     Every call raises the contract's errors: NotFound for an unknown model, version or label, InvalidInput for inputs
     that do not fit the signature, DeadlinePassed after `timeout` seconds, Unavailable when nobody answers.
     """
 
-    def __init__(self, connection: str | EngineConnection) -> None:
-        found = EngineConnection.of(connection)
-        self._address = found.single()
+    def __init__(self, connection: str | EngineConnection | None = None) -> None:
+        found = EngineConnection.grpc_from_environment() if connection is None else EngineConnection.of(connection)
+        self._connection = found
         self._metadata = token_metadata(found)
         self._channel = open_channel(found)
 
@@ -119,7 +119,7 @@ class Client:
         try:
             return call(request, timeout=timeout, metadata=(*self._metadata, *metadata))
         except grpc.RpcError as error:
-            raise from_rpc(error, self._address) from error
+            raise from_rpc(error, self._connection) from error
 
 
 def _fill_spec(spec: Any, model: str, version: int | None, label: str | None) -> None:

@@ -6,6 +6,7 @@ Clients, steps and orchestrators hand this on as one value. It imports nothing t
 from __future__ import annotations
 
 import ipaddress
+import logging
 import os
 import re
 import socket
@@ -24,6 +25,9 @@ PROFILES = "~/.config/tidegate/profiles.toml"
 PREFIX = "TIDEGATE_"
 VARIABLES = ("PROFILES", "PROFILE", "CONTROL", "TOKEN", "TOKEN_FILE", "CA", "CERTIFICATE", "KEY", "SERVER_NAME")
 """The names of a client's variables, without the prefix. No engine reads these."""
+OTHERS_MAY_READ = 0o044
+"""Of a file's mode, what a secret should not have."""
+_log = logging.getLogger(__name__)
 _PLAIN, _TLS, _SOCKET = "tidegate", "tidegates", "unix:"
 _IN_ADDRESS = ("ca", "certificate", "key", "server_name")
 _HOST_PORT = re.compile(r"(?:(?P<name>[^\s:/\[\]@,]+)|\[(?P<six>[0-9A-Fa-f:.%a-z]+)\]):(?P<port>\d{1,5})\Z")
@@ -151,8 +155,8 @@ class EngineConnection:
 
     @classmethod
     def from_environment(cls, env: Mapping[str, str] | None = None) -> EngineConnection:
-        """What TIDEGATE_PROFILE names, or this machine's engine, with what the other TIDEGATE_* variables say instead:
-        CONTROL (an address as in `of`), TOKEN or TOKEN_FILE, CA, CERTIFICATE, KEY, SERVER_NAME.
+        """The control port that TIDEGATE_PROFILE names, or this machine's, with what the other TIDEGATE_* variables say
+        instead: CONTROL (an address as in `of`), TOKEN or TOKEN_FILE, CA, CERTIFICATE, KEY, SERVER_NAME.
 
         `env` is `os.environ` where it is None.
         """
@@ -160,19 +164,21 @@ class EngineConnection:
         said = {key: given[PREFIX + key] for key in VARIABLES if given.get(PREFIX + key)}
         if "TOKEN" in said and "TOKEN_FILE" in said:
             raise InvalidInput("TIDEGATE_TOKEN and TIDEGATE_TOKEN_FILE are both set: unset one of them")
-        profile = Profile()
-        if "PROFILE" in said:
-            profile = read_profile(said["PROFILE"], Path(said["PROFILES"]) if "PROFILES" in said else None)
-        token = said.get("TOKEN")
-        if "TOKEN_FILE" in said or token:
-            profile = replace(profile, token_file=None)
         files = ("CA", "CERTIFICATE", "KEY", "TOKEN_FILE")
         changes: dict[str, Any] = {key.lower(): Path(said[key]) for key in files if key in said}
         if "SERVER_NAME" in said:
             changes["server_name"] = said["SERVER_NAME"]
         if "CONTROL" in said:
             changes |= {"control": (said["CONTROL"],), "tls": None}
-        return replace(profile, **changes).connection(token)
+        return replace(_chosen_profile(given), **changes).connection(said.get("TOKEN"))
+
+    @classmethod
+    def grpc_from_environment(cls, env: Mapping[str, str] | None = None) -> EngineConnection:
+        """The gRPC endpoint that TIDEGATE_GRPC_ADDRESS or the profile in TIDEGATE_PROFILE names, or this machine's."""
+        given = os.environ if env is None else env
+        address = given.get(f"{PREFIX}GRPC_ADDRESS")
+        profile = _chosen_profile(given)
+        return (replace(profile, grpc=address) if address else profile).predictions()
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +186,7 @@ class Profile:
     """One table of a profile file. Paths may begin with `~`.
 
     control: the control address, or several for a group, as `EngineConnection.of` takes them.
-    grpc: the gRPC endpoint's address, for predictions.
+    grpc: the gRPC endpoint's address, for predictions; tidegates:// where a proxy before it speaks TLS.
     tls: whether the control port speaks TLS; by default where an address says tidegates://, a certificate is named, or
         a token would leave this machine.
     token_file: a file with the token, which nobody else should be able to read.
@@ -212,6 +218,18 @@ class Profile:
         tls = first.tls or bool(ca or certificate or name) or away if self.tls is None else self.tls
         return EngineConnection(addresses, tls, ca, certificate, key, token, name)
 
+    def predictions(self) -> EngineConnection:
+        """What it says about the gRPC endpoint, which takes no token."""
+        found = EngineConnection.of(self.grpc)
+        if not found.tls or found.ca is not None:
+            return found
+        return replace(found, ca=_home(self.ca), certificate=_home(self.certificate), key=_home(self.key))
+
+
+def _chosen_profile(env: Mapping[str, str]) -> Profile:
+    name, file = env.get(f"{PREFIX}PROFILE"), env.get(f"{PREFIX}PROFILES")
+    return read_profile(name, Path(file) if file else None) if name else Profile()
+
 
 def read_profile(name: str, path: Path | None = None) -> Profile:
     """A table of the profile file. NotFound and InvalidInput name the file and what it lacks."""
@@ -237,6 +255,8 @@ def read_token(path: Path) -> str:
         raise InvalidInput(
             f"token file {path} cannot be read ({reason}): write the token there, on one line"
         ) from error
+    if path.expanduser().stat().st_mode & OTHERS_MAY_READ:
+        _log.warning("token file %s can be read by others on this machine: chmod 600 it", path)
     if not token:
         raise InvalidInput(f"token file {path} is empty: write the token there, on one line")
     return token

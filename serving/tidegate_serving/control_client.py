@@ -66,7 +66,7 @@ class ControlClient:
 
     def __init__(self, connection: str | EngineConnection | None = None) -> None:
         found = EngineConnection.from_environment() if connection is None else EngineConnection.of(connection)
-        self._address = found.single()
+        self._connection = found
         self._metadata = token_metadata(found)
         self._channel = open_channel(found)
 
@@ -237,7 +237,7 @@ class ControlClient:
         except grpc.RpcError as error:
             if _closed_here(error):
                 return
-            raise from_rpc(error, self._address) from error
+            raise from_rpc(error, self._connection) from error
         finally:
             stream.cancel()
 
@@ -249,7 +249,7 @@ class ControlClient:
         try:
             return call(request, timeout=timeout, metadata=self._metadata)
         except grpc.RpcError as error:
-            raise from_rpc(error, self._address) from error
+            raise from_rpc(error, self._connection) from error
 
 
 def _serialize(request: Any) -> bytes:

@@ -5,6 +5,7 @@ Airflow operators, the release pipeline and the command line all call these.
 
 from tidegate_operators.steps.canary import canary, require_passed
 from tidegate_operators.steps.canary_turns import CanaryTurn, canary_turn
+from tidegate_operators.steps.engine_group import Reconciled, reconcile
 from tidegate_operators.steps.judge import Judgement, judge
 from tidegate_operators.steps.override import OverrideRequest, WrittenOverride, override_gate
 from tidegate_operators.steps.promote import Promotion, promote
@@ -30,6 +31,7 @@ __all__ = [
     "Publication",
     "PublishedVersion",
     "Push",
+    "Reconciled",
     "Rollback",
     "Skew",
     "Validation",
@@ -49,6 +51,7 @@ __all__ = [
     "promote",
     "publish",
     "push",
+    "reconcile",
     "require_allowed",
     "require_log",
     "require_no_skew",

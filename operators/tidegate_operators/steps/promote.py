@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from tidegate_operators.steps.change_desired import REQUESTED_BY, change
+from tidegate_operators.steps.change_desired import REQUESTED_BY, Change, change
+from tidegate_operators.steps.engine_group import engines_of, on_each
 from tidegate_serving.connection import EngineConnection
 from tidegate_serving.contract.desired_state import DesiredState
 from tidegate_serving.contract.errors import FailedPrecondition
@@ -40,6 +42,9 @@ def promote(
     seconds covers the load, where that is not over, and all unloads. With `keep_previous` the version that served
     before stays loaded, so that a rollback takes effect at once; None leaves that as it was. FailedPrecondition where
     the version is not live, its own error where it does not load, DeadlinePassed where one does not load or end.
+
+    In a group nothing begins before every engine has the version AVAILABLE: the error names those that have not. An
+    error later names those that were not promoted; the same call again promotes these too.
     """
     deadline = time.monotonic() + timeout
 
@@ -48,8 +53,34 @@ def promote(
         keep = desired.keep_previous if keep_previous is None else keep_previous
         return replace(desired.promoting(version), keep_previous=keep)
 
-    with ControlClient(control) as client:
-        promoted = change(client, servable, edit, reason or f"promote {servable}:{version}", requested_by)
+    engines, why = engines_of(control), reason or f"promote {servable}:{version}"
+    if len(engines) > 1:
+        on_each(engines, lambda engine: _wait_ready(engine, servable, version, deadline)).all(
+            f"the promotion of {servable}:{version} has not begun"
+        )
+
+    def tell(client: ControlClient) -> Change:
+        return change(client, servable, edit, why, requested_by)
+
+    return on_each(engines, lambda engine: _promote_in(engine, servable, version, deadline, tell)).all()[0]
+
+
+def _wait_ready(engine: EngineConnection, servable: str, version: int, deadline: float) -> None:
+    """No engine of a group changes for its clients before all of them can."""
+    with ControlClient(engine) as client:
+        _check_is_live(client.desired(servable), version)
+        client.wait_until(servable, version, State.AVAILABLE, max(deadline - time.monotonic(), 0.0))
+
+
+def _promote_in(
+    engine: EngineConnection,
+    servable: str,
+    version: int,
+    deadline: float,
+    tell: Callable[[ControlClient], Change],
+) -> Promotion:
+    with ControlClient(engine) as client:
+        promoted = tell(client)
         client.wait_until(servable, version, State.AVAILABLE, max(deadline - time.monotonic(), 0.0))
         leaving = _leaving(promoted.before, client.status(servable).servable(servable), version)
         for old in leaving:

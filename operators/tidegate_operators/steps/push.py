@@ -9,10 +9,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tidegate_operators.steps.change_desired import REQUESTED_BY, Edit, change, give_up
+from tidegate_operators.steps.engine_group import engines_of, on_each
+from tidegate_operators.steps.stored_version import is_address, read_stored
 from tidegate_serving.admission import open_verdict
 from tidegate_serving.connection import EngineConnection
 from tidegate_serving.contract.desired_state import STABLE, DesiredState, VersionReference
-from tidegate_serving.contract.errors import DeadlinePassed, FailedPrecondition, Tampered, TidegateError
+from tidegate_serving.contract.errors import DeadlinePassed, FailedPrecondition, NotFound, Tampered, TidegateError
 from tidegate_serving.contract.manifest import read_manifest
 from tidegate_serving.contract.repository import verdict_path
 from tidegate_serving.contract.servable import ServableId, State
@@ -33,48 +35,51 @@ class Push:
 
 def push(
     *,
-    directory: Path,
+    directory: Path | str,
     control: str | EngineConnection,
     verdict: str | None = None,
     timeout: float = 120.0,
     reason: str = "",
     requested_by: str = REQUESTED_BY,
 ) -> Push:
-    """Loads the version in `directory` beside the one that serves; ordinary clients notice nothing.
+    """Loads the version in `directory` beside the one that serves; ordinary clients notice nothing. `directory` may be
+    an address in an object store (`s3://bucket/models/NAME/VERSION`), from where the engine fetches it.
 
     `control` is the engine's control address (`host:port`), or a connection to it; `verdict` the SHA-256 of the
     verdict's file as the gate wrote it, checked where given; `timeout` in seconds. Pushing what is live already changes
     nothing.
 
     Raises what the engine says where it refuses (NotAdmitted, Tampered, PermissionRefused, ModelFailed, ...) and
-    DeadlinePassed; the engine then holds what it held before.
+    DeadlinePassed; the engine then holds what it held before. A group gets the version in all its engines, or in none:
+    the error names those that failed.
     """
-    pushed = begin_push(directory=directory, control=control, verdict=verdict, reason=reason, requested_by=requested_by)
-    finish_push(pushed, control=control, timeout=timeout)
-    return pushed
+    identity, candidate = _candidate(directory, verdict)
+    why = reason or f"push {identity}"
+
+    def push_to(engine: EngineConnection) -> Push:
+        pushed = _tell(engine, identity, candidate, why, requested_by)
+        finish_push(pushed, control=engine, timeout=timeout)
+        return pushed
+
+    outcomes = on_each(engines_of(control), push_to)
+    if outcomes.failed:
+        pushed = {str(engine): one for engine, one in outcomes.done}
+        why = f"{identity} is not in the whole group"
+        on_each([engine for engine, _ in outcomes.done], lambda one: _take_back(one, pushed[str(one)], why)).all()
+    return outcomes.all(f"{identity} was pushed nowhere")[0]
 
 
 def begin_push(
     *,
-    directory: Path,
+    directory: Path | str,
     control: str | EngineConnection,
     verdict: str | None = None,
     reason: str = "",
     requested_by: str = REQUESTED_BY,
 ) -> Push:
-    """Tells the engine to load the version, as `push` does, and does not wait for it."""
-    directory = directory.absolute()
-    manifest, manifest_digest = read_manifest(directory)
-    if verdict is not None:
-        _check_verdict(directory, verdict)
-    identity = manifest.id
-    candidate = VersionReference(identity.version, directory, manifest_digest)
-    with ControlClient(control) as client:
-        pushed = change(client, identity.name, _adding(candidate), reason or f"push {identity}", requested_by)
-    before = pushed.before
-    beside = before.stable if before.stable != identity.version else None
-    labelled = STABLE in pushed.after.labels and STABLE not in before.labels
-    return Push(identity, manifest_digest, beside, pushed.revision, labelled)
+    """Tells one engine to load the version, as `push` does, and does not wait for it. InvalidInput for a group."""
+    identity, candidate = _candidate(directory, verdict)
+    return _tell(EngineConnection.of(control), identity, candidate, reason or f"push {identity}", requested_by)
 
 
 def finish_push(pushed: Push, *, control: str | EngineConnection, timeout: float) -> None:
@@ -100,6 +105,44 @@ def await_push(pushed: Push, *, control: str | EngineConnection, patience: float
             change(client, pushed.id.name, _undo(pushed), f"{pushed.id} did not become available")
             raise
     return True
+
+
+def _tell(
+    engine: EngineConnection, identity: ServableId, candidate: VersionReference, reason: str, requested_by: str
+) -> Push:
+    with ControlClient(engine) as client:
+        pushed = change(client, identity.name, _adding(candidate), reason, requested_by)
+    before = pushed.before
+    beside = before.stable if before.stable != identity.version else None
+    labelled = STABLE in pushed.after.labels and STABLE not in before.labels
+    return Push(identity, candidate.manifest_digest, beside, pushed.revision, labelled)
+
+
+def _take_back(engine: EngineConnection, pushed: Push, reason: str) -> None:
+    """What one engine took and another of its group did not."""
+    with ControlClient(engine) as client:
+        change(client, pushed.id.name, _undo(pushed), reason)
+
+
+def _candidate(directory: Path | str, verdict: str | None) -> tuple[ServableId, VersionReference]:
+    if isinstance(directory, str) and is_address(directory):
+        stored = read_stored(directory)
+        if verdict is not None and stored.verdict_digest != verdict:
+            raise Tampered(
+                f"the verdict beside {directory} is not the one that the gate handed over: upload it, or validate again"
+            )
+        reference = VersionReference(stored.id.version, Path(), stored.manifest_digest, address=directory.rstrip("/"))
+        return stored.id, reference
+    folder = Path(directory).absolute()
+    if not folder.is_dir():
+        raise NotFound(
+            f"{folder} is not on this machine: publish it, mount the engine's root here, or push the version by its "
+            "address in an object store"
+        )
+    manifest, manifest_digest = read_manifest(folder)
+    if verdict is not None:
+        _check_verdict(folder, verdict)
+    return manifest.id, VersionReference(manifest.id.version, folder, manifest_digest)
 
 
 def _adding(candidate: VersionReference) -> Edit:
@@ -130,7 +173,11 @@ def withdraw(*, control: str | EngineConnection, servable: str, version: int, re
 
     FailedPrecondition for the version that ordinary clients get: only a promotion or a rollback takes that away.
     """
-    with ControlClient(control) as client:
+    return any(on_each(engines_of(control), lambda engine: _withdraw_from(engine, servable, version, reason)).all())
+
+
+def _withdraw_from(engine: EngineConnection, servable: str, version: int, reason: str) -> bool:
+    with ControlClient(engine) as client:
         desired = client.desired(servable)
         if desired.version(version) is None:
             return False

@@ -6,9 +6,11 @@ The engine moves label `stable` as soon as the version is loaded, at once where 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from tidegate_operators.steps.change_desired import REQUESTED_BY
+from tidegate_operators.steps.engine_group import engines_of, on_each
 from tidegate_serving.connection import EngineConnection
 from tidegate_serving.contract.errors import FailedPrecondition, TidegateError
 from tidegate_serving.contract.servable import ServableId, State
@@ -45,16 +47,27 @@ def rollback(
     An admitted version loads again until it is revoked, so its verdict's expiry does not stand in the way.
     FailedPrecondition where nothing serves or the servable is frozen, NotFound where there is no earlier version. Where
     the earlier one does not load, its error is raised: the present one keeps serving, and the engine goes on trying.
+    In a group every engine that answers goes back, whatever the others do; the error names those that have not.
     """
+    why = reason or f"roll back {servable}"
+    engines = engines_of(control)
+
+    def ask(client: ControlClient) -> Outcome:
+        done = _done_before(client, servable, requested_by, why) if once else None
+        if done is not None:
+            return done
+        return client.rollback(servable, version, from_version=from_version, requested_by=requested_by, reason=why)
+
+    return on_each(engines, lambda engine: _roll_back(engine, servable, timeout, ask)).all()[0]
+
+
+def _roll_back(
+    engine: EngineConnection, servable: str, timeout: float, ask: Callable[[ControlClient], Outcome]
+) -> Rollback:
     deadline = time.monotonic() + timeout
-    with ControlClient(control) as client:
+    with ControlClient(engine) as client:
         before = client.status(servable).servable(servable)
-        why = reason or f"roll back {servable}"
-        outcome = _done_before(client, servable, requested_by, why) if once else None
-        if outcome is None:
-            outcome = client.rollback(
-                servable, version, from_version=from_version, requested_by=requested_by, reason=why
-            )
+        outcome = ask(client)
         target = _target(servable, outcome)
         try:
             client.wait_until(servable, target, State.AVAILABLE, timeout)

@@ -1,12 +1,14 @@
 """What serves now, for those who judge a candidate: the version to compare with, and the log of what it saw.
 
-Orchestrators ask here before `validate`; the answers come from the engine's control port.
+Orchestrators ask here before `validate`; the answers come from the engine's control port, for a group from its
+first engine.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
 
+from tidegate_operators.steps.engine_group import engines_of
 from tidegate_serving.connection import EngineConnection
 from tidegate_serving.contract.desired_state import VersionReference
 from tidegate_serving.contract.errors import FailedPrecondition
@@ -35,7 +37,7 @@ def serving_directory(*, control: str | EngineConnection, servable: str) -> Path
 
 def find_log(*, control: str | EngineConnection) -> Path | None:
     """Root folder of the engine's inference log, None where it keeps none."""
-    with ControlClient(control) as client:
+    with ControlClient(engines_of(control)[0]) as client:
         log_path = client.status().log_path
     return Path(log_path) if log_path else None
 
@@ -49,6 +51,6 @@ def require_log(*, control: str | EngineConnection) -> Path:
 
 
 def _serving(control: str | EngineConnection, servable: str) -> VersionReference | None:
-    with ControlClient(control) as client:
+    with ControlClient(engines_of(control)[0]) as client:
         desired = client.desired(servable)
     return desired.version(desired.stable)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tidegate_pipelines.cli.options import DEFAULT_GRPC
+from tidegate_pipelines.cli.options import DEFAULT_GRPC, Grpc
 from tidegate_serving.contract.errors import InvalidInput, NotFound
 from tidegate_serving.contract.servable import MAX_VERSION
 
@@ -30,9 +30,7 @@ def predict(
     model: Annotated[str, typer.Argument(metavar="MODEL", help="The model's name.")],
     text: Annotated[str | None, typer.Option("--json", metavar="JSON", help="The inputs.")] = None,
     file: Annotated[Path | None, typer.Option("--file", metavar="FILE", help="The inputs, as a JSON file.")] = None,
-    address: Annotated[
-        str, typer.Option("--address", metavar="HOST:PORT", envvar="TIDEGATE_GRPC_ADDRESS", help="The gRPC endpoint.")
-    ] = DEFAULT_GRPC,
+    address: Grpc = DEFAULT_GRPC,
     version: Annotated[
         int | None, typer.Option("--version", min=0, max=MAX_VERSION, help="This version; else label stable.")
     ] = None,

@@ -37,6 +37,7 @@ class VersionReference:
 
     `revision` grows with what names it, so that the same files named anew are tried anew. An `unpublished` version may
     lack a manifest; then `manifest_digest` is empty, `platform` is the configured one, and no verdict is asked for.
+    `address` is where in an object store it was fetched from, and can be again; empty for a folder of this machine.
     """
 
     version: int
@@ -45,6 +46,7 @@ class VersionReference:
     platform: str = ""
     revision: int = 0
     unpublished: bool = False
+    address: str = ""
 
     @property
     def fingerprint(self) -> str:
@@ -60,6 +62,7 @@ class VersionReference:
             "platform": self.platform,
             "revision": self.revision,
             "unpublished": self.unpublished,
+            **({"address": self.address} if self.address else {}),
         }
 
     @classmethod

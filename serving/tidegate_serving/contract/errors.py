@@ -11,6 +11,7 @@ status, events, gRPC and REST.
         Conflict          conflict              somebody else changed it meanwhile
       NotAdmitted         not_admitted          no valid verdict: the gate stays shut
         Tampered          tampered              bytes differ from what was signed or listed
+      Unauthenticated     unauthenticated       nobody knows who asks, or who answers
       PermissionRefused   permission_refused    needs the engine operator's leave
       ResourceExhausted   resource_exhausted    a queue, a budget or a limit is full
       DeadlinePassed      deadline_passed       no answer in time
@@ -87,6 +88,13 @@ class Tampered(NotAdmitted):
 
     code = "tampered"
     grpc_code = 15
+
+
+class Unauthenticated(TidegateError):
+    """A token or certificate is missing, unknown or expired, the caller's or the server's."""
+
+    code = "unauthenticated"
+    grpc_code = 16
 
 
 class PermissionRefused(TidegateError):
@@ -179,6 +187,7 @@ _BY_GRPC_CODE: dict[int, type[TidegateError]] = {
         DeadlinePassed,
         NotFound,
         AlreadyExists,
+        Unauthenticated,
         PermissionRefused,
         ResourceExhausted,
         FailedPrecondition,

@@ -35,6 +35,16 @@ def message(full_name: str) -> Any:
     return _class(full_name)
 
 
+def file_of(name: str, *, by_name: bool = False) -> Any:
+    """The descriptor of the file that defines a symbol, or with `by_name` is called so; None where there is none."""
+    with _ONE_AT_A_TIME:
+        pool = _pool()
+        try:
+            return pool.FindFileByName(name) if by_name else pool.FindFileContainingSymbol(name)
+        except KeyError:
+            return None
+
+
 @functools.cache
 def _class(full_name: str) -> Any:
     with _ONE_AT_A_TIME:
