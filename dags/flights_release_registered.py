@@ -12,7 +12,7 @@ EVENT = "(triggering_asset_events.values() | first | last).extra['payload']"
 MODEL = {name: f"{{{{ {EVENT}['{name}'] }}}}" for name in ("name", "version", "uri")}
 FROM = {name: f"{{{{ var.value.flights_{name} }}}}" for name in ("held_out", "policy", "private_key")}
 
-with DAG("flights_release_registered", schedule=[CHAMPION], max_active_runs=1) as dag:
+with DAG("flights_release_registered", schedule=[CHAMPION], max_active_runs=1, default_args={"retries": 2}) as dag:
     done = tide.PublishRegisteredOperator(task_id="publish", repository="{{ var.value.flights_repository }}", **MODEL)
     done = tide.ValidateModelOperator(task_id="validate", directory=done.output, label_column="late", **FROM)
     done = tide.ServeModelOperator(task_id="serve", directory=done.output, deferrable=True)

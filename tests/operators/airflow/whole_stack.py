@@ -150,6 +150,8 @@ def test_skew_starts_a_training_whose_version_is_released(
 def test_an_alias_in_mlflow_releases_the_version_that_it_names(
     stack: AirflowStack, mlflow_address: str, world: World, endpoints: Endpoints
 ) -> None:
+    if not available(endpoints, "flights"):
+        serve_first(endpoints, world, "flights")
     with traffic(endpoints.grpc, "flights"):
         register(mlflow_address, versions=5)
         eventually(lambda: len(stack.runs("flights_release_registered")) > 0, 90.0)
