@@ -246,6 +246,8 @@ def rollback(
     ended: OutputPath(list),
     sentence: OutputPath(str),
     version: Optional[int] = None,
+    from_version: Optional[int] = None,
+    once: bool = False,
     timeout: float = 120.0,
     reason: str = "",
     requested_by: str = "",
@@ -255,7 +257,9 @@ def rollback(
 
     Args:
         servable: Its name.
-        version: The version to go back to; left out, the one that served before. Name it where the task may run twice.
+        version: The version to go back to; left out, the one that served before.
+        from_version: What shall not serve; where it does not, nothing changes.
+        once: A task that runs again does nothing a second time; it is known by requested_by and reason.
         timeout: Seconds to wait.
         reason: For the engine's journal.
         requested_by: For the engine's journal.

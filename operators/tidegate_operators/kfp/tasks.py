@@ -168,7 +168,8 @@ def rollback(given: Arguments) -> None:
         control=_control(given),
         servable=given.text("servable"),
         version=None if given.plain("version") is None else given.whole("version"),
-        **given.given(("timeout", "reason", "requested_by")),
+        from_version=None if given.plain("from_version") is None else given.whole("from_version"),
+        **given.given(("once", "timeout", "reason", "requested_by")),
     )
     given.write(stable=back.id.version, ended=list(back.ended), sentence=back.sentence)
 
