@@ -1,8 +1,6 @@
 //! Every message that comes as protocol buffers: Predict, SessionRun, MultiInference, the examples of Classify and
 //! Regress, tensors, and what asks for metadata and states.
 
-use std::borrow::Cow;
-
 use tidegate_codec::protobuf::examples::{self, ExampleInput};
 use tidegate_codec::protobuf::multi_inference::MultiInferenceRequest;
 use tidegate_codec::protobuf::predict::{PredictRequest, select_outputs};
@@ -20,8 +18,9 @@ pub fn run(input: &[u8]) {
     let tasks = outer(input, || MultiInferenceRequest::parse(input).ok());
     let examples = outer(input, || examples::parse_request(input).ok().map(|(_, examples)| examples));
     let mut tensor = PredictRequest::default();
-    tensor.push_input(b"x", input);
-    let example = ExampleInput { context: Cow::default(), examples: vec![input.into()] };
+    assert!(tensor.push_input(b"x", input).is_ok(), "it is the first");
+    let mut example = ExampleInput::default();
+    example.examples.push(input);
     for sheet in sheets() {
         let signature = &sheet.signature;
         for request in predict.iter().chain([&tensor]) {
