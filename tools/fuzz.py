@@ -91,7 +91,11 @@ def in_python(decoder: str, uv: str) -> tuple[list[str], dict[str, str]]:
         install = [uv, "pip", "install", "-q", "--python", sys.executable, "--target", str(ATHERIS_FOLDER)]
         subprocess.run([*install, f"atheris=={ATHERIS}"], check=True)
     path = os.pathsep.join(filter(None, (str(ATHERIS_FOLDER), os.environ.get("PYTHONPATH", ""))))
-    return [sys.executable, "-m", "tests.fuzz", decoder], {**os.environ, "PYTHONPATH": path}
+    program = BUILD / "python.sh"
+    program.parent.mkdir(parents=True, exist_ok=True)
+    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m tests.fuzz "$0" "$@"\n')
+    program.chmod(0o755)
+    return [str(program)], {**os.environ, "PYTHONPATH": path, "DECODER": decoder}
 
 
 def fuzz(decoder: str, command: Sequence[str], env: Mapping[str, str], seconds: int) -> Run:

@@ -1,11 +1,13 @@
-"""Looks for bytes that break a decoder in Python: `python -m tests.fuzz NAME`, then libFuzzer's options and folders.
+"""Looks for bytes that break the decoder in Python that the environment variable `DECODER` names.
 
-`make fuzz` calls it, and installs Atheris for it, which nothing else needs.
+`tools/fuzz.py` calls it and installs Atheris for it, which nothing else needs. Its arguments are the program that calls
+it again, since libFuzzer starts itself anew to merge corpora, and libFuzzer's options and folders.
 """
 
 from __future__ import annotations
 
 import logging
+import os
 import sys
 import tempfile
 from pathlib import Path
@@ -21,7 +23,7 @@ WITHOUT_KIND = ("manifests", "frames")
 """Inputs of the others begin with a byte that says what they are."""
 
 
-def main(name: str, options: list[str]) -> None:
+def main(name: str, arguments: list[str]) -> None:
     """Fuzzes until an option says enough, or a decoder breaks; both end the process."""
     logging.disable()
     head = 0 if name in WITHOUT_KIND else 1
@@ -39,9 +41,9 @@ def main(name: str, options: list[str]) -> None:
 
     with tempfile.TemporaryDirectory() as folder:
         decoders = Decoders(Path(folder))
-        atheris.Setup([name, *options], lambda data: decoders.decode(name, data), custom_mutator=mutate)
+        atheris.Setup(arguments, lambda data: decoders.decode(name, data), custom_mutator=mutate)
         atheris.Fuzz()
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2:])
+    main(os.environ["DECODER"], sys.argv[1:])
