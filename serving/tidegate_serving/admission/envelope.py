@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from tidegate_serving.admission.keys import Signer, key_id
 from tidegate_serving.contract.errors import NotAdmitted, Tampered
+from tidegate_serving.contract.formats import MALFORMED
 from tidegate_serving.files import write_atomically
 
 if TYPE_CHECKING:
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 
 PAYLOAD_TYPE = "application/vnd.in-toto+json"
 STATEMENT_TYPE = "https://in-toto.io/Statement/v1"
-_MALFORMED = (ValueError, KeyError, TypeError, RecursionError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class Envelope:
             about = _subject(found)
             named = {"name": subject["name"], "digest": {"sha256": subject["digest"]["sha256"]}}
             types = statement["_type"], statement["predicateType"]
-        except _MALFORMED as error:
+        except MALFORMED as error:
             raise Tampered(
                 f"{self.path} holds no in-toto statement ({type(error).__name__}: {error}): {self.cure}"
             ) from error
@@ -105,7 +105,7 @@ def open_envelope(path: Path, predicate_type: str, cure: str) -> Envelope:
         payload = _exact_base64(envelope["payload"])
         signatures = {str(entry["keyid"]): _exact_base64(entry["sig"]) for entry in envelope["signatures"]}
         found = envelope["payloadType"]
-    except _MALFORMED as error:
+    except MALFORMED as error:
         raise Tampered(f"{path} is no signed document ({type(error).__name__}: {error}): {cure}") from error
     if found != PAYLOAD_TYPE:
         raise Tampered(f"{path} carries payload type {found!r} instead of {PAYLOAD_TYPE}: {cure}")

@@ -17,7 +17,7 @@ from tidegate_serving.admission.key_ring import TrustedKey
 from tidegate_serving.admission.keys import Signer
 from tidegate_serving.admission.verdict import Outcome, Verdict
 from tidegate_serving.contract.errors import InvalidInput, Tampered
-from tidegate_serving.contract.formats import check_format
+from tidegate_serving.contract.formats import MALFORMED, check_format
 from tidegate_serving.contract.servable import ServableId
 from tidegate_serving.contract.times import from_text
 from tidegate_serving.typed_config import read_config, read_toml
@@ -86,7 +86,7 @@ class Override:
                 issued_at=data["issued_at"],
                 expires_at=data["expires_at"],
             )
-        except (KeyError, TypeError, ValueError, OverflowError, InvalidInput) as error:
+        except (*MALFORMED, InvalidInput) as error:
             raise Tampered(f"{where} is no usable override ({error}): make it again") from error
 
 

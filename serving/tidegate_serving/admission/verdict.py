@@ -17,7 +17,7 @@ from typing import Any
 from tidegate_serving.admission.envelope import Envelope, open_envelope, seal
 from tidegate_serving.admission.keys import Signer
 from tidegate_serving.contract.errors import InvalidInput, Tampered
-from tidegate_serving.contract.formats import check_format
+from tidegate_serving.contract.formats import MALFORMED, check_format
 from tidegate_serving.contract.plain_json import plain, plain_number
 from tidegate_serving.contract.servable import ServableId
 
@@ -208,7 +208,7 @@ class Verdict:
                 notes=tuple(data["notes"]),
                 denied_by=tuple(data["denied_by"]),
             )
-        except (KeyError, TypeError, ValueError, AttributeError, OverflowError, InvalidInput) as error:
+        except (*MALFORMED, InvalidInput) as error:
             raise Tampered(f"{where} is no usable verdict ({error}): run `tidegate validate` again") from error
 
 

@@ -15,7 +15,7 @@ from tidegate_serving.config.engine_config import EngineConfig, ModelConfig
 from tidegate_serving.config.files import base_path
 from tidegate_serving.connection import is_loopback
 from tidegate_serving.contract.errors import InvalidInput, PermissionRefused
-from tidegate_serving.contract.messages import message
+from tidegate_serving.contract.messages import message, parsed
 from tidegate_serving.tensorflow_serving.model_list import models_of
 
 Replace = Callable[[Mapping[str, ModelConfig]], None]
@@ -34,7 +34,7 @@ class ReloadCall:
 
     def __call__(self, request: bytes) -> bytes:
         """A `ReloadConfigResponse` with status OK. Raises the contract's errors; nothing has changed then."""
-        asked = message("tensorflow.serving.ReloadConfigRequest").FromString(request)
+        asked = parsed("tensorflow.serving.ReloadConfigRequest", request, "the request")
         config = self._config()
         _check_allowed(config)
         if asked.config.WhichOneof("config") != "model_config_list":

@@ -267,6 +267,8 @@ fn long_names_are_refused_and_long_strings_are_not() {
 fn inputs_that_the_signature_does_not_have_are_passed_over_in_columns() {
     let (rows, columns) = read(&table(), r#"{"inputs":{"more":[[1]],"age":[1],"count":[2],"city":["a"]}}"#).unwrap();
     assert_eq!((rows, floats(&columns[0])), (1, vec![1.0]));
+    let many = r#"{"inputs":{"more":1,"even more":2,"and more":3,"x":[1,2],"b":4}}"#;
+    assert_eq!(read(&one(DType::Float32, &[-1]), many).unwrap().0, 2, "also more of them than there are inputs");
 }
 
 #[test]

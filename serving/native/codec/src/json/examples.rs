@@ -56,7 +56,7 @@ fn read_examples(
         return Err(refuse("Expecting 'examples' value to be an list/array"));
     }
     while scanner.more(b']', input.examples.is_empty())? {
-        input.examples.push(read_example(&mut scanner)?.into());
+        input.examples.push(&read_example(&mut scanner)?);
     }
     if input.examples.is_empty() {
         return Err(refuse("'examples' value is an empty array"));

@@ -22,9 +22,9 @@ pub struct PredictRequest<'a> {
 }
 
 impl<'a> PredictRequest<'a> {
-    /// Adds an input.
-    pub fn push_input(&mut self, name: &'a [u8], tensor: &'a [u8]) {
-        self.inputs.push((name, tensor));
+    /// Adds an input, unless there are too many.
+    pub fn push_input(&mut self, name: &'a [u8], tensor: &'a [u8]) -> Result<(), Status> {
+        wire::push_entry(&mut self.inputs, (name, tensor), "inputs")
     }
 
     /// Reads the outer message; tensors are read when they are appended.
@@ -38,9 +38,9 @@ impl<'a> PredictRequest<'a> {
                 1 => spec = Some(ModelSpec::parse(found.bytes(MESSAGE)?)?),
                 2 => {
                     let (name, tensor) = wire::read_pair(found.bytes(MESSAGE)?, MESSAGE)?;
-                    request.push_input(name, tensor);
+                    request.push_input(name, tensor)?;
                 }
-                3 => request.output_filter.push(found.text(MESSAGE)?),
+                3 => wire::push_entry(&mut request.output_filter, found.text(MESSAGE)?, "names in its output_filter")?,
                 _ => {}
             }
         }

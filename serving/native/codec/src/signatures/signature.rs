@@ -145,9 +145,11 @@ impl Signature {
         ))
     }
 
-    /// Position of the input with this name, looked for from `hint` on, where the last client had it.
+    /// Position of the input with this name, looked for from `hint` on, where the last client had it. A hint beyond the
+    /// inputs is as good as none: requests may bring names that the signature does not have.
     pub fn input_index(&self, name: &[u8], hint: usize) -> Option<usize> {
         let count = self.inputs.len();
+        let hint = if hint < count { hint } else { 0 };
         (0..count)
             .map(|step| if hint + step < count { hint + step } else { hint + step - count })
             .find(|at| self.inputs[*at].name.as_bytes() == name)
