@@ -8,6 +8,7 @@ use std::time::Duration;
 use tidegate_engine::batching::Completions;
 use tidegate_engine::metrics::Endpoint;
 use tidegate_engine::serving_map::{Remains, Wiring};
+use tidegate_plane::aside::aside;
 use tidegate_plane::connections::peer::Peer;
 use tidegate_plane::connections::socket::WatchedSocket;
 use tidegate_plane::connections::tended::Connections;
@@ -73,6 +74,9 @@ struct Endpoints {
 
 static ENDPOINTS: LazyLock<Mutex<Endpoints>> = LazyLock::new(|| Mutex::new(Endpoints::new()));
 
+/// Threads for large bodies.
+const ASIDE: usize = 2;
+
 /// Sends the pieces over a new connection and returns what came back once the connection has ended.
 pub fn converse(via: Via, pieces: &[&[u8]]) -> Vec<u8> {
     let endpoints = ENDPOINTS.lock().unwrap_or_else(PoisonError::into_inner);
@@ -89,11 +93,16 @@ impl Endpoints {
     fn new() -> Endpoints {
         let settings = settings();
         let (control, calls) = control::channel();
-        let state = Arc::new(PlaneState::new(&settings, control));
+        let (aside, jobs) = aside(ASIDE);
+        let state = Arc::new(PlaneState::new(&settings, control, aside));
         let engine = state.engine.clone();
         let model = Arc::new(NullModel::default());
         let hooks = model.clone();
         std::thread::spawn(move || calls.run(&*hooks));
+        let jobs = Arc::new(jobs);
+        for jobs in std::iter::repeat_n(jobs, ASIDE) {
+            std::thread::spawn(move || jobs.run());
+        }
         let completions: Arc<CompletionQueue> = Arc::default();
         let (released, _remains) = channel();
         let wiring = Wiring {
@@ -162,7 +171,7 @@ impl Endpoints {
         let lifeline = open.lifeline.clone();
         let drain = DrainWatch::new(self.draining.subscribe());
         let (limits, connections) = (self.state.engine.limits.clone(), self.connections.clone());
-        let peer = Peer { limits, lifeline: lifeline.clone(), connections };
+        let peer = Peer { limits, lifeline: lifeline.clone(), connections, aside: self.state.aside.clone() };
         let (rest, grpc) = (self.rest.clone(), self.grpc.clone());
         async move {
             let watched = lifeline.clone();
