@@ -8,8 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.native.running import half_plus_two, publish, running, signature
+from tests.native.running import MODEL, half_plus_two, publish, running, signature
 from tidegate_native import Batch, Result
+
+from tidegate_serving.client import Client
 
 
 def returning(value: Callable[[Batch], Any]) -> Callable[[Batch], Any]:
@@ -82,8 +84,11 @@ def test_small_types_come_back_as_they_are() -> None:
         "b": np.array([True]),
         "u": np.array([[1, 2**64 - 1]], np.uint64),
     }
-    with running(publish(lambda _: outputs, made=made)) as plane:
-        assert plane.predictions([1.0]) == [{"h": 0.5, "b": True, "u": [1, 2**64 - 1]}]
+    with running(publish(lambda _: outputs, made=made)) as plane, Client(plane.grpc) as client:
+        answer = client.predict(MODEL, {"x": np.float32([1.0])})
+    for name, value in outputs.items():
+        assert answer.outputs[name].dtype == value.dtype
+        assert answer.outputs[name].tolist() == value.tolist()
 
 
 def test_a_result_fails_the_requests_whose_rows_have_errors() -> None:
