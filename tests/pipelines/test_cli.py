@@ -137,7 +137,7 @@ MISTAKES: Sequence[tuple[tuple[str, ...], str]] = (
     (("publish", "model.py", "--name", "m", "--version", "1", "--platform", "python", "--metadata", "x"), "NAME=VALUE"),
     (("validate", "models/m/1", "--held-out", "train.parquet", "--key", "no.key"), "key file no.key is missing"),
     (("validate", "models/m/1", "--held-out", "train.parquet"), "models/m/1 is missing"),
-    (("push", "models/m/1"), "models/m/1 has no manifest.json"),
+    (("push", "models/m/1"), "models/m/1 is not on this machine"),
     (("status", "--control", "127.0.0.1:1"), "127.0.0.1:1"),
     (("promote", "m", "2", "--control", "127.0.0.1:1"), "127.0.0.1:1"),
     (("predict", "m", "--json", "{"), "not JSON"),
@@ -165,9 +165,11 @@ def test_a_users_mistake_is_one_sentence_on_stderr_and_exit_status_2(
     assert TRACEBACK not in done.stderr
 
 
-@pytest.mark.usefixtures("folder")
-def test_a_taken_version_is_a_mistake_with_its_cure(tidegate: Command) -> None:
+def test_a_version_that_is_taken_by_other_files_is_a_mistake_with_its_cure(tidegate: Command, folder: Path) -> None:
     tidegate(*PUBLISH)
+    assert tidegate(*PUBLISH).returncode == 0, "the same again changes nothing"
+    with (folder / "model.py").open("a") as model:
+        model.write("# changed\n")
     again = tidegate(*PUBLISH)
     assert again.returncode == 2
     assert "publish under a new number" in again.stderr
