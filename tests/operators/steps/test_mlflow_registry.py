@@ -133,18 +133,18 @@ def test_what_is_not_registered_and_a_server_that_is_not_there_are_said(
 def test_the_command_records_only_what_a_trusted_key_signed(
     client: Any,
     registered: RegisteredVersion,
-    world: World,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     tidegate = Command(monkeypatch, capsys)
-    directory = world.repository / "walk" / "1"
+    world = make_world(tmp_path / "own")
+    _, directory = verdict_on(world, ())
     uri = ("--uri", registered.uri)
     done = tidegate("mlflow", "record", directory, *uri, "--key", world.public_key)
     assert done.returncode == 0, done.stderr
     assert "recorded PASS" in done.stdout
-    other = make_world(tmp_path)
+    other = make_world(tmp_path / "other")
     done = tidegate("mlflow", "record", directory, *uri, "--key", other.public_key)
     assert done.returncode == 1
     assert "1.verdict.json" in done.stderr
