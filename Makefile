@@ -6,9 +6,10 @@ SHELL := /bin/bash
 
 PYTHON ?= python3
 GROUP ?= serving
+SECONDS ?= 60
 BIN := .venv/bin
 NATIVE := serving/native
-RUST := $(shell find $(NATIVE) -name target -prune -o \( -name '*.rs' -o -name 'Cargo.*' -o -name '*.pyi' -o -name pyproject.toml \) -print 2>/dev/null)
+RUST := $(shell find $(NATIVE) \( -name target -o -name fuzz \) -prune -o \( -name '*.rs' -o -name 'Cargo.*' -o -name '*.pyi' -o -name pyproject.toml \) -print 2>/dev/null)
 PACKAGES := operators/tidegate_operators pipelines/tidegate pipelines/tidegate_flights pipelines/tidegate_pipelines serving/tidegate_serving validation/tidegate_validation
 # rustup's and Debian's cargo both live on these; tools/toolchain.sh prints the one that is new enough.
 CARGO = $$($(CURDIR)/tools/toolchain.sh cargo)
@@ -57,6 +58,11 @@ format: setup ## format Python and Rust
 bench: .venv/.whole ## measure GROUP (serving, lifecycle, gate or attack); writes into build/
 	tools/toolchain.sh debian h2load:nghttp2-client wrk:wrk
 	$(BIN)/python -m tests.bench.$(GROUP)
+
+.PHONY: fuzz
+fuzz: .venv/.whole ## look for bytes that break a decoder, SECONDS=60 for each; DECODERS="json http1" for some
+	tools/toolchain.sh debian c++:g++
+	$(BIN)/python tools/fuzz.py --seconds $(SECONDS) --uv "$$(cat .tools/uv)" $(if $(KEEP),--keep) $(DECODERS)
 
 .PHONY: docs
 docs: $(DOCS)/.ready ## build the site from docs/ and the docstrings into build/site

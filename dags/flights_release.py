@@ -13,7 +13,6 @@ START = datetime(2026, 1, 1, tzinfo=UTC)
 
 with DAG("flights_release", schedule=None, start_date=START, params=PARAMS, render_template_as_native_obj=True) as dag:
     validate = ValidateModelOperator(task_id="validate", **FROM)
-    serve = ServeModelOperator(task_id="serve", directory=FROM["directory"], verdict=validate.output)
-    canary = CanaryOperator(task_id="canary", directory=FROM["directory"], rule="{{ params.canary }}")
-    promote = PromoteOperator(task_id="promote", directory=FROM["directory"])
-    validate >> serve >> canary >> promote
+    serve = ServeModelOperator(task_id="serve", directory=validate.output)
+    canary = CanaryOperator(task_id="canary", directory=serve.output, rule="{{ params.canary }}")
+    promote = PromoteOperator(task_id="promote", directory=canary.output)

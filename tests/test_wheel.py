@@ -29,6 +29,8 @@ PACKAGES = {
 }
 INFO = f"tidegate-{PROJECT['version']}.dist-info"
 SHIPPED = (
+    "tidegate_operators/kfp/compiled/validate.yaml",
+    "tidegate_pipelines/compiled/release.yaml",
     "tidegate_serving/admission/verdict.schema.json",
     "tidegate_serving/contract/protos/descriptors.binpb",
     "tidegate_validation/report/templates/report.html.jinja",

@@ -50,6 +50,22 @@ EXTRAS = {
         (f"{PLATFORMS}/mlflow", "-k", "not saved_model"),
         ("lightgbm", "skops", "xgboost"),
     ),
+    "airflow": Extra(
+        ("airflow.sdk", "tidegate.airflow"),
+        ("tests/operators/airflow/test_parsing.py", "tests/operators/airflow/whole_stack.py"),
+        (
+            "duckdb",
+            "great-expectations",
+            "jinja2",
+            "mlflow",
+            "pandas",
+            "scikit-learn",
+            "scipy",
+            "skops",
+            "threadpoolctl",
+        ),
+    ),
+    "kfp": Extra(("kfp", "kfp.kubernetes"), ("tests/operators/kfp/test_components.py",)),
     "torch": Extra(("torch",), (f"{PLATFORMS}/torch",)),
 }
 

@@ -7,7 +7,7 @@
     with tidegate.Client("127.0.0.1:8500") as client:
         client.predict("flights", {"distance": np.float32([719.0]), ...})
 
-Airflow operators are in `tidegate.airflow`.
+Airflow operators are in `tidegate.airflow`, Kubeflow components and pipelines in `tidegate.kfp`.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from tidegate_serving.admission import make_keys
     from tidegate_serving.client import Client
     from tidegate_serving.config import EngineConfig
+    from tidegate_serving.connection import EngineConnection
     from tidegate_serving.contract.errors import Refused, TidegateError
     from tidegate_serving.contract.servable import ServableId, State
     from tidegate_serving.contract.signature import Signature, TensorSpec
@@ -54,6 +55,7 @@ __all__ = [
     "ControlClient",
     "Engine",
     "EngineConfig",
+    "EngineConnection",
     "Evidence",
     "Observation",
     "Prediction",
@@ -91,6 +93,7 @@ _HOMES = {
     "ControlClient": "tidegate_serving.control_client",
     "Engine": "tidegate_serving.engine",
     "EngineConfig": "tidegate_serving.config",
+    "EngineConnection": "tidegate_serving.connection",
     "Evidence": _STEPS,
     "Observation": "tidegate_pipelines.monitor",
     "Prediction": "tidegate_serving.prediction",
@@ -118,7 +121,7 @@ _HOMES = {
     "verify": _STEPS,
     "withdraw": _STEPS,
 }
-_MODULES = ("airflow",)
+_MODULES = ("airflow", "kfp")
 
 
 def __getattr__(name: str) -> Any:

@@ -64,7 +64,7 @@ class AirflowRunner:
                 stdout=subprocess.PIPE,
                 stderr=log,
                 text=True,
-                env=_environment(self._home, self._dags),
+                env=private_environment(self._home, self._dags),
             )
 
     def run(
@@ -147,7 +147,7 @@ def _stream(stream: IO[str] | None) -> IO[str]:
     return stream
 
 
-def _environment(home: Path, dags: Path) -> dict[str, str]:
+def private_environment(home: Path, dags: Path) -> dict[str, str]:
     """This process's variables without any other Airflow's, and the few that make a small private one."""
     mine = {name: value for name, value in os.environ.items() if not name.startswith("AIRFLOW")}
     return {

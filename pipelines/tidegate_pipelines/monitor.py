@@ -15,6 +15,7 @@ from pathlib import Path
 
 from tidegate_operators.steps import Skew, require_log, serving_directory, skew
 from tidegate_serving.admission import Outcome
+from tidegate_serving.connection import EngineConnection
 from tidegate_serving.contract.errors import DeadlinePassed, InvalidInput, TidegateError, Unavailable
 
 logger = logging.getLogger(__name__)
@@ -40,7 +41,7 @@ class Watch:
     Reports go to `reports`/<end of window>/.
     """
 
-    control: str
+    control: str | EngineConnection
     servable: str
     reports: Path
     window: timedelta = timedelta(days=1)

@@ -23,6 +23,7 @@ from tidegate_operators.steps import (
     require_passed,
     validate,
 )
+from tidegate_serving.connection import EngineConnection
 from tidegate_validation.progress import SILENT, Progress, working
 
 
@@ -33,15 +34,17 @@ class Release:
     directory: the version's, in the model repository.
     evidence: what the gates judge by; without a baseline that is the version that serves now.
     private_key: the validator's, which signs the verdict.
-    control: the engine's control address, `host:port`.
-    rule: what the canary must show.
+    control: the engine's control address (`host:port`), or a connection to it.
+    rule: what the canary must show; None leaves the canary out.
+    timeout: seconds that loading, and unloading what served before, may take.
     """
 
     directory: Path
     evidence: Evidence
     private_key: Path
-    control: str
-    rule: CanaryRule = field(default_factory=CanaryRule)
+    control: str | EngineConnection
+    rule: CanaryRule | None = field(default_factory=CanaryRule)
+    timeout: float = 120.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +53,7 @@ class ReleaseResult:
 
     validated: Validation
     pushed: Push
-    canary: CanaryResult
+    canary: CanaryResult | None
     promoted: Promotion
 
 
@@ -66,12 +69,13 @@ def release(request: Release, progress: Progress = SILENT) -> ReleaseResult:
         evidence = against_serving(request.evidence, directory=directory, control=control)
         validated = require_allowed(validate(directory, evidence, private_key=request.private_key, progress=progress))
         progress.at("push", 1)
-        pushed = push(directory=directory, control=control, verdict=validated.verdict_digest)
+        pushed = push(directory=directory, control=control, verdict=validated.verdict_digest, timeout=request.timeout)
         name, version = pushed.id.name, pushed.id.version
         progress.at("canary", 2)
-        observed = require_passed(
-            canary(control=control, servable=name, version=version, rule=request.rule, progress=progress)
-        )
+        observed = None
+        if request.rule is not None:
+            tried = canary(control=control, servable=name, version=version, rule=request.rule, progress=progress)
+            observed = require_passed(tried)
         progress.at("promote", 3)
-        promoted = promote(control=control, servable=name, version=version)
+        promoted = promote(control=control, servable=name, version=version, timeout=request.timeout)
     return ReleaseResult(validated, pushed, observed, promoted)

@@ -258,9 +258,9 @@ class SetLabels:
 
 @final
 class SetDefault:
-    """Change: requests without version and label go to `version` while there is no label `stable`; None for the newest.
+    """Change: requests without version and label go to `version`; None for label `stable`, else the newest.
 
-    A version that is not in the map after this `apply`, or leaves it later, is forgotten: the newest takes its place.
+    A version that is not in the map after this `apply`, or leaves it later, is forgotten, as by None.
     """
 
     def __new__(cls, *, model: str, version: int | None) -> SetDefault: ...

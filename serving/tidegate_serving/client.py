@@ -12,6 +12,8 @@ from typing import Any, Self
 import grpc
 import numpy.typing as npt
 
+from tidegate_serving.channels import open_channel, token_metadata
+from tidegate_serving.connection import EngineConnection
 from tidegate_serving.contract.errors import Unsupported
 from tidegate_serving.contract.messages import message
 from tidegate_serving.contract.servable import ServableId, State, StateChange
@@ -19,7 +21,7 @@ from tidegate_serving.contract.signature import SERVING_DEFAULT, FirstAxis, Sign
 from tidegate_serving.contract.tensors import Array
 from tidegate_serving.prediction import Prediction
 from tidegate_serving.tensor_proto import dtype_of, fill, to_array
-from tidegate_serving.wire_errors import CHANNEL_OPTIONS, from_rpc
+from tidegate_serving.wire_errors import from_rpc
 
 REQUEST_ID_KEY = "x-request-id"
 _PREDICTION = "/tensorflow.serving.PredictionService/"
@@ -27,15 +29,18 @@ _MODEL = "/tensorflow.serving.ModelService/"
 
 
 class Client:
-    """Asks models at `address` (host:port). A context manager; safe to share between threads.
+    """Asks models at one gRPC endpoint: `host:port`, an EngineConnection where TLS or a token is needed on the way, or
+    what TIDEGATE_* variables say. A context manager; safe to share between threads.
 
     Every call raises the contract's errors: NotFound for an unknown model, version or label, InvalidInput for inputs
     that do not fit the signature, DeadlinePassed after `timeout` seconds, Unavailable when nobody answers.
     """
 
-    def __init__(self, address: str) -> None:
-        self._address = address
-        self._channel = grpc.insecure_channel(address, options=CHANNEL_OPTIONS)
+    def __init__(self, connection: str | EngineConnection | None = None) -> None:
+        found = EngineConnection.grpc_from_environment() if connection is None else EngineConnection.of(connection)
+        self._connection = found
+        self._metadata = token_metadata(found)
+        self._channel = open_channel(found)
 
     def predict(
         self,
@@ -112,9 +117,9 @@ class Client:
             method, request_serializer=type(request).SerializeToString, response_deserializer=decode
         )
         try:
-            return call(request, timeout=timeout, metadata=metadata)
+            return call(request, timeout=timeout, metadata=(*self._metadata, *metadata))
         except grpc.RpcError as error:
-            raise from_rpc(error, self._address) from error
+            raise from_rpc(error, self._connection) from error
 
 
 def _fill_spec(spec: Any, model: str, version: int | None, label: str | None) -> None:

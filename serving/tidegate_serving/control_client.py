@@ -14,7 +14,9 @@ from typing import Any, Self
 
 import grpc
 
+from tidegate_serving.channels import open_channel, token_metadata
 from tidegate_serving.config.view import ConfigDiff, ConfigValue
+from tidegate_serving.connection import EngineConnection
 from tidegate_serving.contract.desired_state import DesiredState, Shadow, VersionReference
 from tidegate_serving.contract.errors import DeadlinePassed, InvalidInput, error_of
 from tidegate_serving.contract.messages import message
@@ -31,7 +33,7 @@ from tidegate_serving.control.messages import (
 from tidegate_serving.control.overrides import Outcome
 from tidegate_serving.control.status import EngineStatus, ServableStatus, VersionStatus
 from tidegate_serving.journal.entry import Entry
-from tidegate_serving.wire_errors import CHANNEL_OPTIONS, from_rpc
+from tidegate_serving.wire_errors import from_rpc
 
 __all__ = [
     "ControlClient",
@@ -59,11 +61,14 @@ def who_asks() -> str:
 
 
 class ControlClient:
-    """Speaks to the control port at `address` (host:port). A context manager; safe to share between threads."""
+    """Speaks to the control port of one engine: `host:port`, an EngineConnection, or what TIDEGATE_* variables say.
+    A context manager; safe to share between threads."""
 
-    def __init__(self, address: str) -> None:
-        self._address = address
-        self._channel = grpc.insecure_channel(address, options=CHANNEL_OPTIONS)
+    def __init__(self, connection: str | EngineConnection | None = None) -> None:
+        found = EngineConnection.from_environment() if connection is None else EngineConnection.of(connection)
+        self._connection = found
+        self._metadata = token_metadata(found)
+        self._channel = open_channel(found)
 
     def set_desired_state(self, desired: DesiredState, expected_revision: int | None = None) -> int:
         """Says which versions, labels and shadow a servable should have, as a whole; a version left out unloads.
@@ -226,13 +231,13 @@ class ControlClient:
             request_serializer=_serialize,
             response_deserializer=message(f"tidegate.v1.{answer}").FromString,
         )
-        stream = call(request, timeout=timeout)
+        stream = call(request, timeout=timeout, metadata=self._metadata)
         try:
             yield from stream
         except grpc.RpcError as error:
             if _closed_here(error):
                 return
-            raise from_rpc(error, self._address) from error
+            raise from_rpc(error, self._connection) from error
         finally:
             stream.cancel()
 
@@ -242,9 +247,9 @@ class ControlClient:
             f"/{SERVICE}/{method}", request_serializer=_serialize, response_deserializer=decode
         )
         try:
-            return call(request, timeout=timeout)
+            return call(request, timeout=timeout, metadata=self._metadata)
         except grpc.RpcError as error:
-            raise from_rpc(error, self._address) from error
+            raise from_rpc(error, self._connection) from error
 
 
 def _serialize(request: Any) -> bytes:

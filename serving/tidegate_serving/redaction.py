@@ -9,7 +9,7 @@ import re
 from typing import Any
 
 REMOVED = "(removed)"
-_OPEN_TABLES = ("sources", "platforms")
+_OPEN_TABLES = ("sources", "push_stores", "platforms")
 _NAMED_BY_USERS = "models"
 _WORDS = r"pass(?:word|wd|phrase)|secret|token|credential|private|cookie|connection_?string|(?:api|access|account)_?key"
 _SECRET = re.compile(rf"{_WORDS}|authorization|signature|\bsas\b|(?:\A|[._-])key\Z", re.IGNORECASE)

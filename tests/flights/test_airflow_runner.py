@@ -107,7 +107,7 @@ def query(home: Path, text: str) -> list[tuple[Any, ...]]:
         return connection.execute(text).fetchall()
 
 
-def test_a_release_walks_through_all_four_tasks_and_xcom_carries_the_verdict_only(
+def test_a_release_walks_through_all_four_tasks_and_xcom_carries_what_each_returned(
     release: Release, world: World, endpoints: Endpoints, home: Path
 ) -> None:
     first = world.publish(1, name="walk")
@@ -125,15 +125,15 @@ def test_a_release_walks_through_all_four_tasks_and_xcom_carries_the_verdict_onl
     carried = [
         (task, key, json.loads(value)) for task, key, value in query(home, "select task_id, key, value from xcom")
     ]
-    values = {(task, key): value for task, key, value in carried if not key.startswith("_link_")}
-    assert values.keys() == {("validate", "return_value")}
-    assert {frozenset(value) for _, key, value in carried if key == "return_value"} == {
-        frozenset({"verdict_path", "verdict_digest"})
-    }
-    assert {value["verdict_path"] for _, key, value in carried if key == "return_value"} == {
+    values = [(task, value) for task, key, value in carried if key == "return_value"]
+    assert {task for task, _ in values} == {"validate", "serve", "canary", "promote"}
+    for task, value in values:
+        assert (value["servable"], value["directory"]) in {("walk", str(first)), ("walk", str(second))}, task
+    assert {value["verdict_path"] for task, value in values if task == "validate"} == {
         str(verdict_path(first)),
         str(verdict_path(second)),
     }
+    assert [value["ended"] for task, value in values if task == "promote"] == [[], [1]]
     links = {value for _, key, value in carried if key.startswith("_link_")}
     assert links == {(report_directory(path) / "index.html").as_uri() for path in (first, second)}
 
@@ -199,7 +199,10 @@ def test_the_other_operators_publish_report_and_roll_back(
     assert (tmp_path / "skew" / "index.html").is_file()
     assert available(endpoints, "others") == [1]
     again = runner.run(home / "dags" / "others.py", conf, release.connections)
-    assert (again.failed_task, "published already" in str(again.reason)) == ("publish", True)
+    assert (again.failed_task, "to go back to" in str(again.reason)) == ("rollback", True)
+    (tmp_path / "model.py").write_text(BETTER)
+    changed = runner.run(home / "dags" / "others.py", conf, release.connections)
+    assert (changed.failed_task, "published already" in str(changed.reason)) == ("publish", True)
 
 
 def test_missing_parameters_and_files_fail_with_their_names(release: Release, world: World) -> None:

@@ -7,8 +7,10 @@ import sys
 import textwrap
 import time
 from collections.abc import Iterator
+from concurrent import futures
 
 import pytest
+from tests.support.eventually import eventually
 from tests.support.rest import call
 
 HOLD_SECONDS = 3.0
@@ -72,11 +74,13 @@ def test_health_refusals_deadlines_and_metrics_do_not_wait_for_the_gil(held: str
     assert call(held, "GET", "/v1/models/m/metadata").status == 200
     assert call(held, "POST", "/v1/models/n:predict", {"instances": [1.0]}).status == 404
     assert call(held, "POST", "/v1/models/m:predict", {"instances": ["a"]}).status == 400
-    too_many = call(held, "POST", "/v1/models/m:predict", {"instances": [1.0, 2.0]})
-    assert (too_many.status, b"its queue holds at most 1: send fewer" in too_many.body) == (400, True)
-    assert time.monotonic() - started < 1.0
-    before = time.monotonic()
-    late = call(held, "POST", "/v1/models/m:predict", {"instances": [0.0]})
-    assert late.status == 504
-    assert 0.35 < time.monotonic() - before < 1.0
+    with futures.ThreadPoolExecutor(1) as pool:
+        before = time.monotonic()
+        waiting = pool.submit(call, held, "POST", "/v1/models/m:predict", {"instances": [0.0]})
+        eventually(lambda: b'tidegate_queued_rows{model="m",version="1"} 1' in call(held, "GET", "/metrics").body)
+        too_many = call(held, "POST", "/v1/models/m:predict", {"instances": [1.0]})
+        assert (too_many.status, b"would pass its limit of 1 rows" in too_many.body) == (429, True)
+        assert time.monotonic() - started < 1.0
+        assert waiting.result().status == 504
+        assert 0.35 < time.monotonic() - before < 1.0
     assert time.monotonic() - started < HOLD_SECONDS - 0.5, "all of this was while the GIL was held"

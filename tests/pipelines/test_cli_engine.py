@@ -25,7 +25,7 @@ ROW = '{"x": 0.25, "kind": "a"}'
 @pytest.fixture
 def tidegate(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], endpoints: Endpoints) -> Command:
     """The command with the engine's addresses in its environment."""
-    monkeypatch.setenv("TIDEGATE_CONTROL_ADDRESS", endpoints.control)
+    monkeypatch.setenv("TIDEGATE_CONTROL", endpoints.control)
     monkeypatch.setenv("TIDEGATE_GRPC_ADDRESS", endpoints.grpc)
     return Command(monkeypatch, capsys)
 

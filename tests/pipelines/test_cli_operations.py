@@ -39,7 +39,7 @@ def engine(tmp_path_factory: pytest.TempPathFactory, root: Path) -> Iterator[Eng
 @pytest.fixture
 def tidegate(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], engine: EngineProcess) -> Command:
     """The command with the engine's addresses in its environment."""
-    monkeypatch.setenv("TIDEGATE_CONTROL_ADDRESS", engine.addresses["control"])
+    monkeypatch.setenv("TIDEGATE_CONTROL", engine.addresses["control"])
     monkeypatch.setenv("TIDEGATE_GRPC_ADDRESS", engine.addresses["grpc"])
     monkeypatch.setenv("TIDEGATE_REQUESTED_BY", "anna")
     return Command(monkeypatch, capsys)

@@ -30,7 +30,7 @@ def test_importing_it_is_quick_and_brings_nothing_heavy() -> None:
     found = json.loads(fresh(LIGHT))
     assert found["loaded"] == []
     assert found["seconds"] < 0.5
-    assert {*tidegate.__all__, "airflow"} == set(found["listed"])
+    assert {*tidegate.__all__, "airflow", "kfp"} == set(found["listed"])
 
 
 def test_every_name_is_there_and_is_the_one_from_its_home() -> None:

@@ -10,7 +10,7 @@ from tidegate_serving.contract.servable import ServableId, State
 from tidegate_serving.lifecycle.events import EventBus
 from tidegate_serving.lifecycle.manager import AspiredVersionsManager, ManagerOptions
 from tidegate_serving.lifecycle.monitor import StateMonitor
-from tidegate_serving.lifecycle.retry import RetryPauses
+from tidegate_serving.lifecycle.retry import FOR_EVER, RetryPauses
 from tidegate_serving.sources.target import AspiredVersion
 
 STEADY = RetryPauses(first=1.0, most=8.0, chance=lambda: 0.0)
@@ -19,7 +19,7 @@ STEADY = RetryPauses(first=1.0, most=8.0, chance=lambda: 0.0)
 class Bench:
     """A manager with everything around it."""
 
-    def __init__(self, options: ManagerOptions | None = None) -> None:
+    def __init__(self, options: ManagerOptions | None = None, retries: int = FOR_EVER) -> None:
         self.clock = FakeClock()
         self.map = FakeMap()
         self.loads, self.unloads = StepPool(), StepPool()
@@ -29,7 +29,8 @@ class Bench:
         self.monitor = StateMonitor(events)
         events.subscribe(self.log)
         self.resident = 0
-        given = replace(options or ManagerOptions(), retry=STEADY, clock=self.clock, resident=lambda: self.resident)
+        retry = replace(STEADY, retries=retries)
+        given = replace(options or ManagerOptions(), retry=retry, clock=self.clock, resident=lambda: self.resident)
         self.manager = AspiredVersionsManager(self.map, events, self.loads, self.unloads, given)
 
     def want(self, *numbers: int, name: str = "m", origin: object = None) -> None:

@@ -59,8 +59,8 @@ class ModelPicture:
         """Whom a request without version and label reaches where nothing is split."""
         if self.off is not None:
             return None
-        newest = max(self.versions, default=None) if self.preferred is None else self.preferred
-        return self.labels.get(STABLE, None if self.stable_waits else newest)
+        newest = None if self.stable_waits else max(self.versions, default=None)
+        return self.labels.get(STABLE, newest) if self.preferred is None else self.preferred
 
 
 Seen = Callable[[str, ModelPicture, ModelPicture], None]

@@ -101,7 +101,8 @@ def with_timeout(value: str) -> Ask:
 
 def call_with(*data: bytes) -> Ask:
     """A call whose DATA frames are these, the last one ending it."""
-    frames = [frame(DATA, END_STREAM if part is data[-1] else 0, 1, part) for part in data]
+    last = len(data) - 1
+    frames = [frame(DATA, END_STREAM if at == last else 0, 1, part) for at, part in enumerate(data)]
     return grpc_code(frame(HEADERS, END_HEADERS, 1, call_headers(PREDICT)), *frames)
 
 

@@ -56,7 +56,7 @@ class Case:
     training: the rows that the candidate was trained on, where they are at hand.
     log_root: root folder of the inference log of what serves; None without one.
     entity: a column whose equal values belong together, a user say, for the intervals.
-    report: directory for Data Docs and failing inputs; None keeps neither.
+    report: directory for Data Docs, failing inputs and the ROC curve; None keeps none of them.
     probe: overrides the command that loads a version, for tests.
     progress: hears what the gates are at.
     """

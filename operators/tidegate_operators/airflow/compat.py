@@ -8,10 +8,41 @@ from __future__ import annotations
 from airflow.providers.common.compat.sdk import (
     AirflowException,
     AirflowFailException,
+    Asset,
+    AssetAlias,
     BaseHook,
     BaseOperator,
     BaseOperatorLink,
+    BaseSensorOperator,
+    Connection,
     Context,
+    PokeReturnValue,
+    conf,
 )
+from airflow.providers.standard.triggers.temporal import TimeDeltaTrigger
+from airflow.triggers.base import BaseEventTrigger, BaseTrigger, TriggerEvent
 
-__all__ = ["AirflowException", "AirflowFailException", "BaseHook", "BaseOperator", "BaseOperatorLink", "Context"]
+__all__ = [
+    "AirflowException",
+    "AirflowFailException",
+    "Asset",
+    "AssetAlias",
+    "BaseEventTrigger",
+    "BaseHook",
+    "BaseOperator",
+    "BaseOperatorLink",
+    "BaseSensorOperator",
+    "BaseTrigger",
+    "Connection",
+    "Context",
+    "PokeReturnValue",
+    "TimeDeltaTrigger",
+    "TriggerEvent",
+    "conf",
+    "defers_by_default",
+]
+
+
+def defers_by_default() -> bool:
+    """Whether operators wait in the triggerer, by Airflow's configuration (`[operators] default_deferrable`)."""
+    return bool(conf.getboolean("operators", "default_deferrable", fallback=False))

@@ -4,11 +4,13 @@ Airflow operators, the release pipeline and the command line all call these.
 """
 
 from tidegate_operators.steps.canary import canary, require_passed
+from tidegate_operators.steps.canary_turns import CanaryTurn, canary_turn
+from tidegate_operators.steps.engine_group import Reconciled, reconcile
 from tidegate_operators.steps.judge import Judgement, judge
 from tidegate_operators.steps.override import OverrideRequest, WrittenOverride, override_gate
 from tidegate_operators.steps.promote import Promotion, promote
 from tidegate_operators.steps.publish import Publication, PublishedVersion, publish
-from tidegate_operators.steps.push import Push, push, withdraw
+from tidegate_operators.steps.push import Push, await_push, begin_push, finish_push, push, withdraw
 from tidegate_operators.steps.rollback import Rollback, rollback
 from tidegate_operators.steps.serving_now import find_baseline, find_log, require_log, serving_directory
 from tidegate_operators.steps.skew import Skew, parse_time, require_no_skew, skew
@@ -21,6 +23,7 @@ from tidegate_validation.evidence import Evidence
 __all__ = [
     "CanaryResult",
     "CanaryRule",
+    "CanaryTurn",
     "Evidence",
     "Judgement",
     "OverrideRequest",
@@ -28,21 +31,27 @@ __all__ = [
     "Publication",
     "PublishedVersion",
     "Push",
+    "Reconciled",
     "Rollback",
     "Skew",
     "Validation",
     "Verification",
     "WrittenOverride",
     "against_serving",
+    "await_push",
+    "begin_push",
     "canary",
+    "canary_turn",
     "find_baseline",
     "find_log",
+    "finish_push",
     "judge",
     "override_gate",
     "parse_time",
     "promote",
     "publish",
     "push",
+    "reconcile",
     "require_allowed",
     "require_log",
     "require_no_skew",

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 from tidegate_operators.steps.canary_log import read_numbers
 from tidegate_operators.steps.change_desired import change, give_up
 from tidegate_serving.admission import Outcome
+from tidegate_serving.connection import EngineConnection
 from tidegate_serving.contract.desired_state import DesiredState, Shadow
-from tidegate_serving.contract.errors import FailedPrecondition, Refused
+from tidegate_serving.contract.errors import FailedPrecondition, Refused, TidegateError
 from tidegate_serving.contract.repository import report_directory
 from tidegate_serving.contract.servable import ServableId
 from tidegate_serving.control_client import ControlClient
@@ -31,7 +32,12 @@ _POLL_SECONDS = 0.5
 
 
 def canary(
-    *, control: str, servable: str, version: int, rule: CanaryRule | None = None, progress: Progress = SILENT
+    *,
+    control: str | EngineConnection,
+    servable: str,
+    version: int,
+    rule: CanaryRule | None = None,
+    progress: Progress = SILENT,
 ) -> CanaryResult:
     """Shadows traffic to a live version until it is surely good enough or surely not, at most `rule.within_seconds`.
 
@@ -41,20 +47,71 @@ def canary(
     FailedPrecondition where the version is not live or the engine keeps no log.
     """
     rule = rule or CanaryRule()
-    identity = ServableId(servable, version)
     with ControlClient(control) as client:
-        desired = client.desired(servable)
-        directory = _live_directory(desired, version)
-        primary = desired.stable
-        if primary is None or primary == version:
-            return _write(directory, _first(identity))
+        observation = begin(client, ServableId(servable, version), rule)
         passed = False
         try:
-            result = _write(directory, _observe(client, primary, identity, rule, progress))
+            with working(progress, f"canary of {observation.id}", rule.pairs, rule.within_seconds):
+                result = observe(lambda: observation.look(rule, progress), rule.within_seconds)
+            observation.write(result)
             passed = result.allowed
         finally:
-            _finish(client, identity, passed)
+            observation.end(client, passed)
     return result
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """A canary under way: the version, where it lies, whom it is compared with since when, and the log of both.
+
+    `primary` is None for a first version, which has nothing beside it.
+    """
+
+    id: ServableId
+    directory: Path
+    primary: int | None
+    since: datetime
+    log_path: Path
+
+    def look(self, rule: CanaryRule, progress: Progress = SILENT) -> CanaryResult:
+        """What the log says by now; WARN for a first version."""
+        if self.primary is None:
+            sentence = f"{self.id} is what ordinary clients get already, so there was no traffic to copy to it."
+            return CanaryResult(Outcome.WARN, sentence, CanaryNumbers())
+        numbers = read_numbers(self.log_path, self.id, self.primary, self.since, rule)
+        result = judge(str(self.id), numbers, rule)
+        progress.at("answers compared", result.numbers.compared)
+        return result
+
+    def write(self, result: CanaryResult) -> None:
+        """Writes the result into the version's report directory."""
+        write_json(report_directory(self.directory) / REPORT_NAME, result.to_dict())
+
+    def end(self, client: ControlClient, passed: bool) -> None:
+        """The shadow is off afterwards, and a version that did not pass is wanted no more."""
+        reason = f"the canary of {self.id} ended"
+        if not passed:
+            give_up(client, self.id.name, self.id.version, reason)
+        elif self.primary is not None:
+            change(client, self.id.name, lambda desired: replace(desired, shadow=None), reason)
+
+
+def begin(client: ControlClient, identity: ServableId, rule: CanaryRule, since: datetime | None = None) -> Observation:
+    """Turns the shadow on; with `since` an observation that was interrupted goes on from where it began."""
+    desired = client.desired(identity.name)
+    directory = _live_directory(desired, identity.version)
+    since = since or datetime.now(UTC)
+    primary = desired.stable
+    if primary is None or primary == identity.version:
+        return Observation(identity, directory, None, since, Path())
+    try:
+        log_path = _require_log(client, identity)
+        shadow = Shadow(identity.version, rule.fraction)
+        change(client, identity.name, lambda desired: replace(desired, shadow=shadow), f"canary of {identity}")
+    except TidegateError:
+        give_up(client, identity.name, identity.version, f"the canary of {identity} could not begin")
+        raise
+    return Observation(identity, directory, primary, since, log_path)
 
 
 def require_passed(result: CanaryResult) -> CanaryResult:
@@ -64,12 +121,13 @@ def require_passed(result: CanaryResult) -> CanaryResult:
     return result
 
 
-def _finish(client: ControlClient, identity: ServableId, passed: bool) -> None:
-    reason = f"the canary of {identity} ended"
-    if passed:
-        change(client, identity.name, lambda desired: replace(desired, shadow=None), reason)
-    else:
-        give_up(client, identity.name, identity.version, reason)
+def _require_log(client: ControlClient, identity: ServableId) -> Path:
+    log_path = client.status(identity.name).log_path
+    if not log_path:
+        raise FailedPrecondition(
+            "the engine keeps no inference log, which a canary is judged by: start it with a `log_path`"
+        )
+    return Path(log_path)
 
 
 def _live_directory(desired: DesiredState, version: int) -> Path:
@@ -77,32 +135,6 @@ def _live_directory(desired: DesiredState, version: int) -> Path:
     if found is None:
         raise FailedPrecondition(f"{desired.servable}:{version} is not live: push it before its canary")
     return found.directory
-
-
-def _first(identity: ServableId) -> CanaryResult:
-    sentence = f"{identity} is what ordinary clients get already, so there was no traffic to copy to it."
-    return CanaryResult(Outcome.WARN, sentence, CanaryNumbers())
-
-
-def _observe(
-    client: ControlClient, primary: int, identity: ServableId, rule: CanaryRule, progress: Progress
-) -> CanaryResult:
-    log_path = client.status(identity.name).log_path
-    if not log_path:
-        raise FailedPrecondition(
-            "the engine keeps no inference log, which a canary is judged by: start it with a `log_path`"
-        )
-    since = datetime.now(UTC)
-    shadow = Shadow(identity.version, rule.fraction)
-    change(client, identity.name, lambda desired: replace(desired, shadow=shadow), f"canary of {identity}")
-
-    def look() -> CanaryResult:
-        result = judge(str(identity), read_numbers(Path(log_path), identity, primary, since, rule), rule)
-        progress.at("answers compared", result.numbers.compared)
-        return result
-
-    with working(progress, f"canary of {identity}", rule.pairs, rule.within_seconds):
-        return observe(look, rule.within_seconds)
 
 
 def observe(
@@ -123,8 +155,3 @@ def observe(
         if result.decided or now >= deadline:
             return result
         pause(min(max(_POLL_SECONDS, now - began), deadline - now))
-
-
-def _write(directory: Path, result: CanaryResult) -> CanaryResult:
-    write_json(report_directory(directory) / REPORT_NAME, result.to_dict())
-    return result

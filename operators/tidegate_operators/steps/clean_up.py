@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from tidegate_operators.steps.engine_group import engines_of
+from tidegate_serving.connection import EngineConnection
 from tidegate_serving.contract import times
 from tidegate_serving.contract.errors import InvalidInput, NotFound, TidegateError
 from tidegate_serving.contract.manifest import read_manifest
@@ -43,7 +45,7 @@ class CleanUpResult:
 def clean_up(
     *,
     repository: Path,
-    controls: Sequence[str],
+    controls: Sequence[str | EngineConnection],
     retention: Retention,
     dry_run: bool = False,
     now: datetime | None = None,
@@ -58,7 +60,8 @@ def clean_up(
         raise NotFound(f"model repository {repository} is no folder: mend the path")
     if not controls:
         raise InvalidInput("no engine is named, so nobody knows what serves: give its control address")
-    statuses = [servable for control in controls for servable in _servables(control)]
+    engines = [engine for control in controls for engine in engines_of(control)]
+    statuses = [servable for engine in engines for servable in _servables(engine)]
     removed: list[ServableId] = []
     spared: list[tuple[ServableId, str]] = []
     freed = 0
@@ -81,8 +84,8 @@ def clean_up(
     return CleanUpResult(tuple(removed), tuple(spared), freed)
 
 
-def _servables(control: str) -> tuple[ServableStatus, ...]:
-    with ControlClient(control) as client:
+def _servables(engine: EngineConnection) -> tuple[ServableStatus, ...]:
+    with ControlClient(engine) as client:
         return client.status().servables
 
 

@@ -6,15 +6,14 @@ is imported when called.
 
 from __future__ import annotations
 
-import math
-import re
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tidegate_operators.steps.publish import Publication, PublishedVersion, publish
+from tidegate_operators.steps.verdict_numbers import verdict_numbers
 from tidegate_serving.admission import Verdict
 from tidegate_serving.contract.errors import InvalidInput, NotFound, Unavailable, Unsupported
 from tidegate_serving.contract.repository import report_directory, verdict_path
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
 
 PLATFORM = "mlflow"
 _PREFIX = "tidegate"
-_NOT_IN_KEYS = re.compile(r"[^\w\-. /]")
 _TAG_LETTERS = 4900
 
 
@@ -50,9 +48,11 @@ def publish_registered(
     sample: Any = None,
     label: str | None = None,
     event_time: str | None = None,
+    servable: str | None = None,
     progress: Progress = SILENT,
 ) -> PublishedVersion:
-    """Downloads a registered version and publishes it under the registry's number, with the run's metrics as metadata.
+    """Downloads a registered version and publishes it under the registry's number, with the run's metrics as metadata,
+    as `servable` where that is given, else under the registry's name.
 
     Signatures and the example come from the MLmodel file where it has them, else from `training` or `sample`. NotFound
     for a version that is not registered, Unavailable for a server that does not answer, else as `publish`.
@@ -63,7 +63,7 @@ def publish_registered(
         return publish(
             Publication(
                 files=files,
-                servable=registered.name,
+                servable=servable or registered.name,
                 version=int(found.version),
                 platform=PLATFORM,
                 repository=repository,
@@ -77,15 +77,22 @@ def publish_registered(
         )
 
 
-def record_verdict(registered: RegisteredVersion, verdict: Verdict, directory: Path | None = None) -> dict[str, float]:
+def registered_number(registered: RegisteredVersion) -> int:
+    """The number that an alias stands for now, or the number itself. Raises as `publish_registered`."""
+    return int(_find(registered)[1].version)
+
+
+def record_verdict(
+    registered: RegisteredVersion, verdict: Verdict, directory: Path | None = None, *, servable: str | None = None
+) -> dict[str, float]:
     """Tells MLflow what the gates said; returns the metrics that were written.
 
     The registered version gets the tags `tidegate.outcome`, `.allowed`, `.sentence` and `.manifest_digest`; its run, if
     it has one, a metric for each finding with a number, and, where `directory` is the version's, the signed verdict and
-    the report as artifacts.
+    the report as artifacts. `servable` is what the version was published as, where that is not the registry's name.
     """
     client, found = _find(registered)
-    if (verdict.id.name, verdict.id.version) != (registered.name, int(found.version)):
+    if (verdict.id.name, verdict.id.version) != (servable or registered.name, int(found.version)):
         raise InvalidInput(f"the verdict is about {verdict.id}, not {registered}: record it where it belongs")
     tags = {
         "outcome": verdict.outcome.value,
@@ -95,7 +102,7 @@ def record_verdict(registered: RegisteredVersion, verdict: Verdict, directory: P
     }
     for key, value in tags.items():
         client.set_model_version_tag(registered.name, found.version, f"{_PREFIX}.{key}", value)
-    metrics = dict(_metrics(verdict))
+    metrics = {f"{_PREFIX}.{key}": number for key, number in verdict_numbers(verdict)}
     if found.run_id:
         _log(client, found.run_id, metrics, directory)
     return metrics
@@ -179,17 +186,6 @@ def _provenance(client: MlflowClient, registered: RegisteredVersion, found: Any)
         ours = f"{_PREFIX}."
         metadata |= {f"mlflow.metric.{key}": repr(value) for key, value in metrics.items() if not key.startswith(ours)}
     return metadata
-
-
-def _metrics(verdict: Verdict) -> Iterator[tuple[str, float]]:
-    for gate in verdict.gates:
-        for finding in gate.findings:
-            key = _NOT_IN_KEYS.sub("_", f"{_PREFIX}.{gate.gate}.{finding.check}.{finding.subject}")[:240]
-            if finding.number is not None and math.isfinite(finding.number):
-                yield key, float(finding.number)
-            if finding.interval is not None and all(map(math.isfinite, finding.interval)):
-                yield f"{key}.low", float(finding.interval[0])
-                yield f"{key}.high", float(finding.interval[1])
 
 
 def _log(client: MlflowClient, run_id: str, metrics: Mapping[str, float], directory: Path | None) -> None:

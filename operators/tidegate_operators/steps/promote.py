@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from tidegate_operators.steps.change_desired import REQUESTED_BY, change
+from tidegate_operators.steps.change_desired import REQUESTED_BY, Change, change
+from tidegate_operators.steps.engine_group import engines_of, on_each
+from tidegate_serving.connection import EngineConnection
 from tidegate_serving.contract.desired_state import DesiredState
 from tidegate_serving.contract.errors import FailedPrecondition
 from tidegate_serving.contract.servable import ServableId, State
-from tidegate_serving.control_client import ControlClient
+from tidegate_serving.control_client import ControlClient, ServableStatus
+
+_GOING = (State.AVAILABLE, State.UNLOADING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +28,7 @@ class Promotion:
 
 def promote(
     *,
-    control: str,
+    control: str | EngineConnection,
     servable: str,
     version: int,
     timeout: float = 120.0,
@@ -37,6 +42,9 @@ def promote(
     seconds covers the load, where that is not over, and all unloads. With `keep_previous` the version that served
     before stays loaded, so that a rollback takes effect at once; None leaves that as it was. FailedPrecondition where
     the version is not live, its own error where it does not load, DeadlinePassed where one does not load or end.
+
+    In a group nothing begins before every engine has the version AVAILABLE: the error names those that have not. An
+    error later names those that were not promoted; the same call again promotes these too.
     """
     deadline = time.monotonic() + timeout
 
@@ -45,15 +53,47 @@ def promote(
         keep = desired.keep_previous if keep_previous is None else keep_previous
         return replace(desired.promoting(version), keep_previous=keep)
 
-    with ControlClient(control) as client:
-        promoted = change(client, servable, edit, reason or f"promote {servable}:{version}", requested_by)
+    engines, why = engines_of(control), reason or f"promote {servable}:{version}"
+    if len(engines) > 1:
+        on_each(engines, lambda engine: _wait_ready(engine, servable, version, deadline)).all(
+            f"the promotion of {servable}:{version} has not begun"
+        )
+
+    def tell(client: ControlClient) -> Change:
+        return change(client, servable, edit, why, requested_by)
+
+    return on_each(engines, lambda engine: _promote_in(engine, servable, version, deadline, tell)).all()[0]
+
+
+def _wait_ready(engine: EngineConnection, servable: str, version: int, deadline: float) -> None:
+    """No engine of a group changes for its clients before all of them can."""
+    with ControlClient(engine) as client:
+        _check_is_live(client.desired(servable), version)
         client.wait_until(servable, version, State.AVAILABLE, max(deadline - time.monotonic(), 0.0))
-        status = client.status(servable).servable(servable)
-        kept = status.kept if status is not None else ()
-        leaving = tuple(sorted(promoted.before.numbers - {version, *kept}))
+
+
+def _promote_in(
+    engine: EngineConnection,
+    servable: str,
+    version: int,
+    deadline: float,
+    tell: Callable[[ControlClient], Change],
+) -> Promotion:
+    with ControlClient(engine) as client:
+        promoted = tell(client)
+        client.wait_until(servable, version, State.AVAILABLE, max(deadline - time.monotonic(), 0.0))
+        leaving = _leaving(promoted.before, client.status(servable).servable(servable), version)
         for old in leaving:
             client.wait_until(servable, old, State.END, max(deadline - time.monotonic(), 0.0))
     return Promotion(ServableId(servable, version), leaving, promoted.revision)
+
+
+def _leaving(before: DesiredState, now: ServableStatus | None, version: int) -> tuple[int, ...]:
+    """What was wanted before, and what a promotion that was killed has left unloading, without what is kept."""
+    if now is None:
+        return tuple(sorted(before.numbers - {version}))
+    going = {one.version for one in now.versions if one.state in _GOING}
+    return tuple(sorted((before.numbers | going) - {version, *now.kept} - now.desired.numbers))
 
 
 def _check_is_live(desired: DesiredState, version: int) -> None:

@@ -9,8 +9,9 @@ import contextlib
 import json
 import math
 import shutil
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from tidegate_operators.steps.infer_signature import InferredSignatures, infer_signature
 from tidegate_operators.steps.publication_checks import check_example, check_training, plain_example, profiled_features
 from tidegate_serving.contract.errors import AlreadyExists, InvalidInput, NotFound
-from tidegate_serving.contract.manifest import FILE_NAME, Manifest, describe_files, digest
+from tidegate_serving.contract.manifest import FILE_NAME, Manifest, describe_files, digest, read_manifest, verify_files
 from tidegate_serving.contract.repository import (
     EXPECTATIONS,
     PROFILE,
@@ -84,9 +85,10 @@ class PublishedVersion:
 def publish(publication: Publication, progress: Progress = SILENT) -> PublishedVersion:
     """Copies the files to ROOT/SERVABLE/VERSION and describes them, with `manifest.json` last.
 
-    AlreadyExists for a version that is taken, NotFound for a missing file, Unsupported for a platform that is not
-    installed or cannot tell its signature, InvalidInput, naming the column or input, for what does not fit together.
-    Whatever fails, nothing of the version is left behind.
+    What is published already with the same content stays as it is and is returned, so that a task that was killed can
+    run again. AlreadyExists for a version that is taken by other content, NotFound for a missing file, Unsupported for
+    a platform that is not installed or cannot tell its signature, InvalidInput, naming the column or input, for what
+    does not fit together. Whatever fails, nothing of the version is left behind.
     """
     from tidegate_serving.platforms.platform import PlatformOptions
     from tidegate_serving.platforms.registry import installed_platforms
@@ -127,6 +129,8 @@ def publish(publication: Publication, progress: Progress = SILENT) -> PublishedV
             )
             data = manifest.to_bytes()
             write_atomically(aside / FILE_NAME, data)
+            if target.exists():
+                return _published_before(target, manifest)
     return PublishedVersion(target, digest(data))
 
 
@@ -140,24 +144,37 @@ def read_signatures(path: Path) -> dict[str, Signature]:
 
 @contextlib.contextmanager
 def _place_aside(target: Path) -> Iterator[Path]:
-    """A new directory that becomes `target` at the end; one publisher per name at a time, so whatever else lies aside
-    was left by one that died."""
+    """A new directory that becomes `target` at the end, unless that is there; one publisher per name at a time, so
+    whatever else lies aside was left by one that died."""
     folder = target.parent
     folder.mkdir(parents=True, exist_ok=True)
     with hold(folder / _LOCK):
         for leftover in folder.glob(f".*{_ASIDE}"):
             shutil.rmtree(leftover)
-        _check_free(target)
-        with folder_aside(target, _ASIDE) as aside:
-            yield aside
+        if not target.exists():
+            with folder_aside(target, _ASIDE) as aside:
+                yield aside
+            return
+        if not (target / FILE_NAME).is_file():
+            raise AlreadyExists(
+                f"{target} exists without a {FILE_NAME}: somebody else left half a version, remove it first"
+            )
+        with tempfile.TemporaryDirectory(prefix=f".{target.name}.", suffix=_ASIDE, dir=folder) as again:
+            yield Path(again)
 
 
-def _check_free(target: Path) -> None:
-    if not target.exists():
-        return
-    if (target / FILE_NAME).is_file():
-        raise AlreadyExists(f"{target} is published already: a version never changes, publish under a new number")
-    raise AlreadyExists(f"{target} exists without a {FILE_NAME}: somebody else left half a version, remove it first")
+def _published_before(target: Path, wanted: Manifest) -> PublishedVersion:
+    """The version in `target`, where it is what is wanted. AlreadyExists naming what differs, Tampered for a file that
+    is not as its manifest says."""
+    there, manifest_digest = read_manifest(target)
+    before, now = (json.loads(one.to_bytes()) for one in (there, replace(wanted, created_at=there.created_at)))
+    if differs := [key for key, value in now.items() if before[key] != value]:
+        raise AlreadyExists(
+            f"{target} is published already with other {' and '.join(differs)}: a version never changes, "
+            "publish under a new number"
+        )
+    verify_files(there, target)
+    return PublishedVersion(target, manifest_digest)
 
 
 def _files(given: Path | str | Sequence[Path | str]) -> list[Path]:

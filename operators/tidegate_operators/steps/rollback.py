@@ -6,12 +6,16 @@ The engine moves label `stable` as soon as the version is loaded, at once where 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from tidegate_operators.steps.change_desired import REQUESTED_BY
+from tidegate_operators.steps.engine_group import engines_of, on_each
+from tidegate_serving.connection import EngineConnection
 from tidegate_serving.contract.errors import FailedPrecondition, TidegateError
 from tidegate_serving.contract.servable import ServableId, State
 from tidegate_serving.control_client import ControlClient, Outcome, ServableStatus
+from tidegate_serving.journal.entry import Kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,9 +29,11 @@ class Rollback:
 
 def rollback(
     *,
-    control: str,
+    control: str | EngineConnection,
     servable: str,
     version: int | None = None,
+    from_version: int | None = None,
+    once: bool = False,
     timeout: float = 120.0,
     reason: str = "",
     requested_by: str = REQUESTED_BY,
@@ -35,15 +41,33 @@ def rollback(
     """Back to `version`, or without one to what ordinary clients got before; where the engine does not remember that,
     to the newest older version beside the present one that a verdict lets in.
 
+    `from_version` is what shall not serve: where it does not, nothing changes. `once` is for a task that may run again:
+    what the engine's journal has of this `requested_by` for this `reason` is not done a second time.
+
     An admitted version loads again until it is revoked, so its verdict's expiry does not stand in the way.
     FailedPrecondition where nothing serves or the servable is frozen, NotFound where there is no earlier version. Where
     the earlier one does not load, its error is raised: the present one keeps serving, and the engine goes on trying.
+    In a group every engine that answers goes back, whatever the others do; the error names those that have not.
     """
+    why = reason or f"roll back {servable}"
+    engines = engines_of(control)
+
+    def tell(client: ControlClient) -> Outcome:
+        done = _done_before(client, servable, requested_by, why) if once else None
+        return done or client.rollback(
+            servable, version, from_version=from_version, requested_by=requested_by, reason=why
+        )
+
+    return on_each(engines, lambda engine: _roll_back(engine, servable, timeout, tell)).all()[0]
+
+
+def _roll_back(
+    engine: EngineConnection, servable: str, timeout: float, tell: Callable[[ControlClient], Outcome]
+) -> Rollback:
     deadline = time.monotonic() + timeout
-    with ControlClient(control) as client:
+    with ControlClient(engine) as client:
         before = client.status(servable).servable(servable)
-        why = reason or f"roll back {servable}"
-        outcome = client.rollback(servable, version, requested_by=requested_by, reason=why)
+        outcome = tell(client)
         target = _target(servable, outcome)
         try:
             client.wait_until(servable, target, State.AVAILABLE, timeout)
@@ -54,6 +78,16 @@ def rollback(
         for old in leaving:
             client.wait_until(servable, old, State.END, max(deadline - time.monotonic(), 0.0))
     return Rollback(ServableId(servable, target), leaving, outcome.sentence)
+
+
+def _done_before(client: ControlClient, servable: str, requested_by: str, reason: str) -> Outcome | None:
+    """What became of the same rollback, asked for before: ordinary clients are meant for a version by now."""
+    wanted = (Kind.CONTROL, "rollback", requested_by, reason)
+    journal = client.journal(servable=servable)
+    if not any((entry.kind, entry.action, entry.requested_by, entry.reason) == wanted for entry in journal):
+        return None
+    stable = client.desired(servable).stable
+    return Outcome(f"{servable} went back before, for {reason!r}, and is on version {stable}", False, None, stable)
 
 
 def _target(servable: str, outcome: Outcome) -> int:

@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tidegate_operators.steps.serving_now import find_baseline, find_log
-from tidegate_serving.admission import Verdict, key_id, load_private_key, write_verdict
+from tidegate_serving.admission import Signer, Verdict, key_id, load_private_key, write_verdict
+from tidegate_serving.connection import EngineConnection
 from tidegate_serving.contract.errors import Refused
 from tidegate_serving.contract.repository import report_directory, verdict_path
 from tidegate_validation.evidence import Evidence
@@ -26,8 +27,12 @@ class Validation:
     report: Path
 
 
-def validate(directory: Path, evidence: Evidence, *, private_key: Path, progress: Progress = SILENT) -> Validation:
+def validate(
+    directory: Path, evidence: Evidence, *, private_key: Path | Signer, progress: Progress = SILENT
+) -> Validation:
     """Judges the version in `directory` and writes the signed verdict, whether it allows or denies.
+
+    `private_key` is a PEM file, or what signs in its place, such as a key in Vault.
 
     NotFound or InvalidInput for evidence that cannot be read. A gate that fails to run is a finding with outcome ERROR,
     which denies. Ask `require_allowed` where a no shall be an error.
@@ -35,16 +40,17 @@ def validate(directory: Path, evidence: Evidence, *, private_key: Path, progress
     from tidegate_validation.gates import run_gates
     from tidegate_validation.report import Seal, write_report
 
-    key = load_private_key(private_key)
+    key = load_private_key(private_key) if isinstance(private_key, Path) else private_key
+    signed_by = key_id(key.public_key())
     directory = directory.absolute()
     verdict = run_gates(directory, evidence, report=report_directory(directory), progress=progress)
     path = verdict_path(directory)
     verdict_digest = write_verdict(verdict, path, key)
-    report = write_report(verdict, report_directory(directory), Seal(key_id(key.public_key()), verdict_digest))
+    report = write_report(verdict, report_directory(directory), Seal(signed_by, verdict_digest))
     return Validation(verdict, path, verdict_digest, report)
 
 
-def against_serving(evidence: Evidence, *, directory: Path, control: str) -> Evidence:
+def against_serving(evidence: Evidence, *, directory: Path, control: str | EngineConnection) -> Evidence:
     """The same against what serves: where it names no baseline, the version that ordinary clients get now, and where it
     names no log, the engine's, if there is something to compare with.
     """

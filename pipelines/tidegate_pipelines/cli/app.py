@@ -18,6 +18,7 @@ from tidegate_pipelines.cli import (
     expectations,
     gate,
     keys,
+    kubeflow,
     mlflow,
     operations,
     override,
@@ -30,6 +31,7 @@ from tidegate_pipelines.cli import (
     split,
     status,
     support_bundle,
+    token,
     verify,
 )
 from tidegate_pipelines.cli.console import harmless, show_log_lines
@@ -92,6 +94,10 @@ def _show_version(asked: bool) -> None:
 def _options(
     context: typer.Context,
     debug: Annotated[bool, typer.Option("--debug", help="Show a traceback where something goes wrong.")] = False,
+    profile: Annotated[
+        str,
+        typer.Option("--profile", metavar="NAME", help="An engine named in ~/.config/tidegate/profiles.toml."),
+    ] = "",
     version: Annotated[
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and end.")
     ] = False,
@@ -109,6 +115,7 @@ _MODULES = (
     expectations,
     gate,
     keys,
+    kubeflow,
     mlflow,
     operations,
     override,
@@ -121,6 +128,7 @@ _MODULES = (
     split,
     status,
     support_bundle,
+    token,
     verify,
 )
 for module in _MODULES:

@@ -9,7 +9,8 @@ import typer
 
 from tidegate_pipelines.cli.console import say, show_table
 from tidegate_pipelines.cli.durations import duration
-from tidegate_pipelines.cli.options import DEFAULT_CONTROL
+from tidegate_pipelines.cli.options import control_at, environment
+from tidegate_serving.connection import EngineConnection
 
 
 def register(app: typer.Typer) -> None:
@@ -18,6 +19,7 @@ def register(app: typer.Typer) -> None:
 
 
 def clean_up(
+    context: typer.Context,
     repository: Annotated[
         Path, typer.Argument(metavar="ROOT", help="The model repository.", envvar="TIDEGATE_REPOSITORY")
     ] = Path("models"),
@@ -46,7 +48,9 @@ def clean_up(
     from tidegate_operators.steps.clean_up import clean_up as run
 
     retention = Retention(keep) if older_than is None else Retention(keep, duration(older_than, "--older-than"))
-    done = run(repository=repository, controls=control or [DEFAULT_CONTROL], retention=retention, dry_run=dry_run)
+    engines = [control_at(context, address) for address in control or ()]
+    controls = engines or [EngineConnection.from_environment(environment(context))]
+    done = run(repository=repository, controls=controls, retention=retention, dry_run=dry_run)
     rows = [(str(identity), "would go" if dry_run else "removed", "") for identity in done.removed]
     rows += [(str(identity), "stays", reason) for identity, reason in done.spared]
     if rows:

@@ -22,6 +22,7 @@ from tidegate_pipelines.cli.options import DEFAULT_CONTROL, Control
 from tidegate_serving.contract.servable import MAX_VERSION
 
 if TYPE_CHECKING:
+    from tidegate_serving.connection import EngineConnection
     from tidegate_serving.control_client import ServableStatus
     from tidegate_serving.inference_log.comparison import Comparison, OutputComparison, SideComparison
 
@@ -89,7 +90,7 @@ def compare(
         _show(name, subject, found)
 
 
-def _subject(name: str, versions: list[int], log: Path | None, control: str) -> _Subject:
+def _subject(name: str, versions: list[int], log: Path | None, control: EngineConnection) -> _Subject:
     from tidegate_serving.contract.errors import FailedPrecondition, NotFound
     from tidegate_serving.control_client import ControlClient
 

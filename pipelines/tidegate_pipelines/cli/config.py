@@ -10,15 +10,13 @@ import typer
 
 from tidegate_pipelines.cli.console import say
 from tidegate_pipelines.cli.operations import Reason, who
-from tidegate_pipelines.cli.options import DEFAULT_CONTROL, Control
+from tidegate_pipelines.cli.options import DEFAULT_CONTROL, Control, MaybeControl
 
 if TYPE_CHECKING:
     from tidegate_serving.config.view import ConfigDiff, ConfigValue
+    from tidegate_serving.connection import EngineConnection
 
 config = typer.Typer(help="Show an engine's config, or compare two of them.", no_args_is_help=True)
-MaybeControl = Annotated[
-    str | None, typer.Option("--control", metavar="HOST:PORT", help="Ask the engine that takes pushes here.")
-]
 AsJson = Annotated[bool, typer.Option("--json", help="As JSON.")]
 
 
@@ -119,7 +117,7 @@ def log_level(
     say(f"{logger or 'the engine'} logs at {level.upper()} now, at {before} before")
 
 
-def _values(file: Path | None, control: str | None) -> list[ConfigValue]:
+def _values(file: Path | None, control: EngineConnection | None) -> list[ConfigValue]:
     from tidegate_serving.config import EngineConfig
     from tidegate_serving.config.view import effective
     from tidegate_serving.contract.errors import InvalidInput

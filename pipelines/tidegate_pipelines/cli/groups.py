@@ -16,7 +16,19 @@ from tidegate_serving.contract.errors import Unsupported
 
 ENTRY_POINTS = "tidegate.commands"
 GROUPS = {
-    "Release a model": ("publish", "validate", "release", "push", "canary", "compare", "promote", "mlflow", "clean-up"),
+    "Release a model": (
+        "publish",
+        "validate",
+        "release",
+        "push",
+        "canary",
+        "compare",
+        "promote",
+        "reconcile",
+        "mlflow",
+        "kubeflow",
+        "clean-up",
+    ),
     "Serve": ("serve", "model-server", "predict", "split"),
     "When something is wrong": (
         *("status", "events", "rollback", "pin", "unpin", "freeze", "unfreeze", "disable", "enable", "block"),
@@ -24,7 +36,7 @@ GROUPS = {
     ),
     "Verdicts and keys": ("verify", "override", "revoke", "replay", "keys"),
     "Data and skew": ("expectations", "skew"),
-    "Configuration": ("config", "reload"),
+    "Configuration": ("config", "reload", "token"),
 }
 OTHERS = "More"
 _ANY_ARGUMENTS = {"ignore_unknown_options": True, "allow_extra_args": True}

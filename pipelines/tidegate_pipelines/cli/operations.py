@@ -15,6 +15,7 @@ from tidegate_pipelines.cli.options import DEFAULT_CONTROL, Control
 from tidegate_serving.contract.servable import MAX_VERSION
 
 if TYPE_CHECKING:
+    from tidegate_serving.connection import EngineConnection
     from tidegate_serving.control_client import Outcome
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The model's name.")]
@@ -133,7 +134,7 @@ def unblock(name: Name, version: Version, reason: Reason = "", control: Control 
         _tell(client.unblock(name, version, requested_by=who(), reason=reason))
 
 
-def _override(action: str, name: str, reason: str, control: str) -> None:
+def _override(action: str, name: str, reason: str, control: EngineConnection) -> None:
     from tidegate_serving.control_client import ControlClient
 
     with ControlClient(control) as client:

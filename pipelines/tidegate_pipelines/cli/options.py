@@ -5,24 +5,86 @@ Command modules annotate parameters with these.
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated
+from urllib.parse import urlencode
 
 import typer
 
-DEFAULT_CONTROL = "127.0.0.1:8502"
-DEFAULT_GRPC = "127.0.0.1:8500"
+from tidegate_serving.connection import EngineConnection
+
+DEFAULT_CONTROL = EngineConnection(("127.0.0.1:8502",))
+DEFAULT_GRPC = EngineConnection(("127.0.0.1:8500",))
+
+
+def environment(context: typer.Context) -> dict[str, str]:
+    """The variables of this process, with `--profile` among them."""
+    profile = context.find_root().params.get("profile")
+    return {**os.environ, "TIDEGATE_PROFILE": profile} if profile else dict(os.environ)
+
+
+def control_at(context: typer.Context, address: str) -> EngineConnection:
+    """The control port at an address that was given, with the token and certificates of profile and variables."""
+    return EngineConnection.from_environment({**environment(context), "TIDEGATE_CONTROL": address})
+
+
+def _control(context: typer.Context, given: EngineConnection | None) -> EngineConnection | None:
+    if given is None or context.resilient_parsing:
+        return given
+    if given is DEFAULT_CONTROL:
+        return EngineConnection.from_environment(environment(context))
+    return control_at(context, _text(given))
+
+
+def _grpc(context: typer.Context, given: EngineConnection) -> EngineConnection:
+    if given is not DEFAULT_GRPC or context.resilient_parsing:
+        return given
+    return EngineConnection.grpc_from_environment(environment(context))
+
+
+def _text(connection: EngineConnection) -> str:
+    """As `EngineConnection.of` read it."""
+    files = {key: getattr(connection, key) for key in ("ca", "certificate", "key", "server_name")}
+    query = urlencode({key: str(value) for key, value in files.items() if value})
+    return f"tidegates://{connection}{f'?{query}' if query else ''}" if connection.tls else str(connection)
+
 
 Control = Annotated[
-    str,
+    EngineConnection,
     typer.Option(
         "--control",
         metavar="HOST:PORT",
-        envvar="TIDEGATE_CONTROL_ADDRESS",
-        help="The engine's control address, where `tidegate serve` takes pushes.",
+        parser=EngineConnection.of,
+        callback=_control,
+        help="The engine's control address, or TIDEGATE_CONTROL, or what --profile names.",
+    ),
+]
+MaybeControl = Annotated[
+    EngineConnection | None,
+    typer.Option(
+        "--control",
+        metavar="HOST:PORT",
+        parser=EngineConnection.of,
+        callback=_control,
+        help="Ask the engine that takes pushes here.",
+    ),
+]
+Grpc = Annotated[
+    EngineConnection,
+    typer.Option(
+        "--address",
+        metavar="HOST:PORT",
+        parser=EngineConnection.of,
+        callback=_grpc,
+        help="The gRPC endpoint, or TIDEGATE_GRPC_ADDRESS, or what --profile names.",
     ),
 ]
 Directory = Annotated[Path, typer.Argument(metavar="DIRECTORY", help="The version's directory, ROOT/NAME/VERSION.")]
+DirectoryOrAddress = Annotated[
+    str,
+    typer.Argument(metavar="DIRECTORY", help="ROOT/NAME/VERSION: a folder, or in an object store (s3://...)."),
+]
 HeldOut = Annotated[
     str,
     typer.Option(

@@ -6,19 +6,15 @@ In come a row, several rows, or columns; out go the outputs and the version that
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from tidegate_pipelines.cli.options import DEFAULT_GRPC
+from tidegate_pipelines.cli.options import DEFAULT_GRPC, Grpc
+from tidegate_pipelines.rows import arrays_of, plain_values
 from tidegate_serving.contract.errors import InvalidInput, NotFound
 from tidegate_serving.contract.servable import MAX_VERSION
-
-if TYPE_CHECKING:
-    from tidegate_serving.contract.signature import Signature, TensorSpec
-    from tidegate_serving.contract.tensors import Array
 
 
 def register(app: typer.Typer) -> None:
@@ -30,9 +26,7 @@ def predict(
     model: Annotated[str, typer.Argument(metavar="MODEL", help="The model's name.")],
     text: Annotated[str | None, typer.Option("--json", metavar="JSON", help="The inputs.")] = None,
     file: Annotated[Path | None, typer.Option("--file", metavar="FILE", help="The inputs, as a JSON file.")] = None,
-    address: Annotated[
-        str, typer.Option("--address", metavar="HOST:PORT", envvar="TIDEGATE_GRPC_ADDRESS", help="The gRPC endpoint.")
-    ] = DEFAULT_GRPC,
+    address: Grpc = DEFAULT_GRPC,
     version: Annotated[
         int | None, typer.Option("--version", min=0, max=MAX_VERSION, help="This version; else label stable.")
     ] = None,
@@ -58,13 +52,13 @@ def predict(
             raise NotFound(f"model {model!r} has no signature {signature!r}: use one of {', '.join(sorted(known))}")
         answer = client.predict(
             model,
-            _arrays(columns, known[signature]),
+            arrays_of(columns, known[signature]),
             version=version,
             label=label,
             signature=signature,
             timeout=timeout,
         )
-    outputs = {name: _plain(array) for name, array in answer.outputs.items()}
+    outputs = {name: plain_values(array) for name, array in answer.outputs.items()}
     typer.echo(json.dumps({"model": answer.model, "version": answer.version, "outputs": outputs}))
 
 
@@ -93,29 +87,3 @@ def _columns(document: Any) -> dict[str, list[Any]]:
     if any(row.keys() != rows[0].keys() for row in rows):
         raise InvalidInput("the rows do not have the same inputs: give each row all of them")
     return {name: [row[name] for row in rows] for name in rows[0]}
-
-
-def _arrays(columns: Mapping[str, list[Any]], signature: Signature) -> dict[str, Array]:
-    """Arrays of the signature's dtypes. InvalidInput naming the input that is missing, unknown or unusable."""
-    specs = {spec.name: spec for spec in signature.inputs}
-    missing = [name for name in specs if name not in columns]
-    unknown = [name for name in columns if name not in specs]
-    if missing or unknown:
-        wrong = f"input {missing[0]!r} is missing" if missing else f"input {unknown[0]!r} is unknown"
-        raise InvalidInput(f"{wrong}: the model takes {', '.join(specs)}")
-    return {name: _array(specs[name], values) for name, values in columns.items()}
-
-
-def _array(spec: TensorSpec, values: list[Any]) -> Array:
-    import numpy as np
-
-    try:
-        return np.asarray(values, dtype=object if spec.dtype == "string" else spec.dtype)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise InvalidInput(f"input {spec.name!r} wants {spec.dtype}: {error}") from error
-
-
-def _plain(array: Array) -> Any:
-    if array.dtype.kind != "O":
-        return array.tolist()
-    return [item.decode(errors="replace") if isinstance(item, bytes) else item for item in array.ravel().tolist()]

@@ -13,6 +13,7 @@ from tidegate_pipelines.cli.options import (
     Baseline,
     Control,
     Directory,
+    DirectoryOrAddress,
     Entity,
     HeldOut,
     Key,
@@ -38,19 +39,20 @@ MaxDifference = Annotated[
 
 def register(app: typer.Typer) -> None:
     """Adds the commands."""
-    for command in (push, canary, promote, release, rollback):
+    for command in (push, canary, promote, release, rollback, reconcile):
         app.command()(command)
 
 
-def push(directory: Directory, control: Control = DEFAULT_CONTROL, timeout: Timeout = 120.0) -> None:
+def push(directory: DirectoryOrAddress, control: Control = DEFAULT_CONTROL, timeout: Timeout = 120.0) -> None:
     """Load a version beside the one that serves.
 
     Waits until it is AVAILABLE. Ordinary clients keep getting the version they had; ask for the new one by number. The
     engine refuses what has no valid verdict, or differs from what was signed, and says which file.
 
     \b
-    Example:
+    Examples:
       tidegate push models/flights/2
+      tidegate push s3://bucket/models/flights/2
     """
     from tidegate_operators.steps import push as run
 
@@ -159,7 +161,8 @@ def release(
     with progress() as shown:
         released = run(Release(directory, evidence, key, control, rule), shown)
     show_verdict(released.validated)
-    say(released.canary.sentence, released.canary.outcome.value)
+    if released.canary is not None:
+        say(released.canary.sentence, released.canary.outcome.value)
     say(f"{released.promoted.id} is stable")
 
 
@@ -185,3 +188,27 @@ def rollback(
 
     back = run(control=control, servable=name, version=version, timeout=timeout, reason=reason, requested_by=who())
     say(f"{back.id} is stable again")
+
+
+def reconcile(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The model's name.")],
+    control: Control = DEFAULT_CONTROL,
+    reason: Annotated[str, typer.Option("--reason", help="Why; it goes into the engines' journals.")] = "",
+) -> None:
+    """Bring late engines of a group to what the others serve.
+
+    The group is what --control, TIDEGATE_CONTROL or a profile names: several addresses with commas between, or a name
+    that stands for several. What most of them are told to serve, all of them are.
+
+    \b
+    Example:
+      tidegate reconcile flights --control 10.0.0.5:8502,10.0.0.6:8502
+    """
+    from tidegate_operators.steps import reconcile as run
+
+    done = run(control=control, servable=name, reason=reason, requested_by=who())
+    wanted = ", ".join(map(str, sorted(done.desired.numbers))) or "none"
+    for engine in done.changed:
+        say(f"{engine} is told to serve versions {wanted} of {name} now, as the others")
+    if not done.changed:
+        say(f"every engine of {control} is told to serve versions {wanted} of {name}")

@@ -16,9 +16,12 @@ from tidegate_pipelines.cli.console import say, show_table
 from tidegate_pipelines.cli.options import DEFAULT_CONTROL, Control
 from tidegate_pipelines.cli.status_document import status_document
 from tidegate_pipelines.cli.status_words import lines, notes
+from tidegate_serving.contract.errors import NotFound
 
 if TYPE_CHECKING:
-    from tidegate_serving.control_client import ServableStatus, VersionStatus
+    from tidegate_operators.steps.engine_group import Outcomes
+    from tidegate_serving.connection import EngineConnection
+    from tidegate_serving.control_client import EngineStatus, ServableStatus, VersionStatus
 
 
 def register(app: typer.Typer) -> None:
@@ -38,16 +41,46 @@ def status(
       tidegate status
       tidegate status flights --json
     """
-    from tidegate_serving.contract.errors import NotFound
+    from tidegate_operators.steps.engine_group import engines_of, on_each
     from tidegate_serving.control_client import ControlClient
 
-    with ControlClient(control) as client:
-        found = client.status(name)
-    if name and found.servable(name) is None:
-        raise NotFound(f"the engine at {control} knows no model {name!r}: see `tidegate status`")
+    def ask(engine: EngineConnection) -> EngineStatus:
+        with ControlClient(engine) as client:
+            found = client.status(name)
+        if name and found.servable(name) is None:
+            raise NotFound(f"the engine at {engine} knows no model {name!r}: see `tidegate status`")
+        return found
+
+    engines = engines_of(control)
+    outcomes = on_each(engines, ask)
+    if len(engines) > 1:
+        _tell_group(outcomes, as_json)
+        outcomes.all()
+        return
+    found = outcomes.all()[0]
     if as_json:
         typer.echo(json.dumps(status_document(found), indent=1))
         return
+    _tell(found)
+
+
+def _tell_group(outcomes: Outcomes[EngineStatus], as_json: bool) -> None:
+    if as_json:
+        rows: list[dict[str, object]] = [
+            {"engine": str(engine), "status": status_document(found)} for engine, found in outcomes.done
+        ]
+        rows += [
+            {"engine": str(engine), "error_code": error.code, "error_message": error.message}
+            for engine, error in outcomes.failed
+        ]
+        typer.echo(json.dumps({"format": "tidegate.group-status/1", "engines": rows}, indent=1))
+        return
+    for engine, found in outcomes.done:
+        say(f"engine {engine}")
+        _tell(found)
+
+
+def _tell(found: EngineStatus) -> None:
     say(f"gRPC {found.grpc_address}   REST {found.rest_address}   inference log {found.log_path or 'off'}")
     for problem in found.problems:
         since = datetime.fromtimestamp(problem.since_us / 1e6, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")

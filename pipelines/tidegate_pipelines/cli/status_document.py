@@ -34,6 +34,7 @@ def _servable(servable: ServableStatus) -> dict[str, object]:
             **servable.desired.to_dict(),
             "unusable": {str(version): error.message for version, error in servable.desired.unusable.items()},
         },
+        "ordinary": servable.ordinary,
         "previous": servable.previous,
         "kept": list(servable.kept),
         "overrides": [asdict(override) for override in servable.overrides],

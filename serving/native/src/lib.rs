@@ -39,6 +39,7 @@ mod tidegate_native {
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        arrays::memory::keep_little();
         module.add("__version__", env!("CARGO_PKG_VERSION"))
     }
 }

@@ -6,7 +6,14 @@ Gates sign verdicts, people sign overrides, and engines ask before they load; `t
 from tidegate_serving.admission.admission import Admission, AdmitUnverified, LiveAdmission, Standing, VerdictAdmission
 from tidegate_serving.admission.envelope import Envelope
 from tidegate_serving.admission.key_ring import KeyRing, Revocation, RevokedVersion, Role, TrustedKey
-from tidegate_serving.admission.keys import key_id, load_private_key, load_public_key, make_keys
+from tidegate_serving.admission.keys import (
+    Signer,
+    key_id,
+    load_private_key,
+    load_public_key,
+    make_keys,
+    read_private_key,
+)
 from tidegate_serving.admission.override import (
     Override,
     OverrideRule,
@@ -27,6 +34,7 @@ from tidegate_serving.admission.rules import (
     trusted_verdict,
 )
 from tidegate_serving.admission.trust import key_of, read_ring, read_trust, ring_file, write_ring
+from tidegate_serving.admission.vault import VaultKey
 from tidegate_serving.admission.verdict import (
     Finding,
     GateResult,
@@ -60,8 +68,10 @@ __all__ = [
     "Role",
     "SignedOverride",
     "SignedVerdict",
+    "Signer",
     "Standing",
     "TrustedKey",
+    "VaultKey",
     "Verdict",
     "VerdictAdmission",
     "check_date",
@@ -78,6 +88,7 @@ __all__ = [
     "open_verdict",
     "overrides_for",
     "read_override_rules",
+    "read_private_key",
     "read_ring",
     "read_trust",
     "refusal",

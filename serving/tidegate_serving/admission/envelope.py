@@ -14,16 +14,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tidegate_serving.admission.keys import key_id
+from tidegate_serving.admission.keys import Signer, key_id
 from tidegate_serving.contract.errors import NotAdmitted, Tampered
+from tidegate_serving.contract.formats import MALFORMED
 from tidegate_serving.files import write_atomically
 
 if TYPE_CHECKING:
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 PAYLOAD_TYPE = "application/vnd.in-toto+json"
 STATEMENT_TYPE = "https://in-toto.io/Statement/v1"
-_MALFORMED = (ValueError, KeyError, TypeError, RecursionError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class Envelope:
             about = _subject(found)
             named = {"name": subject["name"], "digest": {"sha256": subject["digest"]["sha256"]}}
             types = statement["_type"], statement["predicateType"]
-        except _MALFORMED as error:
+        except MALFORMED as error:
             raise Tampered(
                 f"{self.path} holds no in-toto statement ({type(error).__name__}: {error}): {self.cure}"
             ) from error
@@ -72,7 +72,7 @@ class Envelope:
         return found
 
 
-def seal(predicate: Mapping[str, Any], predicate_type: str, path: Path, key: Ed25519PrivateKey) -> str:
+def seal(predicate: Mapping[str, Any], predicate_type: str, path: Path, key: Signer) -> str:
     """Signs the statement of a predicate, which names its version by `name`, `version` and `manifest_digest`, and
     writes the envelope atomically; returns the SHA-256 of the file's bytes in hex."""
     statement = {
@@ -105,7 +105,7 @@ def open_envelope(path: Path, predicate_type: str, cure: str) -> Envelope:
         payload = _exact_base64(envelope["payload"])
         signatures = {str(entry["keyid"]): _exact_base64(entry["sig"]) for entry in envelope["signatures"]}
         found = envelope["payloadType"]
-    except _MALFORMED as error:
+    except MALFORMED as error:
         raise Tampered(f"{path} is no signed document ({type(error).__name__}: {error}): {cure}") from error
     if found != PAYLOAD_TYPE:
         raise Tampered(f"{path} carries payload type {found!r} instead of {PAYLOAD_TYPE}: {cure}")

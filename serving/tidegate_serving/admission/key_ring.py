@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from tidegate_serving.admission.keys import key_id
 from tidegate_serving.contract.errors import InvalidInput
-from tidegate_serving.contract.formats import check_format
+from tidegate_serving.contract.formats import MALFORMED, check_format
 from tidegate_serving.contract.times import from_text
 
 if TYPE_CHECKING:
@@ -140,7 +140,7 @@ class KeyRing:
         try:
             keys = [_key(entry) for entry in document["keys"]]
             revoked = [_revoked_version(entry) for entry in document["revoked_versions"]]
-        except (KeyError, TypeError, ValueError) as error:
+        except MALFORMED as error:
             raise InvalidInput(f"{where} is no usable key ring ({type(error).__name__}: {error}): mend it") from error
         except InvalidInput as error:
             raise InvalidInput(f"{where}: {error}") from error

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from tidegate_serving.contract.errors import AlreadyExists, InvalidInput, NotFound
 from tidegate_serving.files import sync
@@ -56,17 +56,32 @@ def _taken(path: Path) -> str:
     return f"{path} exists already: give the new key another name, or rotate with `tidegate keys rotate`"
 
 
+class Signer(Protocol):
+    """What signs verdicts and overrides: a private key in this process, or somebody who keeps it (`VaultKey`)."""
+
+    def sign(self, data: bytes) -> bytes:
+        """The Ed25519 signature of the data."""
+
+    def public_key(self) -> Ed25519PublicKey:
+        """The other half, by which engines know whose signature it is."""
+
+
 def load_private_key(path: Path) -> Ed25519PrivateKey:
     """A private key. Raises NotFound or InvalidInput naming the file."""
+    return read_private_key(_read_key(path), str(path))
+
+
+def read_private_key(data: bytes, where: str) -> Ed25519PrivateKey:
+    """A private key from PEM text that lies in no file, such as a secret's. InvalidInput naming where it is from."""
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
     try:
-        key = load_pem_private_key(_read_key(path), password=None)
+        key = load_pem_private_key(data, password=None)
     except (ValueError, TypeError) as error:
-        raise InvalidInput(f"{path} is no PEM private key ({error}): {_MAKE}") from error
+        raise InvalidInput(f"{where} is no PEM private key ({error}): {_MAKE}") from error
     if not isinstance(key, Ed25519PrivateKey):
-        raise InvalidInput(f"{path} is no Ed25519 key: {_MAKE}")
+        raise InvalidInput(f"{where} is no Ed25519 key: {_MAKE}")
     return key
 
 

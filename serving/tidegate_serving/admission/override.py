@@ -10,19 +10,17 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tidegate_serving.admission.envelope import Envelope, open_envelope, seal
 from tidegate_serving.admission.key_ring import TrustedKey
+from tidegate_serving.admission.keys import Signer
 from tidegate_serving.admission.verdict import Outcome, Verdict
 from tidegate_serving.contract.errors import InvalidInput, Tampered
-from tidegate_serving.contract.formats import check_format
+from tidegate_serving.contract.formats import MALFORMED, check_format
 from tidegate_serving.contract.servable import ServableId
 from tidegate_serving.contract.times import from_text
 from tidegate_serving.typed_config import read_config, read_toml
-
-if TYPE_CHECKING:
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 VERSION = "1"
 PREDICATE_TYPE = "urn:tidegate:override:1"
@@ -88,11 +86,11 @@ class Override:
                 issued_at=data["issued_at"],
                 expires_at=data["expires_at"],
             )
-        except (KeyError, TypeError, ValueError, OverflowError, InvalidInput) as error:
+        except (*MALFORMED, InvalidInput) as error:
             raise Tampered(f"{where} is no usable override ({error}): make it again") from error
 
 
-def write_override(override: Override, path: Path, key: Ed25519PrivateKey) -> str:
+def write_override(override: Override, path: Path, key: Signer) -> str:
     """Signs the override and writes its envelope; returns the SHA-256 of the file's bytes in hex."""
     return seal(override.to_dict(), PREDICATE_TYPE, path, key)
 

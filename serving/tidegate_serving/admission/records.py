@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tidegate_serving.contract.errors import InvalidInput
-from tidegate_serving.contract.formats import check_format
+from tidegate_serving.contract.formats import MALFORMED, check_format
 from tidegate_serving.files import RecordFile
 
 _VERSION = "2"
@@ -110,7 +110,7 @@ def _read(file: RecordFile) -> Iterator[AdmissionRecord]:
         try:
             overrides = tuple(OverrideRecord(**_known(OverrideRecord, one)) for one in document["overrides"])
             yield AdmissionRecord(**{**_known(AdmissionRecord, document), "overrides": overrides})
-        except (KeyError, TypeError) as error:
+        except MALFORMED as error:
             raise InvalidInput(f"{where} is no admission ({error!r}): restore the file, or remove it") from error
 
 

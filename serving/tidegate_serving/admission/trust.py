@@ -15,6 +15,7 @@ from typing import Generic, TypeVar
 from tidegate_serving.admission.key_ring import FILE_NAME, KeyRing, Role, TrustedKey
 from tidegate_serving.admission.keys import key_id, load_public_key
 from tidegate_serving.contract.errors import InvalidInput, NotFound, TidegateError
+from tidegate_serving.contract.formats import MALFORMED
 from tidegate_serving.contract.times import from_text
 from tidegate_serving.files import write_json
 
@@ -76,7 +77,7 @@ def read_ring(path: Path) -> KeyRing:
         document = json.loads(file.read_bytes())
     except FileNotFoundError as error:
         raise NotFound(f"key ring {file} is missing: make one with `tidegate keys new`") from error
-    except (ValueError, RecursionError) as error:
+    except MALFORMED as error:
         raise InvalidInput(f"{file} is no key ring ({error}): name a folder made by `tidegate keys new`") from error
     if not isinstance(document, dict):
         raise InvalidInput(f"{file} is no key ring: name a folder made by `tidegate keys new`")

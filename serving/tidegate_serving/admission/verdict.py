@@ -12,16 +12,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tidegate_serving.admission.envelope import Envelope, open_envelope, seal
+from tidegate_serving.admission.keys import Signer
 from tidegate_serving.contract.errors import InvalidInput, Tampered
-from tidegate_serving.contract.formats import check_format
+from tidegate_serving.contract.formats import MALFORMED, check_format
 from tidegate_serving.contract.plain_json import plain, plain_number
 from tidegate_serving.contract.servable import ServableId
-
-if TYPE_CHECKING:
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 VERSION = "1"
 PREDICATE_TYPE = "urn:tidegate:verdict:1"
@@ -210,11 +208,11 @@ class Verdict:
                 notes=tuple(data["notes"]),
                 denied_by=tuple(data["denied_by"]),
             )
-        except (KeyError, TypeError, ValueError, AttributeError, OverflowError, InvalidInput) as error:
+        except (*MALFORMED, InvalidInput) as error:
             raise Tampered(f"{where} is no usable verdict ({error}): run `tidegate validate` again") from error
 
 
-def write_verdict(verdict: Verdict, path: Path, key: Ed25519PrivateKey) -> str:
+def write_verdict(verdict: Verdict, path: Path, key: Signer) -> str:
     """Signs the verdict and writes its envelope; returns the SHA-256 of the file's bytes in hex."""
     return seal(verdict.to_dict(), PREDICATE_TYPE, path, key)
 

@@ -24,16 +24,18 @@ from tidegate_serving.config.model import (
     ModelConfig,
     check_policy,
 )
+from tidegate_serving.connection import is_loopback
 from tidegate_serving.contract.errors import InvalidInput
 from tidegate_serving.contract.servable import check_name
 from tidegate_serving.sources.file_system.version_policy import parse_version_policy
 from tidegate_serving.typed_config import NOT_A_KEY, check_bounds, keys, read_config, within
 
 __all__ = ["BatchingConfig", "EngineConfig", "ModelConfig"]
-TABLES = ("batching", "models", "platforms", "sources", "device_limits_bytes")
+TABLES = ("batching", "models", "platforms", "sources", "push_stores", "device_limits_bytes")
 Setting = str | int | float | bool
 MESSAGE_BYTES = (1, 2**40)
 CONNECTIONS = (1, 2**31 - 1)
+RETRIES = (-1, 2**31 - 1)
 SOME_SECONDS = (0.001, 10**9)
 BYTES = (0, 2**63 - 1)
 
@@ -47,7 +49,11 @@ class EngineConfig:
     rest_address: the REST endpoint, metrics and health; empty for none.
     metrics_path: one more path at which the REST endpoint answers with metrics; empty for `/metrics` alone.
     rest_cors: pages of any origin may read REST answers (TensorFlow Serving's CORS support).
-    control_address: the RPC Source's port, without authentication and therefore on loopback; empty for none.
+    control_address: the RPC Source's port; beyond loopback it needs TLS and an access file. Empty for none.
+    control_certificate: the certificate (PEM) that the control port shows; None for no TLS.
+    control_key: its private key (PEM).
+    control_client_ca: who signs clients' certificates (PEM); then each client needs one. None asks for none.
+    control_access: the access file, tokens and client certificates with roles; None lets all of this machine in.
     repository: a model repository (ROOT/NAME/VERSION) that the file system source serves; None for none.
     versions: which versions of the repository's servables: `latest:N`, `all`, `specific:1,4` or `none`.
     versions_always_present: a servable whose last version directory vanished keeps what it has.
@@ -63,6 +69,8 @@ class EngineConfig:
     allow_reload_requests: whether clients may replace the list of models (`HandleReloadConfigRequest`); None lets them
         where grpc_address is on loopback.
     labels_may_wait: whether labels in such a list may name versions that are not there yet.
+    follow_stable: whether requests without version and label follow label `stable`; if not, that of pushed models alone
+        does so, and all others go to the newest available version, as in TensorFlow Serving.
     allow_pickle: load pickle files, which can run any code.
     warm_up: whether the requests of a version's warm-up file are run before it serves.
     warm_up_iterations: how often each of them is run.
@@ -76,11 +84,13 @@ class EngineConfig:
     policy: what a version change prefers, `availability` or `resources`.
     retry_first_seconds: pause after the first failed load; it doubles with each further one.
     retry_most_seconds: the longest pause between load attempts.
+    load_retries: attempts to load a version after a first one that failed; -1 for ever.
     log_path: root folder of the inference log; None for none.
     log_sampling_rate: share of requests that are logged, 0 to 1.
     log_block_rows: rows after which a log block is written.
     log_block_seconds: longest time that a record waits for its block.
-    log_buffer_bytes: what may wait to be written; beyond it records are dropped and counted.
+    log_buffer_bytes: what may wait to be written, of one model three quarters of it; beyond it records are dropped and
+        counted.
     io_threads: threads that serve the sockets.
     max_message_bytes: largest request.
     request_memory_bytes: what all requests may hold, from their bodies to their answers; 0 for a quarter of the memory
@@ -100,6 +110,7 @@ class EngineConfig:
     models: what single servables want differently, by name.
     platforms: settings of single platforms, by platform and key.
     sources: further sources, such as `object_store` and `mlflow`, each by its name with a table of its own.
+    push_stores: object stores from which versions may be pushed by address, each by a name with a table of its own.
     origins: where values came from, by dotted key; what is not named is a default. Not a key of its own.
     """
 
@@ -109,6 +120,10 @@ class EngineConfig:
     rest_address: str = "127.0.0.1:8501"
     rest_cors: bool = False
     control_address: str = "127.0.0.1:8502"
+    control_certificate: Path | None = None
+    control_key: Path | None = None
+    control_client_ca: Path | None = None
+    control_access: Path | None = None
     repository: Path | None = None
     versions: str = "latest:1"
     versions_always_present: bool = False
@@ -123,6 +138,7 @@ class EngineConfig:
     allow_unpublished: bool = False
     allow_reload_requests: bool | None = None
     labels_may_wait: bool = False
+    follow_stable: bool = True
     allow_pickle: bool = False
     warm_up: bool = True
     warm_up_iterations: int = within((1, 1_000_000), 1)
@@ -136,6 +152,7 @@ class EngineConfig:
     policy: str = "availability"
     retry_first_seconds: float = within(SOME_SECONDS, 1.0)
     retry_most_seconds: float = within(SOME_SECONDS, 600.0)
+    load_retries: int = within(RETRIES, -1)
     log_path: Path | None = None
     log_sampling_rate: float = within(SHARE, 1.0)
     log_block_rows: int = within(ROWS, 16384)
@@ -158,6 +175,7 @@ class EngineConfig:
     models: Mapping[str, ModelConfig] = field(default_factory=dict)
     platforms: Mapping[str, Mapping[str, Setting]] = field(default_factory=dict)
     sources: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    push_stores: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     origins: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False, metadata=NOT_A_KEY)
 
     def __post_init__(self) -> None:
@@ -169,11 +187,7 @@ class EngineConfig:
             _check_address(name, getattr(self, name))
         if self.metrics_path and not _PATH.match(self.metrics_path):
             raise InvalidInput(f"metrics_path is {self.metrics_path!r}: write a path such as /monitoring/metrics")
-        if self.control_address and not is_loopback(self.control_address):
-            raise InvalidInput(
-                f"control_address {self.control_address} is not on loopback, and the control port has no "
-                "authentication: use 127.0.0.1, and a tunnel from elsewhere"
-            )
+        self._check_control()
         if self.allow_unpublished and not self.allow_unverified:
             raise InvalidInput(
                 "allow_unpublished is set without allow_unverified: a directory without a manifest can have no "
@@ -183,6 +197,25 @@ class EngineConfig:
         parse_version_policy(self.versions)
         for name in self.models:
             check_name(name)
+
+    def _check_control(self) -> None:
+        """Nobody beyond this machine is listened to who is not known, nor in plain text."""
+        if (self.control_certificate is None) != (self.control_key is None):
+            given, lacks = ("control_certificate", "control_key")[:: -1 if self.control_certificate is None else 1]
+            raise InvalidInput(f"{given} is set without {lacks}: set both, or neither")
+        if self.control_client_ca is not None and (self.control_certificate is None or self.control_access is None):
+            raise InvalidInput(
+                "control_client_ca is set, but not control_certificate and control_access: client certificates need "
+                "TLS, and a role in the access file"
+            )
+        needed = ("control_certificate", "control_key", "control_access")
+        missing = [key for key in needed if getattr(self, key) is None]
+        if self.control_address and missing and not is_loopback(self.control_address):
+            raise InvalidInput(
+                f"control_address {self.control_address} is not on loopback, and nobody is let in from elsewhere "
+                f"without TLS and a role: set {', '.join(missing)} (`tidegate token new NAME --file FILE` makes an "
+                "access file), or use 127.0.0.1"
+            )
 
     @classmethod
     def load(
@@ -213,9 +246,3 @@ def _check_address(name: str, address: str) -> None:
     found = _ADDRESS.match(address)
     if address and (found is None or int(found[1]) > _MOST_PORT):
         raise InvalidInput(f"{name} is {address!r}: write host:port, such as 127.0.0.1:8500, with port 0 for any")
-
-
-def is_loopback(address: str) -> bool:
-    """Whether only this machine can reach a `host:port`."""
-    host = address.rpartition(":")[0].strip("[]")
-    return host in ("localhost", "::1") or host.startswith("127.")

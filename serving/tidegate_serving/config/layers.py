@@ -9,6 +9,7 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
+from tidegate_serving.connection import VARIABLES
 from tidegate_serving.contract.errors import InvalidInput
 from tidegate_serving.typed_config import nearest, read_toml
 
@@ -57,6 +58,6 @@ def _from_environment(env: Mapping[str, str], known: Collection[str]) -> dict[st
         key = variable.removeprefix(ENVIRONMENT_PREFIX).lower()
         if key in known:
             found[key] = value
-        elif near := nearest(key, known, cutoff=0.8):
+        elif key.upper() not in VARIABLES and (near := nearest(key, known, cutoff=0.8)):
             raise InvalidInput(f"variable {variable} is unknown: did you mean {ENVIRONMENT_PREFIX}{near.upper()}?")
     return found

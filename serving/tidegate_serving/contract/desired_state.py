@@ -3,8 +3,9 @@
 Sources say it, operators' steps edit it, the RPC Source keeps it, the reconciler makes it so, and status shows it.
 
 **Label `stable`** decides where ordinary requests go, which name neither version nor label: to the version under that
-label, and to none while that version is not loaded (they are answered UNAVAILABLE); without the label to the newest
-version that is desired and loaded. So a version that is added while the label exists gets no ordinary request.
+label, and to none while that version is not loaded (they are answered UNAVAILABLE); without it to the newest version
+that is desired and loaded. So a version that is added while the label exists gets no ordinary request. Only in a
+list of models by TensorFlow Serving's rule (`follow_stable` is false) it is a label like any other.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ class VersionReference:
 
     `revision` grows with what names it, so that the same files named anew are tried anew. An `unpublished` version may
     lack a manifest; then `manifest_digest` is empty, `platform` is the configured one, and no verdict is asked for.
+    `address` is where in an object store it was fetched from, and can be again; empty for a folder of this machine.
     """
 
     version: int
@@ -45,6 +47,7 @@ class VersionReference:
     platform: str = ""
     revision: int = 0
     unpublished: bool = False
+    address: str = ""
 
     @property
     def fingerprint(self) -> str:
@@ -60,6 +63,7 @@ class VersionReference:
             "platform": self.platform,
             "revision": self.revision,
             "unpublished": self.unpublished,
+            **({"address": self.address} if self.address else {}),
         }
 
     @classmethod

@@ -11,6 +11,7 @@ status, events, gRPC and REST.
         Conflict          conflict              somebody else changed it meanwhile
       NotAdmitted         not_admitted          no valid verdict: the gate stays shut
         Tampered          tampered              bytes differ from what was signed or listed
+      Unauthenticated     unauthenticated       nobody knows who asks, or who answers
       PermissionRefused   permission_refused    needs the engine operator's leave
       ResourceExhausted   resource_exhausted    a queue, a budget or a limit is full
       DeadlinePassed      deadline_passed       no answer in time
@@ -87,6 +88,13 @@ class Tampered(NotAdmitted):
 
     code = "tampered"
     grpc_code = 15
+
+
+class Unauthenticated(TidegateError):
+    """A token or certificate is missing, unknown or expired, the caller's or the server's."""
+
+    code = "unauthenticated"
+    grpc_code = 16
 
 
 class PermissionRefused(TidegateError):
@@ -166,6 +174,17 @@ def words_of(error: BaseException) -> str:
     return f"{type(error).__name__}: {text if len(text) <= _MOST_CHARACTERS else text[:_MOST_CHARACTERS] + '...'}"
 
 
+def place_of(error: BaseException) -> tuple[str, str, int]:
+    """Class of what was raised first, and file and line where: the same for what fails again for the same reason."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    file, line = (trace.tb_frame.f_code.co_filename, trace.tb_lineno) if trace is not None else ("", 0)
+    return type(error).__name__, file, line
+
+
 def error_of(code: str, message: str) -> TidegateError:
     """The error that a stable code such as `tampered` stands for, for clients that read one from a status or event."""
     return _BY_CODE.get(code, TidegateError)(message)
@@ -179,6 +198,7 @@ _BY_GRPC_CODE: dict[int, type[TidegateError]] = {
         DeadlinePassed,
         NotFound,
         AlreadyExists,
+        Unauthenticated,
         PermissionRefused,
         ResourceExhausted,
         FailedPrecondition,

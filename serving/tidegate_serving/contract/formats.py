@@ -11,15 +11,19 @@ from typing import Any
 
 from tidegate_serving.contract.errors import Unsupported
 
-_TAG = re.compile(r"tidegate\.([a-z-]+)/(\d+)(?:\.(\d+))?\Z")
+MALFORMED = (AttributeError, LookupError, OverflowError, RecursionError, TypeError, ValueError)
+"""What Python raises where a document is read that is no document, or holds other values than it should: keys that are
+missing, values of other types, numbers without end, nesting without end."""
+
+_TAG = re.compile(r"tidegate\.([a-z-]+)/([0-9]{1,9})(?:\.([0-9]{1,9}))?\Z")
 
 
-def check_format(document: Mapping[str, Any], *, kind: str, version: str, where: str) -> None:
-    """Raises Unsupported unless `document` is of this kind and major version, its minor at most one away.
+def check_format(document: Any, *, kind: str, version: str, where: str) -> None:
+    """Raises Unsupported unless `document` is an object of this kind and major version, its minor at most one away.
 
     `version` is what this build writes, such as `1` (minor 0) or `1.2`; `where` names the document for the message.
     """
-    found = document.get("format")
+    found = document.get("format") if isinstance(document, Mapping) else None
     match = _TAG.match(found) if isinstance(found, str) else None
     if match is None or match[1] != kind:
         raise Unsupported(f"{where} is no tidegate.{kind} document (its format is {found!r}): check the path")

@@ -15,7 +15,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from tidegate_serving.contract.errors import InvalidInput, NotFound, Tampered
-from tidegate_serving.contract.formats import check_format
+from tidegate_serving.contract.formats import MALFORMED, check_format
 from tidegate_serving.contract.servable import ServableId
 from tidegate_serving.contract.signature import Signature
 
@@ -92,14 +92,14 @@ def read_manifest(directory: Path) -> tuple[Manifest, str]:
         raise NotFound(f"{directory} has no {FILE_NAME}: the version is not complete, publish it again") from error
     try:
         document = json.loads(data)
-    except ValueError as error:
+    except MALFORMED as error:
         raise Tampered(f"{path} is not JSON ({error}): publish the version again") from error
     if not isinstance(document, dict):
         raise Tampered(f"{path} holds no object: publish the version again")
     check_format(document, kind="manifest", version=VERSION, where=str(path))
     try:
         return _from_document(document), digest(data)
-    except (KeyError, TypeError, ValueError, AttributeError, InvalidInput) as error:
+    except (*MALFORMED, InvalidInput) as error:
         raise Tampered(f"{path} cannot be used ({error}): publish the version again") from error
 
 
@@ -108,13 +108,17 @@ def _from_document(document: Mapping[str, Any]) -> Manifest:
         id=ServableId(str(document["name"]), int(document["version"])),
         platform=str(document["platform"]),
         signatures={name: Signature.from_dict(data) for name, data in document["signatures"].items()},
-        files=tuple(FileEntry(entry["path"], int(entry["size"]), entry["sha256"]) for entry in document["files"]),
+        files=tuple(FileEntry(entry["path"], int(entry["size"]), str(entry["sha256"])) for entry in document["files"]),
         created_at=str(document["created_at"]),
-        event_time=document["event_time"],
-        label=document["label"],
-        example=document["example"],
-        metadata=document["metadata"],
+        event_time=_text_or_none(document["event_time"]),
+        label=_text_or_none(document["label"]),
+        example=dict(document["example"]),
+        metadata=dict(document["metadata"]),
     )
+
+
+def _text_or_none(value: Any) -> str | None:
+    return None if value is None else str(value)
 
 
 def describe_files(directory: Path) -> tuple[FileEntry, ...]:

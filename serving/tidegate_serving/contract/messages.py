@@ -12,6 +12,9 @@ from importlib import resources
 from typing import Any
 
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+from google.protobuf.message import DecodeError
+
+from tidegate_serving.contract.errors import InvalidInput
 
 # A cached function that several threads call for the first time runs in each of them: two pools would have two classes
 # of one name, which do not go together.
@@ -33,6 +36,24 @@ def message(full_name: str) -> Any:
     KeyError for an unknown name.
     """
     return _class(full_name)
+
+
+def file_of(name: str, *, by_name: bool = False) -> Any:
+    """The descriptor of the file that defines a symbol, or with `by_name` is called so; None where there is none."""
+    with _ONE_AT_A_TIME:
+        pool = _pool()
+        try:
+            return pool.FindFileByName(name) if by_name else pool.FindFileContainingSymbol(name)
+        except KeyError:
+            return None
+
+
+def parsed(full_name: str, data: bytes, what: str) -> Any:
+    """The message in bytes that somebody sent. InvalidInput, naming `what`, where they hold none."""
+    try:
+        return message(full_name).FromString(data)
+    except DecodeError as error:
+        raise InvalidInput(f"{what} is no {full_name} ({error}): send one") from error
 
 
 @functools.cache

@@ -29,7 +29,7 @@ from dataclasses import dataclass, field
 from typing import Any, BinaryIO
 
 from tidegate_serving.contract.errors import InvalidInput
-from tidegate_serving.contract.formats import check_format
+from tidegate_serving.contract.formats import MALFORMED, check_format
 from tidegate_serving.contract.tensors import Array, decode, describe, encode
 
 FORMAT = "tidegate.probe/1"
@@ -56,20 +56,26 @@ def write_frame(stream: BinaryIO, frame: Frame) -> None:
 
 
 def read_frame(stream: BinaryIO) -> Frame | None:
-    """The next frame, or None at the end of the stream. InvalidInput when it ends or makes no sense in the middle."""
+    """The next frame, or None at the end of the stream. InvalidInput when it ends or makes no sense in the middle,
+    Unsupported for another format: whatever a process writes, nothing else is raised."""
     length = stream.read(4)
     if not length:
         return None
     size = int.from_bytes(length, "big")
     if len(length) < 4 or size > MAX_HEAD:
         raise InvalidInput(f"a probe frame starts with {length!r}: this is no probe stream")
-    head = json.loads(_exactly(stream, size))
-    check_format(head, kind="probe", version="1", where="a probe frame")
-    tensors = {
-        entry["name"]: decode(_exactly(stream, entry["bytes"]), entry["dtype"], tuple(entry["shape"]))
-        for entry in head.pop("tensors")
-    }
-    return Frame(head.pop("kind"), head.pop("token"), head, tensors)
+    try:
+        head = json.loads(_exactly(stream, size))
+        check_format(head, kind="probe", version="1", where="a probe frame")
+        tensors = {
+            entry["name"]: decode(_exactly(stream, entry["bytes"]), entry["dtype"], tuple(entry["shape"]))
+            for entry in head.pop("tensors")
+        }
+        return Frame(head.pop("kind"), head.pop("token"), head, tensors)
+    except (*MALFORMED, MemoryError) as error:
+        raise InvalidInput(
+            f"a probe frame cannot be read ({type(error).__name__}: {error}): this is no probe stream"
+        ) from error
 
 
 def _exactly(stream: BinaryIO, size: int) -> bytes:

@@ -4,7 +4,7 @@
                                       people edit them before publishing), `manifest.json` last
     ROOT/NAME/VERSION.verdict.json    the signed verdict (an in-toto statement)
     ROOT/NAME/VERSION.override-GATE.json    a signed override of that gate's no, if there is one
-    ROOT/NAME/VERSION.report/     the verdict for people: `index.html`, `verdict.json`, Data Docs
+    ROOT/NAME/VERSION.report/     the verdict for people: `index.html`, `verdict.json`, Data Docs, `roc.json`
 
 Publishers, gates, sources and the command line all ask here instead of joining paths of their own.
 """

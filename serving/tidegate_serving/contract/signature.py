@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tidegate_serving.contract.errors import InvalidInput
+from tidegate_serving.contract.formats import MALFORMED
 
 DTYPES = (
     "bool",
@@ -75,8 +76,8 @@ class TensorSpec:
         try:
             shape = tuple(int(size) for size in data["shape"])
             return cls(str(data["name"]), str(data["dtype"]), shape, bool(data.get("unknown_rank", False)))
-        except (KeyError, TypeError, ValueError) as error:
-            raise InvalidInput(f"tensor {dict(data)!r} needs name, dtype and shape: {error}") from error
+        except MALFORMED as error:
+            raise InvalidInput(f"tensor {data!r} needs name, dtype and shape: {error}") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +136,7 @@ class Signature:
         try:
             inputs = tuple(TensorSpec.from_dict(spec) for spec in data["inputs"])
             outputs = tuple(TensorSpec.from_dict(spec) for spec in data["outputs"])
-        except (KeyError, TypeError) as error:
+        except MALFORMED as error:
             raise InvalidInput(f"a signature needs inputs and outputs: {error}") from error
         axis = str(data.get("first_axis", FirstAxis.BATCH.value))
         if axis not in FirstAxis.__members__.values():

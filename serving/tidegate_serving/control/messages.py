@@ -93,7 +93,8 @@ def from_desired(answer: Any) -> DesiredState:
     return DesiredState(
         servable=answer.servable,
         versions=tuple(
-            VersionReference(one.version, Path(one.directory), one.manifest_digest) for one in answer.versions
+            VersionReference(one.version, Path(one.directory), one.manifest_digest, address=one.address)
+            for one in answer.versions
         ),
         labels=dict(answer.labels),
         shadow=Shadow(answer.shadow.version, answer.shadow.fraction) if answer.shadow.version else None,
@@ -108,7 +109,10 @@ def from_desired(answer: Any) -> DesiredState:
 
 def _to_reference(version: VersionReference) -> Any:
     return message("tidegate.v1.VersionReference")(
-        version=version.version, directory=str(version.directory), manifest_digest=version.manifest_digest
+        version=version.version,
+        directory=str(version.directory),
+        manifest_digest=version.manifest_digest,
+        address=version.address,
     )
 
 
@@ -153,6 +157,7 @@ def _from_servable(answer: Any) -> ServableStatus:
         source=answer.source,
         desired=from_desired(answer.desired),
         versions=tuple(_from_version(version) for version in answer.versions),
+        ordinary=optional(answer, "ordinary"),
         previous=optional(answer, "previous"),
         kept=tuple(answer.kept),
         overrides=tuple(_value(OverrideStatus, override) for override in answer.overrides),

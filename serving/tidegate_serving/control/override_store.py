@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tidegate_serving.contract.desired_state import VersionReference
 from tidegate_serving.contract.errors import InvalidInput, Tampered
-from tidegate_serving.contract.formats import check_format
+from tidegate_serving.contract.formats import MALFORMED, check_format
 from tidegate_serving.contract.servable import check_name
 from tidegate_serving.control.overrides import NO_HISTORY, NO_OVERRIDES, History, Overrides
 from tidegate_serving.files.state import keep
@@ -83,5 +83,5 @@ def _read(path: Path) -> Record:
         served = tuple(map(VersionReference.from_dict, document["served"]))
         serving = document["serving"] and VersionReference.from_dict(document["serving"])
         return Overrides.from_dict(document), History(served, serving)
-    except (KeyError, TypeError, ValueError, InvalidInput) as error:
+    except (*MALFORMED, InvalidInput) as error:
         raise Tampered(f"{path} cannot be used ({error}): restore it, or remove it and decide again") from error

@@ -30,11 +30,12 @@ Aspired = tuple[AspiredVersion[VersionReference], ...]
 @dataclass(slots=True)
 class _Servable:
     """What is known of one servable. `program` is what the program that the engine lives in decided, which is kept
-    nowhere; `told` is what the manager was told last."""
+    nowhere; `told` is what the manager was told last, `overtaken` what the log last said of label `stable`."""
 
     desired: DesiredState
     program: Overrides = NO_OVERRIDES
     told: Aspired = ()
+    overtaken: tuple[int, int] | None = None
     routing: Routing = field(init=False)
 
     def __post_init__(self) -> None:
@@ -57,7 +58,8 @@ class _Reload:
 
 class Reconciler:
     """`submit` runs a task soon on another thread; `keep_previous` says of a servable whether the version that served
-    before stays loaded although its desired state does not say so; `labels` are those that the config gives."""
+    before stays loaded although its desired state does not say so, `follow_stable` whether its ordinary requests follow
+    that label; `labels` are those that the config gives."""
 
     def __init__(
         self,
@@ -66,11 +68,13 @@ class Reconciler:
         submit: Callable[[Callable[[], None]], None],
         keep_previous: Callable[[str], bool] = lambda name: False,
         labels: Mapping[str, Mapping[str, int]] | None = None,
+        follow_stable: Callable[[str], bool] = lambda name: True,
     ) -> None:
         self._front = front
         self._store = store
         self._submit = submit
         self._keep_previous = keep_previous
+        self._follow_stable = follow_stable
         self._target: Target[VersionReference] | None = None
         # One change at a time is made and told to the manager. The manager calls in with a lock of its own held: then
         # only the second lock is taken, under which nobody calls the manager.
@@ -258,7 +262,8 @@ class Reconciler:
             split=overrides.split or servable.program.split,
         )
         keep = servable.desired.keep_previous or self._keep_previous(name)
-        return resolve(servable.desired, overrides, loaded, servable.routing, keep)
+        follow = self._follow_stable(name)
+        return resolve(servable.desired, overrides, loaded, servable.routing, keep, follow)
 
     def _apply(self, name: str) -> None:
         """Traffic first: what can move moves before its old version is given up, and what cannot holds it."""
@@ -268,12 +273,14 @@ class Reconciler:
             if routing.traffic != before.traffic:
                 self._front.apply(routing.traffic)
             servable.routing = routing
+            _say_overtaken(servable)
         self._follow(name, freed=bool(before.held - routing.held))
 
     def _moved(self, servable: _Servable, routing: Routing) -> bool:
         """Whether somebody has to be sent to tell the manager, on another thread, what follows from a move that it has
         made: its lock is held now."""
         before, servable.routing = servable.routing, routing
+        _say_overtaken(servable)
         changed = routing.aspired != servable.told or routing.memory != before.memory
         if not changed and routing.traffic.versions:
             return False
@@ -315,6 +322,22 @@ class Reconciler:
         except TidegateError as error:
             self._store.put_in_memory(name, record)
             _log.error("what serves now and served before is forgotten at the engine's end: %s", error)
+
+
+def _say_overtaken(servable: _Servable) -> None:
+    """Says once that label `stable` keeps ordinary requests off the newest version, which it would not in TensorFlow
+    Serving."""
+    found = servable.routing.overtaken
+    if found is not None and found != servable.overtaken:
+        name, (ordinary, newest) = servable.desired.servable, found
+        _log.info(
+            "requests for %s without version and label go to version %d, which has label `stable`, not to the newest, "
+            "version %d: move or remove the label to change that",
+            name,
+            ordinary,
+            newest,
+        )
+    servable.overtaken = found
 
 
 def _with_versions(desired: DesiredState, versions: Sequence[AspiredVersion[VersionReference]]) -> DesiredState:

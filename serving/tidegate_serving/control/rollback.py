@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from tidegate_serving.contract.desired_state import DesiredState, VersionReference, ordinary_version
+from tidegate_serving.contract.desired_state import DesiredState, VersionReference
 from tidegate_serving.contract.errors import FailedPrecondition, NotFound
 from tidegate_serving.contract.servable import ServableId
 from tidegate_serving.control.locate import Locator
@@ -74,7 +74,7 @@ class Rollback:
     def _is_leaving(self, name: str, serving: VersionReference) -> bool:
         """Whether ordinary requests are to go to another version than the one that serves."""
         routing = self._reconciler.routing(name)
-        return bool(routing.numbers) and ordinary_version(routing.labels, routing.numbers) != serving.version
+        return bool(routing.numbers) and routing.meant != serving.version
 
     def _desire(self, requester: Requester, target: VersionReference) -> None:
         """The desired state goes back, the split ends; another label stays where its version does."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from tidegate_serving.contract.desired_state import STABLE, DesiredState, VersionReference
+from tidegate_serving.contract.desired_state import STABLE, DesiredState, VersionReference, ordinary_version
 from tidegate_serving.contract.errors import TidegateError
 from tidegate_serving.contract.servable import ServableId
 from tidegate_serving.control.overrides import NO_HISTORY, History, Overrides
@@ -28,7 +28,8 @@ class Routing:
 
     `aspired` are the versions to have loaded, of these `kept` are there only so that a rollback takes effect at once.
     `labels` is where labels are to be, `traffic` where they and all requests are now. `memory` is what of the `history`
-    has to be known after a restart. `known` are the versions that are aspired, loaded or serving.
+    has to be known after a restart. `known` are the versions that are aspired, loaded or serving. `steered` says
+    whether ordinary requests follow label `stable`.
     """
 
     aspired: tuple[AspiredVersion[VersionReference], ...] = ()
@@ -38,6 +39,7 @@ class Routing:
     history: History = NO_HISTORY
     memory: History = NO_HISTORY
     known: Mapping[int, VersionReference] = field(default_factory=dict)
+    steered: bool = False
 
     @property
     def numbers(self) -> frozenset[int]:
@@ -54,9 +56,21 @@ class Routing:
         """Versions that must stay because a label, or ordinary traffic, waits there for another version."""
         held = {number for label, number in self.traffic.labels.items() if self.labels.get(label, number) != number}
         ordinary = self.traffic.ordinary
-        if ordinary is not None and STABLE not in self.labels and ordinary not in self.numbers - self.kept:
+        if ordinary is not None and not self.steered and ordinary not in self.numbers - self.kept:
             held.add(ordinary)
         return frozenset(held)
+
+    @property
+    def meant(self) -> int | None:
+        """The version that ordinary requests are meant for, once it is loaded."""
+        return ordinary_version(self.labels if self.steered else {}, self.numbers)
+
+    @property
+    def overtaken(self) -> tuple[int, int] | None:
+        """The version that label `stable` sends ordinary requests to, and the newest one, where that is another."""
+        newest = max(self.traffic.versions & self.numbers, default=None)
+        ordinary = self.traffic.ordinary
+        return (ordinary, newest) if self.steered and ordinary is not None and newest and newest > ordinary else None
 
 
 def resolve(
@@ -65,19 +79,21 @@ def resolve(
     loaded: frozenset[int],
     before: Routing,
     keep_previous: bool = False,
+    follow_stable: bool = True,
 ) -> Routing:
     """`loaded` are the versions that requests can be routed to; `keep_previous` keeps the one that serves, and the one
-    before it, loaded."""
+    before it, loaded. Without `follow_stable` that label is like any other where only the desired state has it, and
+    ordinary requests go to the newest version."""
     known = references(desired, overrides, before)
     history = before.history
-    plan = _plan(desired, overrides, history, keep_previous)
+    plan = _plan(desired, overrides, history, keep_previous, follow_stable)
     labels, ordinary = _place(plan, loaded, before.traffic)
     if ordinary is not None and ordinary in known:
         moved = history.moved_to(known[ordinary])
         if moved != history:  # what is kept, and what stands in for a blocked version, depends on what serves
-            history, plan = moved, _plan(desired, overrides, moved, keep_previous)
+            history, plan = moved, _plan(desired, overrides, moved, keep_previous, follow_stable)
             labels, ordinary = _place(plan, loaded, before.traffic)
-    without = _plan(desired, overrides, replace(history, serving=None), keep_previous)
+    without = _plan(desired, overrides, replace(history, serving=None), keep_previous, follow_stable)
     shadow = plan.base.shadow
     return Routing(
         aspired=tuple(_aspired(desired.servable, number, version) for number, version in plan.versions.items()),
@@ -89,6 +105,7 @@ def resolve(
             labels=labels,
             waiting=frozenset(plan.labels.keys() - labels.keys()) if loaded else frozenset(),
             ordinary=ordinary,
+            steered=plan.steered,
             shadow=shadow if shadow and shadow.fraction and shadow.version in loaded & plan.numbers else None,
             split=overrides.split.split if overrides.split and loaded else None,
             disabled=plan.disabled,
@@ -96,6 +113,7 @@ def resolve(
         history=history,
         memory=history if without != plan else replace(history, serving=None),
         known={number: known[number] for number in (loaded | plan.numbers) & known.keys()},
+        steered=plan.steered,
     )
 
 
@@ -109,20 +127,24 @@ def references(desired: DesiredState, overrides: Overrides, before: Routing) -> 
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """What is to be once everything is loaded: versions, or what stands in their way, by number, and labels."""
+    """What is to be once everything is loaded: versions, or what stands in their way, by number, and labels; and
+    whether label `stable` has ordinary requests with it."""
 
     base: DesiredState
     versions: _Versions
     labels: Mapping[str, int]
     kept: frozenset[int]
     disabled: str
+    steered: bool
 
     @property
     def numbers(self) -> frozenset[int]:
         return frozenset(self.versions)
 
 
-def _plan(desired: DesiredState, overrides: Overrides, history: History, keep_previous: bool) -> _Plan:
+def _plan(
+    desired: DesiredState, overrides: Overrides, history: History, keep_previous: bool, follow_stable: bool
+) -> _Plan:
     """A frozen state stands for the desired one; blocked versions leave; a pinned one joins and takes label `stable`;
     with `keep_previous` the one that serves and the one before it stay."""
     base = overrides.freeze.desired if overrides.freeze else desired
@@ -131,14 +153,16 @@ def _plan(desired: DesiredState, overrides: Overrides, history: History, keep_pr
     for gone in blocked:
         del versions[gone.version]
     labels = {label: number for label, number in base.labels.items() if number not in {one.version for one in blocked}}
+    wanted = STABLE in labels
     if blocked:
         _stand_in(versions, labels, _heir(overrides, history))
+    steered = STABLE in labels and (follow_stable or not wanted)
     pinned = overrides.pin.version if overrides.pin else None
     if pinned is not None and overrides.block_of(pinned) is None:
         versions.setdefault(pinned.version, pinned)
-        labels[STABLE] = pinned.version
+        labels[STABLE], steered = pinned.version, True
     any_left = bool(versions)
-    kept = _kept(versions, labels, overrides, history) if keep_previous else {}
+    kept = _kept(versions, steered, overrides, history) if keep_previous else {}
     stopped = [history.serving] if history.serving is not None else [] if any_left else blocked
     return _Plan(
         base,
@@ -146,6 +170,7 @@ def _plan(desired: DesiredState, overrides: Overrides, history: History, keep_pr
         labels,
         frozenset(kept),
         _disabled(desired.servable, overrides, stopped, any_left),
+        steered,
     )
 
 
@@ -164,13 +189,13 @@ def _stand_in(versions: _Versions, labels: dict[str, int], heir: VersionReferenc
         labels[STABLE] = heir.version if heir is not None and heir.version in usable else max(usable)
 
 
-def _kept(versions: _Versions, labels: Mapping[str, int], overrides: Overrides, history: History) -> _Versions:
+def _kept(versions: _Versions, steered: bool, overrides: Overrides, history: History) -> _Versions:
     """Never one that ordinary requests would go to because it is newer than all that is desired."""
     return {
         one.version: one
         for one in (history.serving, history.previous(overrides))
         if one is not None and versions and one.version not in versions and overrides.block_of(one) is None
-        if STABLE in labels or one.version < max(versions)
+        if steered or one.version < max(versions)
     }
 
 
@@ -189,15 +214,15 @@ def _disabled(name: str, overrides: Overrides, stopped: list[VersionReference], 
 
 def _place(plan: _Plan, loaded: frozenset[int], before: ModelTraffic) -> tuple[dict[str, int], int | None]:
     """Where labels and ordinary traffic go now: each to its version where that is loaded, else where it was as long as
-    that is. Label `stable` was where ordinary traffic was, also where there was no such label."""
+    that is. Where ordinary traffic follows label `stable`, that was where the traffic was, also without that label."""
     labels = {}
     for label, number in plan.labels.items():
-        was = before.ordinary if label == STABLE else before.labels.get(label)
+        was = before.ordinary if label == STABLE and plan.steered else before.labels.get(label)
         if number in loaded:
             labels[label] = number
         elif was is not None and was in loaded:
             labels[label] = was
-    if STABLE in plan.labels:
+    if plan.steered:
         return labels, labels.get(STABLE)
     there = loaded & plan.numbers - plan.kept
     if not there and before.ordinary in loaded:

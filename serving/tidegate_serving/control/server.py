@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Callable, Iterator
 from concurrent import futures
@@ -10,25 +9,28 @@ from typing import Any
 
 import grpc
 
-from tidegate_serving.contract.errors import ResourceExhausted, TidegateError, Unavailable
+from tidegate_serving.contract.errors import ResourceExhausted, Unavailable
 from tidegate_serving.contract.messages import message
 from tidegate_serving.control.config_service import ConfigService
+from tidegate_serving.control.handlers import stream, unary
+from tidegate_serving.control.health import Health
 from tidegate_serving.control.messages import SERVICE, from_desired, optional, to_event, to_status
 from tidegate_serving.control.operations import Requester
+from tidegate_serving.control.reflection import reflection_handlers
 from tidegate_serving.control.service import ControlService, refusals
 from tidegate_serving.control.status import EngineStatus
 from tidegate_serving.lifecycle.monitor import StateMonitor
 from tidegate_serving.sources.rpc.source import RpcSource
-from tidegate_serving.wire_errors import ERROR_CODE_KEY
 
 MAX_WATCHERS = 64
-THREADS = MAX_WATCHERS + 16
+MAX_HEALTH_WATCHERS = 16
+THREADS = MAX_WATCHERS + MAX_HEALTH_WATCHERS + 16
+_PACKAGE = "tidegate.v1"
 _HEARTBEAT_SECONDS = 0.5
-_log = logging.getLogger(__name__)
 
 
 class ControlServer:
-    """Serves `tidegate.v1.Control`. There is no authentication: it belongs on a loopback address."""
+    """Serves `tidegate.v1.Control`, health and reflection. Without a guard anybody who reaches it may do everything."""
 
     def __init__(
         self,
@@ -37,6 +39,7 @@ class ControlServer:
         config: ConfigService,
         states: StateMonitor,
         status: Callable[[str], EngineStatus],
+        guard: grpc.ServerInterceptor | None = None,
     ) -> None:
         self._source = source
         self._service = service
@@ -46,13 +49,18 @@ class ControlServer:
         self._stopping = threading.Event()
         self._watchers = threading.Semaphore(MAX_WATCHERS)
         self._threads = futures.ThreadPoolExecutor(THREADS, thread_name_prefix="tidegate-control")
-        self._server = grpc.server(self._threads, options=(("grpc.so_reuseport", 0),))
-        self._server.add_generic_rpc_handlers((self._handlers(),))
+        guards = [] if guard is None else [guard]
+        self._server = grpc.server(self._threads, interceptors=guards, options=(("grpc.so_reuseport", 0),))
+        self._health = Health(MAX_HEALTH_WATCHERS, self._stopping)
+        self._server.add_generic_rpc_handlers((self._handlers(), self._health.handlers(), *reflection_handlers()))
 
-    def start(self, address: str) -> str:
+    def start(self, address: str, credentials: grpc.ServerCredentials | None = None) -> str:
         """Listens and returns the address with its real port. OSError, naming the address, when it cannot."""
         try:
-            port = self._server.add_insecure_port(address)
+            if credentials is None:
+                port = self._server.add_insecure_port(address)
+            else:
+                port = self._server.add_secure_port(address, credentials)
         except RuntimeError as error:
             raise OSError(f"control_address {address} cannot be bound: {error}") from error
         self._server.start()
@@ -68,15 +76,15 @@ class ControlServer:
         return grpc.method_handlers_generic_handler(
             SERVICE,
             {
-                "SetDesiredState": _unary(self._set_desired_state, "SetDesiredStateRequest"),
-                "GetStatus": _unary(self._get_status, "GetStatusRequest"),
-                "Operate": _unary(self._service.operate, "OperationRequest"),
-                "SetLogLevel": _unary(self._service.set_log_level, "SetLogLevelRequest"),
-                "GetSupport": _unary(self._service.get_support, "GetSupportRequest"),
-                "GetConfig": _unary(self._config.get_config, "GetConfigRequest"),
-                "Reload": _unary(self._config.reload, "ReloadRequest"),
-                "ReadJournal": _stream(lambda request, _: self._service.read_journal(request), "ReadJournalRequest"),
-                "WatchStates": _stream(self._watch_states, "WatchStatesRequest"),
+                "SetDesiredState": unary(self._set_desired_state, f"{_PACKAGE}.SetDesiredStateRequest"),
+                "GetStatus": unary(self._get_status, f"{_PACKAGE}.GetStatusRequest"),
+                "Operate": unary(self._service.operate, f"{_PACKAGE}.OperationRequest"),
+                "SetLogLevel": unary(self._service.set_log_level, f"{_PACKAGE}.SetLogLevelRequest"),
+                "GetSupport": unary(self._service.get_support, f"{_PACKAGE}.GetSupportRequest"),
+                "GetConfig": unary(self._config.get_config, f"{_PACKAGE}.GetConfigRequest"),
+                "Reload": unary(self._config.reload, f"{_PACKAGE}.ReloadRequest"),
+                "ReadJournal": stream(self._read_journal, f"{_PACKAGE}.ReadJournalRequest"),
+                "WatchStates": stream(self._watch_states, f"{_PACKAGE}.WatchStatesRequest"),
             },
         )
 
@@ -89,6 +97,9 @@ class ControlServer:
 
     def _get_status(self, request: Any) -> Any:
         return to_status(self._status(request.servable))
+
+    def _read_journal(self, request: Any, _context: grpc.ServicerContext) -> Iterator[Any]:
+        return self._service.read_journal(request)
 
     def _watch_states(self, request: Any, context: grpc.ServicerContext) -> Iterator[Any]:
         if not self._watchers.acquire(blocking=False):
@@ -107,48 +118,3 @@ class ControlServer:
             self._watchers.release()
         if self._stopping.is_set():
             raise Unavailable("the engine is stopping: watch again once it is back")
-
-
-def _unary(call: Callable[[Any], Any], request: str) -> grpc.RpcMethodHandler[Any, Any]:
-    def handle(message_in: Any, context: grpc.ServicerContext) -> Any:
-        try:
-            return call(message_in)
-        except Exception as error:
-            _abort(context, error)
-
-    return grpc.unary_unary_rpc_method_handler(
-        handle,
-        request_deserializer=message(f"tidegate.v1.{request}").FromString,
-        response_serializer=_serialize,
-    )
-
-
-def _stream(
-    call: Callable[[Any, grpc.ServicerContext], Iterator[Any]], request: str
-) -> grpc.RpcMethodHandler[Any, Any]:
-    def handle(message_in: Any, context: grpc.ServicerContext) -> Iterator[Any]:
-        try:
-            yield from call(message_in, context)
-        except Exception as error:
-            _abort(context, error)
-
-    return grpc.unary_stream_rpc_method_handler(
-        handle,
-        request_deserializer=message(f"tidegate.v1.{request}").FromString,
-        response_serializer=_serialize,
-    )
-
-
-def _abort(context: grpc.ServicerContext, error: Exception) -> None:
-    if isinstance(error, TidegateError):
-        code, name, text = error.grpc_code, error.code, error.message
-    else:
-        _log.exception("a control call failed")
-        code, name, text = TidegateError.grpc_code, TidegateError.code, f"{type(error).__name__}: {error}"
-    context.set_trailing_metadata(((ERROR_CODE_KEY, name),))
-    context.abort(next(status for status in grpc.StatusCode if status.value[0] == code), text)
-
-
-def _serialize(response: Any) -> bytes:
-    data: bytes = response.SerializeToString()
-    return data

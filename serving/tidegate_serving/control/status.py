@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from tidegate_serving.contract.desired_state import STABLE, DesiredState, ordinary_version
+from tidegate_serving.contract.desired_state import DesiredState
 from tidegate_serving.contract.servable import State
 
 
@@ -58,7 +58,8 @@ class OverrideStatus:
 class ServableStatus:
     """One servable: which source owns it, what that wants and who said so, and its versions, newest first.
 
-    `previous` is what a rollback goes back to, `kept` are versions that the engine holds although the source does not
+    `ordinary` is the version that ordinary requests get where they are not split, None for none. `previous` is what a
+    rollback goes back to, `kept` are versions that the engine holds although the source does not
     want them, for that or by an override; `overrides` are what operators decided, `disabled` says why no request is
     answered, `source_problem` what stands in the source's way.
     """
@@ -67,6 +68,7 @@ class ServableStatus:
     desired: DesiredState
     source: str = ""
     versions: tuple[VersionStatus, ...] = ()
+    ordinary: int | None = None
     previous: int | None = None
     kept: tuple[int, ...] = ()
     overrides: tuple[OverrideStatus, ...] = ()
@@ -80,16 +82,6 @@ class ServableStatus:
     def label(self, name: str) -> int | None:
         """The version that a label names now, or None."""
         return next((status.version for status in self.versions if name in status.labels), None)
-
-    @property
-    def ordinary(self) -> int | None:
-        """The version that ordinary requests get where they are not split; None for none."""
-        there = [status for status in self.versions if status.state is State.AVAILABLE]
-        if STABLE in self.desired.labels and self.label(STABLE) is None:
-            return None
-        return ordinary_version(
-            {label: one.version for one in there for label in one.labels}, [one.version for one in there]
-        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from tidegate_serving.contract.desired_state import CALLABLE, DesiredState, Vers
 from tidegate_serving.contract.servable import ServableId, StateChange
 from tidegate_serving.control.overrides import Note, Overrides
 from tidegate_serving.control.reconciler import Reconciler
+from tidegate_serving.control.routing import Routing
 from tidegate_serving.control.status import (
     AdmittedBy,
     EngineStatus,
@@ -74,10 +75,9 @@ class StatusReport:
         return ServableStatus(
             servable=name,
             source=self.owners.owner(name),
-            versions=tuple(
-                self._version(change, origins, routing.traffic.labels) for change in self.monitor.states(name)
-            ),
+            versions=tuple(self._version(change, origins, routing) for change in self.monitor.states(name)),
             desired=desired,
+            ordinary=routing.traffic.ordinary,
             previous=previous.version if previous is not None else None,
             kept=tuple(sorted(routing.numbers - desired.numbers - desired.unusable.keys())),
             overrides=tuple(in_words(overrides)),
@@ -92,24 +92,31 @@ class StatusReport:
             return now
         return replace(now, revision=told.revision) if now.is_anything else told
 
-    def _version(
-        self, change: StateChange, origins: Mapping[ServableId, object], labels: Mapping[str, int]
-    ) -> VersionStatus:
+    def _version(self, change: StateChange, origins: Mapping[ServableId, object], routing: Routing) -> VersionStatus:
+        number = change.id.version
         origin = origins.get(change.id)
         path = origin if isinstance(origin, VersionReference) and origin.platform != CALLABLE else None
         standing = self.standing(path.manifest_digest) if path else Standing()
         return VersionStatus(
-            version=change.id.version,
+            version=number,
             state=change.state,
             error_code=change.error_code,
             error_message=change.error_message,
             since_us=change.at_us,
             path=str(path.directory) if path else "",
             manifest_digest=path.manifest_digest if path else "",
-            labels=tuple(sorted(label for label, version in labels.items() if version == change.id.version)),
+            labels=tuple(sorted(label for label, version in routing.traffic.labels.items() if version == number)),
             admitted=_admitted_by(standing),
-            notes=standing.notes,
+            notes=(*standing.notes, *_overtaken(number, routing)),
         )
+
+
+def _overtaken(number: int, routing: Routing) -> tuple[str, ...]:
+    """What has to be known of the version that label `stable` keeps ordinary requests on."""
+    found = routing.overtaken
+    if found is None or found[0] != number:
+        return ()
+    return (f"gets the requests without version and label, by label `stable`; version {found[1]} is newer",)
 
 
 def in_words(overrides: Overrides) -> Iterator[OverrideStatus]:

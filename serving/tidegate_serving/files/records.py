@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tidegate_serving.contract.errors import InvalidInput
+from tidegate_serving.contract.formats import MALFORMED
 from tidegate_serving.files.atomic import sync
 from tidegate_serving.files.state import file_error, keep
 
@@ -35,7 +36,7 @@ class RecordFile:
             where = f"{self._path}, line {number}"
             try:
                 document = json.loads(line)
-            except ValueError as error:
+            except MALFORMED as error:
                 raise InvalidInput(f"{where} is not JSON ({error}): restore the file, or remove it") from error
             if not isinstance(document, dict):
                 raise InvalidInput(f"{where} holds no object: restore the file, or remove it")

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from tidegate_serving.contract.errors import ResourceExhausted, TidegateError
-from tidegate_serving.contract.servable import ServableId, StateChange
+from tidegate_serving.contract.servable import ServableId, State, StateChange
 from tidegate_serving.lifecycle.harness import LEAVING, Harness, Stage
 from tidegate_serving.lifecycle.policy import VersionSnapshot
 from tidegate_serving.platforms.loader import Loader
@@ -19,11 +19,13 @@ from tidegate_serving.sources.target import AspiredVersion
 @dataclass(slots=True)
 class Managed:
     """Mutable; guarded by the manager's lock. `made_of` is what it is loaded from, `newer` what its source has said
-    since that is not the same. `estimating` is the one whose size is being estimated, `need` the result, by device."""
+    since that is not the same. `failures` are those in a row, of the instances before it too, and `complaint` is where
+    the last of them arose. `estimating` is the one whose size is being estimated, `need` the result, by device."""
 
     harness: Harness
     made_of: AspiredVersion[Loader]
     failures: int = 0
+    complaint: object = None
     aspired: bool = True
     newer: AspiredVersion[Loader] | None = None
     retry_at: float | None = None
@@ -50,12 +52,21 @@ class Managed:
         """Whether its source wants something else under its number by now."""
         return self.newer is not None and self.newer.content != self.made_of.content
 
+    @property
+    def progress(self) -> tuple[State, TidegateError | None]:
+        """AVAILABLE, END with its error, or START for all that is on its way, out of the map and into it again too."""
+        if self.stage is Stage.READY:
+            return State.AVAILABLE, None
+        if self.stage is Stage.ERROR:
+            return State.END, self.harness.error
+        return State.START, None
+
     def take_up(self, version: AspiredVersion[Loader]) -> None:
         """It is wanted, again or still. What has not begun to load yet is what was said last; what is on its way out,
         or on its way in and fails or is outdated, will be."""
         self.aspired = True
         if self.stage is Stage.NEW and version.origin != self.made_of.origin:
-            self.made_of, self.need, self.failures = version, None, 0
+            self.made_of, self.need, self.failures, self.complaint = version, None, 0, None
             if version.error is not None:
                 self.harness.move(Stage.ERROR, version.error)
         else:

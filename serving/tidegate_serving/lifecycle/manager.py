@@ -21,9 +21,10 @@ from tidegate_serving.contract.errors import (
     ModelFailed,
     ResourceExhausted,
     TidegateError,
+    place_of,
     words_of,
 )
-from tidegate_serving.contract.servable import ServableId
+from tidegate_serving.contract.servable import ServableId, State
 from tidegate_serving.lifecycle.events import EventBus
 from tidegate_serving.lifecycle.harness import Stage
 from tidegate_serving.lifecycle.managed import Managed
@@ -143,6 +144,14 @@ class AspiredVersionsManager:
         """Whether at least one version of a servable is aspired."""
         with self._lock:
             return self._table.is_aspired(name)
+
+    def wanted(self, name: str) -> dict[ServableId, tuple[State, TidegateError | None]]:
+        """How the aspired versions of a servable stand: AVAILABLE, END with what its last load failed of, else START.
+
+        An instance that is on its way out, to be loaded anew, counts as START.
+        """
+        with self._lock:
+            return {managed.id: managed.progress for managed in self._table.of(name) if managed.aspired}
 
     def reserved(self, id: ServableId) -> Mapping[str, int]:
         """Bytes that a version has reserved, by device: its estimate, and its measured size once it has loaded."""
@@ -381,18 +390,27 @@ class AspiredVersionsManager:
         with self._lock:
             self._resources.release(managed.id)
             managed.failures += 1
-            pause = self._options.retry.pause(managed.failures)
             managed.harness.move(Stage.ERROR, _as_ours(managed.id, error))
-            if managed.aspired and managed.newer is not None:
-                self._table.renew(managed)
-                pause = 0.0
-            elif managed.aspired:
-                self._table.rest(managed, self._options.clock() + pause)
+            known, managed.complaint = managed.complaint, place_of(error)
+            then = self._try_again(managed) if managed.aspired else ""
             self._finished()
-        if managed.aspired:
+        if then:
             said_all = isinstance(error, TidegateError) and error.__cause__ is None
-            trace = None if said_all else error
-            _log.error("%s did not load, next try in %.1f s: %s", managed.id, pause, error, exc_info=trace)
+            trace = None if said_all or known == managed.complaint else error
+            _log.error("%s did not load, %s: %s", managed.id, then, error, exc_info=trace)
+
+    def _try_again(self, managed: Managed) -> str:
+        """What becomes of a version that is wanted and failed, in words."""
+        retry = self._options.retry
+        if managed.newer is not None:
+            self._table.renew(managed)
+            return "what its source has by now is loaded instead"
+        if retry.are_spent(managed.failures):
+            self._table.give_up(managed)
+            return f"the last of {managed.failures} tries until its files or the config change"
+        pause = retry.pause(managed.failures)
+        self._table.rest(managed, self._options.clock() + pause)
+        return f"next try in {pause:.1f} s"
 
     def _take_back(self, managed: Managed, loader: Loader) -> BaseException | None:
         """Unloads what is in no map, or in none any more; what went wrong with that."""

@@ -62,6 +62,7 @@ class StateMonitor:
         self._changed = threading.Condition()
         self._latest: dict[str, dict[int, StateChange]] = {}
         self._gone: dict[str, None] = {}
+        self._heard = 0
         self._watches: tuple[Watch, ...] = ()
         self._subscription = events.subscribe(self._note)
 
@@ -87,14 +88,22 @@ class StateMonitor:
         return change or _NEVER
 
     def wait_for(self, condition: Callable[[], bool], timeout: float, what: str) -> None:
-        """Returns once `condition` holds, asked anew after each change. DeadlinePassed, saying `what`, otherwise."""
+        """Returns once `condition` holds, asked anew after each change. DeadlinePassed, saying `what`, otherwise.
+
+        It is asked without a lock, so that it may ask whoever publishes.
+        """
         deadline = time.monotonic() + timeout
-        with self._changed:
-            while not condition():
-                left = deadline - time.monotonic()
-                if left <= 0:
-                    raise DeadlinePassed(f"{what} after {timeout:g} s: wait longer, or look at its status")
-                self._changed.wait(min(left, _SIGNAL_SECONDS))
+        while True:
+            with self._changed:
+                heard = self._heard
+            if condition():
+                return
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise DeadlinePassed(f"{what} after {timeout:g} s: wait longer, or look at its status")
+            with self._changed:
+                if self._heard == heard:
+                    self._changed.wait(min(left, _SIGNAL_SECONDS))
 
     @contextmanager
     def watch(self, servable: str = "") -> Iterator[Watch]:
@@ -116,6 +125,7 @@ class StateMonitor:
         with self._changed:
             versions = self._latest.setdefault(change.id.name, {})
             versions[change.id.version] = change
+            self._heard += 1
             _forget_oldest_ended(versions)
             self._forget_gone(change.id.name, versions)
             for watch in self._watches:

@@ -12,7 +12,7 @@ import itertools
 from collections.abc import Callable, Sequence
 
 from tidegate_serving.contract.errors import Cancelled
-from tidegate_serving.contract.servable import StateChange
+from tidegate_serving.contract.servable import ServableId, StateChange
 from tidegate_serving.lifecycle.harness import BUSY, GONE, Harness, Stage
 from tidegate_serving.lifecycle.managed import Managed, announcer
 from tidegate_serving.platforms.loader import Loader
@@ -29,6 +29,7 @@ class VersionTable:
         self._touched: set[str] = set()
         self._busy: set[Harness] = set()
         self._rests: list[tuple[float, int, Managed]] = []
+        self._given_up: dict[ServableId, Managed] = {}
         self._order = itertools.count()
 
     def all(self) -> list[Managed]:
@@ -113,6 +114,7 @@ class VersionTable:
                     managed.harness.move(Stage.ERROR, Cancelled(f"{managed.id} is no longer wanted"))
                 if not managed.aspired and managed.stage in GONE:
                     del versions[number]
+                    self._given_up.pop(managed.id, None)
             if not versions:
                 self._versions.pop(name, None)
 
@@ -120,6 +122,10 @@ class VersionTable:
         """A version that failed is tried again once that time has come."""
         managed.retry_at = until
         heapq.heappush(self._rests, (until, next(self._order), managed))
+
+    def give_up(self, managed: Managed) -> None:
+        """A version that failed is not tried again for its own sake, only when something changes that may help it."""
+        self._given_up[managed.id] = managed
 
     def next_rest(self) -> float | None:
         """When the next version has rested long enough, or None."""
@@ -129,10 +135,10 @@ class VersionTable:
 
     def renew(self, managed: Managed) -> None:
         """A version that has ended gets a new start, as its source has it by now."""
-        again, failures = managed.made_of, managed.failures
-        if managed.newer is not None:
-            again, failures = managed.newer, 0
-        self._versions[managed.id.name][managed.id.version] = self._manage(again, failures)
+        self._given_up.pop(managed.id, None)
+        again = self._versions[managed.id.name][managed.id.version] = self._manage(managed.newer or managed.made_of)
+        if managed.newer is None:
+            again.failures, again.complaint = managed.failures, managed.complaint
 
     def renew_rested(self, now: float) -> None:
         """Gives wanted versions that failed and have rested long enough a new start."""
@@ -141,25 +147,31 @@ class VersionTable:
 
     def renew_hungry(self) -> None:
         """Memory came free: versions that failed for lack of it need not rest any longer."""
-        for until, order, managed in list(self._rests):
-            if self._is_resting(until, order, managed) and managed.hungry:
+        for managed in self._failed():
+            if managed.hungry:
                 self.renew(managed)
 
     def renew_failed(self) -> None:
-        """Versions that failed may fare better now: none of them rests any longer."""
-        for until, order, managed in list(self._rests):
-            if self._is_resting(until, order, managed):
-                self.renew(managed)
+        """Versions that failed may fare better now: none of them rests any longer, and each has all its attempts."""
+        for managed in self._failed():
+            managed.failures = 0
+            self.renew(managed)
+
+    def _failed(self) -> list[Managed]:
+        """Wanted versions that failed, whether they are tried again or not."""
+        resting = [managed for until, order, managed in self._rests if self._is_resting(until, order, managed)]
+        return resting + [one for one in self._given_up.values() if one.aspired and self._is_present(one)]
 
     def _is_resting(self, until: float, _order: int, managed: Managed) -> bool:
-        return (
-            managed.aspired and managed.retry_at == until and self.get(managed.id.name, managed.id.version) is managed
-        )
+        return managed.aspired and managed.retry_at == until and self._is_present(managed)
 
-    def _manage(self, version: AspiredVersion[Loader], failures: int = 0) -> Managed:
+    def _is_present(self, managed: Managed) -> bool:
+        return self.get(managed.id.name, managed.id.version) is managed
+
+    def _manage(self, version: AspiredVersion[Loader]) -> Managed:
         """Takes a version under management: new, or failed at once where it comes with an error."""
         harness = Harness(version.id, self._listener(announcer(self._publish)))
-        managed = Managed(harness, version, failures)
+        managed = Managed(harness, version)
         if version.error is not None:
             harness.move(Stage.ERROR, version.error)
         return managed

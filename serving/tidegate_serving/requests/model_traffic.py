@@ -28,8 +28,9 @@ Change = (
 @dataclass(frozen=True, slots=True)
 class ModelTraffic:
     """`versions` are in the serving map; `labels` name some of them, labels that are `waiting` name none yet, so that
-    requests for them are UNAVAILABLE. `ordinary` is the version for requests without version and label, None for none;
-    `disabled` says why no request is answered, empty where they are. `log` is the share of requests that is logged.
+    requests for them are UNAVAILABLE. `ordinary` is the version for requests without version and label, None for none,
+    and they are `steered` where a label `stable` has them with it. `disabled` says why no request is answered, empty
+    where they are. `log` is the share of requests that is logged.
     """
 
     model: str = ""
@@ -37,6 +38,7 @@ class ModelTraffic:
     labels: Mapping[str, int] = field(default_factory=dict)
     waiting: frozenset[str] = frozenset()
     ordinary: int | None = None
+    steered: bool = True
     shadow: Shadow | None = None
     split: Split | None = None
     disabled: str = ""
@@ -44,9 +46,10 @@ class ModelTraffic:
 
     @property
     def default(self) -> int | None:
-        """Where ordinary requests go without a label, where that is not the newest version."""
-        labelled = STABLE in self.labels or STABLE in self.waiting
-        return None if labelled or self.ordinary == max(self.versions, default=None) else self.ordinary
+        """Where ordinary requests go, where neither label `stable` nor being the newest version says so."""
+        if STABLE in self.labels or STABLE in self.waiting:
+            return None if self.steered else self.ordinary
+        return None if self.ordinary == max(self.versions, default=None) else self.ordinary
 
     def changes_from(self, before: ModelTraffic) -> list[Change]:
         """What the plane has to be told, besides publishing and retiring."""

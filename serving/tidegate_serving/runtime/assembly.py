@@ -26,6 +26,7 @@ from tidegate_serving.requests.plane_front import PlaneFront
 from tidegate_serving.runtime.log_keeper import LogKeeper
 from tidegate_serving.sources.owners import Owners
 from tidegate_serving.sources.problems import SourceProblems
+from tidegate_serving.sources.rpc.source import NAME as RPC_SOURCE
 
 _THREADS_PER_PROCESSOR = 4
 
@@ -78,8 +79,11 @@ def make_lifecycle(live: LiveConfig) -> Lifecycle:
         wanted = live.now.keep_previous if configured is None else configured
         return wanted and owners.owner(name) != PROGRAM  # which takes away at once what it replaces
 
+    def follows_stable(name: str) -> bool:
+        return live.now.follow_stable or owners.owner(name) == RPC_SOURCE  # a canary's steps rely on the label
+
     labels = {name: model.labels for name, model in config.models.items()}
-    reconciler = Reconciler(front, store, pools[2].submit, keeps_previous, labels)
+    reconciler = Reconciler(front, store, pools[2].submit, keeps_previous, labels, follows_stable)
     manager = AspiredVersionsManager(reconciler, events, pools[0], pools[1], manager_options(config))
     journal, monitor = Journal(config.state_directory), StateMonitor(events)
     return Lifecycle(events, monitor, front, reconciler, owners, manager, journal, problems, pools)
@@ -91,7 +95,7 @@ def manager_options(config: EngineConfig) -> ManagerOptions:
     return ManagerOptions(
         policy=POLICIES[config.policy],
         policies={name: POLICIES[policy] for name, policy in chosen.items()},
-        retry=RetryPauses(config.retry_first_seconds, config.retry_most_seconds),
+        retry=RetryPauses(config.retry_first_seconds, config.retry_most_seconds, retries=config.load_retries),
         memory_limits={**config.device_limits_bytes, RAM: config.memory_limit_bytes},
     )
 

@@ -29,13 +29,15 @@ from tidegate_serving.platforms.platform import PlatformOptions, WarmUpOptions
 from tidegate_serving.platforms.registry import PlatformRegistry, installed_platforms
 from tidegate_serving.platforms.version_loader import VersionLoader
 from tidegate_serving.runtime.assembly import Lifecycle
+from tidegate_serving.runtime.fetched_loader import FetchedLoader
 from tidegate_serving.sources.context import SourceContext
 from tidegate_serving.sources.extra.sources import ExtraPlan, ExtraSources
 from tidegate_serving.sources.file_system.source import FileSystemOptions, FileSystemSource
+from tidegate_serving.sources.objects.pushed import PushStores
 from tidegate_serving.sources.owners import Owners
 from tidegate_serving.sources.problems import SourceProblems
 from tidegate_serving.sources.router import Adapter, Router
-from tidegate_serving.sources.rpc.source import RpcSource, VersionChecks
+from tidegate_serving.sources.rpc.source import Fetch, RpcSource, VersionChecks
 from tidegate_serving.sources.rpc.store import DesiredStateStore
 from tidegate_serving.sources.static import StaticSource, StaticVersions, read_static
 from tidegate_serving.sources.target import Source
@@ -67,6 +69,7 @@ class Sources:
     rollback: Rollback
     problems: SourceProblems
     rpc: RpcSource
+    pushed: PushStores
     files: FileSystemSource
     static: StaticSource
     extra: ExtraSources
@@ -79,7 +82,7 @@ class Sources:
     @property
     def all(self) -> tuple[Source, ...]:
         """In the order in which they start."""
-        return (self.rpc, self.files, self.static, self.extra)
+        return (self.pushed, self.rpc, self.files, self.static, self.extra)
 
     def plan(self, config: EngineConfig) -> SourcePlan:
         """What another config would tell them. Raises what `plan_sources` and `make_source` raise; changes nothing."""
@@ -126,11 +129,14 @@ def make_sources(config: EngineConfig, lifecycle: Lifecycle) -> Sources:
     roots, journal = list(plan.roots), lifecycle.journal
     admission, available = LiveAdmission(plan.admission), _available(lifecycle.monitor)
     program = Program(Place(reconciler, lifecycle.monitor, owners, config.allow_unverified))
-    router = Router(_adapters(plan.registry, admission, lifecycle.front.batching, program), lifecycle.manager)
+    store = DesiredStateStore(config.state_directory)
+    pushed = PushStores(config.push_stores, admission, lambda: _from_stores(store))
+    adapters = _adapters(plan.registry, admission, lifecycle.front.batching, program, pushed.bring)
+    router = Router(adapters, lifecycle.manager)
     locator = Locator(reconciler, admission.check)
     operations = Operations(reconciler, locator, journal)
-    checks = VersionChecks(roots, admission, plan.registry.check, available, operations.permit)
-    rpc = RpcSource(reconciler.set_desired_state, checks, DesiredStateStore(config.state_directory), owners, journal)
+    checks = VersionChecks(roots, admission, plan.registry.check, available, operations.permit, pushed.bring)
+    rpc = RpcSource(reconciler.set_desired_state, checks, store, owners, journal)
     return Sources(
         owners=owners,
         reconciler=reconciler,
@@ -138,6 +144,7 @@ def make_sources(config: EngineConfig, lifecycle: Lifecycle) -> Sources:
         rollback=Rollback(reconciler, operations, locator, rpc, owners, available),
         problems=problems,
         rpc=rpc,
+        pushed=pushed,
         files=FileSystemSource(plan.files, SourceContext(reconciler, plan.admission, owners, problems)),
         static=StaticSource(plan.static, reconciler, owners),
         extra=ExtraSources(
@@ -149,6 +156,12 @@ def make_sources(config: EngineConfig, lifecycle: Lifecycle) -> Sources:
         router=router,
         roots=roots,
     )
+
+
+def _from_stores(store: DesiredStateStore) -> set[ServableId]:
+    """Versions that are desired and came from an object store."""
+    desired = [(one.servable, version) for one in store.all() for version in one.versions]
+    return {ServableId(name, version.version) for name, version in desired if version.address}
 
 
 def _platform_options(config: EngineConfig) -> PlatformOptions:
@@ -201,15 +214,20 @@ def _admission(config: EngineConfig) -> Admission:
 
 
 def _adapters(
-    registry: PlatformRegistry, admission: Admission, batching: Callable[[str], BatchingConfig], program: Program
+    registry: PlatformRegistry,
+    admission: Admission,
+    batching: Callable[[str], BatchingConfig],
+    program: Program,
+    fetch: Fetch,
 ) -> Callable[[str], Adapter[Loader]]:
     def adapter(id: ServableId, path: VersionReference) -> Loader:
         def admit(manifest: Manifest, digest: str) -> None:
             admission.check(path.directory, manifest, digest)
 
-        return VersionLoader(
+        loader = VersionLoader(
             id, path, registry, admit, lambda rows: batching(id.name).size_for(rows), verify_at_low_priority
         )
+        return FetchedLoader(id, path, loader, fetch) if path.address else loader
 
     def route(platform: str) -> Adapter[Loader]:
         if platform == CALLABLE:

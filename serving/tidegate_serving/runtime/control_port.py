@@ -51,16 +51,23 @@ class ControlPort:
         self._sources.problems.subscribe(self._note_problem)
         self._sources.reconciler.start(self._sources.router)
 
-    def listen(self, address: str, status: Callable[[str], EngineStatus]) -> str:
-        """Opens the control port; its address. OSError, naming the address, where it cannot be bound."""
+    def listen(self, config: EngineConfig, status: Callable[[str], EngineStatus]) -> str:
+        """Opens the control port; its address. OSError, naming the address, where it cannot be bound, NotFound and
+        InvalidInput for an access file or certificates that cannot be used."""
         # An engine without this port starts without gRPC for Python, which takes a fifth of its start.
+        from tidegate_serving.control.access.gate import guard_of, tls_of
         from tidegate_serving.control.server import ControlServer
+
+        problems, journal = self._sources.problems, self._lifecycle.journal
+        guard, tls = guard_of(config, problems, journal), tls_of(config, problems)
 
         service = ControlService(
             self._sources.operations, self._sources.rollback, self._lifecycle.journal, self._support.files
         )
-        self._server = ControlServer(self._sources.rpc, service, self._config_service, self._lifecycle.monitor, status)
-        return self._server.start(address)
+        self._server = ControlServer(
+            self._sources.rpc, service, self._config_service, self._lifecycle.monitor, status, guard
+        )
+        return self._server.start(config.control_address, tls)
 
     def stop(self, grace_seconds: float) -> None:
         """Ends the calls after `grace_seconds`."""

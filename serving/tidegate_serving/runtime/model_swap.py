@@ -8,30 +8,27 @@ from __future__ import annotations
 
 import dataclasses
 import threading
-import time
 from collections.abc import Collection, Mapping
 
 from tidegate_serving.config import ModelConfig
 from tidegate_serving.contract.errors import NotServed, TidegateError, Unavailable, error_of
-from tidegate_serving.contract.servable import State, StateChange
-from tidegate_serving.lifecycle.monitor import StateMonitor
-from tidegate_serving.runtime.assembly import LiveConfig
+from tidegate_serving.contract.servable import ServableId, State
+from tidegate_serving.runtime.assembly import Lifecycle, LiveConfig
 from tidegate_serving.runtime.reload import Reloader
-from tidegate_serving.sources.problems import SourceProblems
 from tidegate_serving.tensorflow_serving.model_list import check_labels, check_platforms
 
 TAKEN_BACK = "taken back, new models did not come up"
-_ON_THE_WAY = (State.START, State.LOADING)
 
 
 class ModelSwap:
     """One swap at a time."""
 
-    def __init__(self, live: LiveConfig, reloader: Reloader, monitor: StateMonitor, problems: SourceProblems) -> None:
+    def __init__(self, live: LiveConfig, reloader: Reloader, lifecycle: Lifecycle) -> None:
         self._live = live
         self._reloader = reloader
-        self._monitor = monitor
-        self._problems = problems
+        self._manager = lifecycle.manager
+        self._monitor = lifecycle.monitor
+        self._problems = lifecycle.problems
         self._turn = threading.Lock()
         self._stopping = False
 
@@ -57,45 +54,45 @@ class ModelSwap:
             after = dataclasses.replace(before, models={**others, **models})
             if new:
                 both = dataclasses.replace(before, models={**others, **models, **listed})
-                began = time.time_ns() // 1000
                 self._reloader.reload(both, requested_by=requested_by, reason="new models first")
                 try:
-                    self._wait_for(new, began, timeout)
+                    self._wait_for(new, timeout)
                 except TidegateError:
                     self._reloader.reload(before, requested_by=requested_by, reason=TAKEN_BACK)
                     raise
             self._reloader.reload(after, requested_by=requested_by)
 
-    def _wait_for(self, new: Collection[str], began: int, timeout: float) -> None:
+    def _wait_for(self, new: Collection[str], timeout: float) -> None:
         what = f"{', '.join(sorted(new))} did not become available"
-        self._monitor.wait_for(lambda: self._stopping or self._all_settled(new, began), timeout, what)
+        self._monitor.wait_for(lambda: self._stopping or self._all_settled(new), timeout, what)
         if self._stopping:
             raise Unavailable(f"the engine is stopping: {what} before that")
-        failed = {name: error for name in sorted(new) if (error := self._error(name, began)) is not None}
+        failed = {name: error for name in sorted(new) if (error := self._outcome(name)[1]) is not None}
         if failed:
             raise _did_not_come(failed)
 
-    def _all_settled(self, names: Collection[str], began: int) -> bool:
-        return all(self._available(name) or self._error(name, began) is not None for name in names)
+    def _all_settled(self, names: Collection[str]) -> bool:
+        return all(self._outcome(name)[0] in (State.AVAILABLE, State.END) for name in names)
 
-    def _available(self, name: str) -> bool:
-        return any(change.state is State.AVAILABLE for change in self._monitor.states(name))
-
-    def _error(self, name: str, began: int) -> TidegateError | None:
-        """What stands in the way of a model, once no version of it is on its way any more."""
-        if self._available(name):
-            return None
+    def _outcome(self, name: str) -> tuple[State, TidegateError | None]:
+        """How a model stands by what is wanted of it now, and what stands in its way. What is only left of an earlier
+        list, and leaves or has just left, says nothing about it."""
+        wanted = self._manager.wanted(name)
+        states = {state for state, _ in wanted.values()}
+        if State.AVAILABLE in states:
+            return State.AVAILABLE, None
         problem = self._problems.of(name)
         if problem is not None:
-            return problem.error
-        changes = [change for change in self._monitor.states(name) if change.at_us >= began]
-        if not changes or any(change.state in _ON_THE_WAY for change in changes):
-            return None
-        return error_of(changes[0].error_code, _said(changes[0]))
+            return State.END, problem.error
+        if not wanted or State.START in states:
+            return State.START, None
+        newest = max(wanted)
+        error = wanted[newest][1]
+        return State.END, error and error_of(error.code, _said(newest, error))
 
 
-def _said(change: StateChange) -> str:
-    return f"{{name: {change.id.name} version: {change.id.version}}} due to error: {change.error_message}"
+def _said(id: ServableId, error: TidegateError) -> str:
+    return f"{{name: {id.name} version: {id.version}}} due to error: {error.message}"
 
 
 def _did_not_come(failed: Mapping[str, TidegateError]) -> NotServed:

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from tidegate_serving.contract.servable import ServableId, State, StateChange
+from tidegate_serving.control.access.access_file import CERTIFICATE
+from tidegate_serving.control.access.access_file import NAME as ACCESS_FILE
 from tidegate_serving.lifecycle.manager import AspiredVersionsManager
 from tidegate_serving.lifecycle.monitor import StateMonitor
 from tidegate_serving.runtime.log_keeper import NAME as INFERENCE_LOG
@@ -21,6 +23,7 @@ from tidegate_serving.sources.file_system.source import FileSystemSource
 from tidegate_serving.sources.problems import SourceProblems
 
 _REASONS = 20
+_BESIDE = (ACCESS_FILE, CERTIFICATE, INFERENCE_LOG)
 _log = logging.getLogger(__name__)
 _SIGNAL_SECONDS = 1.0  # how long a waiting main thread may be deaf to signals
 _IDLE_SECONDS = 0.05
@@ -57,7 +60,7 @@ class ServedNames:
 
     def blind(self) -> str:
         """Why nothing at all is served, where a source cannot be read; else empty."""
-        said = [one.error.message for one in self.problems.of_sources() if one.source != INFERENCE_LOG]
+        said = [one.error.message for one in self.problems.of_sources() if one.source not in _BESIDE]
         return f"nothing is served: {'; '.join(said)}" if said and not self.names() else ""
 
     def why(self, name: str) -> str:

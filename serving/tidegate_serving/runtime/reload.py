@@ -22,7 +22,8 @@ from tidegate_serving.runtime.assembly_sources import SourcePlan, Sources
 from tidegate_serving.sources.rpc.source import NAME as RPC_SOURCE
 
 _ADMISSION = ("trusted_keys", "allow_unverified", "override_policy")
-_LOADING = (*_ADMISSION, "allow_pickle", "platforms", "warm_up", "warm_up_iterations", "warm_up_batch_sizes")
+_WARM_UP = ("warm_up", "warm_up_iterations", "warm_up_batch_sizes")
+_LOADING = (*_ADMISSION, *_WARM_UP, "allow_pickle", "platforms", "load_retries")
 _SHOWN = 20
 _log = logging.getLogger(__name__)
 
@@ -104,8 +105,8 @@ def _shortly(changes: ConfigDiff) -> str:
 def tell_labels(
     reconciler: Reconciler, before: EngineConfig, after: EngineConfig, pushed: Collection[str] = frozenset()
 ) -> None:
-    """Labels by another config, and whether the version before stays loaded, of what differs. A push brings its labels
-    itself, so that those in the config do not count for what was pushed."""
+    """Labels by another config, whether the version before stays loaded, and what label `stable` means, of what
+    differs. A push brings its labels itself, so that those in the config do not count for what was pushed."""
     for name in sorted(before.models.keys() | after.models.keys()):
         old, new = before.models.get(name), after.models.get(name)
         old_labels, new_labels = (dict(model.labels) if model else {} for model in (old, new))
@@ -115,7 +116,7 @@ def tell_labels(
             _log.warning("the labels of %s in the config do not count, because it was pushed with its own", name)
         if (old and old.keep_previous) != (new and new.keep_previous):
             reconciler.refresh(name)
-    if before.keep_previous != after.keep_previous:
+    if (before.keep_previous, before.follow_stable) != (after.keep_previous, after.follow_stable):
         for name in sorted(reconciler.names()):
             reconciler.refresh(name)
 

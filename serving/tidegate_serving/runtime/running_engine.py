@@ -75,7 +75,7 @@ class RunningEngine:
         parts, config = self.lifecycle, self._config
         self._sources = sources = make_sources(config, parts)
         self._reloader = Reloader(self.live, parts, sources)
-        self._swap = ModelSwap(self.live, self._reloader, parts.monitor, sources.problems)
+        self._swap = ModelSwap(self.live, self._reloader, parts)
         reload_call = ReloadCall(lambda: self.live.now, self._swap_models, lambda: self.counters())
 
         def reload(request: bytes) -> bytes:
@@ -152,8 +152,7 @@ class RunningEngine:
         self.replace_models(models, self.live.now.start_seconds, RELOAD_REQUEST)
 
     def _listen_for_control(self, control: ControlPort) -> str:
-        address = self._config.control_address
-        return control.listen(address, self.status) if address else ""
+        return control.listen(self._config, self.status) if self._config.control_address else ""
 
     def plane(self) -> RunningPlane:
         """The data plane. FailedPrecondition before it is there."""

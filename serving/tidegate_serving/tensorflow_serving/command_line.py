@@ -26,7 +26,8 @@ from tidegate_serving.tensorflow_serving.text_files import read_text_file
 ALL_INTERFACES = "0.0.0.0"
 LARGEST_MESSAGE = 2**31 - 1
 PROMETHEUS_PATH = "/monitoring/prometheus/metrics"
-_LEAST_PAUSE = 0.1
+_LEAST_PAUSE = 0.001
+_FOR_EVER = -1
 _log = logging.getLogger(__name__)
 
 
@@ -64,6 +65,7 @@ class CommandLine:
             "allow_unverified": True,
             "allow_unpublished": True,
             "allow_reload_requests": True,
+            "follow_stable": False,
             "labels_may_wait": flags["allow_version_labels_for_unavailable_models"],
             "max_message_bytes": LARGEST_MESSAGE,
             "request_timeout_seconds": flags["rest_api_timeout_in_ms"] / 1000,
@@ -122,8 +124,10 @@ class CommandLine:
         }
 
     def _retries(self) -> dict[str, float]:
-        most = max(_LEAST_PAUSE, self.flags["load_retry_interval_micros"] / 1e6)
-        return {"retry_first_seconds": min(1.0, most), "retry_most_seconds": most}
+        """Its pauses do not grow. Its number has no sign where it is used, so that a negative one has no end."""
+        pause = max(_LEAST_PAUSE, self.flags["load_retry_interval_micros"] / 1e6)
+        retries = max(_FOR_EVER, self.flags["max_num_load_retries"])
+        return {"retry_first_seconds": pause, "retry_most_seconds": pause, "load_retries": retries}
 
     def _platform(self) -> PlatformChoice:
         path = self.flags["platform_config_file"]

@@ -16,7 +16,7 @@ from google.protobuf import text_format
 from tidegate_serving.config.engine_config import Setting
 from tidegate_serving.config.model import BatchingConfig
 from tidegate_serving.contract.errors import InvalidInput
-from tidegate_serving.contract.messages import message
+from tidegate_serving.contract.messages import parsed
 from tidegate_serving.tensorflow_serving.batching_file import batching_of
 from tidegate_serving.tensorflow_serving.flags import Flags
 from tidegate_serving.tensorflow_serving.text_files import read_text_file
@@ -89,7 +89,7 @@ def _choice(adapter: Any, path: Path) -> PlatformChoice:
     kind = adapter.type_url.rpartition("/")[2]
     if kind != _ADAPTER:
         raise InvalidInput(f"{path}: source_adapter_config is of type {kind or 'none'!r}: use [.../{_ADAPTER}]")
-    legacy = message(_ADAPTER).FromString(adapter.value).legacy_config
+    legacy = parsed(_ADAPTER, adapter.value, f"{path}: source_adapter_config").legacy_config
     for key in _NO_EFFECT:
         if any(known.name == key for known, _ in legacy.ListFields()):
             _log.warning("%s: %s has no effect", path, key)

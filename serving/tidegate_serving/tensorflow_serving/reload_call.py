@@ -11,10 +11,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from tidegate_serving.config.engine_config import EngineConfig, ModelConfig, is_loopback
+from tidegate_serving.config.engine_config import EngineConfig, ModelConfig
 from tidegate_serving.config.files import base_path
+from tidegate_serving.connection import is_loopback
 from tidegate_serving.contract.errors import InvalidInput, PermissionRefused
-from tidegate_serving.contract.messages import message
+from tidegate_serving.contract.messages import message, parsed
 from tidegate_serving.tensorflow_serving.model_list import models_of
 
 Replace = Callable[[Mapping[str, ModelConfig]], None]
@@ -33,21 +34,19 @@ class ReloadCall:
 
     def __call__(self, request: bytes) -> bytes:
         """A `ReloadConfigResponse` with status OK. Raises the contract's errors; nothing has changed then."""
-        asked = message("tensorflow.serving.ReloadConfigRequest").FromString(request)
+        asked = parsed("tensorflow.serving.ReloadConfigRequest", request, "the request")
         config = self._config()
         _check_allowed(config)
-        kind = asked.config.WhichOneof("config")
-        if kind == "custom_model_config":
+        if asked.config.WhichOneof("config") != "model_config_list":
             raise InvalidInput(
                 "ServerModelConfig type not supported by HandleReloadConfigRequest. Only ModelConfigList is currently "
                 "supported"
             )
         before = self._values(asked.metric_names)
-        if kind is not None:
-            models = models_of(asked.config)
-            _check_paths(config, models)
-            _log.info("a client replaces the list of models: %s", ", ".join(sorted(models)) or "none")
-            self._replace(models)
+        models = models_of(asked.config)
+        _check_paths(config, models)
+        _log.info("a client replaces the list of models: %s", ", ".join(sorted(models)) or "none")
+        self._replace(models)
         answer = message("tensorflow.serving.ReloadConfigResponse")()
         answer.status.error_code = 0
         for name, value in self._values(asked.metric_names).items():

@@ -4,6 +4,9 @@ It speaks HTTP/2 by hand, so that it costs little: requests go out in small port
 answer says that the engine has read them, and what comes back is only stamped with the time and read afterwards. A
 deadline is meant to the microsecond, and is later than meant by what the engine needed to read its portion: at most the
 longest of the PINGs, which is told beside the result.
+
+Beside it stands what engine and client need at least: as many requests at once to a model that is not there, which are
+refused as they are read.
 """
 
 from __future__ import annotations
@@ -42,6 +45,17 @@ def send_all(connections: list[Http2], deadline: float) -> float:
     return longest
 
 
+def refuse_all(connections: list[Http2]) -> float:
+    """Seconds from the first of as many requests, which are refused as they come, to the last answer."""
+    request = predict_request("missing", (1,), bytes(4))
+    streams = range(1 + 2 * EACH, 1 + 4 * EACH, 2)
+    calls = b"".join(call_frames(stream, PREDICT, request) for stream in streams)
+    began = time.perf_counter()
+    for connection in connections:
+        connection.send(calls)
+    return receive_all(connections, began + AFTER_SECONDS)[-1][0] - began
+
+
 def receive_all(connections: list[Http2], until: float) -> list[tuple[float, int, bytes]]:
     """What came, with its time and the number of its connection."""
     poll, came = select.epoll(), []
@@ -60,7 +74,7 @@ def receive_all(connections: list[Http2], until: float) -> list[tuple[float, int
 
 
 def main(address: str) -> None:
-    """Prints codes and their number, seconds after the deadline of those that came late, and the longest PING."""
+    """Prints codes and their number, seconds after the deadline of those that came late, and what is told beside it."""
     hanging = Http2(address)
     hanging.send(call_frames(1, PREDICT, predict_request("hangs", (1,), b"\0\0\x80\xbf"), {"grpc-timeout": "60S"}))
     connections = [Http2(address) for _ in range(CONNECTIONS)]
@@ -69,6 +83,7 @@ def main(address: str) -> None:
     longest = send_all(connections, deadline)
     sent_after = time.perf_counter() - (deadline - AHEAD_SECONDS)
     came = receive_all(connections, deadline + AFTER_SECONDS)
+    refused = refuse_all(connections)
     os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))  # reading it is no hurry, and others are measured
     readers = [FrameReader() for _ in connections]
     codes: Counter[str] = Counter()
@@ -82,7 +97,8 @@ def main(address: str) -> None:
                     late.append(moment - deadline)
     codes["silence"] = CONNECTIONS * EACH - codes.total()
     quantiles = np.quantile(late, [0, 0.5, 0.99, 1]).tolist() if late else []
-    print(json.dumps({"codes": codes, "late": quantiles, "longest": longest, "sent_after": sent_after}), flush=True)
+    result = {"codes": codes, "late": quantiles, "longest": longest, "sent_after": sent_after, "refused": refused}
+    print(json.dumps(result), flush=True)
 
 
 if __name__ == "__main__":

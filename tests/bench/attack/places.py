@@ -19,12 +19,12 @@ FIRST = -15
 
 
 @contextlib.contextmanager
-def on_core(core: int, *, real_time: bool = False) -> Iterator[None]:
-    """What is started inside inherits the core and, if so, the right to run at once."""
+def on_core(core: int, *, real_time: int = 0) -> Iterator[None]:
+    """What is started inside inherits the core and, where `real_time` is a priority, the right to run at once."""
     cores = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {core})
     if real_time:
-        _schedule(os.SCHED_RR, 1)
+        _schedule(os.SCHED_RR, real_time)
     try:
         yield
     finally:
@@ -54,7 +54,13 @@ def _place_session(pid: int, priority: int) -> None:
 
 def good_client(module: str, *arguments: str) -> subprocess.Popen[str]:
     """A module of this folder as a client whose feelings count."""
-    with on_core(CLIENT_CORE, real_time=True):
+    with on_core(CLIENT_CORE, real_time=2):
+        return _spawn(module, arguments)
+
+
+def crowd(module: str, *arguments: str) -> subprocess.Popen[str]:
+    """A module of this folder as very many clients whose feelings count too, but who do not keep good ones waiting."""
+    with on_core(CLIENT_CORE, real_time=1):
         return _spawn(module, arguments)
 
 

@@ -82,14 +82,10 @@ def _available() -> int:
 
 
 class GoodClients:
-    """Good clients at work; a context manager."""
+    """Good clients of some kinds at work; a context manager."""
 
-    def __init__(self, engine: EngineProcess) -> None:
-        places = {
-            "grpc": engine.addresses["grpc"],
-            "rest": engine.addresses["rest"],
-            "health": engine.addresses["rest"],
-        }
+    def __init__(self, engine: EngineProcess, kinds: Sequence[str] = ("grpc", "rest", "health")) -> None:
+        places = {kind: engine.addresses["grpc" if kind == "grpc" else "rest"] for kind in kinds}
         self._processes = [good_client("good_clients", kind, address, MODEL) for kind, address in places.items()]
         for process in self._processes:
             assert process.stdout is not None

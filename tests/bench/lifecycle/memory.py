@@ -62,7 +62,7 @@ def measure() -> Sequence[Row]:
             f"resident memory after {CYCLES} load/unload cycles of a 100 MB model, beside the start",
             100 * grown,
             "%",
-            "within 5 %",
-            abs(grown) <= 0.05,
+            "within 2 %",
+            abs(grown) <= 0.02,
         ),
     ]

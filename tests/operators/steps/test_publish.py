@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tidegate_operators.steps import Publication, PublishedVersion, publish
-from tidegate_serving.contract.errors import AlreadyExists, InvalidInput, NotFound, TidegateError, Unsupported
+from tidegate_serving.contract.errors import AlreadyExists, InvalidInput, NotFound, Tampered, TidegateError, Unsupported
 from tidegate_serving.contract.manifest import read_manifest, verify_files
 from tidegate_serving.contract.signature import Signature, TensorSpec
 from tidegate_validation.expectations import read_suites
@@ -100,6 +100,29 @@ def test_a_taken_version_is_refused_and_stays_as_it_is(model: Path, tmp_path: Pa
     with pytest.raises(AlreadyExists, match="publish under a new number"):
         put(model, tmp_path / "models")
     verify_files(read_manifest(first.directory)[0], first.directory)
+
+
+def test_publishing_the_same_again_changes_nothing(model: Path, tmp_path: Path) -> None:
+    first = put(model, tmp_path / "models")
+    before = first.directory.stat().st_mtime_ns
+    assert put(model, tmp_path / "models") == first
+    assert first.directory.stat().st_mtime_ns == before
+    assert leftovers(tmp_path / "models") == [".publish.lock", "3"]
+
+
+@pytest.mark.parametrize("key", ["example", "label", "metadata"])
+def test_the_same_files_described_otherwise_are_another_version(model: Path, tmp_path: Path, key: str) -> None:
+    other = {"example": {**EXAMPLE, "x": 0.25}, "label": None, "metadata": {"by": "anna"}}
+    put(model, tmp_path / "models")
+    with pytest.raises(AlreadyExists, match=f"with other .*{key}"):
+        put(model, tmp_path / "models", **{key: other[key]})
+
+
+def test_a_published_file_that_was_changed_is_named_when_it_is_published_again(model: Path, tmp_path: Path) -> None:
+    first = put(model, tmp_path / "models")
+    (first.directory / "model.py").write_text("class Model:\n    other = True\n")
+    with pytest.raises(Tampered, match=r"model\.py"):
+        put(model, tmp_path / "models")
 
 
 def test_half_a_version_that_somebody_left_is_not_overwritten(model: Path, tmp_path: Path) -> None:

@@ -31,6 +31,7 @@ from tidegate_operators.steps import (
     CanaryRule,
     Evidence,
     against_serving,
+    begin_push,
     canary,
     find_baseline,
     find_log,
@@ -316,6 +317,55 @@ def test_a_rollback_to_a_version_that_was_kept_takes_effect_at_once(
     found = status(endpoints, name)
     desired = found.desired
     assert (desired.requested_by, desired.reason, desired.labels) == ("anna", "it is late", {"stable": 1})
+
+
+def test_a_push_that_was_killed_is_over_once_it_runs_again(endpoints: Endpoints, world: World, name: str) -> None:
+    """What stood behind it is gone with it, whoever of the two wanted the version first."""
+    serve_first(endpoints, world, name)
+    broken = world.admitted(2, UNLOADABLE, name=name)
+    begun = begin_push(directory=broken, control=endpoints.control)
+    assert (begun.beside, sorted(status(endpoints, name).desired.numbers)) == (1, [1, 2])
+    with pytest.raises(ModelFailed):
+        push(directory=broken, control=endpoints.control)
+    assert given_up(endpoints, name, 2)
+    assert status(endpoints, name).desired.numbers == {1}
+
+
+def test_a_first_push_that_fails_leaves_no_label(endpoints: Endpoints, world: World, name: str) -> None:
+    push(directory=world.admitted(1, name=name), control=endpoints.control)
+    with pytest.raises(ModelFailed):
+        push(directory=world.admitted(2, UNLOADABLE, name=name), control=endpoints.control)
+    assert status(endpoints, name).desired.labels == {}
+
+
+def test_a_promotion_that_runs_again_waits_for_what_the_first_left_unloading(
+    endpoints: Endpoints, world: World, name: str, tmp_path: Path
+) -> None:
+    gate = Gate.make(tmp_path / "gate")
+    push(directory=world.admitted(1, patient(gate), name=name), control=endpoints.control)
+    promote(control=endpoints.control, servable=name, version=1)
+    push(directory=world.admitted(2, name=name), control=endpoints.control)
+    with ThreadPoolExecutor(1) as pool:
+        held = pool.submit(answered_by, endpoints, name)
+        eventually(gate.entered.exists)
+        for _ in range(2):
+            with pytest.raises(DeadlinePassed, match=f"{name}:1 is not END"):
+                promote(control=endpoints.control, servable=name, version=2, timeout=1.0)
+        gate.open()
+        assert held.result(30) == 1
+    assert promote(control=endpoints.control, servable=name, version=2).id.version == 2
+
+
+def test_a_rollback_that_runs_again_goes_back_once(endpoints: Endpoints, world: World, name: str) -> None:
+    for version in (1, 2, 3):
+        push(directory=world.admitted(version, name=name), control=endpoints.control)
+        promote(control=endpoints.control, servable=name, version=version)
+    control = endpoints.control
+    for _ in range(2):
+        done = rollback(control=control, servable=name, once=True, requested_by="airflow", reason="run 1")
+        assert (done.id.version, available(endpoints, name)) == (2, [2])
+    assert rollback(control=control, servable=name, from_version=3).id.version == 2
+    assert rollback(control=control, servable=name, from_version=2).id.version != 2
 
 
 def test_two_releases_at_once_do_not_overwrite_each_other(endpoints: Endpoints, world: World, name: str) -> None:

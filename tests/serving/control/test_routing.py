@@ -133,7 +133,8 @@ def test_a_version_that_cannot_be_had_does_not_stand_in_for_a_blocked_one() -> N
 class Steps:
     """One servable as its versions come and go and something else is desired."""
 
-    def __init__(self) -> None:
+    def __init__(self, follow_stable: bool = True) -> None:
+        self.follow_stable = follow_stable
         self.routing, self.overrides, self.loaded = Routing(), NO_OVERRIDES, set[int]()
         self.desired = DesiredState("m")
 
@@ -150,7 +151,8 @@ class Steps:
         self.resolve()
 
     def resolve(self) -> None:
-        self.routing = resolve(self.desired, self.overrides, frozenset(self.loaded), self.routing)
+        loaded, follow = frozenset(self.loaded), self.follow_stable
+        self.routing = resolve(self.desired, self.overrides, loaded, self.routing, follow_stable=follow)
 
     @property
     def labels(self) -> dict[str, int]:
@@ -159,6 +161,10 @@ class Steps:
     @property
     def ordinary(self) -> int | None:
         return self.routing.traffic.ordinary
+
+    @property
+    def default(self) -> int | None:
+        return self.routing.traffic.default
 
     @property
     def held(self) -> set[int]:
@@ -181,6 +187,39 @@ def test_a_label_waits_for_its_version_and_holds_the_one_that_it_is_on(steps: St
     assert (steps.labels, steps.ordinary, steps.held) == ({"stable": 1}, 1, {1})
     steps.load(2)
     assert (steps.labels, steps.ordinary, steps.held) == ({"stable": 2}, 2, set())
+
+
+def test_what_stable_keeps_ordinary_requests_off_is_known(steps: Steps) -> None:
+    steps.want([1, 2], {"stable": 1})
+    steps.load(1)
+    assert steps.routing.overtaken is None, "the newer one is not there yet"
+    steps.load(2)
+    assert steps.routing.overtaken == (1, 2)
+    steps.want([1, 2], {"stable": 2})
+    assert steps.routing.overtaken is None
+
+
+def test_by_tensorflow_servings_rule_stable_is_a_label_like_any_other() -> None:
+    steps = Steps(follow_stable=False)
+    steps.want([1, 2], {"stable": 1})
+    steps.load(1)
+    assert (steps.labels, steps.ordinary) == ({"stable": 1}, 1)
+    steps.load(2)
+    assert (steps.labels, steps.ordinary, steps.default) == ({"stable": 1}, 2, 2)
+    assert steps.routing.overtaken is None
+    steps.want([2, 3], {"stable": 3})
+    assert (steps.labels, steps.ordinary, steps.held) == ({"stable": 1}, 2, {1}), "each stays until its own has come"
+    steps.load(3)
+    assert (steps.labels, steps.ordinary, steps.default) == ({"stable": 3}, 3, 3)
+    steps.overrides = Overrides(pin=Pin(version(2), NOTE))
+    steps.resolve()
+    assert (steps.labels, steps.ordinary, steps.default) == ({"stable": 2}, 2, None), "what an operator decides counts"
+    steps.overrides = Overrides(blocks=(block(3),))
+    steps.resolve()
+    assert steps.ordinary == 2
+    steps.overrides = NO_OVERRIDES
+    steps.want([2])
+    assert (steps.labels, steps.ordinary, steps.default) == ({}, 2, 2), "3 is still there, and nobody wants it"
 
 
 def test_where_stable_appears_ordinary_requests_stay_where_they_are_until_its_version_has_come(steps: Steps) -> None:

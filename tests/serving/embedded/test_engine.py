@@ -232,8 +232,8 @@ def test_deadlines_queue_limits_and_the_kill_switch_hold_in_process(engine: Engi
     assert inside.wait(20)
     with pytest.raises(DeadlinePassed, match="waited in the batch queue"):
         engine.predict("m", {"x": [1.0]}, timeout=0.05)
-    with pytest.raises(InvalidInput, match="its queue holds at most 2"):
-        engine.predict("m", {"x": [1.0, 2.0, 3.0]})
+    with pytest.raises(DeadlinePassed, match="waited in the batch queue"):
+        engine.predict("m", {"x": [1.0, 2.0, 3.0]}, timeout=0.05)
     queued = threading.Thread(target=engine.predict, args=("m", {"x": [1.0]}))
     queued.start()
     eventually(lambda: engine.status().counters['tidegate_queued_rows{model="m",version="1"}'] == 1)
@@ -242,6 +242,7 @@ def test_deadlines_queue_limits_and_the_kill_switch_hold_in_process(engine: Engi
     go_on.set()
     for thread in (waiting, queued):
         thread.join(20)
+    assert engine.predict("m", {"x": [1.0, 2.0, 3.0]})["y"].tolist() == [1.0, 2.0, 3.0], "not all at once"
     engine.traffic.set_enabled("m", False, "wrong prices")
     with pytest.raises(Unavailable, match="'m' is switched off: wrong prices"):
         engine.predict("m", {"x": [1.0]})

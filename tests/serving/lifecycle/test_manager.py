@@ -121,6 +121,77 @@ def test_failed_loads_are_tried_again_with_growing_pauses_for_ever() -> None:
     assert bench.log.of(ServableId("m", 1)) == [*(["START", "LOADING", "END"] * 6), "START", "LOADING", "AVAILABLE"]
 
 
+def test_a_bound_of_retries_is_kept_until_something_changes() -> None:
+    bench = Bench(retries=2)
+    bench.loaders = {1: FakeLoader(ServableId("m", 1), failures=99)}
+    bench.want(1)
+    for _ in range(6):
+        bench.settle()
+        bench.clock.now += 100
+    assert bench.loaders[1].loads == 3
+    bench.want(1)
+    bench.settle()
+    assert bench.loaders[1].loads == 3, "the same wish is no news"
+    bench.manager.retry_failed()
+    for _ in range(6):
+        bench.settle()
+        bench.clock.now += 100
+    assert bench.loaders[1].loads == 6, "another config gives it all its attempts again"
+    bench.want(1, origin="mended")
+    bench.settle()
+    assert bench.loaders[1].loads == 7
+    bench.want()
+    bench.settle()
+    bench.manager.retry_failed()
+    bench.settle()
+    assert bench.loaders[1].loads == 7, "nobody wants it any more"
+
+
+def test_a_trace_is_shown_once_for_a_reason(caplog: pytest.LogCaptureFixture) -> None:
+    bench = Bench()
+
+    class Breaks(FakeLoader):
+        def load(self) -> LoadedVersion:
+            self.loads += 1
+            if self.loads == 3:
+                raise KeyError("another reason")
+            raise ValueError(f"attempt {self.loads}")
+
+    bench.loaders = {1: Breaks(ServableId("m", 1))}
+    bench.want(1)
+    for _ in range(4):
+        bench.settle()
+        bench.clock.now += 100
+    traced = [record.exc_info is not None and record.exc_info[0] is not None for record in caplog.records]
+    assert traced == [True, False, True, True]
+
+
+def test_what_is_wanted_of_a_model_is_not_what_is_left_of_it() -> None:
+    bench = Bench()
+    bench.want(1)
+    bench.settle()
+    version = ServableId("m", 1)
+    assert bench.manager.wanted("m") == {version: (State.AVAILABLE, None)}
+    bench.want()
+    assert bench.manager.wanted("m") == {}, "it is still in the map, but nobody wants it"
+    bench.manager.tick()
+    bench.want(1)
+    assert bench.manager.wanted("m") == {version: (State.START, None)}, "it leaves first"
+    bench.release()
+    seen: list[object] = []
+    bench.events.subscribe(lambda change: seen.append(change.state))
+    bench.unloads.run_all()
+    assert seen[0] is State.END
+    assert bench.manager.wanted("m") == {version: (State.START, None)}
+    bench.settle()
+    assert bench.manager.wanted("m") == {version: (State.AVAILABLE, None)}
+    bench.loaders[2] = FakeLoader(ServableId("m", 2), failures=1)
+    bench.want(2)
+    bench.settle()
+    state, error = bench.manager.wanted("m")[ServableId("m", 2)]
+    assert (state, error is not None) == (State.END, True)
+
+
 def test_the_old_version_serves_while_the_new_one_fails() -> None:
     bench = Bench()
     bench.want(1)

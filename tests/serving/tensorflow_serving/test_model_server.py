@@ -99,6 +99,23 @@ def test_a_version_loads_and_is_labelled_in_one_request(bench: Bench, stubs: Off
     stubs.reload(bench.config("b", f"model_version_policy {{ specific {{ versions: 2 }} }} {swapped}"))
 
 
+def test_a_label_that_happens_to_be_called_stable_moves_no_ordinary_client(bench: Bench, stubs: OfficialDriver) -> None:
+    bench.add("named", 1)
+    bench.add("named", 2)
+    label = "version_labels { key: 'stable' value: 1 }"
+    assert stubs.reload(bench.config("named", f"model_version_policy {{ all {{}} }} {label}"))["error_code"] == 0
+    eventually(lambda: served(stubs, "named") == ["1", "2"])
+    assert stubs.predict("named", label="stable")["version"] == 1
+    assert stubs.predict("named")["version"] == 2
+    with ControlClient(bench.server.addresses["control"]) as control:
+        found = control.status().servable("named")
+    assert found is not None
+    assert (found.ordinary, found.label("stable")) == (2, 1)
+    bench.add("named", 3)
+    eventually(lambda: stubs.predict("named")["version"] == 3)
+    assert stubs.predict("named", label="stable")["version"] == 1
+
+
 def test_a_label_moves_with_the_load_that_it_waits_for(bench: Bench, stubs: OfficialDriver) -> None:
     bench.add("moving", 1)
     one = "model_version_policy { specific { versions: 1 } } version_labels { key: 'stable' value: 1 }"

@@ -83,6 +83,8 @@ def test_a_way_out_of_the_roots_is_none() -> None:
             InvalidInput,
             "Only ModelConfigList is currently",
         ),
+        ("", InvalidInput, "Only ModelConfigList is currently"),
+        ("config { }", InvalidInput, "Only ModelConfigList is currently"),
         (MODEL.replace("'/models/m'", "'m'"), InvalidInput, "Expected model m to have an absolute path or URI"),
     ],
 )
@@ -93,10 +95,8 @@ def test_what_cannot_be_a_list_is_said(text: str, kind: type[TidegateError], sai
     assert bench.replaced == []
 
 
-def test_an_empty_config_changes_nothing_and_an_empty_list_takes_all_away() -> None:
+def test_an_empty_list_takes_all_away() -> None:
     bench = Bench(**UNPUBLISHED)
-    bench.ask("")
-    assert bench.replaced == []
     bench.ask("config { model_config_list { } }")
     assert bench.replaced == [{}]
 

@@ -16,6 +16,7 @@ PATHS = [
     ("POST", "/v1/models/kinds", ROW, "Malformed request: POST /v1/models/kinds"),
     ("POST", "/v1/models/kinds/versions/x:predict", ROW, "Malformed request: POST /v1/models/kinds/versions/x:predict"),
     ("POST", "/v1/models/kinds/1:predict", ROW, "Malformed request: POST /v1/models/kinds/1:predict"),
+    ("GET", "/v1/foo", None, "Malformed request: GET /v1/foo"),
     ("GET", "/v1/models", None, "Missing model name in request."),
     ("GET", "/v1/models/kinds/versions/99999999999999999999", None, "Failed to convert version: 9999"),
     ("POST", "/v1/models/kinds/labels/none:predict", ROW, "Unrecognized servable version label: none"),
@@ -26,11 +27,13 @@ ABSENT = [
     ("GET", "/v1/models/nobody", None, "Could not find any versions of model nobody"),
     ("GET", "/v1/models/kinds/versions/9", None, "Could not find version 9 of model kinds"),
     ("GET", "/v1/models/nobody/metadata", None, "Servable not found for request: Latest(nobody)"),
-    ("GET", "/v1/elsewhere", None, "/v1/elsewhere"),
+    ("GET", "/elsewhere", None, "/elsewhere"),
 ]
 DOCUMENTS = [
     (b"", "JSON Parse error: The document is empty"),
     (b"{", "JSON Parse error: "),
+    (b'{"instances": ["a"', "JSON Parse error: Missing a comma or ] after an array element. at offset: 18"),
+    (b'{"instances": [1]', "JSON Parse error: Missing a comma or } after an object member. at offset: 17"),
     (b"[1]", "JSON Value: [1] Is not object"),
     (b"{}", "Missing 'inputs' or 'instances' key"),
     (b'{"instances": 1}', "Expecting 'instances' to be an list/array"),

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 
@@ -35,3 +36,11 @@ class CanaryNumbers:
         if not math.isfinite(self.max_difference):
             found["max_difference"] = None
         return found
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> CanaryNumbers:
+        """From JSON; what else the document holds is left aside."""
+        found = {one.name: data[one.name] for one in fields(cls)}
+        if found["max_difference"] is None:
+            found["max_difference"] = math.inf
+        return cls(**found)

@@ -25,6 +25,7 @@ from tidegate_validation.quality.leakage.investigation import CandidateModel
 from tidegate_validation.quality.leakage.judge import judge_leakage
 from tidegate_validation.quality.leakage.overlap import overlap
 from tidegate_validation.quality.metrics.gains import SERVING
+from tidegate_validation.quality.metrics.roc import write_roc
 from tidegate_validation.quality.rule import QualityRule
 from tidegate_validation.sandbox.answer import Answer
 from tidegate_validation.sandbox.examples import Examples, default_signature, examples_of
@@ -97,6 +98,8 @@ def judge_quality(case: Case, limits: SandboxLimits, rule: QualityRule) -> list[
         if unusable:
             return unusable
         scored, trouble = _score(subject, held, made, rule)
+        if case.report is not None:
+            write_roc(scored.evaluation, scored.candidate, case.report)
         found = judge_scores(scored, rule)
         leakage = judge_leakage(scored, _candidate_model(subject, scored, session, rule), rule)
     found += [leakage, *against_history(subject.candidate.directory, found, rule), *held.notes]

@@ -3,6 +3,7 @@
 from tidegate_operators.airflow.operators.canary import CanaryOperator
 from tidegate_operators.airflow.operators.promote import PromoteOperator
 from tidegate_operators.airflow.operators.publish import PublishModelOperator
+from tidegate_operators.airflow.operators.publish_registered import PublishRegisteredOperator
 from tidegate_operators.airflow.operators.rollback import RollbackOperator
 from tidegate_operators.airflow.operators.serve import ServeModelOperator
 from tidegate_operators.airflow.operators.skew import SkewReportOperator
@@ -12,6 +13,7 @@ __all__ = [
     "CanaryOperator",
     "PromoteOperator",
     "PublishModelOperator",
+    "PublishRegisteredOperator",
     "RollbackOperator",
     "ServeModelOperator",
     "SkewReportOperator",

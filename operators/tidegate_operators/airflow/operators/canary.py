@@ -2,53 +2,72 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from tidegate_operators.airflow.compat import BaseOperator
+from tidegate_operators.airflow.compat import BaseOperator, TimeDeltaTrigger, defers_by_default
+from tidegate_operators.airflow.fields import COLOUR, as_number, read_version, run_of
 from tidegate_operators.airflow.hook import DEFAULT_CONNECTION, TidegateHook
-from tidegate_operators.airflow.operators.fields import COLOUR, read_id
 from tidegate_operators.airflow.refusals import steps_errors
 
 if TYPE_CHECKING:
     from tidegate_operators.airflow.compat import Context
 
+_QUICK_SECONDS = 5.0
+
 
 class CanaryOperator(BaseOperator):
     """Copies traffic to the pushed version and fails unless it answers enough of it without errors or delay.
 
-    `rule` holds fields of `tidegate_operators.steps.CanaryRule` that differ from its defaults, such as
-    `{"pairs": 500, "within_seconds": 60}`. A version that does not pass is taken out of the engine.
+    `directory` is a path or the output of the task before. `rule` holds fields of `tidegate_operators.steps.CanaryRule`
+    that differ from its defaults, such as `{"pairs": 500, "within_seconds": 60}`. A version that does not pass is taken
+    out of the engine. With `deferrable` a canary that is not decided within seconds sleeps in the triggerer and looks
+    again every `poll_seconds`. A task that was killed goes on where it was. Returns servable, version, directory,
+    manifest_digest, outcome, sentence and the counts.
     """
 
-    template_fields: Sequence[str] = ("directory", "rule", "tidegate_conn_id")
+    template_fields: Sequence[str] = ("directory", "rule", "poll_seconds", "tidegate_conn_id")
     template_fields_renderers: ClassVar[dict[str, str]] = {"rule": "json"}
     ui_color = COLOUR
 
     def __init__(
         self,
         *,
-        directory: str,
+        directory: str | Mapping[str, Any] | Any,
         rule: Mapping[str, Any] | None = None,
+        poll_seconds: float | str = 30.0,
+        deferrable: bool | None = None,
         tidegate_conn_id: str = DEFAULT_CONNECTION,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.directory = directory
         self.rule = rule
+        self.poll_seconds = poll_seconds
+        self.deferrable = defers_by_default() if deferrable is None else deferrable
         self.tidegate_conn_id = tidegate_conn_id
 
-    def execute(self, context: Context) -> None:
-        """Observes; Airflow calls it."""
-        from tidegate_operators.steps import CanaryRule, canary, require_passed
+    def execute(self, context: Context, event: Any = None) -> dict[str, Any]:
+        """Observes; Airflow calls it, again after each wait."""
+        from tidegate_operators.steps import CanaryRule, CanaryTurn, canary_turn, require_passed
 
         with steps_errors():
-            identity = read_id(self.directory)
-            require_passed(
-                canary(
-                    control=TidegateHook(self.tidegate_conn_id).control,
-                    servable=identity.name,
-                    version=identity.version,
-                    rule=CanaryRule.from_dict(self.rule or {}),
-                )
+            version = read_version(self.directory)
+            found = canary_turn(
+                directory=version.directory,
+                control=TidegateHook(self.tidegate_conn_id).engine,
+                turn=CanaryTurn(run_of(context), _QUICK_SECONDS if self.deferrable else math.inf),
+                rule=CanaryRule.from_dict(self.rule or {}),
             )
+            if found is not None:
+                counts = {name: value for name, value in found.to_dict().items() if name not in ("format", "checks")}
+                result = {**version.to_xcom(), **counts}
+                if not found.allowed:
+                    context["ti"].xcom_push(key="return_value", value=result)
+                require_passed(found)
+                return result
+            pause = as_number(self.poll_seconds, "poll_seconds")
+        self.defer(trigger=TimeDeltaTrigger(timedelta(seconds=pause)), method_name="execute")
+        return {}

@@ -2,47 +2,65 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from tidegate_operators.airflow.assets import emit, servable_asset, with_outlet
 from tidegate_operators.airflow.compat import BaseOperator
+from tidegate_operators.airflow.fields import COLOUR, ENGINE_FIELDS, as_bool, as_number, asked_by, given, read_version
 from tidegate_operators.airflow.hook import DEFAULT_CONNECTION, TidegateHook
-from tidegate_operators.airflow.operators.fields import COLOUR, read_id
 from tidegate_operators.airflow.refusals import steps_errors
 
 if TYPE_CHECKING:
     from tidegate_operators.airflow.compat import Context
 
+OUTLET = "tidegate-servables"
+
 
 class PromoteOperator(BaseOperator):
-    """Moves label `stable` to the version in `directory` and waits until the version before it has unloaded."""
+    """Moves label `stable` to the version in `directory` and waits until the version before it has unloaded.
 
-    template_fields: Sequence[str] = ("directory", "tidegate_conn_id")
+    `directory` is a path or the output of the task before. With `keep_previous` the version before stays loaded, so
+    that a rollback takes effect at once. Emits the asset `servable_asset(NAME)`. Returns servable, version, directory,
+    manifest_digest, ended and revision.
+    """
+
+    template_fields: Sequence[str] = ("directory", "timeout_seconds", "keep_previous", *ENGINE_FIELDS)
     ui_color = COLOUR
 
     def __init__(
         self,
         *,
-        directory: str,
-        timeout_seconds: float = 120.0,
+        directory: str | Mapping[str, Any] | Any,
+        timeout_seconds: float | str = 120.0,
+        keep_previous: bool | str | None = None,
         tidegate_conn_id: str = DEFAULT_CONNECTION,
+        requested_by: str | None = None,
+        reason: str | None = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(**kwargs)
+        super().__init__(**with_outlet(kwargs, OUTLET))
         self.directory = directory
         self.timeout_seconds = timeout_seconds
+        self.keep_previous = keep_previous
         self.tidegate_conn_id = tidegate_conn_id
+        self.requested_by = requested_by
+        self.reason = reason
 
-    def execute(self, context: Context) -> None:
+    def execute(self, context: Context) -> dict[str, Any]:
         """Promotes; Airflow calls it."""
         from tidegate_operators.steps import promote
 
         with steps_errors():
-            identity = read_id(self.directory)
-            promote(
-                control=TidegateHook(self.tidegate_conn_id).control,
-                servable=identity.name,
-                version=identity.version,
-                timeout=self.timeout_seconds,
-                reason=f"Airflow run {context['run_id']}",
+            version = read_version(self.directory)
+            keep = given(self, ("keep_previous",)).get("keep_previous")
+            promoted = promote(
+                control=TidegateHook(self.tidegate_conn_id).engine,
+                servable=version.id.name,
+                version=version.id.version,
+                timeout=as_number(self.timeout_seconds, "timeout_seconds"),
+                keep_previous=None if keep is None else as_bool(keep, "keep_previous"),
+                **asked_by(self, context),
             )
+        emit(self, context, servable_asset(version.id.name, self.tidegate_conn_id), version.to_xcom())
+        return {**version.to_xcom(), "ended": list(promoted.ended), "revision": promoted.revision}

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tidegate_operators.airflow.compat import BaseOperator
-from tidegate_operators.airflow.operators.fields import COLOUR, given
+from tidegate_operators.airflow.fields import COLOUR, as_version, given, read_version
 from tidegate_operators.airflow.refusals import steps_errors
 
 if TYPE_CHECKING:
@@ -33,8 +33,9 @@ PUBLICATION = (
 class PublishModelOperator(BaseOperator):
     """Copies `files` to `repository`/`servable`/`version`, with manifest and training profile.
 
-    The arguments are the fields of `tidegate.Publication`, with paths as text. A version that exists already fails the
-    task: versions never change.
+    The arguments are the fields of `tidegate.Publication`, with paths as text. A version that exists with the same
+    content stays as it is; with other content it fails the task, since versions never change. Returns servable,
+    version, directory and manifest_digest, for the `directory` of the tasks that follow.
     """
 
     template_fields: Sequence[str] = PUBLICATION
@@ -73,9 +74,10 @@ class PublishModelOperator(BaseOperator):
         self.metadata = metadata
         self.expectations = expectations
 
-    def execute(self, context: Context) -> None:
+    def execute(self, context: Context) -> dict[str, Any]:
         """Publishes; Airflow calls it."""
         from tidegate_operators.steps import Publication, publish
 
         with steps_errors():
-            publish(Publication(**{**given(self, PUBLICATION), "version": int(self.version)}))
+            published = publish(Publication(**{**given(self, PUBLICATION), "version": as_version(self.version)}))
+            return read_version(str(published.directory)).to_xcom()

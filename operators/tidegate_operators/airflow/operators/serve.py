@@ -3,52 +3,105 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from tidegate_operators.airflow.compat import BaseOperator
+from tidegate_operators.airflow.compat import BaseOperator, defers_by_default
+from tidegate_operators.airflow.fields import COLOUR, ENGINE_FIELDS, as_number, asked_by, read_version
 from tidegate_operators.airflow.hook import DEFAULT_CONNECTION, TidegateHook
-from tidegate_operators.airflow.operators.fields import COLOUR
 from tidegate_operators.airflow.refusals import steps_errors
 
 if TYPE_CHECKING:
     from tidegate_operators.airflow.compat import Context
 
+_QUICK_SECONDS = 5.0
+_GRACE_SECONDS = 60.0
+
 
 class ServeModelOperator(BaseOperator):
     """Pushes the version in `directory` into the engine beside the one that serves, and waits until it is AVAILABLE.
 
-    `verdict` is what ValidateModelOperator returned (`validate.output`); a verdict file exchanged since then is
-    refused. Ordinary clients keep getting the version they had until a PromoteOperator moves the label.
+    `directory` is a path or the output of the task before. `verdict` is the output of the ValidateModelOperator, which
+    `directory=validate.output` brings along; a verdict file exchanged since then is refused. Ordinary clients keep
+    getting the version they had until a PromoteOperator moves the label. With `deferrable` a load of more than a few
+    seconds is waited for in the triggerer. Returns servable, version, directory, manifest_digest, beside and revision.
     """
 
-    template_fields: Sequence[str] = ("directory", "verdict", "tidegate_conn_id")
+    template_fields: Sequence[str] = ("directory", "verdict", "timeout_seconds", *ENGINE_FIELDS)
+    template_fields_renderers: ClassVar[dict[str, str]] = {"verdict": "json"}
     ui_color = COLOUR
 
     def __init__(
         self,
         *,
-        directory: str,
-        verdict: Mapping[str, str] | Any = None,
-        timeout_seconds: float = 120.0,
+        directory: str | Mapping[str, Any] | Any,
+        verdict: Mapping[str, Any] | Any = None,
+        timeout_seconds: float | str = 120.0,
+        deferrable: bool | None = None,
         tidegate_conn_id: str = DEFAULT_CONNECTION,
+        requested_by: str | None = None,
+        reason: str | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.directory = directory
         self.verdict = verdict
         self.timeout_seconds = timeout_seconds
+        self.deferrable = defers_by_default() if deferrable is None else deferrable
         self.tidegate_conn_id = tidegate_conn_id
+        self.requested_by = requested_by
+        self.reason = reason
 
-    def execute(self, context: Context) -> None:
+    def execute(self, context: Context) -> dict[str, Any]:
         """Pushes; Airflow calls it."""
-        from tidegate_operators.steps import push
+        from tidegate_operators.steps import await_push, begin_push, finish_push
 
         with steps_errors():
-            push(
-                directory=Path(self.directory),
-                control=TidegateHook(self.tidegate_conn_id).control,
-                verdict=self.verdict["verdict_digest"] if self.verdict else None,
-                timeout=self.timeout_seconds,
-                reason=f"Airflow run {context['run_id']}",
+            version = read_version(self.directory)
+            engine = TidegateHook(self.tidegate_conn_id).engine
+            verdict = self.verdict or (self.directory if isinstance(self.directory, Mapping) else {})
+            timeout = as_number(self.timeout_seconds, "timeout_seconds")
+            pushed = begin_push(
+                directory=version.directory,
+                control=engine,
+                verdict=verdict.get("verdict_digest"),
+                **asked_by(self, context),
             )
+            found = {**version.to_xcom(), "beside": pushed.beside, "revision": pushed.revision}
+            if not self.deferrable or timeout <= _QUICK_SECONDS:
+                finish_push(pushed, control=engine, timeout=timeout)
+                return found
+            if await_push(pushed, control=engine, patience=_QUICK_SECONDS):
+                return found
+        self._defer(found, pushed.labelled, timeout - _QUICK_SECONDS)
+        return found
+
+    def _defer(self, found: Mapping[str, Any], labelled: Mapping[str, int], seconds: float) -> None:
+        from tidegate_operators.airflow.triggers import VersionTrigger
+        from tidegate_operators.airflow.waiting import deadline
+
+        trigger = VersionTrigger(
+            tidegate_conn_id=self.tidegate_conn_id,
+            servable=found["servable"],
+            version=found["version"],
+            deadline=deadline(seconds),
+        )
+        self.defer(
+            trigger=trigger,
+            method_name="finish",
+            kwargs={"found": dict(found), "labelled": dict(labelled)},
+            timeout=timedelta(seconds=seconds + _GRACE_SECONDS),
+        )
+
+    def finish(
+        self, context: Context, event: Mapping[str, Any], found: Mapping[str, Any], labelled: Mapping[str, int]
+    ) -> dict[str, Any]:
+        """What follows the wait; Airflow calls it."""
+        from tidegate_operators.steps import Push, finish_push
+        from tidegate_serving.contract.servable import ServableId
+
+        with steps_errors():
+            identity = ServableId(found["servable"], found["version"])
+            pushed = Push(identity, found["manifest_digest"], found["beside"], found["revision"], labelled)
+            finish_push(pushed, control=TidegateHook(self.tidegate_conn_id).engine, timeout=_QUICK_SECONDS)
+        return dict(found)

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tidegate_operators.airflow.compat import BaseOperator
+from tidegate_operators.airflow.fields import COLOUR, given, read_version
 from tidegate_operators.airflow.hook import DEFAULT_CONNECTION, TidegateHook
 from tidegate_operators.airflow.links import VerdictReportLink
-from tidegate_operators.airflow.operators.fields import COLOUR, given
 from tidegate_operators.airflow.refusals import steps_errors
+from tidegate_operators.airflow.signing import SigningHook
 
 if TYPE_CHECKING:
     from tidegate_operators.airflow.compat import Context
+    from tidegate_operators.steps import Validation
+    from tidegate_serving.admission import Signer
 
 EVIDENCE = ("held_out", "label_column", "baseline", "training", "log_root", "policy", "entity")
 """The fields of `tidegate_validation.evidence.Evidence`, each of which is an argument."""
@@ -22,33 +25,46 @@ EVIDENCE = ("held_out", "label_column", "baseline", "training", "log_root", "pol
 class ValidateModelOperator(BaseOperator):
     """Runs the gates over the version in `directory` and signs the verdict; a verdict that denies fails the task.
 
-    `private_key` is the validator's PEM file; the rest is the evidence, see `tidegate.Evidence`, with paths as text.
-    The version that serves under the same name is the baseline, and its inference log feeds the skew gate, unless
-    `baseline` and `log_root` name others. Returns, through XCom, `{"verdict_path": ..., "verdict_digest": ...}`.
+    `directory` is a path or the output of the task before. `private_key` is the validator's PEM file, or
+    `signing_conn_id` the connection that holds the key or a key in Vault; the rest is the evidence, see
+    `tidegate.Evidence`, with paths as text. The version that serves under the same name is the baseline, and its
+    inference log feeds the skew gate, unless `baseline` and `log_root` name others. `report_url` is where a web server
+    has the model repository; the task's link to the report lies below it. Returns servable, version,
+    directory, manifest_digest, verdict_path, verdict_digest, outcome, allowed, sentence and report.
     """
 
-    template_fields: Sequence[str] = ("directory", "private_key", *EVIDENCE, "tidegate_conn_id")
+    template_fields: Sequence[str] = (
+        "directory",
+        "private_key",
+        "signing_conn_id",
+        *EVIDENCE,
+        "report_url",
+        "tidegate_conn_id",
+    )
     operator_extra_links = (VerdictReportLink(),)
     ui_color = COLOUR
 
     def __init__(
         self,
         *,
-        directory: str,
+        directory: str | Mapping[str, Any] | Any,
         held_out: str,
-        private_key: str,
+        private_key: str | None = None,
+        signing_conn_id: str | None = None,
         label_column: str | None = None,
         baseline: str | None = None,
         training: str | None = None,
         log_root: str | None = None,
         policy: str | None = None,
         entity: str | None = None,
+        report_url: str | None = None,
         tidegate_conn_id: str = DEFAULT_CONNECTION,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.directory = directory
         self.private_key = private_key
+        self.signing_conn_id = signing_conn_id
         self.held_out = held_out
         self.label_column = label_column
         self.baseline = baseline
@@ -56,19 +72,43 @@ class ValidateModelOperator(BaseOperator):
         self.log_root = log_root
         self.policy = policy
         self.entity = entity
+        self.report_url = report_url
         self.tidegate_conn_id = tidegate_conn_id
 
-    def execute(self, context: Context) -> dict[str, str]:
+    def execute(self, context: Context) -> dict[str, Any]:
         """Validates; Airflow calls it."""
         from tidegate_operators.steps import Evidence, against_serving, require_allowed, validate
 
-        control = TidegateHook(self.tidegate_conn_id).control
-        directory = Path(self.directory)
         with steps_errors():
-            evidence = against_serving(Evidence(**given(self, EVIDENCE)), directory=directory, control=control)
-            validated = validate(directory, evidence, private_key=Path(self.private_key))
-            verdict = {"verdict_path": str(validated.verdict_path), "verdict_digest": validated.verdict_digest}
+            version = read_version(self.directory)
+            engine = TidegateHook(self.tidegate_conn_id).engine
+            signer = self._signer()
+            evidence = against_serving(Evidence(**given(self, EVIDENCE)), directory=version.directory, control=engine)
+            validated = validate(version.directory, evidence, private_key=signer)
+            found = {**version.to_xcom(), **_said(validated)}
             if not validated.verdict.allowed:
-                context["ti"].xcom_push(key="return_value", value=verdict)
+                context["ti"].xcom_push(key="return_value", value=found)
             require_allowed(validated)
-        return verdict
+        return found
+
+    def _signer(self) -> Path | Signer:
+        from tidegate_serving.contract.errors import InvalidInput
+
+        named = given(self, ("private_key", "signing_conn_id"))
+        if len(named) != 1:
+            raise InvalidInput("give either private_key, a PEM file, or signing_conn_id, a connection that signs")
+        return (
+            Path(named["private_key"]) if "private_key" in named else SigningHook(named["signing_conn_id"]).get_conn()
+        )
+
+
+def _said(validated: Validation) -> dict[str, Any]:
+    verdict = validated.verdict
+    return {
+        "verdict_path": str(validated.verdict_path),
+        "verdict_digest": validated.verdict_digest,
+        "outcome": verdict.outcome.value,
+        "allowed": verdict.allowed,
+        "sentence": verdict.sentence,
+        "report": str(validated.report),
+    }

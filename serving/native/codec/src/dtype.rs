@@ -130,11 +130,10 @@ pub fn tensorflow_type(dtype: DType) -> &'static str {
     }
 }
 
-/// A name for any TensorFlow `DataType` number, for messages that refuse it.
-pub fn tensorflow_name(number: u64) -> String {
+/// TensorFlow's own name for a type by its number in `DataType`; none for a number that is no type of a tensor.
+pub fn tensorflow_name(number: u64) -> Option<&'static str> {
     let unsupported = || UNSUPPORTED.iter().find(|(known, _)| *known == number).map(|(_, name)| *name);
-    let name = DType::from_tensorflow(number).map(DType::name).or_else(unsupported);
-    name.map_or_else(|| format!("DataType {number}"), str::to_owned)
+    DType::from_tensorflow(number).map(tensorflow_type).or_else(unsupported)
 }
 
 /// TensorFlow's enum constant for a type, such as `DT_FLOAT`, as its JSON metadata spells it.

@@ -120,7 +120,7 @@ proptest! {
         tensor::write(&mut message, &rows.slice());
         let signature = rows.signature(open);
         let mut read = Column::new(rows.dtype);
-        let shape = tensor::read(&message, &signature.inputs[0], &mut read, LIMIT, &mut ()).unwrap();
+        let shape = tensor::read(&message, &signature, 0, &mut read, LIMIT, &mut ()).unwrap();
         prop_assert_eq!((shape.rows, shape.inner), (rows.rows, rows.inner));
         prop_assert_eq!(content_of(&read), content_of(&rows.column));
     }
@@ -162,6 +162,7 @@ proptest! {
             true => (Form::Row, "predictions", "instances"),
             false => (Form::Columnar, "outputs", "inputs"),
         };
+        prop_assume!(rows.dtype != DType::Float16, "which has no JSON");
         let body = predict_response::encode(&[("x", rows.slice())], form).unwrap();
         let body = String::from_utf8(body).unwrap().replacen(key, asked, 1);
         let signature = rows.signature(false);

@@ -14,13 +14,14 @@ use tidegate_codec::protobuf::tensor as tensor_proto;
 use tidegate_codec::protobuf::wire;
 use tidegate_codec::signatures::{Signature, TensorSpec};
 use tidegate_codec::status::{Code, Status};
-use tidegate_codec::tensors::{Column, ColumnPool, Lease, Page};
+use tidegate_codec::tensors::{Column, ColumnPool, Lease, Page, Tensor};
 
 const LIMIT: usize = 1 << 20;
 
 fn read(spec: &TensorSpec, message: &[u8]) -> Result<Column, Status> {
     let mut column = Column::new(spec.dtype);
-    tensor_proto::read(message, spec, &mut column, LIMIT, &mut ()).map(|_| column)
+    let signature = signature(vec![spec.clone()], vec![spec.clone()]);
+    tensor_proto::read(message, &signature, 0, &mut column, LIMIT, &mut ()).map(|_| column)
 }
 
 fn raw(column: Column) -> Vec<u8> {
@@ -123,12 +124,15 @@ fn refused(spec: &TensorSpec, message: &[u8]) -> String {
 fn a_wrong_dtype_is_refused_by_name() {
     let spec = spec("age", DType::Float32, &[-1]);
     let of = |dtype| refused(&spec, &tensor(dtype, &[1], &content(&[0; 4])));
-    assert_eq!(of(9), "input 'age' has dtype int64, but the signature expects float32");
-    assert_eq!(of(14), "input 'age' has dtype bfloat16, which is not supported; the signature expects float32");
-    assert_eq!(of(8), "input 'age' has dtype complex64, which is not supported; the signature expects float32");
-    assert_eq!(of(20), "input 'age' has dtype resource, which is not supported; the signature expects float32");
-    assert_eq!(of(0), "input 'age' has no dtype; the signature expects float32");
-    assert_eq!(of(101), "input 'age' has dtype DataType 101, which is not supported; the signature expects float32");
+    let text = |sent: &str| format!("Expects arg[0] to be float but {sent} is provided: send input 'age' as float");
+    assert_eq!(of(9), text("int64"));
+    assert_eq!(of(2), text("double"));
+    assert_eq!(of(14), text("bfloat16"));
+    assert_eq!(of(8), text("complex64"));
+    assert_eq!(of(20), text("resource"));
+    for none in [0, 101] {
+        assert_eq!(of(none), format!("tensor parsing error: age: dtype is {none}, send DT_FLOAT"));
+    }
 }
 
 #[test]
@@ -137,9 +141,16 @@ fn a_wrong_shape_or_count_is_refused_with_both_numbers() {
     let of = |shape: &[i64], bytes: usize| refused(&pair, &tensor(1, shape, &content(&vec![0; bytes])));
     assert_eq!(of(&[1, 3], 12), "input 'x' has shape [1,3], but the signature expects [-1,2]");
     assert_eq!(of(&[2], 8), "input 'x' has shape [2], but the signature expects [-1,2]");
-    assert_eq!(of(&[], 4), "input 'x' has shape [], but the signature expects [-1,2]");
-    assert_eq!(of(&[1, 2], 7), "input 'x' has 7 bytes of tensor_content, but shape [1,2] of float32 needs 8");
-    assert_eq!(of(&[-1, 2], 8), "a tensor's dimension 0 has size -1");
+    assert_eq!(
+        of(&[], 4),
+        "Batching Run() input tensors must have at least one dimension: input 'x' has shape [], but the signature \
+         expects [-1,2]"
+    );
+    assert_eq!(
+        of(&[1, 2], 7),
+        "tensor parsing error: x: 7 bytes of tensor_content, but shape [1,2] of float32 needs 8"
+    );
+    assert_eq!(of(&[-1, 2], 8), "tensor parsing error: x: dimension 0 has size -1");
     let mut packed = Vec::new();
     wire::put_bytes(&mut packed, 5, &[0; 12]);
     let text = "input 'x' has 3 values in float_val, but shape [1,2] needs 2 (or fewer, the last one filling the rest)";
@@ -194,6 +205,29 @@ fn inputs_are_found_in_any_order() {
     assert_eq!(rows, 2);
     assert_eq!(support::floats(&columns[0]), [1.0, 2.0]);
     assert_eq!(strings(&columns[1]), [b"x", b"x"]);
+}
+
+#[test]
+fn as_many_inputs_with_a_name_too_many_are_told_what_is_missing() {
+    let two = two_inputs();
+    let one = || support::messages::float_tensor(&[1.0]);
+    let message = Request::new("m").input("a", one()).input("c", one()).encode();
+    assert_eq!(
+        read_request(&two, &message).unwrap_err().message,
+        "Signature input alias: b(feed name: b) not found in request and no default value provided. Inputs expected to \
+         be in the request {a,c}, or default input alias set: "
+    );
+    let default = Tensor { column: Column::new(DType::String), shape: vec![0] };
+    let with_default = two.with_defaults(vec![None, Some(default)]);
+    assert_eq!(
+        read_request(&with_default, &message).unwrap_err().message,
+        "Inputs contains invalid name. Used request inputs: a, request input: a,c"
+    );
+    let wrong = Request::new("m").input("b", one()).input("a", one()).encode();
+    assert_eq!(
+        read_request(&with_default, &wrong).unwrap_err().message,
+        "Expects arg[1] to be string but float is provided: send input 'b' as string"
+    );
 }
 
 #[test]

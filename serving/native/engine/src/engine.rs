@@ -9,7 +9,7 @@ use tidegate_codec::version_state::VersionState;
 
 use crate::limits::Limits;
 use crate::log::{Log, LogLimits};
-use crate::metrics::{Gauges, Metrics, help_of, render};
+use crate::metrics::{Gauges, Metrics, Page, Samples, help_of};
 use crate::request_id::IdSource;
 use crate::serving_map::{ModelStates, ServingMap, Version};
 
@@ -58,18 +58,25 @@ impl Engine {
 
     /// Every sample of metrics: name with labels, and value; or, of all models, only those of one.
     pub fn samples(&self, only: Option<&str>) -> Vec<(String, f64)> {
-        let mut list = self.metrics.samples(only);
-        list.extend(self.states.samples(only));
-        list.extend(self.gauges.samples(only));
-        let memory = &self.limits.memory;
-        list.push(("tidegate_request_memory_bytes".to_owned(), memory.used() as f64));
-        list.push(("tidegate_request_memory_limit_bytes".to_owned(), memory.limit() as f64));
-        list.push(("tidegate_request_memory_refusals_total".to_owned(), memory.refused() as f64));
+        let mut list = Vec::new();
+        self.collect(only, &mut list);
         list
     }
 
     /// The same in Prometheus' text format.
     pub fn render_metrics(&self) -> String {
-        render(self.samples(None), |family| self.gauges.help(family).unwrap_or_else(|| help_of(family).to_owned()))
+        let mut page = Page::default();
+        self.collect(None, &mut page);
+        page.finish(|family| self.gauges.help(family).unwrap_or_else(|| help_of(family).to_owned()))
+    }
+
+    fn collect(&self, only: Option<&str>, list: &mut impl Samples) {
+        self.metrics.samples(only, list);
+        self.states.samples(only, list);
+        self.gauges.samples(only, list);
+        let memory = &self.limits.memory;
+        list.add("tidegate_request_memory_bytes", "", format_args!(""), memory.used() as f64);
+        list.add("tidegate_request_memory_limit_bytes", "", format_args!(""), memory.limit() as f64);
+        list.add("tidegate_request_memory_refusals_total", "", format_args!(""), memory.refused() as f64);
     }
 }

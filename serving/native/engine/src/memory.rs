@@ -20,6 +20,7 @@ pub struct Memory {
     used: AtomicUsize,
     refused: AtomicU64,
     models: Mutex<HashMap<String, Weak<Share>>>,
+    logs: Mutex<HashMap<String, Weak<Share>>>,
 }
 
 /// What one connection or one model may hold of it.
@@ -43,7 +44,7 @@ impl Memory {
     /// A budget of this many bytes. A share is never so small that one message of the largest size does not fit.
     pub fn new(limit: usize, largest_message: usize) -> Memory {
         let (used, refused) = (AtomicUsize::new(0), AtomicU64::new(0));
-        Memory { limit, largest_message, used, refused, models: Mutex::default() }
+        Memory { limit, largest_message, used, refused, models: Mutex::default(), logs: Mutex::default() }
     }
 
     /// Bytes that requests may hold.
@@ -79,14 +80,12 @@ impl Memory {
 
     /// The share of a model, which all its versions have in common: half.
     pub fn of_model(self: &Arc<Memory>, name: &str) -> Arc<Share> {
-        let mut models = lock(&self.models);
-        if let Some(share) = models.get(name).and_then(Weak::upgrade) {
-            return share;
-        }
-        models.retain(|_, share| share.strong_count() > 0);
-        let share = self.share(self.limit / 2, "the model's");
-        models.insert(name.to_owned(), Arc::downgrade(&share));
-        share
+        known_or(&self.models, name, || self.share(self.limit / 2, "the model's"))
+    }
+
+    /// What waits to be logged of a model, all its versions together. The log has a bound of its own for it.
+    pub fn of_log(self: &Arc<Memory>, name: &str) -> Arc<Share> {
+        known_or(&self.logs, name, || self.share(self.limit, "the log's"))
     }
 
     #[cold]
@@ -98,6 +97,17 @@ impl Memory {
              (request_memory_bytes is {all}): send less at a time, or try again later"
         ))
     }
+}
+
+fn known_or(shares: &Mutex<HashMap<String, Weak<Share>>>, name: &str, make: impl FnOnce() -> Arc<Share>) -> Arc<Share> {
+    let mut shares = lock(shares);
+    if let Some(share) = shares.get(name).and_then(Weak::upgrade) {
+        return share;
+    }
+    shares.retain(|_, share| share.strong_count() > 0);
+    let share = make();
+    shares.insert(name.to_owned(), Arc::downgrade(&share));
+    share
 }
 
 impl Share {
@@ -133,6 +143,18 @@ impl Share {
         Reservation { share: self.clone(), bytes: 0 }
     }
 
+    /// Bytes that it holds.
+    pub fn used(&self) -> usize {
+        self.used.load(Ordering::Relaxed)
+    }
+
+    /// Bytes that are there already, unless large requests would find no room for as much.
+    pub fn note_spare(self: &Arc<Share>, bytes: usize) -> Option<Reservation> {
+        let memory = &*self.memory;
+        let free = (memory.limit - memory.reserve()).saturating_sub(memory.used());
+        (bytes <= free).then(|| self.note(bytes))
+    }
+
     /// Bytes that are there already, such as an answer that was just written.
     pub fn note(self: &Arc<Share>, bytes: usize) -> Reservation {
         self.used.fetch_add(bytes, Ordering::Relaxed);
@@ -152,6 +174,11 @@ impl Reservation {
         Ok(())
     }
 
+    /// Counts bytes more that are there already.
+    pub fn note(&mut self, bytes: usize) {
+        self.bytes += std::mem::take(&mut self.share.note(bytes).bytes);
+    }
+
     /// Gives some back.
     #[inline]
     pub fn shrink(&mut self, bytes: usize) {
@@ -167,6 +194,11 @@ impl Reservation {
         let bytes = bytes.min(self.bytes);
         self.bytes -= bytes;
         Reservation { share: self.share.clone(), bytes }
+    }
+
+    /// Adds another of the same share.
+    pub fn join(&mut self, mut other: Reservation) {
+        self.bytes += std::mem::take(&mut other.bytes);
     }
 
     /// Bytes held.

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use tidegate_engine::metrics::Metrics;
+use tidegate_engine::metrics::{Gauges, Metrics, Page, help_of};
 
 #[test]
 fn counters_of_the_newest_versions_that_are_gone_are_kept_and_of_all_that_are_there() {
@@ -16,7 +16,8 @@ fn counters_of_the_newest_versions_that_are_gone_are_kept_and_of_all_that_are_th
         metrics.forget_oldest("m");
     }
     let numbers = |model| -> Vec<i64> {
-        let samples = metrics.samples(Some(model));
+        let mut samples = Vec::new();
+        metrics.samples(Some(model), &mut samples);
         let names =
             samples.iter().filter_map(|(name, _)| name.strip_prefix("tidegate_batches_total{")?.split('"').nth(3));
         names.map(|number| number.parse().unwrap()).collect()
@@ -30,8 +31,31 @@ fn samples_of_one_model_leave_the_others_out() {
     let metrics = Metrics::default();
     metrics.version("m", 1).count_batch(3, 4);
     metrics.version("m2", 1).count_batch(4, 4);
-    let samples = metrics.samples(Some("m"));
+    let mut samples = Vec::new();
+    metrics.samples(Some("m"), &mut samples);
     assert!(samples.iter().any(|(name, value)| name.contains("model=\"m\"") && *value == 3.0));
     assert!(!samples.iter().any(|(name, _)| name.contains("model=\"m2\"")));
     assert!(samples.iter().any(|(name, _)| name == "tidegate_log_waiting_bytes"));
+}
+
+#[test]
+fn the_page_has_each_family_once_with_its_help_and_its_samples_together() {
+    let (metrics, gauges) = (Metrics::default(), Gauges::default());
+    metrics.version("m", 1).count_batch(3, 4);
+    metrics.version("a \"b\"", 2).count_batch(1, 1);
+    gauges.set("alone", "One\nnumber.", vec![(Vec::new(), 1.5)]).unwrap();
+    let mut page = Page::default();
+    metrics.samples(None, &mut page);
+    gauges.samples(None, &mut page);
+    let page = page.finish(|family| gauges.help(family).unwrap_or_else(|| help_of(family).to_owned()));
+    let batches = "# HELP tidegate_batches_total Executor calls.\n# TYPE tidegate_batches_total counter\n\
+                   tidegate_batches_total{model=\"a \\\"b\\\"\",version=\"2\"} 1\n\
+                   tidegate_batches_total{model=\"m\",version=\"1\"} 1\n# HELP";
+    assert!(page.contains(batches), "{page}");
+    assert!(page.contains("# HELP alone One\\nnumber.\n# TYPE alone gauge\nalone 1.5\n"), "{page}");
+    assert!(page.contains("# TYPE tidegate_batch_rows histogram\ntidegate_batch_rows_bucket{"), "{page}");
+    let mut families: Vec<&str> = page.lines().filter_map(|line| line.strip_prefix("# TYPE ")).collect();
+    let count = families.len();
+    families.dedup();
+    assert_eq!((families.is_sorted(), families.len()), (true, count));
 }

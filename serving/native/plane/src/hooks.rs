@@ -1,4 +1,4 @@
-//! Callbacks from the plane to Python (released, control, log block), each on a thread of its own.
+//! Callbacks from the plane to Python (released, control, log block), each on a thread of its own, and to the allocator.
 
 use tidegate_codec::status::Status;
 use tidegate_engine::log::LogSink;
@@ -10,4 +10,10 @@ pub trait Hooks: LogSink {
 
     /// Answers a rare call: full gRPC method path, protobuf in and out.
     fn control(&self, method: &str, request: &[u8]) -> Result<Vec<u8>, Status>;
+
+    /// Called first on threads that do what would take I/O threads long, for these to go before.
+    fn step_back(&self) {}
+
+    /// Gives all freed memory back to the system; called now and then on a thread of its own.
+    fn return_memory(&self) {}
 }

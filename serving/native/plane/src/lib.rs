@@ -3,6 +3,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod aside;
 pub mod connections;
 pub mod control;
 pub mod drain;
@@ -10,6 +11,7 @@ pub mod endpoints;
 pub mod file_digest;
 pub mod hooks;
 pub mod io;
+pub mod metrics_page;
 pub mod plane;
 pub mod settings;
 pub mod state;

@@ -15,6 +15,7 @@ use tidegate_engine::metrics::{Gauge, HungCall, Metrics};
 use tidegate_engine::serving_map::{Change, ServingMap, Version, Wiring};
 use tidegate_engine::sync::lock;
 
+use crate::aside::aside;
 use crate::connections::tended::Connections;
 use crate::control;
 use crate::endpoints::embedded::endpoint::Embedded;
@@ -53,7 +54,8 @@ impl Plane {
         let (rest, rest_address) = listen::maybe(settings.rest_address.as_deref(), count)?;
         let (unix, socket_file) = listen::maybe_unix(settings.grpc_socket_path.as_deref(), count)?;
         let (control, calls) = control::channel();
-        let state = Arc::new(PlaneState::new(settings, control));
+        let (aside, jobs) = aside(count + 1);
+        let state = Arc::new(PlaneState::new(settings, control, aside));
         let engine = state.engine.clone();
         // The last lane is that of the embedding program.
         let embedded = Embedded::new(PlaneDispatcher::without_io(count, engine.clone()));
@@ -80,7 +82,8 @@ impl Plane {
         let closed = grpc_address.is_none() && rest_address.is_none() && settings.grpc_socket_path.is_none();
         let listeners = grpc.into_iter().zip(rest).zip(unix).filter(|_| !closed);
         let listeners = listeners.map(|((grpc, rest), unix)| Listeners { grpc, unix, rest });
-        let work = Work { state, hooks, calls, remains, lanes: listeners.zip(queues).collect() };
+        let aside = (jobs, count + 1);
+        let work = Work { state, hooks, calls, aside, remains, lanes: listeners.zip(queues).collect() };
         if let Err(why) = plane.threads.start(work, &plane.signals) {
             plane.stop();
             return Err(why);
@@ -178,7 +181,7 @@ impl Plane {
         &self.state.engine.metrics
     }
 
-    /// Not ready, no new connections, everything accepted answered, log flushed, I/O, log and control threads ended.
+    /// Not ready, no new connections, everything accepted answered, log flushed, I/O, helper, log and control threads ended.
     /// True if all was answered in time; who was not hears UNAVAILABLE. Versions stay published until they are retired or the plane is stopped.
     pub fn drain(&self, within: Duration) -> bool {
         self.state.begin_drain();
@@ -186,6 +189,7 @@ impl Plane {
         self.signals.until.send_replace(Some(until));
         self.signals.draining.send_replace(true);
         let mut complete = self.threads.join_io();
+        self.state.aside.close();
         complete &= self.embedded.drain(until);
         self.state.engine.log.close();
         self.state.control.close();

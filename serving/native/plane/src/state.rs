@@ -5,7 +5,10 @@ use std::sync::Arc;
 use tidegate_engine::engine::Engine;
 use tokio::sync::watch;
 
+use crate::aside::Aside;
 use crate::control::Control;
+
+use crate::metrics_page::MetricsPage;
 use crate::settings::Settings;
 
 /// What `/v2/health/ready` answers.
@@ -25,6 +28,10 @@ pub struct PlaneState {
     pub engine: Arc<Engine>,
     /// Calls that Python answers.
     pub control: Control,
+    /// Where work goes that takes long.
+    pub aside: Arc<Aside>,
+    /// What `/metrics` answers.
+    pub metrics_page: MetricsPage,
     /// One more path of the metrics.
     pub metrics_path: Option<String>,
     /// Whether pages of any origin may read REST answers.
@@ -34,10 +41,12 @@ pub struct PlaneState {
 
 impl PlaneState {
     /// Not ready, and serving nothing.
-    pub fn new(settings: &Settings, control: Control) -> PlaneState {
+    pub fn new(settings: &Settings, control: Control, aside: Aside) -> PlaneState {
         PlaneState {
             engine: Arc::new(Engine::new(settings.limits(), &settings.log_limits())),
             control,
+            aside: Arc::new(aside),
+            metrics_page: MetricsPage::default(),
             metrics_path: settings.metrics_path.clone(),
             rest_cors: settings.rest_cors,
             readiness: watch::Sender::new(Readiness {

@@ -1,9 +1,9 @@
-//! The threads of a plane: I/O, log, control calls and releases. Started together or not at all, and waited for when the
-//! plane ends, but never without limit: what they call may hang.
+//! The threads of a plane: I/O, its helpers, log, control calls, releases and freed memory. Started together or not at all,
+//! and waited for when the plane ends, but never without limit: what they call may hang.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::mpsc::Receiver;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
@@ -12,6 +12,7 @@ use tidegate_engine::metrics::Metrics;
 use tidegate_engine::serving_map::Remains;
 use tidegate_engine::sync::lock;
 
+use crate::aside::AsideJobs;
 use crate::control::ControlCalls;
 use crate::endpoints::reply::PlaneDispatcher;
 use crate::hooks::Hooks;
@@ -22,11 +23,17 @@ use crate::state::PlaneState;
 /// How often an end that has a limit is looked for.
 const LOOK: Duration = Duration::from_millis(1);
 
+/// How often freed memory goes back to the system.
+const PURGE_EVERY: Duration = Duration::from_secs(1);
+
 /// The running threads of a plane.
 #[derive(Default)]
 pub struct Threads {
     io: Mutex<Vec<JoinHandle<bool>>>,
+    lanes: Mutex<Vec<Arc<PlaneDispatcher>>>,
     helpers: Mutex<Vec<JoinHandle<()>>>,
+    /// Ends the thread of freed memory when it is dropped.
+    purging: Mutex<Option<Sender<()>>>,
     released: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -38,6 +45,8 @@ pub struct Work {
     pub hooks: Arc<dyn Hooks>,
     /// Calls that Python answers.
     pub calls: ControlCalls,
+    /// What I/O threads leave to others, and how many these are.
+    pub aside: (AsideJobs, usize),
     /// Versions whose last handle is gone.
     pub remains: Receiver<Remains>,
     /// The listeners of each I/O thread, and where its finished batches come in.
@@ -47,17 +56,37 @@ pub struct Work {
 impl Threads {
     /// Starts all. After an error those that run already are to be ended as after a drain.
     pub fn start(&self, work: Work, signals: &Signals) -> io::Result<()> {
-        let Work { state, hooks, calls, remains, lanes } = work;
+        let Work { state, hooks, calls, aside, remains, lanes } = work;
         let engine = state.engine.clone();
         let (sink, control, logging) = (hooks.clone(), hooks.clone(), engine.clone());
         let log = spawn("tg-log", move || logging.log.run(&*sink))?;
         lock(&self.helpers).push(log);
         let control = spawn("tg-control", move || calls.run(&*control))?;
         lock(&self.helpers).push(control);
+        let (jobs, count) = (Arc::new(aside.0), aside.1);
+        for index in 0..count {
+            let (jobs, hooks) = (jobs.clone(), hooks.clone());
+            let helper = spawn(&format!("tg-aside-{index}"), move || {
+                hooks.step_back();
+                jobs.run();
+            })?;
+            lock(&self.helpers).push(helper);
+        }
+        let (purging, ended) = channel();
+        let freed = hooks.clone();
+        let memory = spawn("tg-memory", move || {
+            freed.step_back();
+            while ended.recv_timeout(PURGE_EVERY) == Err(RecvTimeoutError::Timeout) {
+                freed.return_memory();
+            }
+        })?;
+        lock(&self.helpers).push(memory);
+        *lock(&self.purging) = Some(purging);
         let metrics = engine.metrics.clone();
         *lock(&self.released) = Some(spawn("tg-released", move || release(&remains, &metrics, &*hooks))?);
         for (index, (listeners, completions)) in lanes.into_iter().enumerate() {
             let dispatcher = Arc::new(PlaneDispatcher::new(index, engine.clone()));
+            lock(&self.lanes).push(dispatcher.clone());
             let (lane, signals) = (IoLane { dispatcher, completions, state: state.clone() }, signals.clone());
             let name = format!("tg-io-{index}");
             let io = IoThread::new(listeners).map_err(|why| named(&name, &why))?;
@@ -74,10 +103,14 @@ impl Threads {
         late.count() == 0
     }
 
-    /// Waits for the log and control threads, which were told to end. True if they did.
+    /// Waits for the log, control and helper threads, and that of freed memory, which were told to end. True if they did.
     pub fn join_helpers(&self, until: Instant) -> bool {
+        drop(lock(&self.purging).take());
         let threads = std::mem::take(&mut *lock(&self.helpers));
-        threads.into_iter().filter_map(|thread| join(thread, until).err()).count() == 0
+        let ended = threads.into_iter().filter_map(|thread| join(thread, until).err()).count() == 0;
+        // What a helper entered since its I/O thread ended must not hold its version.
+        lock(&self.lanes).drain(..).for_each(|lane| lane.close());
+        ended
     }
 
     /// Waits until every version is taken apart. True if they are; a model that hangs keeps its version.

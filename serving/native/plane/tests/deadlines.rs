@@ -94,3 +94,47 @@ fn a_batch_that_raises_is_not_run_again_for_requests_that_are_late() {
     let runs = model.entries.load(Ordering::Relaxed);
     assert!(runs < 20, "{runs} runs for 32 requests that live for 500 ms");
 }
+
+#[test]
+fn a_model_that_always_raises_is_given_up_after_few_runs() {
+    let gate = Arc::new(Gate::default());
+    let at = gate.clone();
+    let model = Model::new(move |_| {
+        at.pass();
+        Err(Status::new(Code::OutOfRange, "it always raises"))
+    });
+    let running = running(&model, Batching { max_batch_rows: 1024, ..support::batching() });
+    let mut client = running.grpc();
+    let first = started(&mut client, "20S");
+    gate.wait_for(1);
+    let calls: Vec<_> = (0..256).map(|_| started(&mut client, "20S")).collect();
+    eventually("all wait", || running.m1("tidegate_queued_rows") == 256.0);
+    gate.open();
+    for call in [first].into_iter().chain(calls) {
+        let failed = client.finish(call);
+        assert_eq!((failed.code, failed.message.as_str()), (Code::OutOfRange as i32, "it always raises"));
+    }
+    let runs = model.entries.load(Ordering::Relaxed);
+    assert!(runs <= 2 + 2 * 8 + 8, "{runs} runs");
+}
+
+#[test]
+fn requests_that_are_late_give_their_memory_back_although_the_model_hangs() {
+    let gate = Arc::new(Gate::default());
+    let model = Model::gated(&gate);
+    let running = running(&model, support::batching());
+    let mut client = running.grpc();
+    let first = started(&mut client, "20S");
+    gate.wait_for(1);
+    let before = running.sample("tidegate_request_memory_bytes");
+    let calls: Vec<_> = (0..600).map(|_| started(&mut client, "300m")).collect();
+    eventually("all wait", || running.m1("tidegate_queued_rows") == 600.0);
+    assert!(running.sample("tidegate_request_memory_bytes") > before);
+    for call in calls {
+        assert_eq!(client.finish(call).code, Code::DeadlineExceeded as i32);
+    }
+    eventually("its memory is back", || running.sample("tidegate_request_memory_bytes") == before);
+    assert_eq!(running.m1("tidegate_deadline_drops_total"), 600.0);
+    gate.open();
+    assert_eq!(client.finish(first).code, 0);
+}

@@ -90,3 +90,11 @@ fn an_address_that_cannot_be_had_is_an_error_that_names_it() {
     let why = Plane::start(&nowhere, Arc::new(Recorder::default())).err().unwrap();
     assert!(why.to_string().contains("nowhere.invalid:1"), "{why}");
 }
+
+#[test]
+fn freed_memory_goes_back_now_and_then_until_the_plane_ends() {
+    let running = Running::start(&settings());
+    let purges = || running.hooks.purges.load(std::sync::atomic::Ordering::Relaxed);
+    eventually("freed memory went back", || purges() > 0);
+    assert!(running.plane.drain(Duration::from_secs(10)), "the thread that does it has ended");
+}

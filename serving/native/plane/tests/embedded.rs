@@ -177,7 +177,7 @@ fn inputs_that_do_not_fit_are_refused_as_through_the_endpoints() {
     assert_eq!(refused(&twice), "input 'x' has shape [1,2], but the signature expects [-1]");
     let mut other = x(&[1.0]);
     other.0[0].dtype = DType::Int32;
-    assert_eq!(refused(&other), "input 'x' has dtype int32, but the signature expects float32");
+    assert_eq!(refused(&other), "Expects arg[0] to be float but int32 is provided: send input 'x' as float");
 }
 
 #[test]

@@ -214,7 +214,9 @@ fn every_other_rank_stays_refused() {
     ] {
         let (sent, wanted) = expected.split_once(' ').unwrap();
         let answer = running.grpc().predict(&Request::new(model).input("x", shaped(shape, &[])).encode());
-        let text = format!("input 'x' has shape {sent}, but the signature expects {wanted}");
+        let scalar =
+            if shape.is_empty() { "Batching Run() input tensors must have at least one dimension: " } else { "" };
+        let text = format!("{scalar}input 'x' has shape {sent}, but the signature expects {wanted}");
         assert_eq!((answer.code, answer.message), (3, text), "{model}");
     }
     let mut rest = running.rest();

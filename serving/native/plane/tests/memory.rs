@@ -5,11 +5,13 @@ mod support;
 use std::io::Write;
 use std::sync::Arc;
 
-use support::messages::{Request, tensor};
+use support::messages::{Request, predict_x, tensor};
 use support::{Gate, Model, Running, batching, eventually, grpc, publish, publish_with, scalar_signature, settings};
-use support::{answer, column_of, signature, spec};
+use support::{answer, column_of, half_plus_two, signature, spec};
 use tidegate_codec::dtype::DType;
-use tidegate_codec::tensors::Tensor;
+use tidegate_codec::tensors::{Column, Tensor, Words};
+use tidegate_engine::batching::Batching;
+use tidegate_engine::serving_map::Change;
 use tidegate_plane::settings::Settings;
 
 const MB: usize = 1 << 20;
@@ -32,7 +34,7 @@ fn what_is_filled_in_is_counted_before_and_small_requests_go_on() {
     let running = Running::start(&bounded());
     let gate = Arc::new(Gate::default());
     let wide = signature(vec![spec("x", DType::Float32, &[-1, 2000])], vec![spec("y", DType::Float32, &[-1])]);
-    let many = tidegate_engine::batching::Batching { max_queued_rows: 1 << 20, ..batching() };
+    let many = Batching { max_queued_rows: 1 << 20, ..batching() };
     let at = gate.clone();
     let model = Model::new(move |work| {
         at.pass();
@@ -90,4 +92,61 @@ fn one_connection_has_a_quarter_for_messages_that_are_not_complete() {
     drop(calls);
     drop(client);
     eventually("all is given back", || used(&running) == 0.0);
+}
+
+#[test]
+fn the_copy_for_the_log_is_counted_and_left_out_where_there_is_no_memory() {
+    let running = Running::start(&Settings { request_memory_bytes: 4 * MB, ..settings() });
+    let gate = Arc::new(Gate::default());
+    let at = gate.clone();
+    let model = Model::new(move |work| {
+        if work.rows > 100_000 {
+            at.pass();
+        }
+        Ok(answer(half_plus_two(work)))
+    });
+    let many = Batching { max_queued_rows: 1 << 20, max_batch_rows: 1 << 20, concurrency: 2, ..batching() };
+    running.plane.apply(vec![publish_with("m", 1, &model, scalar_signature(), many)]).unwrap();
+    running.plane.apply(vec![Change::SetLog { model: "m".to_owned(), rate: 1.0 }]).unwrap();
+    let mut client = running.grpc();
+    let mut start = |rows| client.start(grpc::PREDICT, &[], grpc::frame(&predict_x(&vec![1.0; rows])));
+    // The model may hold 2 MB: these rows and their copy, and the rows of the next request, but not their copy.
+    let first = start(225_000);
+    gate.wait_for(1);
+    eventually("rows and copy are counted", || used(&running) == 1_800_000.0);
+    let second = start(45_000);
+    assert_eq!(client.finish(second).code, 0, "it is answered all the same");
+    assert_eq!((running.log_rows("eligible", "primary"), running.log_rows("dropped", "primary")), (45e3, 45e3));
+    gate.open();
+    assert_eq!(client.finish(first).code, 0);
+    eventually("the others are logged", || running.log_rows("written", "primary") == 225e3);
+    eventually("all is given back", || used(&running) == 0.0);
+}
+
+#[test]
+fn a_batch_closes_before_its_answers_are_very_large() {
+    const WIDTH: usize = 1 << 20;
+    let running = Running::start(&Settings { max_message_bytes: 64 * MB, ..settings() });
+    let gate = Arc::new(Gate::default());
+    let at = gate.clone();
+    let model = Model::new(move |work| {
+        at.pass();
+        let mut zeros = Words::default();
+        zeros.grow_zeros(work.rows * WIDTH * 4);
+        Ok(answer(Tensor { column: Column::Raw(zeros), shape: vec![work.rows, WIDTH] }))
+    });
+    let wide = spec("y", DType::Float32, &[-1, WIDTH as i64]);
+    let narrow = signature(vec![spec("x", DType::Float32, &[-1])], vec![wide]);
+    running.plane.apply(vec![publish("m", 1, &model, narrow)]).unwrap();
+    let mut client = running.grpc();
+    let row = Request::new("m").input("x", tensor(DType::Float32.tensorflow(), &[1], &[])).encode();
+    let first = client.start(grpc::PREDICT, &[], grpc::frame(&row));
+    gate.wait_for(1);
+    let calls: Vec<_> = (0..40).map(|_| client.start(grpc::PREDICT, &[], grpc::frame(&row))).collect();
+    eventually("all the others wait", || running.m1("tidegate_queued_rows") == 40.0);
+    gate.open();
+    let sizes = || model.seen().iter().map(|offsets| offsets.len() - 1).collect::<Vec<_>>();
+    eventually("all ran", || sizes().iter().sum::<usize>() == 41);
+    assert_eq!(sizes(), [1, 15, 15, 10]);
+    drop((first, calls));
 }

@@ -47,6 +47,10 @@ fn says_what_is_wrong_with_a_path() {
         message("GET", "/v1/models/m/versions/99999999999999999999"),
         "Failed to convert version: 99999999999999999999 to numeric."
     );
+    for path in ["/v1/foo", "/V1/foo", "/v1/modelsfoo", "/v1/"] {
+        assert_eq!(message("GET", path), format!("Malformed request: GET {path}"));
+    }
+    assert_eq!(parse("GET", "/v1").unwrap(), Route::Unknown);
     assert!(parse("GET", "/v1/models/%zz").is_err());
     assert!(parse("POST", "/v1/models/a:b:predict").is_err());
     assert!(parse("GET", "/v1/models/%").is_err());

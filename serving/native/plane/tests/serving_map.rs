@@ -136,13 +136,16 @@ fn nobody_lands_on_another_version_while_stable_waits_for_its_own() {
 }
 
 #[test]
-fn a_preferred_version_stands_before_the_newest_and_behind_stable_until_it_leaves() {
+fn a_preferred_version_stands_before_stable_and_the_newest_until_it_leaves() {
     let running = two_versions();
     let prefer = |version| Change::SetDefault { model: "m".to_owned(), version };
     running.plane.apply(vec![prefer(Some(1))]).unwrap();
     assert_eq!(version_of(&running, &request()), 1);
     running.plane.apply(vec![labels(&[("stable", 2)])]).unwrap();
-    assert_eq!(version_of(&running, &request()), 2, "a label goes before");
+    assert_eq!(version_of(&running, &request()), 1, "whoever prefers one knows the label");
+    let waiting = HashSet::from(["stable".to_owned()]);
+    running.plane.apply(vec![Change::SetLabels { model: "m".to_owned(), labels: HashMap::new(), waiting }]).unwrap();
+    assert_eq!(version_of(&running, &request()), 1);
     running.plane.apply(vec![labels(&[])]).unwrap();
     assert_eq!(version_of(&running, &request()), 1);
     running.plane.apply(vec![retire(1)]).unwrap();

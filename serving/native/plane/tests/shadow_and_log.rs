@@ -214,6 +214,35 @@ fn full_buffers_and_failing_writers_drop_rows_and_count_each() {
 }
 
 #[test]
+fn a_busy_model_drops_its_own_rows_and_not_those_of_a_quiet_one() {
+    let running = Running::start(&Settings { log_buffer_bytes: 1 << 14, log_block_rows: 8, ..settings() });
+    let publish = |model: &str| publish(model, 1, &Model::half_plus_two(), scalar_signature());
+    let logged = |model: &str| Change::SetLog { model: model.to_owned(), rate: 1.0 };
+    running.plane.apply(vec![publish("m"), publish("quiet"), logged("m"), logged("quiet")]).unwrap();
+    let gate = Arc::new(Gate::default());
+    *running.hooks.log_gate.lock().unwrap() = Some(gate.clone());
+    let mut rest = running.rest();
+    let body = format!("{{\"instances\":[{}1]}}", "1,".repeat(15));
+    while running.log_rows("dropped", "primary") < 1600.0 {
+        assert_eq!(rest.predict(&body).status, 200);
+    }
+    assert!(running.sample("tidegate_request_memory_bytes") >= 4096.0, "what waits is counted");
+    let (eligible, dropped) = (running.log_rows("eligible", "primary"), running.log_rows("dropped", "primary"));
+    for _ in 0..3 {
+        assert_eq!(rest.post("/v1/models/quiet:predict", r#"{"instances":[1]}"#).status, 200);
+    }
+    eventually("all are accounted for", || running.log_rows("eligible", "primary") == eligible + 3.0);
+    assert_eq!(running.log_rows("dropped", "primary"), dropped, "none of the quiet model's");
+    gate.open();
+    settled(&running, "primary", eligible + 3.0);
+    let blocks = running.hooks.blocks.lock().unwrap();
+    let quiet = blocks.iter().filter(|block| &*block.served.model == "quiet").map(|block| block.rows);
+    assert_eq!(quiet.sum::<usize>(), 3);
+    drop(blocks);
+    eventually("all is given back", || running.sample("tidegate_request_memory_bytes") == 0.0);
+}
+
+#[test]
 fn blocks_have_at_most_their_rows_and_the_last_one_comes_with_the_drain() {
     let long = Settings { log_block_rows: 10, log_block_interval: std::time::Duration::from_secs(3600), ..settings() };
     let running = Running::start(&long);

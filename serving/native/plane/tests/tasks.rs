@@ -148,6 +148,9 @@ fn a_session_runs_where_a_signature_has_its_feeds_and_fetches() {
     let spec = bytes_of(&body, 3)[0];
     assert_eq!((bytes_of(spec, 1)[0], bytes_of(spec, 3)[0]), (&b"m"[..], &b"x"[..]));
     refused(&ask(&[("x", float_tensor(&[1.0]))], &[]), "Must specify at least one target to fetch or execute.");
+    refused(&ask(&[("x", float_tensor(&[1.0]))], &["y", "y:0", "y"]), "'y' is fetched twice: fetch it once");
+    let many = ask(&[("x", float_tensor(&[1.0]))], &["y"; 20_000]);
+    assert_eq!((many.code, &*many.message), (8, "the request has more than 16384 fetches: send fewer at a time"));
     for (feed, fetch) in [("x", "z"), ("w", "y")] {
         let other = ask(&[(feed, float_tensor(&[1.0]))], &[fetch]);
         let text = format!("none of {{x}} has feeds {{{feed}}} and fetches {{{fetch}}}");

@@ -1,4 +1,5 @@
-//! Unsafe code: column memory lent to Python, array memory copied out, and a Python thread interrupted.
+//! Unsafe code: column memory lent to Python, array memory copied out, a Python thread interrupted, and the allocator
+//! told what to keep.
 
 use std::os::raw::{c_int, c_long};
 
@@ -88,4 +89,35 @@ pub(crate) fn interrupt_thread(py: Python<'_>, ident: c_long) {
     let exit = py.get_type::<PySystemExit>();
     // SAFETY: the GIL is held, exit is a live exception class, and an unknown identifier is ignored.
     unsafe { ffi::PyThreadState_SetAsyncExc(ident, exit.as_ptr()) };
+}
+
+/// `mi_option_purge_delay` and `mi_option_arena_max_object_size` of mimalloc 3.
+const PURGE_DELAY: c_int = 15;
+const ARENA_MAX_OBJECT_SIZE: c_int = 45;
+
+/// Larger blocks come from the system and go back to it, in KiB; mimalloc's own pages of 4 MiB are no larger. Kept blocks
+/// would have to be filled with zeros, by the thread that serves all clients, whenever zeros are asked for.
+const LARGEST_KEPT: c_long = 4 << 10;
+
+/// What is kept goes back in `purge_freed` alone: not on a thread that asks for memory, which has others to serve.
+const NEVER: c_long = c_long::MAX >> 16;
+
+unsafe extern "C" {
+    fn mi_option_set(option: c_int, value: c_long);
+    fn mi_collect(force: bool);
+}
+
+/// Has the allocator keep little of what is given back to it.
+pub(crate) fn keep_little() {
+    // SAFETY: both options exist in the linked version, which checks their range; any thread may set them at any time.
+    unsafe {
+        mi_option_set(ARENA_MAX_OBJECT_SIZE, LARGEST_KEPT);
+        mi_option_set(PURGE_DELAY, NEVER);
+    }
+}
+
+/// Gives the system all memory back that was freed by any thread and is not in use again.
+pub(crate) fn purge_freed() {
+    // SAFETY: any thread may collect at any time.
+    unsafe { mi_collect(true) };
 }

@@ -1,5 +1,5 @@
 //! The plane's three callbacks into Python: a version released, a control call, a log block to write.
-//! None gets through once the interpreter exits.
+//! None gets through once the interpreter exits. And what the plane asks of the system.
 
 use std::sync::Arc;
 
@@ -9,6 +9,7 @@ use tidegate_codec::status::{Code, Status};
 use tidegate_engine::log::{LogBlock, LogSink};
 use tidegate_plane::hooks::Hooks;
 
+use crate::arrays::memory::purge_freed;
 use crate::callbacks::closing::Closing;
 use crate::callbacks::executor::to_status;
 
@@ -18,6 +19,8 @@ pub(crate) struct Callbacks {
     pub(crate) control: Py<PyAny>,
     pub(crate) log_block: Py<PyAny>,
     pub(crate) closing: Arc<Closing>,
+    /// Lowers the priority of the calling thread.
+    pub(crate) step_back: fn(),
 }
 
 impl Callbacks {
@@ -42,6 +45,14 @@ impl Hooks for Callbacks {
             bytes.map_err(|error| to_status(py, &error))
         });
         answer.unwrap_or_else(|| Err(Status::new(Code::Unavailable, "the server is stopping")))
+    }
+
+    fn step_back(&self) {
+        (self.step_back)();
+    }
+
+    fn return_memory(&self) {
+        purge_freed();
     }
 }
 

@@ -75,7 +75,7 @@ impl SetLabels {
     }
 }
 
-/// Change: where requests without version and label go while there is no label `stable`.
+/// Change: where requests without version and label go, whatever label `stable` says.
 #[pyclass(frozen, module = "tidegate_native")]
 pub(crate) struct SetDefault(Change);
 

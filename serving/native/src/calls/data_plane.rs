@@ -18,6 +18,7 @@ use tidegate_plane::plane::Plane;
 use crate::callbacks::closing::Closing;
 use crate::callbacks::hooks::Callbacks;
 use crate::calls::changes;
+use crate::calls::low_priority;
 use crate::calls::predict;
 use crate::calls::settings::Settings;
 
@@ -43,7 +44,8 @@ impl DataPlane {
         log_block: Py<PyAny>,
     ) -> PyResult<DataPlane> {
         let closing = Arc::new(Closing::default());
-        let hooks = Arc::new(Callbacks { released, control, log_block, closing: closing.clone() });
+        let step_back = low_priority::step_back;
+        let hooks = Arc::new(Callbacks { released, control, log_block, closing: closing.clone(), step_back });
         let settings = settings.0.clone();
         let plane = Arc::new(py.detach(|| Plane::start(&settings, hooks))?);
         let exit = Bound::new(py, Exit { plane: Arc::downgrade(&plane), closing: closing.clone() })?;

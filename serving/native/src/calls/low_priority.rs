@@ -1,4 +1,4 @@
-//! Work that leaves processors to requests: reading large files, and threads in which models load.
+//! Work that leaves processors to requests: reading large files and requests, and threads in which models load.
 //! Idle threads never take the GIL, which nobody could get from them while they wait for a processor.
 
 use std::io;
@@ -25,6 +25,12 @@ pub(crate) fn file_sha256(py: Python<'_>, path: PathBuf) -> PyResult<(u64, Strin
 /// starts are not affected. Where the system does not know that, nothing changes.
 #[pyfunction]
 pub(crate) fn enter_low_priority() {
+    priority::patient();
+}
+
+/// Has the calling thread give its processor up at once to any that wakes, at a small share beside those that are busy.
+pub(crate) fn step_back() {
+    priority::nice();
     priority::patient();
 }
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from tidegate_serving.contract.desired_state import VersionReference
 from tidegate_serving.contract.errors import InvalidInput, NotFound, Tampered, TidegateError
-from tidegate_serving.contract.formats import check_format
+from tidegate_serving.contract.formats import MALFORMED, check_format
 from tidegate_serving.contract.manifest import read_manifest
 from tidegate_serving.contract.repository import version_directory
 from tidegate_serving.contract.servable import ServableId, check_name
@@ -151,7 +151,7 @@ def _read(path: Path) -> dict[str, int]:
         document = json.loads(path.read_text(encoding="utf-8"))
         check_format(document, kind="mlflow-source", version=_FORMAT_VERSION, where=str(path))
         return {str(name): int(number) for name, number in document["good"].items()}
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except MALFORMED as error:
         raise Tampered(f"{path} cannot be used ({error}): remove it, the registry is asked again") from error
 
 

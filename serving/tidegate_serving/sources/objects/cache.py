@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TextIO
 
 from tidegate_serving.contract.errors import FailedPrecondition, InvalidInput, ResourceExhausted, Tampered
-from tidegate_serving.contract.formats import check_format
+from tidegate_serving.contract.formats import MALFORMED, check_format
 from tidegate_serving.contract.manifest import FILE_NAME, Manifest
 from tidegate_serving.contract.servable import ServableId, is_name, is_version
 from tidegate_serving.files import folder_aside, keep, lock, make_folder, remove_folder
@@ -175,5 +175,5 @@ def _store(path: Path) -> str | None:
         return str(document["url"])
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, *MALFORMED) as error:
         raise Tampered(f"{path} cannot be read ({error}): mend it, or empty the cache {path.parent}") from error

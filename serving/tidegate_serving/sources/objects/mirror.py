@@ -6,12 +6,13 @@ policy takes. A version that vanished from the store leaves the cache.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 from pathlib import Path
 
 from tidegate_serving.admission import Admission
-from tidegate_serving.contract.errors import NotFound, TidegateError
+from tidegate_serving.contract.errors import NotAdmitted, NotFound, Tampered, TidegateError
 from tidegate_serving.contract.manifest import FILE_NAME, Manifest, read_manifest
 from tidegate_serving.contract.servable import ServableId, check_name, is_version
 from tidegate_serving.files import write_atomically
@@ -70,6 +71,40 @@ class Mirror:
             self._kept[name] = ids
         if faults:
             raise faults[0]
+
+    def ready(self, id: ServableId, digest: str) -> Path | None:
+        """Where one version lies that needs no store: it is in the cache, whole, with this manifest, and admitted."""
+        held = self._held(id) if self._cache.holds(id) else None
+        if held is None or held[1] != digest:
+            return None
+        with contextlib.suppress(NotAdmitted):
+            self._admission.check(self._cache.path(id), *held)
+            self._cache.touch(id)
+            return self._cache.path(id)
+        return None
+
+    def bring(self, id: ServableId, digest: str, keep: set[ServableId]) -> Path:
+        """Where one version lies that is named with its manifest's SHA-256, fetched unless it is there; the versions in
+        `keep` are not evicted for it. NotFound where the store lacks it, Tampered where it has another manifest."""
+        self._copy_documents(id.name, self._store.children(id.name))
+        manifest, found = self._manifest(id)
+        if found != digest and self._cache.holds(id):
+            _log.info("the copy of %s in the cache is of other files than the ones named, it is fetched again", id)
+            self._cache.remove(id)
+            manifest, found = self._manifest(id)
+        if found != digest:
+            raise Tampered(
+                f"{self._store.url}/{id.name}/{id.version}/{FILE_NAME} has SHA-256 {found[:12]}, the push names "
+                f"{digest[:12]}: it changed on the way, publish the version again"
+            )
+        if manifest.id != id:
+            raise Tampered(f"{self._store.url}/{id.name}/{id.version} holds {manifest.id}: publish it under that name")
+        self._admission.check(self._cache.path(id), manifest, found)
+        faults: list[TidegateError] = []
+        self._hold(manifest, keep, faults)
+        if faults:
+            raise faults[0]
+        return self._cache.path(id)
 
     def _usable(self, id: ServableId, faults: list[TidegateError]) -> Manifest | None:
         """The manifest of a version that may serve; None for one that may not or is not complete."""

@@ -27,6 +27,12 @@ from tidegate_serving.sources.rpc.store import DesiredStateStore
 NAME = "RPC Source"
 _log = logging.getLogger(__name__)
 Tell = Callable[[DesiredState], None]
+Fetch = Callable[[str, ServableId, str], Path]
+
+
+def no_stores(address: str, id: ServableId, digest: str) -> Path:
+    """For an engine that knows no object store."""
+    raise PermissionRefused(f"this engine fetches nothing, so {id} cannot be pushed from {address}: push a folder")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +40,8 @@ class VersionChecks:
     """What a pushed version has to pass: lie under a root, be of a known platform, be admitted.
 
     `check_platform` raises Unsupported for an unknown one; `available` says whether this very version serves now, and
-    then its files are not read again. `permit` raises where operators decided against a desired state.
+    then its files are not read again. `permit` raises where operators decided against a desired state. `fetch` brings
+    the version at an address in an object store, with this manifest digest, to a folder.
     """
 
     roots: Sequence[Path]
@@ -42,6 +49,7 @@ class VersionChecks:
     check_platform: Callable[[str], str]
     available: Callable[[ServableId], bool]
     permit: Callable[[DesiredState], None] = lambda desired: None
+    fetch: Fetch = no_stores
 
 
 class RpcSource:
@@ -140,16 +148,17 @@ class RpcSource:
         self, id: ServableId, pushed: VersionReference, known: VersionReference | None
     ) -> VersionReference:
         if known is not None and self._checks.available(id):
-            if (known.directory.resolve(), known.manifest_digest) != (
-                pushed.directory.resolve(),
-                pushed.manifest_digest,
-            ):
+            if _place(known) != _place(pushed):
+                place, digest = _place(known)
                 raise FailedPrecondition(
-                    f"{id} serves now from {known.directory} (SHA-256 {known.manifest_digest[:12]}) and cannot be "
-                    "replaced: publish under a new version number"
+                    f"{id} serves now from {place} (SHA-256 {digest[:12]}) and cannot be replaced: publish under a new "
+                    "version number"
                 )
             return known
-        directory = self._under_roots(pushed.directory)
+        if pushed.address:
+            directory = self._checks.fetch(pushed.address, id, pushed.manifest_digest)
+        else:
+            directory = self._under_roots(pushed.directory)
         manifest, digest = read_manifest(directory)
         if digest != pushed.manifest_digest:
             raise Tampered(
@@ -161,7 +170,7 @@ class RpcSource:
         self._checks.check_platform(manifest.platform)
         verify_at_low_priority(manifest, directory)
         self._checks.admission.check(directory, manifest, digest)
-        return VersionReference(pushed.version, directory, digest, manifest.platform)
+        return VersionReference(pushed.version, directory, digest, manifest.platform, address=pushed.address)
 
     def _under_roots(self, directory: Path) -> Path:
         if not directory.is_absolute():
@@ -171,6 +180,10 @@ class RpcSource:
             roots = ", ".join(str(root) for root in self._checks.roots) or "none"
             raise PermissionRefused(f"{directory} lies outside the engine's roots ({roots}): publish under one of them")
         return real
+
+
+def _place(version: VersionReference) -> tuple[str, str]:
+    return version.address or str(version.directory.resolve()), version.manifest_digest
 
 
 def _check_revision(present: DesiredState, expected: int | None) -> None:

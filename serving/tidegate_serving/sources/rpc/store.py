@@ -11,7 +11,7 @@ from typing import TextIO
 
 from tidegate_serving.contract.desired_state import DesiredState
 from tidegate_serving.contract.errors import FailedPrecondition, Tampered, TidegateError
-from tidegate_serving.contract.formats import check_format
+from tidegate_serving.contract.formats import MALFORMED, check_format
 from tidegate_serving.contract.servable import check_name
 from tidegate_serving.files.state import keep, lock, make_folder
 
@@ -77,5 +77,5 @@ def _read(path: Path) -> DesiredState:
         document = json.loads(path.read_bytes())
         check_format(document, kind="desired-state", version=VERSION, where=str(path))
         return DesiredState.from_dict(document)
-    except (KeyError, TypeError, ValueError) as error:
+    except MALFORMED as error:
         raise Tampered(f"{path} cannot be used ({error}): restore it, or remove it and push again") from error

@@ -6,12 +6,11 @@ import shutil
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
-import fsspec
 import pytest
-from fsspec.implementations.local import LocalFileSystem
 from tests.support.fakes import FakeTarget
+from tests.support.faulty_store import FaultyStore, well_again
 from tests.support.versions import adding, publish
 
 from tidegate_serving.admission import AdmitUnverified
@@ -27,38 +26,10 @@ from tidegate_serving.sources.owners import Owners
 from tidegate_serving.sources.problems import SourceProblems
 
 
-class FaultyStore(LocalFileSystem):  # type: ignore[misc]
-    """A local folder as a store that stalls, sends too much or too little when it is told to."""
-
-    protocol = "faulty"
-    stalled: ClassVar[threading.Event | None] = None
-    unlisted: ClassVar[frozenset[str]] = frozenset()
-    tamper: ClassVar[Callable[[bytes], bytes]] = staticmethod(lambda data: data)
-
-    def ls(self, path: str, detail: bool = False, **options: Any) -> Any:
-        if FaultyStore.stalled is not None:
-            FaultyStore.stalled.wait()
-        entries = super().ls(path, detail=detail, **options)
-        return [entry for entry in entries if entry["name"].rpartition("/")[2] not in FaultyStore.unlisted]
-
-    def _open(self, path: str, mode: str = "rb", **options: Any) -> Any:
-        import io
-
-        data = Path(self._strip_protocol(path)).read_bytes()
-        return io.BytesIO(FaultyStore.tamper(data) if path.endswith("model.py") else data)
-
-
-fsspec.register_implementation("faulty", FaultyStore, clobber=True)
-
-
 @pytest.fixture
 def faults() -> Iterator[type[FaultyStore]]:
     yield FaultyStore
-    if FaultyStore.stalled is not None:
-        FaultyStore.stalled.set()
-    FaultyStore.stalled = None
-    FaultyStore.unlisted = frozenset()
-    FaultyStore.tamper = staticmethod(lambda data: data)
+    well_again()
 
 
 class Shelf:

@@ -61,7 +61,8 @@ impl InferenceOutputs {
     ///
     /// A signature that was made for the method must have them under TensorFlow Serving's names, or only one that can
     /// be meant. Any other, such as a `predict` signature, may serve where its outputs leave no doubt.
-    pub fn of(method: InferenceMethod, signature: &Signature) -> Result<InferenceOutputs, Status> {
+    /// Of shapes that do not fit it says what they are for so many `examples`.
+    pub fn of(method: InferenceMethod, signature: &Signature, examples: usize) -> Result<InferenceOutputs, Status> {
         let made_for = InferenceMethod::from_name(&signature.method_name);
         if made_for.is_some_and(|other| other != method) {
             return Err(wrong_method(method, signature));
@@ -71,8 +72,8 @@ impl InferenceOutputs {
         }
         let strict = made_for.is_some();
         let found = match method {
-            InferenceMethod::Classify => classify(signature, strict)?,
-            InferenceMethod::Regress => regress(signature, strict)?,
+            InferenceMethod::Classify => classify(signature, strict, examples)?,
+            InferenceMethod::Regress => regress(signature, strict, examples)?,
         };
         found.ok_or_else(|| wrong_method(method, signature))
     }
@@ -117,10 +118,10 @@ fn pick(signature: &Signature, name: &str, fits: impl Fn(&TensorSpec) -> bool) -
     }
 }
 
-fn classify(signature: &Signature, strict: bool) -> Result<Option<InferenceOutputs>, Status> {
+fn classify(signature: &Signature, strict: bool, examples: usize) -> Result<Option<InferenceOutputs>, Status> {
     if strict {
         for spec in signature.outputs.iter().filter(|spec| spec.name == CLASSES || spec.name == SCORES) {
-            check_class_output(spec)?;
+            check_class_output(spec, examples)?;
         }
     }
     let classes = pick(signature, CLASSES, |spec| spec.dtype == DType::String && spec.may_have_rank(2));
@@ -138,9 +139,9 @@ fn classify(signature: &Signature, strict: bool) -> Result<Option<InferenceOutpu
     Ok(None)
 }
 
-fn check_class_output(spec: &TensorSpec) -> Result<(), Status> {
+fn check_class_output(spec: &TensorSpec, examples: usize) -> Result<(), Status> {
     if !spec.may_have_rank(2) {
-        let got = show_shape(&spec.shape);
+        let got = show_answer(spec, examples);
         return Err(Status::invalid(format!("Expected Tensor shape: [batch_size num_classes] but got {got}")));
     }
     let (fits, wanted) = match spec.name.as_str() {
@@ -154,7 +155,7 @@ fn check_class_output(spec: &TensorSpec) -> Result<(), Status> {
     Err(Status::invalid(format!("Expected {name} Tensor of {wanted}. Got: {got}")))
 }
 
-fn regress(signature: &Signature, strict: bool) -> Result<Option<InferenceOutputs>, Status> {
+fn regress(signature: &Signature, strict: bool, examples: usize) -> Result<Option<InferenceOutputs>, Status> {
     let one_number = |spec: &TensorSpec| match spec.inner() {
         [] => true,
         [width] => *width == 1 || *width < 0,
@@ -171,10 +172,19 @@ fn regress(signature: &Signature, strict: bool) -> Result<Option<InferenceOutput
         None => format!("No regression outputs found in SignatureDef: {}", show_outputs(signature)),
         Some(spec) if !one_number(spec) => format!(
             "Expected output Tensor shape to be either [batch_size] or [batch_size, 1] but got {}",
-            show_shape(&spec.shape)
+            show_answer(spec, examples)
         ),
         Some(spec) => format!("Expected output Tensor of DT_FLOAT.  Got: {}", tensorflow_constant(spec.dtype)),
     }))
+}
+
+/// The shape of an output for so many examples, as far as the signature tells.
+fn show_answer(spec: &TensorSpec, examples: usize) -> String {
+    let mut shape = spec.shape.clone();
+    if let Some(first) = shape.first_mut().filter(|first| **first < 0) {
+        *first = i64::try_from(examples).unwrap_or(i64::MAX);
+    }
+    show_shape(&shape)
 }
 
 fn show_outputs(signature: &Signature) -> String {

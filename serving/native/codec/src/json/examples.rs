@@ -1,7 +1,7 @@
 //! The body of a REST classify or regress request: JSON objects of features, made into serialized examples as gRPC
 //! clients send them.
 
-use crate::json::document::{open_document, read_signature_name};
+use crate::json::document::{malformed_before, open_document, read_signature_name};
 use crate::json::scalar::{is_base64, read_base64};
 use crate::json::scanner::Scanner;
 use crate::protobuf::examples::ExampleInput;
@@ -12,6 +12,10 @@ use crate::tensors::Number;
 /// Reads the body: the signature's name, which may be empty, and the examples.
 pub fn parse(body: &[u8]) -> Result<(String, ExampleInput<'static>), Status> {
     let document = open_document(body)?;
+    read_body(document).map_err(|why| malformed_before(document, why))
+}
+
+fn read_body(document: Scanner<'_>) -> Result<(String, ExampleInput<'static>), Status> {
     let mut scanner = document;
     scanner.eat(b'{');
     let mut signature_name = String::new();
@@ -52,7 +56,7 @@ fn read_examples(
         return Err(refuse("Expecting 'examples' value to be an list/array"));
     }
     while scanner.more(b']', input.examples.is_empty())? {
-        input.examples.push(read_example(&mut scanner)?.into());
+        input.examples.push(&read_example(&mut scanner)?);
     }
     if input.examples.is_empty() {
         return Err(refuse("'examples' value is an empty array"));

@@ -1,5 +1,5 @@
 //! TensorFlow Serving's error messages for JSON values that do not fit: its first complaint, in its order and words.
-//! Called only after a value has failed, so that good requests pay nothing for it.
+//! Called only after a value has failed, so that good requests pay nothing for it; one pass, over a megabyte at most.
 
 use crate::json::scalar::read_scalar;
 use crate::json::scanner::Scanner;
@@ -9,6 +9,9 @@ use crate::tensors::Column;
 
 /// Most nested lists that are told apart, as many as a tensor may have dimensions.
 pub const MAX_RANK: usize = 254;
+
+/// Values of more bytes are refused with what was found while they were read.
+const EXPLAINED: usize = 1 << 20;
 
 /// How deeply the first elements of a value are nested in lists.
 pub fn nesting(scanner: &Scanner<'_>) -> Result<usize, Status> {
@@ -23,15 +26,21 @@ pub fn nesting(scanner: &Scanner<'_>) -> Result<usize, Status> {
     Ok(depth)
 }
 
-/// The complaint about a value whose form its own first elements give; none where it agrees with itself.
+/// The complaint about a value whose form its own first elements give. Its dimensions where it agrees with itself; none
+/// where it is too long to be looked through once more.
 #[cold]
-pub fn complaint(value: &Scanner<'_>, spec: &TensorSpec) -> Result<Vec<usize>, Status> {
-    { *value }.skip()?;
-    let mut dims = Vec::new();
-    dense_shape(*value, nesting(value)?, &mut dims)?;
-    let mut walk = Walk { spec, dims: &dims, scratch: Column::new(spec.dtype) };
-    walk.level(&mut { *value }, 0)?;
-    Ok(dims)
+pub fn complaint(value: &Scanner<'_>, spec: &TensorSpec) -> Result<Option<Vec<usize>>, Status> {
+    let mut near = value.ahead(EXPLAINED);
+    if let Err(malformed) = near.skip() {
+        return if value.left() > EXPLAINED { Ok(None) } else { Err(malformed) };
+    }
+    let dims = vec![None; nesting(value)?];
+    let mut walk = Walk { spec, dims, open: Vec::new(), found: None, scratch: Column::new(spec.dtype) };
+    walk.run(*value)?;
+    match walk.found {
+        Some(found) => Err(found),
+        None => Ok(Some(walk.dims.into_iter().flatten().collect())),
+    }
 }
 
 /// The complaint about a row that is like no row before it.
@@ -44,59 +53,63 @@ pub fn unlike(first: &[usize], dims: &[usize]) -> Status {
     Status::invalid(format!("Expecting tensor size: {wanted} but got: {found}"))
 }
 
-fn dense_shape(mut value: Scanner<'_>, depth: usize, dims: &mut Vec<usize>) -> Result<(), Status> {
-    for _ in 0..depth {
-        value.eat(b'[');
-        let (first, mut rest, mut count) = (value, value, 0);
-        while rest.more(b']', count == 0)? {
-            rest.skip()?;
-            count += 1;
-        }
-        dims.push(count);
-        if count == 0 {
-            return Ok(());
-        }
-        value = first;
-    }
-    Ok(())
-}
-
+/// One pass over a value. The first complaint is the one about the outermost list that is too long or too short, of those
+/// that hold whatever is wrong first.
 struct Walk<'a> {
     spec: &'a TensorSpec,
-    dims: &'a [usize],
+    /// The lengths of the first lists of each level, once they have ended.
+    dims: Vec<Option<usize>>,
+    /// The elements so far of the lists that have not ended.
+    open: Vec<usize>,
+    found: Option<Status>,
     scratch: Column,
 }
 
 impl Walk<'_> {
-    fn level(&mut self, scanner: &mut Scanner<'_>, level: usize) -> Result<(), Status> {
-        let rank = self.dims.len();
-        if scanner.peek() != b'[' {
-            if level != rank {
-                return Err(wrong_level(scanner, level, rank));
+    fn run(&mut self, mut scanner: Scanner<'_>) -> Result<(), Status> {
+        loop {
+            let opened = self.found.is_none() && scanner.peek() == b'[' && self.open.len() < self.dims.len();
+            if opened {
+                scanner.eat(b'[');
+                self.open.push(0);
+            } else {
+                if self.found.is_none() {
+                    self.found = self.element(scanner).err();
+                }
+                scanner.skip()?;
             }
-            self.scratch.truncate(0);
-            return read_scalar(scanner, self.spec, &mut self.scratch, level);
+            loop {
+                let Some(count) = self.open.last_mut() else { return Ok(()) };
+                if scanner.more(b']', *count == 0)? {
+                    *count += 1;
+                    break;
+                }
+                self.close();
+            }
         }
-        if level >= rank {
+    }
+
+    /// Whether an element may stand here.
+    fn element(&mut self, mut scanner: Scanner<'_>) -> Result<(), Status> {
+        let (level, rank) = (self.open.len(), self.dims.len());
+        if scanner.peek() == b'[' {
             return Err(Status::invalid(format!("Encountered list at unexpected level: {level} expected < {rank}")));
         }
-        let (start, mut count) = (*scanner, 0);
-        scanner.eat(b'[');
-        while scanner.more(b']', count == 0)? {
-            scanner.skip()?;
-            count += 1;
+        if level != rank {
+            return Err(wrong_level(&scanner, level, rank));
         }
-        if count != self.dims[level] {
-            return Err(wrong_size(count, level, self.dims[level]));
+        self.scratch.truncate(0);
+        read_scalar(&mut scanner, self.spec, &mut self.scratch, level)
+    }
+
+    /// A list has ended.
+    fn close(&mut self) {
+        let Some(count) = self.open.pop() else { return };
+        let level = self.open.len();
+        let wanted = *self.dims[level].get_or_insert(count);
+        if wanted != count {
+            self.found = Some(wrong_size(count, level, wanted));
         }
-        *scanner = start;
-        scanner.eat(b'[');
-        let mut first = true;
-        while scanner.more(b']', first)? {
-            first = false;
-            self.level(scanner, level + 1)?;
-        }
-        Ok(())
     }
 }
 

@@ -1,14 +1,14 @@
 //! The body of a REST predict request, row form or columnar, parsed straight into columns.
 //! A first pass finds the outermost keys, a second one reads the values.
 
-use crate::json::document::{open_document, read_signature_name};
+use crate::json::document::{malformed_before, open_document, read_signature_name};
 use crate::json::explain;
 use crate::json::rows::{RowShape, read_row};
 use crate::json::scalar::is_base64;
 use crate::json::scanner::Scanner;
 use crate::signatures::{InputShape, InputTally, RequestRows, Signature, TensorSpec, show_shape};
-use crate::status::Status;
-use crate::tensors::{Column, Lease, Page};
+use crate::status::{Code, Status};
+use crate::tensors::{Column, Lease, Page, Room};
 
 /// Whether values come by row (`instances`) or by input (`inputs`); the answer has the same form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,7 +42,7 @@ impl<'a> JsonRequest<'a> {
             let has = |word: &[u8]| memchr::memmem::find(body, word).is_some();
             has(b"\"instances\"") && has(b"\"inputs\"")
         };
-        Self::scan_keys(scanner, signature_may_follow || form_may_repeat)
+        Self::scan_keys(scanner, signature_may_follow || form_may_repeat).map_err(|why| malformed_before(scanner, why))
     }
 
     fn scan_keys(mut scanner: Scanner<'a>, to_the_end: bool) -> Result<JsonRequest<'a>, Status> {
@@ -85,6 +85,10 @@ impl<'a> JsonRequest<'a> {
 
     /// Appends the values to the open batch. On error columns may hold a part: the caller truncates them.
     pub fn read_inputs(&self, signature: &Signature, page: &mut Page<'_>) -> Result<RequestRows, Status> {
+        self.read_values(signature, page).map_err(|why| malformed_before(self.document, why))
+    }
+
+    fn read_values(&self, signature: &Signature, page: &mut Page<'_>) -> Result<RequestRows, Status> {
         if signature.inputs.is_empty() {
             return Err(Status::invalid(format!("Failed to get input map for signature: {}", signature.name)));
         }
@@ -93,7 +97,7 @@ impl<'a> JsonRequest<'a> {
         match self.form {
             Form::Row => {
                 let mut shapes: Vec<RowShape> = signature.inputs.iter().map(RowShape::of_row).collect();
-                let rows = self.read_rows(&mut scanner, signature, page.columns, &mut shapes)?;
+                let rows = self.read_rows(&mut scanner, signature, page, &mut shapes)?;
                 let came = |index: usize, shape: &RowShape| shape.rows() > 0 || signature.defaults[index].is_none();
                 for (index, shape) in shapes.iter().enumerate().filter(|(index, shape)| came(*index, shape)) {
                     tally.note(index, found(&signature.inputs[index], rows, shape)?, page.shapes)?;
@@ -116,9 +120,10 @@ impl<'a> JsonRequest<'a> {
         &self,
         scanner: &mut Scanner<'_>,
         signature: &Signature,
-        columns: &mut [Lease],
+        page: &mut Page<'_>,
         shapes: &mut [RowShape],
     ) -> Result<usize, Status> {
+        let Page { columns, room, .. } = page;
         if !scanner.eat(b'[') {
             let value = self.document.show_value();
             return Err(Status::invalid(format!("JSON Value: {value} Expecting 'instances' to be an list/array")));
@@ -137,9 +142,9 @@ impl<'a> JsonRequest<'a> {
                 }
             }
             match (named, is_object) {
-                (true, true) => read_object(scanner, signature, columns, shapes, rows)?,
+                (true, true) => read_object(scanner, signature, columns, shapes, rows, *room)?,
                 (false, false) => {
-                    read_row(scanner, &signature.inputs[0], &mut columns[0], &mut shapes[0]).map_err(|why| {
+                    read_row(scanner, &signature.inputs[0], &mut columns[0], &mut shapes[0], *room).map_err(|why| {
                         in_row(why, &format!("Failed to process element: {rows} of 'instances' list."), "")
                     })?;
                 }
@@ -162,13 +167,14 @@ impl<'a> JsonRequest<'a> {
     }
 }
 
-/// Says where a value is wrong; a text that is no JSON at all keeps its own message.
+/// Says where a value is wrong; a text that is no JSON at all, or too much, keeps its own message.
 #[cold]
 fn in_row(why: Status, place: &str, input: &str) -> Status {
-    if why.message.starts_with("JSON Parse error") {
+    if why.code == Code::ResourceExhausted || why.message.starts_with("JSON Parse error") {
         return why;
     }
-    Status::new(why.code, format!("{place}{input} Error: {why}"))
+    let code = if why.code == Code::Unimplemented { Code::InvalidArgument } else { why.code };
+    Status::new(code, format!("{place}{input} Error: {why}"))
 }
 
 fn read_object(
@@ -177,6 +183,7 @@ fn read_object(
     columns: &mut [Lease],
     shapes: &mut [RowShape],
     row: usize,
+    room: &mut dyn Room,
 ) -> Result<(), Status> {
     let start = *scanner;
     scanner.eat(b'{');
@@ -195,7 +202,7 @@ fn read_object(
         if shapes[index].rows() > row {
             return Err(wrong_keys(start, signature, row));
         }
-        read_row(scanner, spec, &mut columns[index], &mut shapes[index]).map_err(|why| {
+        read_row(scanner, spec, &mut columns[index], &mut shapes[index], room).map_err(|why| {
             let place = format!("Failed to process element: {row} key: {} of 'instances' list.", spec.name);
             in_row(why, &place, "")
         })?;
@@ -256,7 +263,7 @@ fn read_columns(
                  tensorinfo_map",
             ));
         }
-        let found = read_column(scanner, &signature.inputs[0], &mut page.columns[0])?;
+        let found = read_column(scanner, &signature.inputs[0], &mut page.columns[0], page.room)?;
         return tally.note(0, found, page.shapes);
     }
     scanner.eat(b'{');
@@ -275,7 +282,7 @@ fn read_columns(
             return Err(Status::invalid(format!("input '{}' is given twice in 'inputs' object.", spec.name)));
         }
         seen[index] = true;
-        let found = read_column(scanner, spec, &mut page.columns[index])?;
+        let found = read_column(scanner, spec, &mut page.columns[index], page.room)?;
         tally.note(index, found, page.shapes)?;
     }
     let mut missing = signature.inputs.iter().zip(&*signature.defaults).zip(&seen);
@@ -285,15 +292,28 @@ fn read_columns(
     }
 }
 
-fn read_column(scanner: &mut Scanner<'_>, spec: &TensorSpec, column: &mut Column) -> Result<InputShape, Status> {
+fn read_column(
+    scanner: &mut Scanner<'_>,
+    spec: &TensorSpec,
+    column: &mut Column,
+    room: &mut dyn Room,
+) -> Result<InputShape, Status> {
     let start = *scanner;
-    read_tensor(scanner, spec, column).map_err(|why| explain::complaint(&start, spec).err().unwrap_or(why))
+    read_tensor(scanner, spec, column, room).map_err(|why| match why.code {
+        Code::ResourceExhausted => why,
+        _ => explain::complaint(&start, spec).err().unwrap_or(why),
+    })
 }
 
-fn read_tensor(scanner: &mut Scanner<'_>, spec: &TensorSpec, column: &mut Column) -> Result<InputShape, Status> {
+fn read_tensor(
+    scanner: &mut Scanner<'_>,
+    spec: &TensorSpec,
+    column: &mut Column,
+    room: &mut dyn Room,
+) -> Result<InputShape, Status> {
     if spec.is_free() {
         let mut shape = RowShape::of_whole(spec);
-        read_row(scanner, spec, column, &mut shape)?;
+        read_row(scanner, spec, column, &mut shape, room)?;
         return Ok(InputShape { rows: 1, inner: shape.dims(), flat: false });
     }
     if !scanner.eat(b'[') {
@@ -306,7 +326,7 @@ fn read_tensor(scanner: &mut Scanner<'_>, spec: &TensorSpec, column: &mut Column
     let mut shape = RowShape::of_row(spec);
     while scanner.more(b']', shape.rows() == 0)? {
         let row = shape.rows();
-        read_row(scanner, spec, column, &mut shape)
+        read_row(scanner, spec, column, &mut shape, room)
             .map_err(|why| in_row(why, "Failed to process 'inputs'", &format!(" '{}' row {row}.", spec.name)))?;
     }
     found(spec, shape.rows(), &shape)

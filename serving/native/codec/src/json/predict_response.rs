@@ -1,7 +1,5 @@
 //! The body of a REST predict answer, in the form of the request.
 
-use half::f16;
-
 use crate::dtype::DType;
 use crate::json::predict_request::Form;
 use crate::json::text::{write_double, write_float, write_list, write_object, write_string, write_text};
@@ -13,6 +11,9 @@ pub type Named<'a> = (&'a str, Slice<'a>);
 
 /// Writes the whole body. Rows must be as many in each output, in TensorFlow Serving's words.
 pub fn encode(outputs: &[Named<'_>], form: Form) -> Result<Vec<u8>, Status> {
+    if outputs.iter().any(|(_, slice)| slice.dtype == DType::Float16) {
+        return Err(Status::invalid("Failed to write JSON value for tensor type: half"));
+    }
     let elements: usize = outputs.iter().map(|(_, slice)| slice.rows * slice.inner.iter().product::<usize>()).sum();
     let mut out = Vec::with_capacity(32 + 12 * elements + 16 * outputs.len());
     match form {
@@ -108,7 +109,6 @@ fn write_element(out: &mut Vec<u8>, name: &str, slice: &Slice<'_>, index: usize)
     let text = match slice.dtype {
         DType::Float32 => return write_float(out, f32::from_bits(bits as u32)),
         DType::Float64 => return write_double(out, f64::from_bits(bits)),
-        DType::Float16 => return write_float(out, f16::from_bits(bits as u16).to_f32()),
         DType::Bool => ["false", "true"][usize::from(bits != 0)],
         DType::Int8 => digits.format(bits as i8),
         DType::Int16 => digits.format(bits as i16),

@@ -4,8 +4,12 @@ use crate::json::explain;
 use crate::json::scalar::read_scalar;
 use crate::json::scanner::Scanner;
 use crate::signatures::TensorSpec;
-use crate::status::Status;
-use crate::tensors::Column;
+use crate::status::{Code, Status};
+use crate::tensors::{Column, Room};
+
+/// Memory is taken for so many bytes, and looked after once in so many elements.
+const STEP: usize = 16 << 10;
+const COUNTED: usize = 2048;
 
 /// What the rows of one input have in common so far.
 #[derive(Debug, Default)]
@@ -17,6 +21,8 @@ pub struct RowShape {
     flat: bool,
     /// Whether the first row decides how deep they are nested.
     any_rank: bool,
+    /// Bytes of the column that memory was taken for.
+    taken: usize,
 }
 
 impl RowShape {
@@ -52,6 +58,26 @@ impl RowShape {
     }
 }
 
+/// Memory for a column, taken as it grows.
+struct Growth<'a> {
+    room: &'a mut dyn Room,
+    /// Bytes of the column that were taken so far.
+    taken: &'a mut usize,
+}
+
+impl Growth<'_> {
+    #[inline]
+    fn note(&mut self, column: &Column) -> Result<(), Status> {
+        let bytes = column.byte_size();
+        if bytes < *self.taken + STEP {
+            return Ok(());
+        }
+        self.room.take(bytes - *self.taken)?;
+        *self.taken = bytes;
+        Ok(())
+    }
+}
+
 /// Appends one row.
 #[inline]
 pub fn read_row(
@@ -59,6 +85,7 @@ pub fn read_row(
     spec: &TensorSpec,
     column: &mut Column,
     shape: &mut RowShape,
+    room: &mut dyn Room,
 ) -> Result<(), Status> {
     let start = *scanner;
     let first = shape.rows == 0;
@@ -68,9 +95,14 @@ pub fn read_row(
     if first && shape.any_rank {
         shape.dims = vec![None; explain::nesting(scanner)?];
     }
+    if first {
+        shape.taken = column.byte_size();
+    }
     shape.rows += 1;
     let dims = if shape.flat { &mut [][..] } else { &mut shape.dims };
-    read_level(scanner, spec, column, dims, 0).map_err(|why| {
+    let mut growth = Growth { room, taken: &mut shape.taken };
+    let read = read_level(scanner, spec, column, dims, 0, &mut growth).and_then(|()| growth.note(column));
+    read.map_err(|why| {
         let before = if shape.flat { Vec::new() } else { shape.dims() };
         explained(why, &start, spec, (!first).then_some(&before))
     })
@@ -79,9 +111,12 @@ pub fn read_row(
 /// TensorFlow Serving's own complaint about a row, where it has one; `before` are the dimensions of earlier rows.
 #[cold]
 fn explained(why: Status, row: &Scanner<'_>, spec: &TensorSpec, before: Option<&Vec<usize>>) -> Status {
+    if why.code == Code::ResourceExhausted {
+        return why;
+    }
     match (explain::complaint(row, spec), before) {
         (Err(theirs), _) => theirs,
-        (Ok(dims), Some(before)) if dims != *before => explain::unlike(before, &dims),
+        (Ok(Some(dims)), Some(before)) if dims != *before => explain::unlike(before, &dims),
         _ => why,
     }
 }
@@ -92,6 +127,7 @@ fn read_level(
     column: &mut Column,
     dims: &mut [Option<usize>],
     level: usize,
+    growth: &mut Growth<'_>,
 ) -> Result<(), Status> {
     if level == dims.len() {
         return read_scalar(scanner, spec, column, level);
@@ -107,8 +143,11 @@ fn read_level(
             scanner.skip()?;
         } else if level + 1 == dims.len() {
             read_scalar(scanner, spec, column, level + 1)?;
+            if count % COUNTED == COUNTED - 1 {
+                growth.note(column)?;
+            }
         } else {
-            read_level(scanner, spec, column, dims, level + 1)?;
+            read_level(scanner, spec, column, dims, level + 1, growth)?;
         }
         count += 1;
     }

@@ -7,7 +7,7 @@ use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use crate::dtype::{DType, tensorflow_type};
 use crate::json::scanner::Scanner;
 use crate::signatures::TensorSpec;
-use crate::status::Status;
+use crate::status::{Code, Status};
 use crate::tensors::{Column, Number, push_number};
 
 const LENIENT: GeneralPurposeConfig =
@@ -27,11 +27,17 @@ pub(crate) fn read_scalar(
         Column::Strings(strings) => return strings.push_with(|out| read_string(scanner, level, out)),
     };
     match scanner.peek() {
+        next if spec.dtype == DType::Float16 && next != b'[' && next != b'{' => Err(no_half(*scanner)),
         b'-' | b'0'..=b'9' | b'N' | b'I' => {
             let start = *scanner;
             let number = scanner.number()?;
-            push_number(rounded(number, spec.dtype), spec.dtype, words)
-                .ok_or_else(|| wrong_number(number, spec.dtype, start))
+            match spec.dtype {
+                // As TensorFlow Serving takes them: the nearest float, infinity beyond the largest.
+                DType::Float32 => words.push(&(number.as_f64() as f32).to_le_bytes()),
+                DType::Float64 => words.push(&number.as_f64().to_le_bytes()),
+                dtype => push_number(number, dtype, words).ok_or_else(|| wrong_number(number, dtype, start))?,
+            }
+            Ok(())
         }
         b't' | b'f' if spec.dtype == DType::Bool => {
             let truth = scanner.word(b"true");
@@ -57,13 +63,23 @@ fn wrong_type(mut scanner: Scanner<'_>, wanted: &str, level: usize) -> Status {
     Status::invalid(format!("JSON Value: {value} Type: {kind} is not of expected type: {wanted}"))
 }
 
+/// TensorFlow Serving has no JSON for halves.
+#[cold]
+fn no_half(mut scanner: Scanner<'_>) -> Status {
+    if let Err(malformed) = { scanner }.skip() {
+        return malformed;
+    }
+    scanner.peek();
+    let text = format!("Conversion of JSON Value: {} to type: half", scanner.show_value());
+    Status::new(Code::Unimplemented, text)
+}
+
 #[cold]
 fn wrong_number(number: Number, dtype: DType, scanner: Scanner<'_>) -> Status {
     let value = scanner.show_value();
     let whole = !matches!(number, Number::Float(_));
     let narrow = matches!(dtype, DType::Int8 | DType::Int16 | DType::UInt8 | DType::UInt16);
-    let float = dtype.is_float();
-    if !(float || narrow && whole) {
+    if !(narrow && whole) {
         return Status::invalid(format!(
             "JSON Value: {value} Type: Number is not of expected type: {}",
             tensorflow_type(dtype)
@@ -73,12 +89,6 @@ fn wrong_number(number: Number, dtype: DType, scanner: Scanner<'_>) -> Status {
         "Cannot convert JSON value: {value} to {} without loss of precision.",
         tensorflow_type(dtype)
     ))
-}
-
-/// A whole number for a float as the float next to it, as TensorFlow Serving takes it.
-#[inline]
-fn rounded(number: Number, dtype: DType) -> Number {
-    if dtype.is_float() { Number::Float(number.as_f64()) } else { number }
 }
 
 fn read_string(scanner: &mut Scanner<'_>, level: usize, out: &mut Vec<u8>) -> Result<(), Status> {

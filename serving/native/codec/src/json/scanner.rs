@@ -7,6 +7,10 @@ use crate::tensors::Number;
 
 /// Deepest nesting that is skipped over or described.
 const MAX_DEPTH: usize = 256;
+/// Longest name, in bytes: nothing that has a name has a longer one.
+const MAX_NAME: usize = 64 << 10;
+/// What a message shows of a value, in bytes.
+const SHOWN: usize = 80;
 
 /// A position in a JSON text.
 #[derive(Clone, Copy, Debug)]
@@ -19,6 +23,11 @@ impl<'a> Scanner<'a> {
     /// At the start of a text.
     pub fn new(text: &'a [u8]) -> Scanner<'a> {
         Scanner { text, at: 0 }
+    }
+
+    /// Bytes of the whole text.
+    pub fn text_len(&self) -> usize {
+        self.text.len()
     }
 
     /// Bytes read so far.
@@ -62,10 +71,11 @@ impl<'a> Scanner<'a> {
             }
             b',' if !first => {
                 self.at += 1;
-                if self.peek() == close {
-                    return Err(self.error("Invalid value."));
+                match (self.peek() == close, close) {
+                    (false, _) => Ok(true),
+                    (true, b']') => Err(self.error("Invalid value.")),
+                    (true, _) => Err(self.error("Missing a name for object member.")),
                 }
-                Ok(true)
             }
             _ if first => Ok(true),
             _ if close == b']' => Err(self.error("Missing a comma or ] after an array element.")),
@@ -78,14 +88,38 @@ impl<'a> Scanner<'a> {
     where
         'a: 'b,
     {
-        if self.peek() != b'"' {
-            return Err(self.error("Missing a name for object member."));
-        }
-        let key = self.string(buffer)?;
-        if !self.eat(b':') {
-            return Err(self.error("Missing a colon after a name of object member."));
-        }
+        self.before_key()?;
+        let key = self.name(buffer)?;
+        self.after_key()?;
         Ok(key)
+    }
+
+    fn before_key(&mut self) -> Result<(), Status> {
+        if self.peek() == b'"' { Ok(()) } else { Err(self.error("Missing a name for object member.")) }
+    }
+
+    fn after_key(&mut self) -> Result<(), Status> {
+        if self.eat(b':') { Ok(()) } else { Err(self.error("Missing a colon after a name of object member.")) }
+    }
+
+    /// Reads a string that names something, as `string` does, and refuses one that is too long for that.
+    pub fn name<'b>(&mut self, buffer: &'b mut Vec<u8>) -> Result<&'b [u8], Status>
+    where
+        'a: 'b,
+    {
+        let start = *self;
+        let name = match self.plain_string()? {
+            Some(plain) => plain,
+            None => {
+                buffer.clear();
+                self.unescape(|piece| {
+                    buffer.extend_from_slice(piece);
+                    if buffer.len() > MAX_NAME { Err(too_long(start)) } else { Ok(()) }
+                })?;
+                buffer
+            }
+        };
+        if name.len() > MAX_NAME { Err(too_long(start)) } else { Ok(name) }
     }
 
     /// Reads a string; it is written into `buffer` only when it has escapes.
@@ -93,14 +127,8 @@ impl<'a> Scanner<'a> {
     where
         'a: 'b,
     {
-        let start = self.at + 1;
-        match self.plain_string_end(start) {
-            Some(end) => {
-                self.at = end + 1;
-                let plain = &self.text[start..end];
-                self.check_utf8(plain, start)?;
-                Ok(plain)
-            }
+        match self.plain_string()? {
+            Some(plain) => Ok(plain),
             None => {
                 buffer.clear();
                 self.string_into(buffer)?;
@@ -109,11 +137,18 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Where the string ends if it has no escape.
+    /// Reads a string if it has no escape.
     #[inline]
-    fn plain_string_end(&self, start: usize) -> Option<usize> {
-        let end = start + memchr::memchr2(b'"', b'\\', self.text.get(start..)?)?;
-        (self.text[end] == b'"').then_some(end)
+    fn plain_string(&mut self) -> Result<Option<&'a [u8]>, Status> {
+        let start = self.at + 1;
+        let length = self.text.get(start..).and_then(|rest| memchr::memchr2(b'"', b'\\', rest));
+        let Some(end) = length.map(|length| start + length).filter(|end| self.text[*end] == b'"') else {
+            return Ok(None);
+        };
+        self.at = end + 1;
+        let plain = &self.text[start..end];
+        self.check_utf8(plain, start)?;
+        Ok(Some(plain))
     }
 
     fn check_utf8(&self, bytes: &[u8], start: usize) -> Result<(), Status> {
@@ -126,66 +161,89 @@ impl<'a> Scanner<'a> {
 
     /// Reads a string, resolves its escapes and appends it to `out`.
     pub fn string_into(&mut self, out: &mut Vec<u8>) -> Result<(), Status> {
+        self.unescape(|piece| {
+            out.extend_from_slice(piece);
+            Ok(())
+        })
+    }
+
+    /// Reads a string and forgets it, but checks its form.
+    fn skip_string(&mut self) -> Result<(), Status> {
+        match self.plain_string()? {
+            Some(_) => Ok(()),
+            None => self.unescape(|_| Ok(())),
+        }
+    }
+
+    /// Reads a string and hands on what it stands for, piece by piece.
+    fn unescape(&mut self, mut take: impl FnMut(&[u8]) -> Result<(), Status>) -> Result<(), Status> {
         if !self.eat(b'"') {
             return Err(self.error("Invalid value."));
         }
-        while let Some(length) = self.text.get(self.at..).and_then(|rest| memchr::memchr2(b'"', b'\\', rest)) {
+        loop {
+            // One escape often follows another.
+            while self.text.get(self.at) == Some(&b'\\') {
+                let escape = Scanner { ..*self };
+                self.at += 1;
+                let character = self.escape().map_err(|what| escape.error(what))?;
+                take(character.encode_utf8(&mut [0; 4]).as_bytes())?;
+            }
             let rest = &self.text[self.at..];
-            self.check_utf8(&rest[..length], self.at)?;
-            out.extend_from_slice(&rest[..length]);
-            self.at += length + 1;
+            let Some(length) = memchr::memchr2(b'"', b'\\', rest) else {
+                self.at = self.text.len();
+                return Err(self.error("Missing a closing quotation mark in string."));
+            };
+            if length > 0 {
+                self.check_utf8(&rest[..length], self.at)?;
+                take(&rest[..length])?;
+                self.at += length;
+            }
             if rest[length] == b'"' {
+                self.at += 1;
                 return Ok(());
             }
-            self.escape(out)?;
         }
-        Err(self.error("Missing a closing quotation mark in string."))
     }
 
-    fn escape(&mut self, out: &mut Vec<u8>) -> Result<(), Status> {
+    fn escape(&mut self) -> Result<char, &'static str> {
         let kind = self.text.get(self.at).copied().unwrap_or(0);
         self.at += 1;
-        let plain = match kind {
-            b'"' | b'\\' | b'/' => kind,
-            b'b' => 8,
-            b'f' => 12,
-            b'n' => b'\n',
-            b'r' => b'\r',
-            b't' => b'\t',
-            b'u' => {
-                let character = self.unicode()?;
-                out.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes());
-                return Ok(());
-            }
-            _ => return Err(self.error("Invalid escape character in string.")),
-        };
-        out.push(plain);
-        Ok(())
+        Ok(match kind {
+            b'"' | b'\\' | b'/' => char::from(kind),
+            b'b' => '\x08',
+            b'f' => '\x0c',
+            b'n' => '\n',
+            b'r' => '\r',
+            b't' => '\t',
+            b'u' => return self.unicode(),
+            _ => return Err("Invalid escape character in string."),
+        })
     }
 
-    fn unicode(&mut self) -> Result<char, Status> {
+    fn unicode(&mut self) -> Result<char, &'static str> {
+        const NO_PAIR: &str = "The surrogate pair in string is invalid.";
         let high = self.hex4()?;
         let code = if (0xd800..0xdc00).contains(&high) {
             if self.text.get(self.at..self.at + 2) != Some(b"\\u") {
-                return Err(self.error("The surrogate pair in string is invalid."));
+                return Err(NO_PAIR);
             }
             self.at += 2;
             let low = self.hex4()?;
             if !(0xdc00..0xe000).contains(&low) {
-                return Err(self.error("The surrogate pair in string is invalid."));
+                return Err(NO_PAIR);
             }
             0x10000 + ((high - 0xd800) << 10) + (low - 0xdc00)
         } else {
             high
         };
-        char::from_u32(code).ok_or_else(|| self.error("The surrogate pair in string is invalid."))
+        char::from_u32(code).ok_or(NO_PAIR)
     }
 
-    fn hex4(&mut self) -> Result<u32, Status> {
-        let digits = self.text.get(self.at..self.at + 4).and_then(|four| std::str::from_utf8(four).ok());
-        let value = digits.filter(|four| four.bytes().all(|byte| byte.is_ascii_hexdigit()));
-        let value = value.and_then(|four| u32::from_str_radix(four, 16).ok());
-        let value = value.ok_or_else(|| self.error("Incorrect hex digit after \\u escape in string."))?;
+    fn hex4(&mut self) -> Result<u32, &'static str> {
+        let digits = self.text.get(self.at..self.at + 4).unwrap_or_default();
+        let digit = |value: u32, byte: &u8| Some(value << 4 | char::from(*byte).to_digit(16)?);
+        let value = digits.iter().try_fold(0, digit).filter(|_| digits.len() == 4);
+        let value = value.ok_or("Incorrect hex digit after \\u escape in string.")?;
         self.at += 4;
         Ok(value)
     }
@@ -223,7 +281,6 @@ impl<'a> Scanner<'a> {
     /// Reads any value and forgets it, but checks its form.
     pub fn skip(&mut self) -> Result<(), Status> {
         let mut closers: Vec<u8> = Vec::new();
-        let mut scratch = Vec::new();
         loop {
             let mut opened = false;
             match self.peek() {
@@ -233,7 +290,7 @@ impl<'a> Scanner<'a> {
                     closers.push(open + 2);
                     opened = true;
                 }
-                b'"' => drop(self.string(&mut scratch)?),
+                b'"' => self.skip_string()?,
                 b't' if self.word(b"true") => {}
                 b'f' if self.word(b"false") => {}
                 b'n' if self.word(b"null") => {}
@@ -244,7 +301,9 @@ impl<'a> Scanner<'a> {
                 let Some(closer) = closers.last() else { return Ok(()) };
                 if self.more(*closer, opened)? {
                     if *closer == b'}' {
-                        self.key(&mut scratch)?;
+                        self.before_key()?;
+                        self.skip_string()?;
+                        self.after_key()?;
                     }
                     break;
                 }
@@ -254,17 +313,27 @@ impl<'a> Scanner<'a> {
         }
     }
 
+    /// The same text, but for what lies more than so many bytes ahead.
+    pub fn ahead(&self, most: usize) -> Scanner<'a> {
+        Scanner { text: &self.text[..self.text.len().min(self.at.saturating_add(most))], at: self.at }
+    }
+
+    /// Bytes that were not read.
+    pub fn left(&self) -> usize {
+        self.text.len() - self.at
+    }
+
     /// The text of the next value, for a message; at most 80 bytes of it.
     pub fn show_value(&self) -> String {
-        let mut end = *self;
-        end.peek();
-        let start = end.at;
+        let mut value = *self;
+        value.peek();
+        let (start, mut end) = (value.at, value.ahead(SHOWN));
         let text = match end.skip() {
-            Ok(()) => &self.text[start..end.at],
-            Err(_) => &self.text[start..],
+            Ok(()) => &end.text[start..end.at],
+            Err(_) => &end.text[start..],
         };
-        let text = String::from_utf8_lossy(&text[..text.len().min(80)]).into_owned();
-        if text.len() < 80 { text } else { text + "..." }
+        let text = String::from_utf8_lossy(text).into_owned();
+        if text.len() < SHOWN { text } else { text + "..." }
     }
 
     /// The kind of the next value as TensorFlow Serving's messages name it.
@@ -279,4 +348,10 @@ impl<'a> Scanner<'a> {
             _ => "Number",
         }
     }
+}
+
+#[cold]
+fn too_long(name: Scanner<'_>) -> Status {
+    let start = name.show_value();
+    Status::invalid(format!("JSON Value: {start} is a name of more than {MAX_NAME} bytes, which nothing has"))
 }

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use crate::model_spec::ModelSpec;
-use crate::protobuf::wire::Reader;
+use crate::protobuf::wire::{self, Reader};
 use crate::status::Status;
 
 /// Serialized examples, and what stands before each of them.
@@ -12,8 +12,55 @@ pub struct ExampleInput<'a> {
     /// A serialized example that all others share; a feature that an example has too is the example's.
     pub context: Cow<'a, [u8]>,
     /// Serialized examples.
-    pub examples: Vec<Cow<'a, [u8]>>,
+    pub examples: Examples<'a>,
 }
+
+/// Serialized examples in order, kept as lists on the wire: an empty one has two bytes there, and a slice of it many.
+#[derive(Debug, Default)]
+pub struct Examples<'a> {
+    lists: Vec<&'a [u8]>,
+    made: Vec<u8>,
+    count: usize,
+}
+
+impl<'a> Examples<'a> {
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.count
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// Adds one that was made from another format.
+    pub fn push(&mut self, example: &[u8]) {
+        wire::put_bytes(&mut self.made, EXAMPLES, example);
+        self.count += 1;
+    }
+
+    /// Adds those of an `ExampleList`, in which everything can be read.
+    fn push_list(&mut self, list: &'a [u8], count: usize) {
+        if count > 0 {
+            self.lists.push(list);
+            self.count += count;
+        }
+    }
+
+    /// Each of them.
+    pub fn iter(&self) -> impl Iterator<Item = &[u8]> {
+        self.lists.iter().copied().chain([&*self.made]).flat_map(|list| {
+            let mut reader = Reader::new(list);
+            std::iter::from_fn(move || reader.next_field().ok().flatten())
+                .filter(|found| found.number == EXAMPLES)
+                .filter_map(|found| found.bytes("ExampleList").ok())
+        })
+    }
+}
+
+/// The field of the examples in both kinds of lists.
+const EXAMPLES: u32 = 1;
 
 impl<'a> ExampleInput<'a> {
     /// Reads an `Input` message: an `ExampleList`, or an `ExampleListWithContext`. The last kind sent counts.
@@ -29,15 +76,17 @@ impl<'a> ExampleInput<'a> {
             if found.number != kind {
                 (kind, input) = (found.number, ExampleInput::default());
             }
-            let mut list = Reader::new(found.bytes(MESSAGE)?);
-            while let Some(part) = list.next_field()? {
+            let (list, mut count) = (found.bytes(MESSAGE)?, 0);
+            let mut parts = Reader::new(list);
+            while let Some(part) = parts.next_field()? {
                 match part.number {
-                    1 => input.examples.push(part.bytes("ExampleList")?.into()),
+                    EXAMPLES => count += part.bytes("ExampleList").map(|_| 1)?,
                     // Messages end to end are one message: what came before stays.
                     2 if kind == 2 => input.context.to_mut().extend_from_slice(part.bytes("ExampleListWithContext")?),
                     _ => {}
                 }
             }
+            input.examples.push_list(list, count);
         }
         Ok(input)
     }

@@ -3,7 +3,7 @@
 use crate::inference::{InferenceMethod, InferenceOutputs};
 use crate::model_spec::ModelSpec;
 use crate::protobuf::examples::ExampleInput;
-use crate::protobuf::wire::Reader;
+use crate::protobuf::wire::{self, Reader};
 use crate::signatures::Signature;
 use crate::status::{Code, Status};
 
@@ -33,7 +33,7 @@ impl<'a> MultiInferenceRequest<'a> {
         let mut reader = Reader::new(message);
         while let Some(found) = reader.next_field()? {
             match found.number {
-                1 => request.tasks.push(Task::parse(found.bytes(MESSAGE)?)?),
+                1 => wire::push_entry(&mut request.tasks, Task::parse(found.bytes(MESSAGE)?)?, "tasks")?,
                 2 => request.input = ExampleInput::parse(found.bytes(MESSAGE)?)?,
                 _ => {}
             }
@@ -73,7 +73,7 @@ impl<'a> MultiInferenceRequest<'a> {
                 let text = format!("Unsupported signature method_name: {}", task.method_name);
                 Status::new(Code::Unimplemented, text)
             })?;
-            let outputs = InferenceOutputs::of(method, signature)?;
+            let outputs = InferenceOutputs::of(method, signature, self.input.examples.len())?;
             resolved.push((found, method, outputs));
         }
         Ok(resolved)

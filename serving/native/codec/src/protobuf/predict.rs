@@ -22,9 +22,9 @@ pub struct PredictRequest<'a> {
 }
 
 impl<'a> PredictRequest<'a> {
-    /// Adds an input.
-    pub fn push_input(&mut self, name: &'a [u8], tensor: &'a [u8]) {
-        self.inputs.push((name, tensor));
+    /// Adds an input, unless there are too many.
+    pub fn push_input(&mut self, name: &'a [u8], tensor: &'a [u8]) -> Result<(), Status> {
+        wire::push_entry(&mut self.inputs, (name, tensor), "inputs")
     }
 
     /// Reads the outer message; tensors are read when they are appended.
@@ -38,9 +38,9 @@ impl<'a> PredictRequest<'a> {
                 1 => spec = Some(ModelSpec::parse(found.bytes(MESSAGE)?)?),
                 2 => {
                     let (name, tensor) = wire::read_pair(found.bytes(MESSAGE)?, MESSAGE)?;
-                    request.push_input(name, tensor);
+                    request.push_input(name, tensor)?;
                 }
-                3 => request.output_filter.push(found.text(MESSAGE)?),
+                3 => wire::push_entry(&mut request.output_filter, found.text(MESSAGE)?, "names in its output_filter")?,
                 _ => {}
             }
         }
@@ -61,10 +61,9 @@ impl<'a> PredictRequest<'a> {
         let mut tally = InputTally::new(signature, page.shapes);
         for (position, (name, tensor)) in self.inputs.iter().enumerate() {
             let Some(index) = signature.input_index(name, position) else {
-                return Err(signature.wrong_names(self.names()));
+                return Err(signature.left_out(self.names()));
             };
-            let (spec, column) = (&signature.inputs[index], &mut page.columns[index]);
-            let found = tensor::read(tensor, spec, column, max_bytes, page.room)?;
+            let found = tensor::read(tensor, signature, index, &mut page.columns[index], max_bytes, page.room)?;
             tally.note(index, found, page.shapes)?;
         }
         tally.settle(page)?.ok_or_else(|| signature.left_out(self.names()))

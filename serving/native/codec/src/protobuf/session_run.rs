@@ -9,6 +9,9 @@ use crate::signatures::Signature;
 use crate::status::{Code, Status};
 use crate::tensors::Slice;
 
+/// Outputs by their positions, and the names under which a client fetches them.
+pub type Fetched = Box<[(usize, Box<str>)]>;
+
 /// `SessionRunRequest`.
 #[derive(Debug, Default)]
 pub struct SessionRunRequest<'a> {
@@ -33,9 +36,9 @@ impl<'a> SessionRunRequest<'a> {
                     let (name, tensor) = wire::read_pair(found.bytes(MESSAGE)?, "NamedTensorProto")?;
                     let name = wire::text(name, "NamedTensorProto", 1)?;
                     request.feeds.push(name);
-                    request.inputs.push_input(alias(name).as_bytes(), tensor);
+                    request.inputs.push_input(alias(name).as_bytes(), tensor)?;
                 }
-                3 => request.fetches.push(found.text(MESSAGE)?),
+                3 => wire::push_entry(&mut request.fetches, found.text(MESSAGE)?, "fetches")?,
                 4 => {
                     let target = found.text(MESSAGE)?;
                     let text = format!("SessionRun cannot run target '{target}': it serves feeds and fetches only");
@@ -71,9 +74,16 @@ impl<'a> SessionRunRequest<'a> {
         )
     }
 
-    /// Position and name of each fetch.
-    pub fn fetched(&self, signature: &Signature) -> Box<[(usize, Box<str>)]> {
-        self.fetches.iter().filter_map(|fetch| Some((output(signature, fetch)?, (*fetch).into()))).collect()
+    /// Position and name of each fetch. The same name twice would be a whole tensor more for a few bytes.
+    pub fn fetched(&self, signature: &Signature) -> Result<Fetched, Status> {
+        let mut found: Vec<(usize, Box<str>)> = Vec::new();
+        for fetch in &self.fetches {
+            if found.iter().any(|(_, name)| **name == **fetch) {
+                return Err(Status::invalid(format!("'{fetch}' is fetched twice: fetch it once")));
+            }
+            found.extend(output(signature, fetch).map(|index| (index, (*fetch).into())));
+        }
+        Ok(found.into())
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::dtype::{self, DType};
 use crate::protobuf::wire::{self, Field, Reader, Value};
-use crate::signatures::{InputShape, TensorSpec, show_shape};
+use crate::signatures::{InputShape, Signature, TensorSpec, show_shape};
 use crate::status::Status;
 use crate::tensors::{Column, Room, Slice, Strings, Words};
 
@@ -67,13 +67,13 @@ struct View<'a> {
     message: &'a [u8],
 }
 
-fn view(message: &[u8]) -> Result<View<'_>, Status> {
+fn view<'a>(message: &'a [u8], spec: &TensorSpec) -> Result<View<'a>, Status> {
     let mut view = View { dtype: 0, shape: Vec::new(), content: &[], message };
     let mut reader = Reader::new(message);
     while let Some(found) = reader.next_field()? {
         match found.number {
             field::DTYPE => view.dtype = found.varint(MESSAGE)?,
-            field::TENSOR_SHAPE => read_shape(found.bytes("TensorShapeProto")?, &mut view.shape)?,
+            field::TENSOR_SHAPE => read_shape(found.bytes("TensorShapeProto")?, spec, &mut view.shape)?,
             field::TENSOR_CONTENT => view.content = found.bytes(MESSAGE)?,
             _ => {}
         }
@@ -81,7 +81,7 @@ fn view(message: &[u8]) -> Result<View<'_>, Status> {
     Ok(view)
 }
 
-fn read_shape(message: &[u8], shape: &mut Vec<usize>) -> Result<(), Status> {
+fn read_shape(message: &[u8], spec: &TensorSpec, shape: &mut Vec<usize>) -> Result<(), Status> {
     let mut reader = Reader::new(message);
     while let Some(found) = reader.next_field()? {
         match found.number {
@@ -94,41 +94,40 @@ fn read_shape(message: &[u8], shape: &mut Vec<usize>) -> Result<(), Status> {
                     }
                 }
                 let size = usize::try_from(size)
-                    .map_err(|_| Status::invalid(format!("a tensor's dimension {} has size {size}", shape.len())))?;
+                    .map_err(|_| no_tensor(spec, &format!("dimension {} has size {size}", shape.len())))?;
                 shape.push(size);
             }
             3 if found.varint("TensorShapeProto")? != 0 => {
-                return Err(Status::invalid("a tensor's shape has unknown_rank: send its dimensions"));
+                return Err(no_tensor(spec, "its shape has unknown_rank, send its dimensions"));
             }
             _ => {}
         }
         if shape.len() > MAX_RANK {
-            return Err(Status::invalid(format!("a tensor has more than {MAX_RANK} dimensions")));
+            return Err(no_tensor(spec, &format!("it has more than {MAX_RANK} dimensions")));
         }
     }
     Ok(())
 }
 
-/// Appends a tensor message to the column of its spec.
+/// Appends a tensor message to the column of its input.
 ///
 /// Too few values are followed by the last one again, none at all by zeros or empty strings, as TensorFlow does.
 /// `max_bytes` bounds what a short message with one repeated value may grow to, and all of it is taken from `room` before
 /// it is filled. On error the column may hold a part of the tensor: the caller truncates it.
 pub fn read(
     message: &[u8],
-    spec: &TensorSpec,
+    signature: &Signature,
+    index: usize,
     column: &mut Column,
     max_bytes: usize,
     room: &mut dyn Room,
 ) -> Result<InputShape, Status> {
-    let view = view(message)?;
+    let spec = &signature.inputs[index];
+    let view = view(message, spec)?;
     if view.dtype != spec.dtype.tensorflow() {
-        return Err(wrong_dtype(view.dtype, spec));
+        return Err(wrong_dtype(view.dtype, signature, index));
     }
-    let found = InputShape::of_shape(spec, &view.shape).ok_or_else(|| {
-        let (sent, want) = (show_shape(&view.shape), spec.show());
-        Status::invalid(format!("input '{}' has shape {sent}, but the signature expects {want}", spec.name))
-    })?;
+    let found = InputShape::of_shape(spec, &view.shape).ok_or_else(|| wrong_shape(&view.shape, spec))?;
     let elements = view.shape.iter().try_fold(1usize, |product, dim| product.checked_mul(*dim));
     let element_size = if spec.dtype == DType::String { size_of::<u64>() } else { spec.dtype.size() };
     let bytes = elements.and_then(|count| count.checked_mul(element_size));
@@ -149,18 +148,32 @@ pub fn read(
     Ok(found)
 }
 
-fn wrong_dtype(sent: u64, spec: &TensorSpec) -> Status {
-    let (name, want) = (&spec.name, spec.dtype.name());
-    if sent == 0 {
-        return Status::invalid(format!("input '{name}' has no dtype; the signature expects {want}"));
+/// TensorFlow's words for what makes no tensor, and why.
+#[cold]
+fn no_tensor(spec: &TensorSpec, why: &str) -> Status {
+    Status::invalid(format!("tensor parsing error: {}: {why}", spec.name))
+}
+
+#[cold]
+fn wrong_dtype(sent: u64, signature: &Signature, index: usize) -> Status {
+    match dtype::tensorflow_name(sent) {
+        Some(name) => signature.wrong_dtype(index, name),
+        None => {
+            let spec = &signature.inputs[index];
+            no_tensor(spec, &format!("dtype is {sent}, send {}", dtype::tensorflow_constant(spec.dtype)))
+        }
     }
-    let sent_name = dtype::tensorflow_name(sent);
-    if DType::from_tensorflow(sent).is_none() {
-        return Status::invalid(format!(
-            "input '{name}' has dtype {sent_name}, which is not supported; the signature expects {want}"
-        ));
-    }
-    Status::invalid(format!("input '{name}' has dtype {sent_name}, but the signature expects {want}"))
+}
+
+#[cold]
+fn wrong_shape(sent: &[usize], spec: &TensorSpec) -> Status {
+    let rank = if sent.is_empty() && !spec.is_free() {
+        "Batching Run() input tensors must have at least one dimension: "
+    } else {
+        ""
+    };
+    let (sent, want, name) = (show_shape(sent), spec.show(), &spec.name);
+    Status::invalid(format!("{rank}input '{name}' has shape {sent}, but the signature expects {want}"))
 }
 
 fn fill(
@@ -174,13 +187,9 @@ fn fill(
         Column::Raw(words) if !view.content.is_empty() => {
             let size = elements * spec.dtype.size();
             if view.content.len() != size {
-                return Err(Status::invalid(format!(
-                    "input '{}' has {} bytes of tensor_content, but shape {} of {} needs {size}",
-                    spec.name,
-                    view.content.len(),
-                    show_shape(&view.shape),
-                    spec.dtype.name()
-                )));
+                let (bytes, shape, dtype) = (view.content.len(), show_shape(&view.shape), spec.dtype.name());
+                let why = format!("{bytes} bytes of tensor_content, but shape {shape} of {dtype} needs {size}");
+                return Err(no_tensor(spec, &why));
             }
             if spec.dtype == DType::Bool {
                 words.grow(size).iter_mut().zip(view.content).for_each(|(to, from)| *to = u8::from(*from != 0));
@@ -191,7 +200,7 @@ fn fill(
         }
         Column::Raw(words) => fill_numbers(view, spec, words, elements),
         Column::Strings(_) if !view.content.is_empty() => {
-            Err(Status::invalid(format!("input '{}' is of strings: send them as string_val", spec.name)))
+            Err(no_tensor(spec, "it is of strings, send them as string_val"))
         }
         Column::Strings(strings) => fill_strings(view, spec, strings, elements, room),
     }

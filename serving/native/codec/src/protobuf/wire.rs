@@ -175,6 +175,20 @@ impl<'a> Reader<'a> {
     }
 }
 
+/// Entries of one kind in a request, at most: an entry of two bytes becomes far more, which nobody has counted yet.
+pub const MOST_ENTRIES: usize = 1 << 14;
+
+/// Adds an entry that a request repeats, such as an input.
+pub fn push_entry<T>(list: &mut Vec<T>, entry: T, what: &str) -> Result<(), Status> {
+    if list.len() == MOST_ENTRIES {
+        return Err(Status::exhausted(format!(
+            "the request has more than {MOST_ENTRIES} {what}: send fewer at a time"
+        )));
+    }
+    list.push(entry);
+    Ok(())
+}
+
 /// Reads a message with two fields of bytes: an entry of a map, or whatever pairs a name with something.
 pub fn read_pair<'a>(message: &'a [u8], of: &str) -> Result<(&'a [u8], &'a [u8]), Status> {
     let (mut name, mut value): (&[u8], &[u8]) = (&[], &[]);

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::dtype::tensorflow_type;
 use crate::signatures::spec::{FirstAxis, TensorSpec};
 use crate::status::Status;
 use crate::tensors::Tensor;
@@ -83,15 +84,25 @@ impl Signature {
         count == self.inputs.len() || (count < self.inputs.len() && self.has_defaults())
     }
 
-    /// What TensorFlow Serving says of a request without an input for which nothing stands in.
+    /// What TensorFlow Serving says of as many inputs as there may be, of which one has a name that the signature lacks,
+    /// or without one for which nothing stands in. The name of the tensor behind an input is not known here.
     #[cold]
     pub fn left_out(&self, mut sent: Vec<String>) -> Status {
-        let mut missing = self.inputs.iter().zip(&*self.defaults);
-        let missing = missing.find(|(spec, default)| default.is_none() && !sent.contains(&spec.name));
-        let Some((TensorSpec { name: alias, .. }, _)) = missing.filter(|_| self.has_defaults()) else {
-            return self.wrong_names(sent);
-        };
         sent.sort();
+        let missing = self.inputs.iter().zip(&*self.defaults);
+        let mut missing = missing.filter(|(spec, default)| default.is_none() && !sent.contains(&spec.name));
+        let Some((TensorSpec { name: alias, .. }, _)) = missing.next() else {
+            let used: Vec<&str> = sent
+                .iter()
+                .map(String::as_str)
+                .filter(|name| self.inputs.iter().any(|spec| spec.name == *name))
+                .collect();
+            return Status::invalid(format!(
+                "Inputs contains invalid name. Used request inputs: {}, request input: {}",
+                used.join(","),
+                sent.join(",")
+            ));
+        };
         let with_default = self.inputs.iter().zip(&*self.defaults).filter(|(_, default)| default.is_some());
         let mut with_default: Vec<&str> = with_default.map(|(spec, _)| spec.name.as_str()).collect();
         with_default.sort_unstable();
@@ -103,7 +114,18 @@ impl Signature {
         ))
     }
 
-    /// What TensorFlow Serving says of inputs whose names are not the signature's.
+    /// TensorFlow's words for an input of another type, by its number among all of them, and what to send.
+    #[cold]
+    pub fn wrong_dtype(&self, index: usize, sent: &str) -> Status {
+        let spec = &self.inputs[index];
+        let arg = self.inputs.iter().filter(|other| other.name < spec.name).count();
+        let (name, want) = (&spec.name, tensorflow_type(spec.dtype));
+        Status::invalid(format!(
+            "Expects arg[{arg}] to be {want} but {sent} is provided: send input '{name}' as {want}"
+        ))
+    }
+
+    /// What TensorFlow Serving says of more inputs than the signature has, or fewer.
     pub fn wrong_names(&self, mut sent: Vec<String>) -> Status {
         sent.sort();
         let mut wanted: Vec<String> = self.inputs.iter().map(|spec| spec.name.clone()).collect();
@@ -123,9 +145,11 @@ impl Signature {
         ))
     }
 
-    /// Position of the input with this name, looked for from `hint` on, where the last client had it.
+    /// Position of the input with this name, looked for from `hint` on, where the last client had it. A hint beyond the
+    /// inputs is as good as none: requests may bring names that the signature does not have.
     pub fn input_index(&self, name: &[u8], hint: usize) -> Option<usize> {
         let count = self.inputs.len();
+        let hint = if hint < count { hint } else { 0 };
         (0..count)
             .map(|step| if hint + step < count { hint + step } else { hint + step - count })
             .find(|at| self.inputs[*at].name.as_bytes() == name)

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use crate::dtype::DType;
 
-/// From 1 MB on a buffer no longer doubles, since all that it holds must be had.
+/// From 1 MB on a buffer is not made longer in place: new memory need not be filled with zeros.
 const LARGE_WORDS: usize = 1 << 17;
 
 /// Bytes in memory that is aligned for every element type.
@@ -53,24 +53,36 @@ impl Words {
         self.len += bytes;
         let words = self.len.div_ceil(8);
         if words > self.words.len() {
-            // Kept at its largest length so that a recycled buffer is not filled with zeros again.
-            let spare = if self.words.len() < LARGE_WORDS { self.words.len() } else { self.words.len() / 8 };
-            let wanted = words.max(self.words.len() + spare).max(8);
-            if self.words.capacity() == 0 {
-                // Zeros straight from the system, whose pages cost nothing before they are used.
-                self.words = vec![0; wanted];
-            } else {
-                self.words.reserve_exact(wanted - self.words.len());
-                self.words.resize(wanted, 0);
-            }
+            self.lengthen(words, start);
         }
         &mut bytemuck::cast_slice_mut(&mut self.words)[start..start + bytes]
     }
 
+    /// Lengthens the buffer, which is kept at its largest length so that a recycled one is not filled with zeros again:
+    /// to just what is wanted where that is a lot, or else to the double. The first `used` bytes stay.
+    fn lengthen(&mut self, words: usize, used: usize) {
+        let wanted = words.max(self.words.len() * 2).max(8);
+        if self.words.capacity() > 0 && wanted < LARGE_WORDS {
+            self.words.reserve_exact(wanted - self.words.len());
+            self.words.resize(wanted, 0);
+        } else {
+            // Zeros straight from the system, whose pages cost nothing before they are used: neither do those that
+            // doubling may leave unused.
+            let mut fresh = vec![0; wanted];
+            let used = used.div_ceil(8);
+            fresh[..used].copy_from_slice(&self.words[..used]);
+            self.words = fresh;
+        }
+    }
+
     /// Appends zeros; memory that is new is zero already.
     pub fn grow_zeros(&mut self, bytes: usize) {
-        let used_before = (self.words.len() * 8).saturating_sub(self.len).min(bytes);
-        self.grow(bytes)[..used_before].fill(0);
+        let (start, known) = (self.len, self.words.len());
+        self.grow(bytes);
+        // Behind `start`, a buffer that was made longer in place holds what was there, a fresh one at most a word of it.
+        let kept = if self.words.len() == known || self.words.len() < LARGE_WORDS { known * 8 } else { start + 7 };
+        let end = kept.clamp(start, start + bytes);
+        bytemuck::cast_slice_mut::<u64, u8>(&mut self.words)[start..end].fill(0);
     }
 
     /// Appends bytes.
@@ -256,5 +268,19 @@ mod tests {
         words.grow_zeros(100);
         assert_eq!((&words.as_bytes()[..3], words.len()), (&[7, 7, 7][..], 103));
         assert!(words.as_bytes()[3..].iter().all(|byte| *byte == 0));
+    }
+
+    #[test]
+    fn what_is_large_grows_to_just_what_is_wanted_and_keeps_what_was_written() {
+        let mut words = Words::default();
+        words.grow(1000).fill(7);
+        words.truncate(3);
+        words.grow_zeros(3 << 20);
+        assert_eq!(words.as_bytes()[..4], [7, 7, 7, 0]);
+        assert!(words.as_bytes()[3..].iter().all(|byte| *byte == 0));
+        assert_eq!(words.capacity(), words.len().next_multiple_of(8));
+        words.push(&[9; 5]);
+        assert_eq!((words.as_bytes()[..4].to_vec(), words.len()), (vec![7, 7, 7, 0], (3 << 20) + 8));
+        assert_eq!(words.as_bytes()[words.len() - 6..], [0, 9, 9, 9, 9, 9]);
     }
 }

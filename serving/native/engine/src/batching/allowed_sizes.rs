@@ -1,5 +1,6 @@
-//! Runs rows in batches of allowed sizes only, as TensorFlow Serving's `allowed_batch_sizes` asks.
-//! Short batches are filled up with copies of their first row, long ones run in pieces; answers do not show it.
+//! Runs rows in batches of allowed sizes only, as TensorFlow Serving's `allowed_batch_sizes` asks, or some at a time where
+//! one request has very many. Short batches are filled up with copies of their first row where only some sizes are
+//! allowed, long ones run in pieces; answers do not show it.
 
 use std::ops::Range;
 
@@ -11,16 +12,16 @@ use crate::batching::output_check::{CheckedOutputs, RunOutcome};
 
 /// Runs all rows by `once`, one allowed size at a time; the outputs are those of just these rows.
 ///
-/// `sizes` ascend, and there is one. A piece that fails fails them all.
+/// `sizes` ascend; where there is none, any up to `most` is allowed. A piece that fails fails them all.
 pub(crate) fn run(
-    sizes: &[usize],
+    (sizes, most): (&[usize], usize),
     mut work: Work,
     lease: impl Fn() -> Vec<Lease>,
     once: impl Fn(Work) -> (Result<CheckedOutputs, Status>, RunOutcome),
 ) -> (Result<CheckedOutputs, Status>, RunOutcome) {
     let rows = work.rows;
     let mut joined: CheckedOutputs = (Vec::new(), Vec::new());
-    for (range, size) in pieces(rows, sizes) {
+    for (range, size) in pieces(rows, sizes, most) {
         let mut columns =
             if range.len() == rows { std::mem::take(&mut work.columns) } else { cut(&work, lease(), &range) };
         pad(&work, &mut columns, range.len(), size);
@@ -38,8 +39,8 @@ pub(crate) fn run(
 }
 
 /// Ranges of rows that run together, each with the size that it runs in.
-fn pieces(rows: usize, sizes: &[usize]) -> impl Iterator<Item = (Range<usize>, usize)> {
-    let largest = sizes.last().copied().unwrap_or(rows);
+fn pieces(rows: usize, sizes: &[usize], most: usize) -> impl Iterator<Item = (Range<usize>, usize)> {
+    let largest = sizes.last().copied().unwrap_or(most);
     (0..rows).step_by(largest).map(move |start| {
         let range = start..rows.min(start + largest);
         let size = sizes.iter().copied().find(|size| *size >= range.len()).unwrap_or(range.len());

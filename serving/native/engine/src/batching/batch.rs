@@ -7,6 +7,7 @@ use std::time::Instant;
 use tidegate_codec::signatures::TensorSpec;
 use tidegate_codec::tensors::{Column, Lease};
 
+use crate::batching::waiting::Waiting;
 use crate::memory::Reservation;
 use crate::request_id::RequestId;
 use crate::tracker::TrackerToken;
@@ -45,8 +46,6 @@ pub struct Entry {
     pub role: Role,
     /// Whether its answer is logged.
     pub logged: bool,
-    /// Whether its client went away.
-    pub cancelled: bool,
     /// What a drain waits for; none where it waits for the client's connection.
     pub token: Option<Arc<TrackerToken>>,
 }
@@ -65,7 +64,9 @@ pub struct Batch {
     /// Rows in all.
     pub rows: usize,
     /// Those of them that count against the queue: whose requests are not answered yet.
-    pub waiting_rows: usize,
+    pub waiting: Arc<Waiting>,
+    /// Whether it is one request of more rows than its queue holds, which run some at a time.
+    pub oversized: bool,
     /// Whether it is one request whose inputs have exactly the shapes given, without an axis for rows.
     pub unbatched: bool,
     /// When its first request came.

@@ -1,4 +1,5 @@
-//! Runs a batch; when one of several requests makes it fail, runs it again in halves until the bad one is alone.
+//! Runs a batch; when one of several requests makes it fail, runs it again in parts until the bad one is alone, or until
+//! it is clear that all are.
 
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -12,19 +13,30 @@ use tidegate_codec::tensors::{Column, Lease};
 use crate::batching::allowed_sizes;
 use crate::batching::batch::{Batch, Entry};
 use crate::batching::executor::{Executor, Work};
+use crate::batching::fault_search::FaultSearch;
 use crate::batching::finished::Part;
 use crate::batching::output_check::{CheckedOutputs, RunOutcome, check, not_by_row};
 use crate::batching::queue::Queue;
 
-/// Runs the batch. `kept` holds a copy of its inputs whenever they may have to run again; `sizes` are the only numbers
-/// of rows that the model runs, ascending; empty for any.
-pub fn run(executor: &dyn Executor, queue: &Queue, batch: &mut Batch, kept: &[Column], sizes: &[usize]) -> Vec<Part> {
+/// How a batch is run.
+pub struct Conduct<'a> {
+    /// A copy of its inputs, where they may have to run again and there was memory for it.
+    pub kept: Option<&'a [Column]>,
+    /// The only numbers of rows that the model runs, ascending; empty for any.
+    pub sizes: &'a [usize],
+    /// Rows that a request runs at a time which has more of them than its queue holds.
+    pub max_batch_rows: usize,
+}
+
+/// Runs the batch.
+pub fn run(executor: &dyn Executor, queue: &Queue, batch: &mut Batch, conduct: &Conduct<'_>) -> Vec<Part> {
     let columns = std::mem::take(&mut batch.columns);
     let all = 0..batch.entries.len();
-    let runner = Runner { executor, queue, batch, kept, sizes };
+    let runner = Runner { executor, queue, batch, conduct };
     let ran = runner.execute(columns, all);
     let mut parts = Vec::new();
     runner.again(ran, &mut parts);
+    parts.sort_unstable_by_key(|part| part.entries.start);
     parts
 }
 
@@ -38,41 +50,74 @@ struct Runner<'a> {
     executor: &'a dyn Executor,
     queue: &'a Queue,
     batch: &'a Batch,
-    kept: &'a [Column],
-    sizes: &'a [usize],
+    conduct: &'a Conduct<'a>,
 }
 
 impl Runner<'_> {
     /// Keeps a part that ran well or cannot be made smaller, and runs the entries of any other once more.
     fn again(&self, (part, ran): (Part, RunOutcome), parts: &mut Vec<Part>) {
-        let range = part.entries.clone();
-        let several = range.len() > 1;
-        match ran {
-            RunOutcome::NotByOwnRow => self.each_alone(range, parts),
-            RunOutcome::NotByRow if several => self.each_alone(range, parts),
-            RunOutcome::Raised if several => self.halve(range, parts),
+        let several = part.entries.len() > 1;
+        match (ran, self.conduct.kept) {
+            (RunOutcome::NotByOwnRow, Some(kept)) => self.each_alone(part.entries, kept, parts),
+            (RunOutcome::NotByRow, Some(kept)) if several => self.each_alone(part.entries, kept, parts),
+            (RunOutcome::NotByOwnRow, None) => parts.push(self.not_again(part.entries)),
+            (RunOutcome::NotByRow, None) if several => parts.push(self.not_again(part.entries)),
+            (RunOutcome::Raised, Some(kept)) if several => self.search(part, kept, parts),
             _ => parts.push(part),
         }
     }
 
-    fn each_alone(&self, range: Range<usize>, parts: &mut Vec<Part>) {
+    fn each_alone(&self, range: Range<usize>, kept: &[Column], parts: &mut Vec<Part>) {
         for entry in range {
             match self.too_late(entry..entry + 1) {
                 Some(late) => parts.push(late),
-                None => parts.push(self.execute(self.copy_rows(entry..entry + 1), entry..entry + 1).0),
+                None => parts.push(self.execute(self.copy_rows(kept, entry..entry + 1), entry..entry + 1).0),
             }
         }
     }
 
-    fn halve(&self, range: Range<usize>, parts: &mut Vec<Part>) {
-        self.queue.served.metrics.bisections.fetch_add(1, Ordering::Relaxed);
-        let middle = range.start + range.len() / 2;
-        for half in [range.start..middle, middle..range.end] {
-            match self.too_late(half.clone()) {
-                Some(late) => parts.push(late),
-                None => self.again(self.execute(self.copy_rows(half.clone()), half), parts),
+    /// Runs parts of a failed part until the bad requests are alone; where that is hopeless, the others fail as the last
+    /// one did.
+    fn search(&self, failed: Part, kept: &[Column], parts: &mut Vec<Part>) {
+        let bisections = &self.queue.served.metrics.bisections;
+        bisections.fetch_add(1, Ordering::Relaxed);
+        let mut search = FaultSearch::new(failed.entries);
+        let mut why = failed.outputs;
+        while let Some(range) = search.next_part() {
+            if let Some(late) = self.too_late(range.clone()) {
+                parts.push(late);
+                continue;
+            }
+            let (part, ran) = self.execute(self.copy_rows(kept, range.clone()), range.clone());
+            if ran != RunOutcome::Raised {
+                search.succeeded();
+                self.again((part, ran), parts);
+            } else if range.len() > 1 {
+                bisections.fetch_add(1, Ordering::Relaxed);
+                search.failed(range);
+                why = part.outputs;
+            } else {
+                search.failed(range);
+                why = part.outputs.clone();
+                parts.push(part);
             }
         }
+        let unbatched = self.batch.unbatched;
+        let hopeless = search.hopeless().into_iter();
+        parts.extend(hopeless.map(|entries| Part {
+            entries,
+            first_row: 0,
+            unbatched,
+            outputs: why.clone(),
+            errors: Vec::new(),
+        }));
+    }
+
+    /// The answer to requests that would have to run once more, but for which there is no copy.
+    fn not_again(&self, entries: Range<usize>) -> Part {
+        let why = "the model's answers are not row by row, and there was no memory to run the requests once more alone";
+        let (unbatched, outputs) = (self.batch.unbatched, Err(Status::exhausted(why.to_owned())));
+        Part { entries, first_row: 0, unbatched, outputs, errors: Vec::new() }
     }
 
     /// The answer to entries that nobody waits for any more; none where one of them may still be answered in time.
@@ -86,7 +131,7 @@ impl Runner<'_> {
         Some(Part { entries, first_row: 0, unbatched, outputs, errors: Vec::new() })
     }
 
-    fn copy_rows(&self, range: Range<usize>) -> Vec<Lease> {
+    fn copy_rows(&self, kept: &[Column], range: Range<usize>) -> Vec<Lease> {
         let mut columns = self.queue.lease();
         let entries = &self.batch.entries[range];
         let (Some(first), Some(last)) = (entries.first(), entries.last()) else {
@@ -94,7 +139,7 @@ impl Runner<'_> {
         };
         for (index, spec) in self.queue.signature().inputs.iter().enumerate() {
             let row = Column::row_extent(spec.dtype, &self.batch.shapes[index]);
-            columns[index].extend(&self.kept[index], first.first_row * row..(last.first_row + last.rows) * row);
+            columns[index].extend(&kept[index], first.first_row * row..(last.first_row + last.rows) * row);
         }
         columns
     }
@@ -111,10 +156,13 @@ impl Runner<'_> {
         let work = Work { served: served.clone(), columns, shapes, rows, unbatched, offsets };
         let first = entries.first();
         let _running = first.map(|entry| served.metrics.running.begin(&served.signature.name, rows, &entry.id));
-        let any_size = self.sizes.is_empty() || unbatched || queue.is_kept_apart();
-        let (checked, ran) = match any_size {
+        let Conduct { sizes, max_batch_rows, .. } = *self.conduct;
+        // Where rows only seem to be rows, nobody knows whether they may run apart.
+        let cut = batch.oversized && served.signature.first_axis == FirstAxis::Batch;
+        let whole = (sizes.is_empty() && !cut) || unbatched || queue.is_kept_apart();
+        let (checked, ran) = match whole {
             true => self.once(work),
-            false => allowed_sizes::run(self.sizes, work, || queue.lease(), |piece| self.once(piece)),
+            false => allowed_sizes::run((sizes, max_batch_rows), work, || queue.lease(), |piece| self.piece(piece)),
         };
         let unbatched = unbatched || ran == RunOutcome::NotByRow;
         let part = match checked {
@@ -125,6 +173,19 @@ impl Runner<'_> {
             Err(status) => Part { entries: range, first_row, unbatched, outputs: Err(status), errors: Vec::new() },
         };
         (part, ran)
+    }
+
+    /// Runs some rows of a request, unless nobody waits for its answer any more.
+    fn piece(&self, work: Work) -> (Result<CheckedOutputs, Status>, RunOutcome) {
+        let [entry] = &*self.batch.entries else { return self.once(work) };
+        if entry.deadline <= Instant::now() {
+            let late = "the deadline passed while the request ran, some rows at a time";
+            return (Err(Status::new(Code::DeadlineExceeded, late)), RunOutcome::Through);
+        }
+        if entry.slot.is_some_and(|slot| self.batch.waiting.cancelled().contains(&slot)) {
+            return (Err(Status::new(Code::Cancelled, "the client has gone")), RunOutcome::Through);
+        }
+        self.once(work)
     }
 
     /// Enters the model.

@@ -9,7 +9,7 @@ use tidegate_codec::status::{Code, Status};
 use tidegate_codec::tensors::Column;
 
 use crate::batching::batch::{Batch, Entry};
-use crate::batching::bisect;
+use crate::batching::bisect::{self, Conduct};
 use crate::batching::executor::Executor;
 use crate::batching::executor_pool::{ExecutorPool, Instruction};
 use crate::batching::finished::{CompletionsByLane, FinishedBatch, Part};
@@ -102,46 +102,46 @@ impl ExecutorThread {
         let served = &queue.served;
         let now = Instant::now();
         let specs = &served.signature.inputs;
-        let dead = batch.drop_dead(specs, |entry| entry.cancelled || entry.deadline <= now);
+        let cancelled = batch.waiting.cancelled();
+        let is_cancelled = |entry: &Entry| entry.slot.is_some_and(|slot| cancelled.contains(&slot));
+        let dead = batch.drop_dead(specs, |entry| entry.deadline <= now || is_cancelled(entry));
         if !dead.is_empty() {
-            self.complete_dead(served, &batch, dead);
+            let gone = dead.iter().filter(|entry| is_cancelled(entry)).count();
+            served.metrics.cancelled.fetch_add(gone as u64, Ordering::Relaxed);
+            served.metrics.deadline_drops.fetch_add((dead.len() - gone) as u64, Ordering::Relaxed);
+            let late = "the deadline passed while the request waited in the batch queue";
+            self.complete_unrun(served, &batch, dead, Status::new(Code::DeadlineExceeded, late));
         }
         if batch.entries.is_empty() {
             return;
         }
-        let sizes = queue.allowed_batch_sizes();
-        let again = batch.entries.len() > 1 || bisect::may_run_again(&served.signature, batch.unbatched, &sizes);
+        let batching = queue.batching();
+        let sizes = &*batching.allowed_batch_sizes;
+        let again = batch.entries.len() > 1 || bisect::may_run_again(&served.signature, batch.unbatched, sizes);
         let logged = batch.entries.iter().any(|entry| entry.logged);
-        // The model owns its inputs and may write into them: what is logged or run again is copied before.
-        let kept: Vec<Column> = if again || logged {
-            batch.columns.iter().map(|column| Column::clone(column)).collect()
-        } else {
-            Vec::new()
-        };
+        let kept = if again || logged { ExecutorThread::keep(&mut batch) } else { None };
         let lane = batch.lane;
-        let parts = bisect::run(&*self.executor, queue, &mut batch, &kept, &sizes);
+        let conduct =
+            Conduct { kept: kept.as_deref().filter(|_| again), sizes, max_batch_rows: batching.max_batch_rows };
+        let parts = bisect::run(&*self.executor, queue, &mut batch, &conduct);
         queue.service.count(batch.rows, now.elapsed());
-        let inputs = if logged { kept } else { Vec::new() };
         self.completions[lane].complete(FinishedBatch {
             version: batch.version,
             memory: Some(batch.memory),
             served: served.clone(),
             entries: batch.entries,
-            inputs,
+            inputs: kept.filter(|_| logged).unwrap_or_default(),
             shapes: batch.shapes,
             parts,
         });
     }
 
-    /// Completes requests that are cancelled or too late without running them.
-    fn complete_dead(&self, served: &Arc<ServedSignature>, batch: &Batch, dead: Vec<Entry>) {
-        for entry in &dead {
-            let counter = if entry.cancelled { &served.metrics.cancelled } else { &served.metrics.deadline_drops };
-            counter.fetch_add(1, Ordering::Relaxed);
-        }
-        let late =
-            Status::new(Code::DeadlineExceeded, "the deadline passed while the request waited in the batch queue");
-        self.complete_unrun(served, batch, dead, late);
+    /// A copy of the inputs, which are the model's, who may write into them: for the log, and to be run again. Without
+    /// memory for it a batch that fails does so as a whole, and its rows are dropped from the log.
+    fn keep(batch: &mut Batch) -> Option<Vec<Column>> {
+        let bytes = batch.columns.iter().map(|column| column.byte_size()).sum();
+        batch.memory.grow(bytes, bytes).ok()?;
+        Some(batch.columns.iter().map(|column| Column::clone(column)).collect())
     }
 
     fn complete_unrun(&self, served: &Arc<ServedSignature>, batch: &Batch, mut entries: Vec<Entry>, why: Status) {

@@ -46,7 +46,7 @@ pub struct FinishedBatch {
     pub served: Arc<ServedSignature>,
     /// Its requests.
     pub entries: Vec<Entry>,
-    /// The inputs as they came, where something is logged.
+    /// The inputs as they came, where something is logged and there was memory for a copy.
     pub inputs: Vec<Column>,
     /// Inner dimensions of each input.
     pub shapes: Arc<[Vec<usize>]>,

@@ -2,6 +2,11 @@
 
 use std::sync::Arc;
 
+use tidegate_codec::signatures::TensorSpec;
+
+/// What the answers of one batch take at most, where the signature says how large they are and one row takes no more.
+const OUTPUT_BYTES: usize = 64 << 20;
+
 /// When a batch closes and how long its queue may grow.
 #[derive(Clone, Debug)]
 pub struct Batching {
@@ -29,6 +34,17 @@ impl Batching {
             Some((name, _)) => Err(format!("{name} is 0: it must be at least 1")),
             None => self.check_sizes(),
         }
+    }
+
+    /// The same with batches that are closed before their answers are very large: they take the model's memory, ours, and
+    /// once more as they are written.
+    pub fn bounded_by(&self, outputs: &[TensorSpec]) -> Batching {
+        let bytes = |spec: &TensorSpec| {
+            let inner = spec.fixed_inner().unwrap_or_default();
+            inner.iter().fold(spec.dtype.size(), |bytes, dim| bytes.saturating_mul(*dim))
+        };
+        let row = outputs.iter().map(bytes).fold(1, usize::saturating_add);
+        Batching { max_batch_rows: self.max_batch_rows.min(OUTPUT_BYTES / row).max(1), ..self.clone() }
     }
 
     fn check_sizes(&self) -> Result<(), String> {

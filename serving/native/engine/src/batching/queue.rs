@@ -1,68 +1,22 @@
-//! The bounded batch queue of one signature. Each I/O thread fills an open batch of its own; it closes when the sockets
-//! are idle, when it is full, or when it has waited long enough.
+//! The bounded batch queue of one signature: what waits in it, lane by lane, and what an executor takes next.
+//! An open batch closes when the sockets are idle, when it is full, or when it has waited long enough.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
-use tidegate_codec::signatures::{RequestRows, Signature, TensorSpec};
-use tidegate_codec::status::Status;
-use tidegate_codec::tensors::{Column, ColumnPool, Lease, Page, Room};
+use tidegate_codec::signatures::{Signature, TensorSpec};
+use tidegate_codec::tensors::{ColumnPool, Lease};
 
-use crate::batching::batch::{Batch, Entry, KeepAlive};
+use crate::batching::batch::Batch;
 use crate::batching::executor_pool::ExecutorPool;
 use crate::batching::limits::Batching;
 use crate::batching::served_signature::ServedSignature;
 use crate::batching::service_time::ServiceTime;
-use crate::memory::Reservation;
+use crate::batching::waiting::{Place, Waiting};
 use crate::sync::lock;
-
-/// A request that waited this long wakes an idle executor even while the I/O thread has more to read.
-const DUE_AFTER: Duration = Duration::from_micros(250);
-
-/// A batch of more bytes closes, and a request of more bytes has a batch of its own, which is not copied to run again.
-const BATCH_BYTES: usize = 64 << 20;
-const ALONE_BYTES: usize = 8 << 20;
-
-/// Decoding takes memory in steps of at least this much.
-const STEP: usize = 16 << 10;
-
-/// The memory that one request takes while it is decoded.
-struct Taking<'a> {
-    memory: &'a mut Reservation,
-    asked: usize,
-    taken: usize,
-}
-
-impl Room for Taking<'_> {
-    fn take(&mut self, bytes: usize) -> Result<(), Status> {
-        self.asked = self.asked.saturating_add(bytes);
-        if self.asked > self.taken.max(STEP) {
-            let more = (self.asked - self.taken).max(STEP);
-            self.memory.grow(more, self.asked)?;
-            self.taken += more;
-        }
-        Ok(())
-    }
-}
-
-impl Taking<'_> {
-    /// The request is decoded and takes just this much.
-    #[inline]
-    fn settle(self, bytes: usize) -> Result<(), Status> {
-        if bytes <= self.taken {
-            self.memory.shrink(self.taken - bytes);
-            return Ok(());
-        }
-        let grown = self.memory.grow(bytes - self.taken, bytes);
-        if grown.is_err() {
-            self.memory.shrink(self.taken);
-        }
-        grown
-    }
-}
 
 /// What an executor finds.
 pub enum NextBatch {
@@ -74,42 +28,31 @@ pub enum NextBatch {
     Nothing,
 }
 
-/// When the caller of an append must wake executors.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Urgency {
-    /// Wake the executors when the sockets are idle.
-    WhenIdle,
-    /// Wake the executors now.
-    Now,
-    /// Both: a batch closed, and the request is in the next one, which is open.
-    NowAndWhenIdle,
-    /// Nothing was added: the request has no rows.
-    Never,
-}
-
 #[derive(Debug, Default)]
-struct Lane {
-    open: Option<Batch>,
-    closed: VecDeque<Batch>,
-    shapes: Vec<Vec<usize>>,
-    marks: Vec<usize>,
-    due: bool,
+pub(super) struct Lane {
+    pub(super) open: Option<Batch>,
+    pub(super) closed: VecDeque<Batch>,
+    pub(super) shapes: Vec<Vec<usize>>,
+    pub(super) marks: Vec<usize>,
+    pub(super) due: bool,
 }
 
 /// What waits to be run.
 #[derive(Debug)]
 pub struct Queue {
-    batching: ArcSwap<Batching>,
-    lanes: Box<[Mutex<Lane>]>,
+    pub(super) batching: ArcSwap<Batching>,
+    pub(super) lanes: Box<[Mutex<Lane>]>,
     /// Where `take` looks first: every lane has its turn.
     next_lane: AtomicUsize,
-    queued_rows: AtomicUsize,
+    pub(super) queued_rows: AtomicUsize,
+    /// Those of them that the limit does not count: a request of more rows than the limit counts as one batch.
+    pub(super) excess_rows: AtomicUsize,
     /// How long batches take.
     pub service: ServiceTime,
     /// Whether an answer has shown that requests must not share a run.
     alone: AtomicBool,
-    columns: Arc<ColumnPool>,
-    fixed_shapes: Option<Arc<[Vec<usize>]>>,
+    pub(super) columns: Arc<ColumnPool>,
+    pub(super) fixed_shapes: Option<Arc<[Vec<usize>]>>,
     /// Whose requests wait here.
     pub served: Arc<ServedSignature>,
     /// The threads that empty it.
@@ -122,10 +65,11 @@ impl Queue {
         let inputs = &served.signature.inputs;
         let fixed = inputs.iter().map(TensorSpec::fixed_inner).collect::<Option<Vec<_>>>();
         Queue {
-            batching: ArcSwap::from_pointee(batching.clone()),
+            batching: ArcSwap::from_pointee(batching.bounded_by(&served.signature.outputs)),
             lanes: (0..lanes).map(|_| Mutex::default()).collect(),
             next_lane: AtomicUsize::new(0),
             queued_rows: AtomicUsize::new(0),
+            excess_rows: AtomicUsize::new(0),
             service: ServiceTime::default(),
             alone: AtomicBool::new(false),
             columns: ColumnPool::new(inputs.iter().map(|spec| spec.dtype).collect()),
@@ -141,14 +85,14 @@ impl Queue {
         &self.served.signature
     }
 
-    /// The numbers of rows that the model runs; empty for any.
-    pub fn allowed_batch_sizes(&self) -> Arc<[usize]> {
-        self.batching.load().allowed_batch_sizes.clone()
+    /// Its limits.
+    pub fn batching(&self) -> Arc<Batching> {
+        self.batching.load_full()
     }
 
     /// Takes over other limits. A batch that is larger already goes as it is.
     pub fn tune(&self, batching: &Batching) {
-        self.batching.store(Arc::new(batching.clone()));
+        self.batching.store(Arc::new(batching.bounded_by(&self.signature().outputs)));
     }
 
     /// Rows that wait.
@@ -169,138 +113,6 @@ impl Queue {
     /// Columns for a batch that is put together outside the queue.
     pub fn lease(&self) -> Vec<Lease> {
         self.columns.lease()
-    }
-
-    #[cold]
-    fn full(&self, rows: usize, limit: usize) -> Status {
-        self.served.metrics.rejections.fetch_add(1, Ordering::Relaxed);
-        Status::exhausted(format!("the batch queue is full: {rows} more rows would pass its limit of {limit} rows"))
-    }
-
-    /// Lets `decode` write a request's rows into the open batch, then enters it as `entry`.
-    ///
-    /// Nothing stays of a request that fails, does not fit or has no rows.
-    pub fn append<V: Send + Sync + 'static>(
-        &self,
-        version: &Arc<V>,
-        lane_index: usize,
-        mut entry: Entry,
-        decode: impl FnOnce(&mut Page<'_>) -> Result<RequestRows, Status>,
-    ) -> Result<(RequestRows, Urgency), Status> {
-        let batching = self.batching.load();
-        let limit = batching.max_queued_rows;
-        if self.queued_rows() >= limit {
-            return Err(self.full(1, limit));
-        }
-        let lane = &mut *lock(&self.lanes[lane_index]);
-        let open = lane.open.get_or_insert_with(|| self.open_batch(version.clone(), lane_index, entry.received));
-        lane.marks.clear();
-        lane.marks.extend(open.columns.iter().map(|column| column.extent()));
-        let bytes_before: usize = open.columns.iter().map(|column| column.byte_size()).sum();
-        let mut room = Taking { memory: &mut open.memory, asked: 0, taken: 0 };
-        let decoded = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-            decode(&mut Page { columns: &mut open.columns, shapes: &mut lane.shapes, room: &mut room })
-        }));
-        let bytes = open.columns.iter().map(|column| column.byte_size()).sum::<usize>() - bytes_before;
-        let settled = room.settle(if matches!(decoded, Ok(Ok(_))) { bytes } else { 0 });
-        let held = matches!(decoded, Ok(Ok(_))) && settled.is_ok();
-        let decoded = decoded.unwrap_or_else(|_| Err(Status::internal("the request could not be decoded")));
-        let admitted = decoded.and_then(|request| settled.map(|()| request)).and_then(|request| {
-            let rows = request.rows;
-            let shapes = self.fixed_shapes.as_deref().filter(|_| !request.unbatched).unwrap_or(&lane.shapes);
-            check_extents(self.signature(), open, &lane.marks, shapes, rows)?;
-            if rows > limit {
-                return Err(never_fits(rows, limit));
-            }
-            let before = self.queued_rows.fetch_add(rows, Ordering::Relaxed);
-            if before + rows > limit {
-                self.queued_rows.fetch_sub(rows, Ordering::Relaxed);
-                return Err(self.full(rows, limit));
-            }
-            if before > 0 {
-                let wait = self.expected_wait(before, &batching);
-                if entry.received + wait > entry.deadline {
-                    self.queued_rows.fetch_sub(rows, Ordering::Relaxed);
-                    return Err(self.too_slow(before, wait));
-                }
-            }
-            self.served.metrics.queued_rows.fetch_add(rows as u64, Ordering::Relaxed);
-            Ok(request)
-        });
-        if !matches!(admitted, Ok(RequestRows { rows: 1.., .. })) {
-            // What was not settled is given back already.
-            open.memory.shrink(if held { bytes } else { 0 });
-            open.columns.iter_mut().zip(&lane.marks).for_each(|(column, mark)| column.truncate(*mark));
-            // An empty batch must not stay: it would hold the version for ever.
-            lane.open.take_if(|open| open.rows == 0);
-            return admitted.map(|request| (request, Urgency::Never));
-        }
-        let request = admitted?;
-        (entry.rows, entry.flat) = (request.rows, request.flat);
-        Ok((request, self.enter(lane, entry, request.unbatched, bytes, &batching)))
-    }
-
-    fn open_batch(&self, version: KeepAlive, lane: usize, opened: Instant) -> Batch {
-        Batch {
-            version,
-            columns: self.columns.lease(),
-            shapes: self.fixed_shapes.clone().unwrap_or_default(),
-            entries: Vec::with_capacity(64),
-            rows: 0,
-            waiting_rows: 0,
-            unbatched: false,
-            opened,
-            memory: self.served.memory.reservation(),
-            lane,
-        }
-    }
-
-    /// Enters a request whose rows stand behind the marks; closes the open batch where it must not join it.
-    fn enter(&self, lane: &mut Lane, mut entry: Entry, unbatched: bool, bytes: usize, batching: &Batching) -> Urgency {
-        let Some(open) = lane.open.as_mut() else {
-            return Urgency::Now;
-        };
-        let alone = unbatched || self.is_kept_apart() || bytes > ALONE_BYTES;
-        let fits = open.rows == 0
-            || (!alone
-                && open.rows + entry.rows <= batching.max_batch_rows
-                && (self.fixed_shapes.is_some() || *open.shapes == *lane.shapes));
-        if !fits {
-            let mut next = self.open_batch(open.version.clone(), open.lane, entry.received);
-            for ((column, old), mark) in next.columns.iter_mut().zip(&mut open.columns).zip(&lane.marks) {
-                column.extend(old, *mark..old.extent());
-                old.truncate(*mark);
-            }
-            next.memory = open.memory.split(bytes);
-            let full = std::mem::replace(open, next);
-            lane.closed.push_back(full);
-        }
-        if open.rows == 0 {
-            open.opened = entry.received;
-            lane.due = false;
-            open.unbatched = unbatched;
-            if unbatched || self.fixed_shapes.is_none() {
-                open.shapes = lane.shapes.as_slice().into();
-            }
-        }
-        let received = entry.received;
-        entry.first_row = open.rows;
-        open.rows += entry.rows;
-        open.waiting_rows += entry.rows;
-        open.entries.push(entry);
-        let full = alone || open.rows >= batching.max_batch_rows || open.memory.bytes() >= BATCH_BYTES;
-        let due = batching.timeout_us == 0 && received.saturating_duration_since(open.opened) > DUE_AFTER;
-        if full {
-            lane.closed.extend(lane.open.take());
-        } else if due && !lane.due {
-            lane.due = true;
-            return Urgency::Now;
-        }
-        match (full, fits) {
-            (true, _) => Urgency::Now,
-            (false, false) => Urgency::NowAndWhenIdle,
-            (false, true) => Urgency::WhenIdle,
-        }
     }
 
     /// The I/O thread of this lane has nothing more to read: its open batch may go.
@@ -351,70 +163,46 @@ impl Queue {
 
     fn taken(&self, batch: Batch) -> NextBatch {
         self.next_lane.store((batch.lane + 1) % self.lanes.len(), Ordering::Relaxed);
-        self.discount(batch.waiting_rows);
+        self.discount(&batch.waiting, batch.waiting.take());
         NextBatch::Batch(Box::new(batch))
     }
 
-    fn discount(&self, rows: usize) {
+    fn discount(&self, waiting: &Waiting, rows: usize) {
         self.queued_rows.fetch_sub(rows, Ordering::Relaxed);
         self.served.metrics.queued_rows.fetch_sub(rows as u64, Ordering::Relaxed);
+        self.excess_rows.fetch_sub(waiting.take_excess(), Ordering::Relaxed);
     }
 
-    /// Counts requests of a lane no longer that are answered already, or whose clients have gone; the latter are marked
-    /// as cancelled. Returns those of them that were still waiting. One pass, however many they are.
-    pub fn abandon(&self, lane: usize, slots: &HashSet<u64>, cancelled: bool) -> HashSet<u64> {
-        let mut lane = lock(&self.lanes[lane]);
-        let lane = &mut *lane;
-        let (mut found, mut rows) = (HashSet::new(), 0);
-        for batch in lane.open.iter_mut().chain(lane.closed.iter_mut()) {
-            for entry in &mut batch.entries {
-                if let Some(slot) = entry.slot.filter(|slot| slots.contains(slot)) {
-                    entry.cancelled |= cancelled;
-                    batch.waiting_rows -= entry.rows;
-                    rows += entry.rows;
-                    found.insert(slot);
-                }
+    /// Counts a request no longer that is answered already, or whose client has gone: `cancelled` is its slot then.
+    /// Returns whether it was still waiting.
+    pub fn abandon(&self, place: &Place, cancelled: Option<u64>) -> bool {
+        if let Some(slot) = cancelled {
+            place.waiting.cancel(slot);
+        }
+        let waited = place.waiting.leave(place.rows);
+        if waited {
+            self.discount(&place.waiting, place.rows);
+        }
+        waited
+    }
+
+    /// Drops the oldest batches of a lane as far as all their requests are abandoned: their memory is of use to others,
+    /// and the executor behind which they wait may never come.
+    pub fn drop_dead(&self, lane: usize) {
+        let mut dead: Vec<Batch> = Vec::new();
+        {
+            let mut lane = lock(&self.lanes[lane]);
+            while lane.closed.front().is_some_and(|batch| batch.waiting.is_dead()) {
+                dead.extend(lane.closed.pop_front());
+            }
+            if lane.closed.is_empty() {
+                dead.extend(lane.open.take_if(|open| open.rows > 0 && open.waiting.is_dead()));
             }
         }
-        self.discount(rows);
-        found
-    }
-
-    /// How long rows that come behind those that wait will wait themselves, by what earlier batches took.
-    fn expected_wait(&self, before: usize, batching: &Batching) -> Duration {
-        let runs = (before / batching.max_batch_rows) as u64;
-        Duration::from_nanos(self.service.expect(before as u64, runs) / batching.concurrency as u64)
-    }
-
-    #[cold]
-    fn too_slow(&self, rows: usize, wait: Duration) -> Status {
-        self.served.metrics.rejections.fetch_add(1, Ordering::Relaxed);
-        let wait = wait.as_millis();
-        Status::exhausted(format!(
-            "the batch queue is full: {rows} rows wait, which takes about {wait} ms, and the request's deadline is \
-             sooner"
-        ))
-    }
-}
-
-/// Every input must have grown by exactly the request's rows; a name sent twice would break that.
-fn check_extents(
-    signature: &Signature,
-    open: &Batch,
-    marks: &[usize],
-    shapes: &[Vec<usize>],
-    rows: usize,
-) -> Result<(), Status> {
-    for (index, spec) in signature.inputs.iter().enumerate() {
-        let grown = open.columns[index].extent() - marks[index];
-        if grown != rows * Column::row_extent(spec.dtype, &shapes[index]) {
-            return Err(Status::invalid(format!("input '{}' is given twice or not at all", spec.name)));
+        for batch in dead {
+            let (requests, cancelled) = (batch.entries.len() as u64, batch.waiting.cancelled().len() as u64);
+            self.served.metrics.cancelled.fetch_add(cancelled, Ordering::Relaxed);
+            self.served.metrics.deadline_drops.fetch_add(requests - cancelled, Ordering::Relaxed);
         }
     }
-    Ok(())
-}
-
-#[cold]
-fn never_fits(rows: usize, limit: usize) -> Status {
-    Status::invalid(format!("the request has {rows} rows, its queue holds at most {limit}: send fewer at a time"))
 }

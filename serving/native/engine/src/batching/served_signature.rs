@@ -22,6 +22,8 @@ pub struct ServedSignature {
     pub signature: Signature,
     /// The memory that requests of its model may take.
     pub memory: Arc<Share>,
+    /// What waits to be logged of its model.
+    pub log: Arc<Share>,
     /// Counters of the version.
     pub metrics: Arc<VersionMetrics>,
 }

@@ -7,6 +7,7 @@ use tidegate_codec::status::Code;
 use tidegate_codec::tensors::{Column, Strings, Words};
 
 use crate::batching::{Entry, FinishedBatch, Part, ServedSignature};
+use crate::memory::Reservation;
 
 /// What became of one entry of a finished batch.
 #[derive(Clone, Copy, Debug)]
@@ -34,13 +35,15 @@ pub struct Record {
     pub shapes: Arc<[Vec<usize>]>,
     /// The answers.
     pub parts: Vec<Part>,
+    /// What it takes of the log's memory, once it was let in.
+    pub memory: Option<Reservation>,
 }
 
 impl Record {
     /// Keeps of a finished batch what the log needs.
     pub fn new(finished: FinishedBatch, outcomes: Vec<Outcome>) -> Record {
         let FinishedBatch { version: _, memory: _, served, entries, inputs, shapes, parts } = finished;
-        Record { served, entries, outcomes, inputs, shapes, parts }
+        Record { served, entries, outcomes, inputs, shapes, parts, memory: None }
     }
 
     /// Rows to be logged, by role.
@@ -99,6 +102,8 @@ pub struct LogBlock {
     pub started: Instant,
     /// Rows by role.
     pub by_role: [u64; 2],
+    /// What it takes of the log's memory.
+    pub memory: Reservation,
 }
 
 /// Now on both clocks, to turn instants into Unix time.
@@ -127,6 +132,7 @@ impl LogBlock {
         LogBlock {
             inputs: signature.inputs.iter().map(|spec| Column::new(spec.dtype)).collect(),
             outputs: signature.outputs.iter().map(|spec| Column::new(spec.dtype)).collect(),
+            memory: served.log.reservation(),
             served,
             layout,
             rows: 0,

@@ -1,5 +1,5 @@
-//! The inference log's bounded buffer, and the thread that makes blocks of finished batches.
-//! A record that does not fit, or a block that the sink does not take, is dropped and counted.
+//! The inference log's bounded buffer, and the thread that makes blocks of finished batches. A record that does not fit,
+//! or a block that the sink does not take, is dropped and counted. What waits is counted as requests' memory too.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering;
@@ -30,6 +30,10 @@ pub struct LogLimits {
     /// Bytes that may wait.
     pub buffer_bytes: usize,
 }
+
+/// How much of one model may wait: so many times what stays free. So no model takes all, and however many are busy, one
+/// that is not finds room.
+const OF_FREE: u64 = 3;
 
 /// Records collect for this long before the log thread looks at them, unless a lot has come.
 const LINGER: Duration = Duration::from_millis(50);
@@ -65,15 +69,20 @@ impl Log {
         }
     }
 
-    /// Takes a record, or drops and counts it where the buffer is full. Never waits for the log thread's work.
-    pub fn offer(&self, record: Record) {
+    /// Takes a record, or drops and counts it where the buffer, its model's part of it or the memory for requests is full.
+    /// Never waits for the log thread's work.
+    pub fn offer(&self, mut record: Record) {
         let rows = record.rows();
         for (role, count) in rows.iter().enumerate() {
             self.metrics.log.eligible[role].fetch_add(*count, Ordering::Relaxed);
         }
         let size = record.byte_size() as u64;
         let waiting = self.metrics.log_waiting_bytes.fetch_add(size, Ordering::Relaxed) + size;
-        if waiting > self.bound {
+        let share = &record.served.log;
+        let own = share.used() as u64 + size;
+        let fits = waiting <= self.bound && own <= OF_FREE * (self.bound - waiting);
+        record.memory = if fits { share.note_spare(size as usize) } else { None };
+        if record.memory.is_none() {
             return self.refuse(rows, size);
         }
         let mut state = lock(&self.state);
@@ -191,6 +200,7 @@ impl Log {
                 blocks[index].append(record, at..end, outputs.map(|_| part), clock);
                 let grown = (blocks[index].byte_size() - before) as u64;
                 self.metrics.log_waiting_bytes.fetch_add(grown, Ordering::Relaxed);
+                blocks[index].memory.note(grown as usize);
                 if blocks[index].rows >= self.block_rows {
                     self.hand_over(blocks.swap_remove(index), sink);
                 }
@@ -200,8 +210,9 @@ impl Log {
         self.metrics.log_waiting_bytes.fetch_sub(size, Ordering::Relaxed);
     }
 
-    fn hand_over(&self, block: LogBlock, sink: &dyn LogSink) {
+    fn hand_over(&self, mut block: LogBlock, sink: &dyn LogSink) {
         let (size, rows) = (block.byte_size() as u64, block.by_role);
+        let _until_written = block.memory.split(block.memory.bytes());
         let written = catch_unwind(AssertUnwindSafe(|| sink.take(block))).unwrap_or(false);
         self.metrics.log_waiting_bytes.fetch_sub(size, Ordering::Relaxed);
         if written {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
-use crate::metrics::prometheus::escape;
+use crate::metrics::prometheus::{Samples, escape};
 use crate::sync::lock;
 
 /// One sample: its labels in order, and its value.
@@ -36,24 +36,22 @@ impl Gauges {
     }
 
     /// Every sample, or, of those with a label `model`, only those of one model.
-    pub fn samples(&self, only: Option<&str>) -> Vec<(String, f64)> {
+    pub fn samples(&self, only: Option<&str>, list: &mut impl Samples) {
         let families = lock(&self.0);
         let all = families.iter().flat_map(|(name, family)| family.gauges.iter().map(move |gauge| (name, gauge)));
         let wanted = all.filter(|(_, (labels, _))| {
             only.is_none_or(|model| labels.iter().all(|(label, value)| label != "model" || value == model))
         });
-        wanted.map(|(name, (labels, value))| (sample(name, labels), *value)).collect()
+        for (name, (labels, value)) in wanted {
+            let labels: Vec<_> = labels.iter().map(|(label, value)| format!("{label}=\"{}\"", escape(value))).collect();
+            list.add(name, "", format_args!("{}", labels.join(",")), *value);
+        }
     }
 
     /// The help text of a family.
     pub fn help(&self, name: &str) -> Option<String> {
         lock(&self.0).get(name).map(|family| family.help.clone())
     }
-}
-
-fn sample(name: &str, labels: &[(String, String)]) -> String {
-    let labels: Vec<_> = labels.iter().map(|(label, value)| format!("{label}=\"{}\"", escape(value))).collect();
-    if labels.is_empty() { name.to_owned() } else { format!("{name}{{{}}}", labels.join(",")) }
 }
 
 fn is_name(name: &str) -> bool {

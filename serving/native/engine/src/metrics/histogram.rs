@@ -2,6 +2,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::metrics::prometheus::Samples;
+
 const BUCKETS: usize = 40;
 
 /// Counts by power of two.
@@ -28,7 +30,7 @@ impl Histogram {
     }
 
     /// Cumulative buckets from the first to the last that is not empty, sum and count; `unit` scales values.
-    pub fn samples(&self, list: &mut Vec<(String, f64)>, name: &str, labels: &str, unit: f64) {
+    pub fn samples(&self, list: &mut impl Samples, name: &str, labels: &str, unit: f64) {
         let counts: Vec<u64> = self.buckets.iter().map(|bucket| bucket.load(Ordering::Relaxed)).collect();
         let total: u64 = counts.iter().sum();
         let first = counts.iter().position(|count| *count > 0).unwrap_or(0);
@@ -37,10 +39,10 @@ impl Histogram {
         for (index, count) in counts.iter().enumerate().take(last + 1).skip(first) {
             below += count;
             let bound = 2f64.powi(index as i32) * unit;
-            list.push((format!("{name}_bucket{{{labels},le=\"{bound}\"}}"), below as f64));
+            list.add(name, "_bucket", format_args!("{labels},le=\"{bound}\""), below as f64);
         }
-        list.push((format!("{name}_bucket{{{labels},le=\"+Inf\"}}"), total as f64));
-        list.push((format!("{name}_sum{{{labels}}}"), self.sum.load(Ordering::Relaxed) as f64 * unit));
-        list.push((format!("{name}_count{{{labels}}}"), total as f64));
+        list.add(name, "_bucket", format_args!("{labels},le=\"+Inf\""), total as f64);
+        list.add(name, "_sum", format_args!("{labels}"), self.sum.load(Ordering::Relaxed) as f64 * unit);
+        list.add(name, "_count", format_args!("{labels}"), total as f64);
     }
 }

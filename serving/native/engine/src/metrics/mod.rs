@@ -10,7 +10,7 @@ pub mod version;
 
 pub use answers::{Call, Closing, Endpoint};
 pub use gauges::{Gauge, Gauges};
-pub use prometheus::{escape, help_of, render};
+pub use prometheus::{Page, Samples, escape, help_of};
 pub use registry::{HungCall, Metrics};
 pub use running::{RunningCall, RunningCalls};
 pub use version::VersionMetrics;

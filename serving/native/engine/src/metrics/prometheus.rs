@@ -1,32 +1,63 @@
-//! Samples in Prometheus' text format, with a help line for each family.
+//! Samples: where they go, and the page in Prometheus' text format with a help line for each family.
 
-use std::fmt::Write;
+use std::collections::BTreeMap;
+use std::fmt::{Arguments, Write};
 
-/// Samples in Prometheus' text format; `help` knows what a family says.
-pub fn render(mut samples: Vec<(String, f64)>, help: impl Fn(&str) -> String) -> String {
-    samples.sort_by(|left, right| family(&left.0).cmp(family(&right.0)));
-    let mut text = String::new();
-    let mut current = String::new();
-    for (name, value) in &samples {
-        let family = family(name);
-        if family != current {
-            let kind = match family {
+/// Takes samples.
+pub trait Samples {
+    /// One of a family, whose sample names may have a suffix; without labels where these are empty.
+    fn add(&mut self, family: &str, suffix: &str, labels: Arguments<'_>, value: f64);
+}
+
+/// Names with labels, and values.
+impl Samples for Vec<(String, f64)> {
+    fn add(&mut self, family: &str, suffix: &str, labels: Arguments<'_>, value: f64) {
+        let mut name = String::new();
+        write_name(&mut name, family, suffix, labels);
+        self.push((name, value));
+    }
+}
+
+fn write_name(text: &mut String, family: &str, suffix: &str, labels: Arguments<'_>) {
+    let _ = write!(text, "{family}{suffix}{{");
+    let start = text.len();
+    let _ = write!(text, "{labels}}}");
+    if text.len() == start + 1 {
+        text.truncate(start - 1);
+    }
+}
+
+/// Samples in Prometheus' text format: one buffer for each family, however many samples it has.
+#[derive(Debug, Default)]
+pub struct Page(BTreeMap<String, String>);
+
+impl Samples for Page {
+    fn add(&mut self, family: &str, suffix: &str, labels: Arguments<'_>, value: f64) {
+        let text = match self.0.get_mut(family) {
+            Some(text) => text,
+            None => self.0.entry(family.to_owned()).or_default(),
+        };
+        write_name(text, family, suffix, labels);
+        let _ = writeln!(text, " {value}");
+    }
+}
+
+impl Page {
+    /// All of it; `help` knows what a family says.
+    pub fn finish(self, help: impl Fn(&str) -> String) -> String {
+        let mut page = String::with_capacity(self.0.values().map(|text| text.len() + 256).sum());
+        for (family, text) in self.0 {
+            let kind = match &*family {
                 "tidegate_request_seconds" | "tidegate_batch_rows" => "histogram",
                 counter if counter.ends_with("_total") => "counter",
                 _ => "gauge",
             };
-            let words = help(family).replace('\\', "\\\\").replace('\n', "\\n");
-            let _ = writeln!(text, "# HELP {family} {words}\n# TYPE {family} {kind}");
-            family.clone_into(&mut current);
+            let words = help(&family).replace('\\', "\\\\").replace('\n', "\\n");
+            let _ = writeln!(page, "# HELP {family} {words}\n# TYPE {family} {kind}");
+            page.push_str(&text);
         }
-        let _ = writeln!(text, "{name} {value}");
+        page
     }
-    text
-}
-
-fn family(sample: &str) -> &str {
-    let name = sample.split('{').next().unwrap_or(sample);
-    ["_bucket", "_sum", "_count"].iter().find_map(|suffix| name.strip_suffix(suffix)).unwrap_or(name)
 }
 
 /// A label's value as it stands between quotes.
@@ -71,7 +102,10 @@ const HELP: [(&str, &str); 29] = [
     ("tidegate_log_written_rows_total", "Rows handed over to the inference log."),
     ("tidegate_log_dropped_rows_total", "Rows that the inference log lost."),
     ("tidegate_log_waiting_bytes", "Bytes that wait for the inference log."),
-    ("tidegate_request_memory_bytes", "Bytes that requests hold, from their bodies to their answers."),
+    (
+        "tidegate_request_memory_bytes",
+        "Bytes that requests hold, from their bodies to their answers, and what waits to be logged of them.",
+    ),
     ("tidegate_request_memory_limit_bytes", "Bytes that requests may hold."),
     ("tidegate_request_memory_refusals_total", "Requests refused because they would have held too much memory."),
     ("tidegate_version_state", "1 for the state in which a version is."),

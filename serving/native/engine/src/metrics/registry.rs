@@ -1,4 +1,4 @@
-//! The counters of all versions and of the plane, and the samples that `/metrics` and `stats()` read.
+//! The counters of all versions and of the plane, and the samples of them that `/metrics` and `stats()` give.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -10,7 +10,7 @@ use tidegate_codec::status::Code;
 
 use crate::metrics::answers::{Answers, CALLS, CLOSINGS, ENDPOINTS, Endpoint};
 use crate::metrics::histogram::Histogram;
-use crate::metrics::prometheus::escape;
+use crate::metrics::prometheus::{Samples, escape};
 use crate::metrics::running::RunningCall;
 use crate::metrics::version::VersionMetrics;
 use crate::sync::lock;
@@ -102,40 +102,38 @@ impl Metrics {
         self.latency[endpoint as usize].add(u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX));
     }
 
-    /// Every sample: name with labels, and value; or, of all models, only those of one.
-    pub fn samples(&self, only: Option<&str>) -> Vec<(String, f64)> {
-        let mut list = Vec::new();
+    /// Every sample; or, of all models, only those of one.
+    pub fn samples(&self, only: Option<&str>, list: &mut impl Samples) {
         let owned = |(key, value): (&(String, i64), &Arc<VersionMetrics>)| (key.clone(), value.clone());
         let versions: Vec<_> = match only {
             Some(model) => lock(&self.versions).range(every_version(model)).map(owned).collect(),
             None => lock(&self.versions).iter().map(owned).collect(),
         };
-        answers(&mut list, "", "", &self.unrouted);
+        answers(list, "", "", &self.unrouted);
         for ((model, number), metrics) in &versions {
             let model = escape(model);
-            answers(&mut list, &model, &number.to_string(), &metrics.answers);
-            version_samples(&mut list, &format!("model=\"{model}\",version=\"{number}\""), metrics);
+            answers(list, &model, &number.to_string(), &metrics.answers);
+            version_samples(list, &format!("model=\"{model}\",version=\"{number}\""), metrics);
         }
         for (endpoint, name) in ENDPOINTS.iter().enumerate() {
             let label = format!("endpoint=\"{name}\"");
-            self.latency[endpoint].samples(&mut list, "tidegate_request_seconds", &label, 1e-9);
+            self.latency[endpoint].samples(list, "tidegate_request_seconds", &label, 1e-9);
             if endpoint < SOCKETS {
-                push(&mut list, "tidegate_connections", &label, &self.connections[endpoint]);
-                push(&mut list, "tidegate_refused_connections_total", &label, &self.refused_connections[endpoint]);
+                push(list, "tidegate_connections", &label, &self.connections[endpoint]);
+                push(list, "tidegate_refused_connections_total", &label, &self.refused_connections[endpoint]);
                 for (why, count) in CLOSINGS.iter().zip(&self.closed_connections[endpoint]) {
-                    push(&mut list, "tidegate_closed_connections_total", &format!("{label},reason=\"{why}\""), count);
+                    push(list, "tidegate_closed_connections_total", &format!("{label},reason=\"{why}\""), count);
                 }
             }
         }
         for (role, name) in ["primary", "shadow"].iter().enumerate() {
             let label = format!("role=\"{name}\"");
-            push(&mut list, "tidegate_log_eligible_rows_total", &label, &self.log.eligible[role]);
-            push(&mut list, "tidegate_log_written_rows_total", &label, &self.log.written[role]);
-            push(&mut list, "tidegate_log_dropped_rows_total", &label, &self.log.dropped[role]);
+            push(list, "tidegate_log_eligible_rows_total", &label, &self.log.eligible[role]);
+            push(list, "tidegate_log_written_rows_total", &label, &self.log.written[role]);
+            push(list, "tidegate_log_dropped_rows_total", &label, &self.log.dropped[role]);
         }
         let waiting = self.log_waiting_bytes.load(Ordering::Relaxed);
-        list.push(("tidegate_log_waiting_bytes".to_owned(), waiting as f64));
-        list
+        list.add("tidegate_log_waiting_bytes", "", format_args!(""), waiting as f64);
     }
 }
 
@@ -143,11 +141,11 @@ fn every_version(model: &str) -> RangeInclusive<(String, i64)> {
     (model.to_owned(), i64::MIN)..=(model.to_owned(), i64::MAX)
 }
 
-fn push(list: &mut Vec<(String, f64)>, name: &str, labels: &str, counter: &AtomicU64) {
-    list.push((format!("{name}{{{labels}}}"), counter.load(Ordering::Relaxed) as f64));
+fn push(list: &mut impl Samples, name: &str, labels: &str, counter: &AtomicU64) {
+    list.add(name, "", format_args!("{labels}"), counter.load(Ordering::Relaxed) as f64);
 }
 
-fn answers(list: &mut Vec<(String, f64)>, model: &str, version: &str, answers: &Answers) {
+fn answers(list: &mut impl Samples, model: &str, version: &str, answers: &Answers) {
     for (endpoint, by_code) in ENDPOINTS.iter().zip(&answers.0) {
         for (code, count) in by_code.iter().enumerate() {
             if count.load(Ordering::Relaxed) > 0 {
@@ -160,7 +158,7 @@ fn answers(list: &mut Vec<(String, f64)>, model: &str, version: &str, answers: &
     }
 }
 
-fn version_samples(list: &mut Vec<(String, f64)>, labels: &str, metrics: &VersionMetrics) {
+fn version_samples(list: &mut impl Samples, labels: &str, metrics: &VersionMetrics) {
     let counters = [
         ("tidegate_batches_total", &metrics.batches),
         ("tidegate_rows_total", &metrics.rows),
@@ -184,7 +182,7 @@ fn version_samples(list: &mut Vec<(String, f64)>, labels: &str, metrics: &Versio
     }
     push(list, "tidegate_queued_rows", labels, &metrics.queued_rows);
     let longest = metrics.running.longest(Instant::now()).as_secs_f64();
-    list.push((format!("tidegate_call_seconds_running{{{labels}}}"), longest));
-    list.push((format!("tidegate_python_entries_total{{{labels}}}"), metrics.entries() as f64));
+    list.add("tidegate_call_seconds_running", "", format_args!("{labels}"), longest);
+    list.add("tidegate_python_entries_total", "", format_args!("{labels}"), metrics.entries() as f64);
     metrics.batch_rows.samples(list, "tidegate_batch_rows", labels, 1.0);
 }

@@ -9,7 +9,7 @@ use tidegate_codec::tensors::Tensor;
 use crate::batching::{Entry, FinishedBatch, Part, ServedSignature};
 use crate::log::{Outcome, Record};
 use crate::request::dispatcher::Dispatcher;
-use crate::request::inflight::{Inflight, Pending};
+use crate::request::inflight::Pending;
 use crate::request::reply::{Reply, Tags};
 use crate::request::rows::Rows;
 use crate::sync::lock;
@@ -21,16 +21,13 @@ impl<R: Reply> Dispatcher<R> {
         // The model is through with its inputs: their memory is there for the answers.
         drop(finished.memory.take());
         let mut outcomes = Vec::with_capacity(finished.entries.len());
-        {
-            let mut inflight = lock(&self.inflight);
-            for part in &finished.parts {
-                for index in part.entries.clone() {
-                    let entry = &finished.entries[index];
-                    let code = self.answer_entry(&mut inflight, &finished, part, index, now);
-                    let latency = now.saturating_duration_since(entry.received);
-                    let logged = entry.logged && code != Code::Cancelled && self.may_log(&finished, part, entry);
-                    outcomes.push(Outcome { code, latency_us: latency.as_micros() as i64, logged });
-                }
+        for part in &finished.parts {
+            for index in part.entries.clone() {
+                let entry = &finished.entries[index];
+                let code = self.answer_entry(&finished, part, index, now);
+                let latency = now.saturating_duration_since(entry.received);
+                let logged = entry.logged && code != Code::Cancelled && self.may_log(&finished, part, entry);
+                outcomes.push(Outcome { code, latency_us: latency.as_micros() as i64, logged });
             }
         }
         if outcomes.iter().any(|outcome| outcome.logged) {
@@ -38,9 +35,12 @@ impl<R: Reply> Dispatcher<R> {
         }
     }
 
-    /// Whether an answer has the rows that its model's log is of; one that has not is counted as dropped.
+    /// Whether an answer has the rows that its model's log is of, and its inputs were copied; one that has not is counted
+    /// as dropped.
     fn may_log(&self, finished: &FinishedBatch, part: &Part, entry: &Entry) -> bool {
-        let fits = !part.unbatched || finished.served.signature.first_axis == FirstAxis::Free;
+        let signature = &finished.served.signature;
+        let fits = (!part.unbatched || signature.first_axis == FirstAxis::Free)
+            && finished.inputs.len() == signature.inputs.len();
         if !fits {
             self.engine.log.leave_out(entry);
         }
@@ -48,20 +48,15 @@ impl<R: Reply> Dispatcher<R> {
     }
 
     /// Writes one answer, where somebody still waits. Returns the code that the client sees or saw.
-    fn answer_entry(
-        &self,
-        inflight: &mut Inflight<R>,
-        finished: &FinishedBatch,
-        part: &Part,
-        index: usize,
-        now: Instant,
-    ) -> Code {
+    fn answer_entry(&self, finished: &FinishedBatch, part: &Part, index: usize, now: Instant) -> Code {
         let entry = &finished.entries[index];
         let error = part.error_of(index);
         let Some(slot) = entry.slot else {
             return error.map_or(Code::Ok, |status| status.code);
         };
-        let Some(pending) = inflight.take(slot) else {
+        // Others come and go while this answer is written.
+        let pending = lock(&self.inflight).take(slot);
+        let Some(pending) = pending else {
             return if entry.deadline <= now { Code::DeadlineExceeded } else { Code::Cancelled };
         };
         let Pending { reply, id, queue, received, .. } = pending;

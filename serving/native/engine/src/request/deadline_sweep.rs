@@ -1,7 +1,6 @@
 //! The deadline sweep: answers requests whose deadline has passed, and forgets those whose client has gone.
-//! It runs every few milliseconds while something waits, and earlier when a deadline asks for it.
+//! It wakes for the earliest deadline, and every few milliseconds while something waits to look for clients.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -17,44 +16,76 @@ use crate::sync::lock;
 const BUSY: Duration = Duration::from_millis(4);
 const IDLE: Duration = Duration::from_millis(50);
 
+/// So many requests are answered before other work of the I/O thread has its turn.
+const SLICE: usize = 512;
+
 impl<R: Reply> Dispatcher<R> {
     /// Sweeps for as long as the runtime lives.
     pub async fn run_sweep(&self) {
         loop {
             let pause = if lock(&self.inflight).is_empty() { IDLE } else { BUSY };
-            self.sweep_clock.wait(pause).await;
-            self.sweep_once(Instant::now());
-        }
-    }
-
-    /// Answers requests that are too late, forgets those whose client has gone.
-    pub fn sweep_once(&self, now: Instant) {
-        let swept = lock(&self.inflight).sweep(now);
-        let waiting = self.abandon(&swept.late, false);
-        for (slot, pending) in swept.late {
-            let place = if waiting.contains(&slot) { "waited in the batch queue" } else { "ran" };
-            let late = Status::new(Code::DeadlineExceeded, format!("the deadline passed while the request {place}"));
-            let endpoint = pending.reply.endpoint();
-            pending.queue.served.metrics.answers.count(endpoint, late.code);
-            self.engine.metrics.count_latency(endpoint, now.saturating_duration_since(pending.received));
-            let version = Some(&pending.queue.served.version_header);
-            pending.reply.fail(&late, Tags { version, id: Some(&pending.id) });
-        }
-        self.abandon(&swept.gone, true);
-        for (_, pending) in swept.gone {
-            pending.queue.served.metrics.answers.count(pending.reply.endpoint(), Code::Cancelled);
-        }
-    }
-
-    /// Takes requests out of their queues' counts, each queue once. Returns those that were still waiting.
-    fn abandon(&self, swept: &[(u64, Pending<R>)], cancelled: bool) -> HashSet<u64> {
-        let mut queues: Vec<(&Arc<Queue>, HashSet<u64>)> = Vec::new();
-        for (slot, pending) in swept {
-            match queues.iter_mut().find(|(queue, _)| Arc::ptr_eq(queue, &pending.queue)) {
-                Some((_, slots)) => _ = slots.insert(*slot),
-                None => queues.push((&pending.queue, HashSet::from([*slot]))),
+            self.sweep_clock.begin(pause);
+            // Looked at after the clock has begun, so that a deadline which comes now is not missed.
+            if let Some(deadline) = lock(&self.inflight).earliest() {
+                self.sweep_clock.note(deadline);
             }
+            self.sweep_clock.wait().await;
+            while self.answer_late(Instant::now(), SLICE) == SLICE {
+                tokio::task::yield_now().await;
+            }
+            self.forget_gone(Instant::now());
         }
-        queues.iter().flat_map(|(queue, slots)| queue.abandon(self.lane, slots, cancelled)).collect()
+    }
+
+    /// Answers all requests that are too late, and forgets those whose client has gone.
+    pub fn sweep_once(&self, now: Instant) {
+        while self.answer_late(now, SLICE) == SLICE {}
+        self.forget_gone(now);
+    }
+
+    /// Answers requests that are too late, at most so many. Returns how many there were.
+    fn answer_late(&self, now: Instant, most: usize) -> usize {
+        let late = lock(&self.inflight).take_late(now, most);
+        let count = late.len();
+        if count == 0 {
+            return 0;
+        }
+        let status =
+            |place| Status::new(Code::DeadlineExceeded, format!("the deadline passed while the request {place}"));
+        let (in_queue, in_model) = (status("waited in the batch queue"), status("ran"));
+        let mut queues: Vec<Arc<Queue>> = Vec::new();
+        for pending in late {
+            let Pending { reply, id, received, queue, place, .. } = pending;
+            let waited = place.is_none_or(|place| queue.abandon(&place, None));
+            let late = if waited { &in_queue } else { &in_model };
+            let endpoint = reply.endpoint();
+            queue.served.metrics.answers.count(endpoint, late.code);
+            self.engine.metrics.count_latency(endpoint, now.saturating_duration_since(received));
+            reply.fail(late, Tags { version: Some(&queue.served.version_header), id: Some(&id) });
+            note(&mut queues, queue);
+        }
+        queues.iter().for_each(|queue| queue.drop_dead(self.lane));
+        count
+    }
+
+    /// Forgets requests whose client has gone.
+    fn forget_gone(&self, now: Instant) {
+        let gone = lock(&self.inflight).take_gone(now);
+        let mut queues: Vec<Arc<Queue>> = Vec::new();
+        for (slot, pending) in gone {
+            let Pending { reply, queue, place, .. } = pending;
+            if let Some(place) = place {
+                queue.abandon(&place, Some(slot));
+            }
+            queue.served.metrics.answers.count(reply.endpoint(), Code::Cancelled);
+            note(&mut queues, queue);
+        }
+        queues.iter().for_each(|queue| queue.drop_dead(self.lane));
+    }
+}
+
+fn note(queues: &mut Vec<Arc<Queue>>, queue: Arc<Queue>) {
+    if !queues.iter().any(|known| Arc::ptr_eq(known, &queue)) {
+        queues.push(queue);
     }
 }

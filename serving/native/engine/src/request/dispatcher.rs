@@ -6,11 +6,10 @@ use std::sync::{Arc, Mutex};
 
 use http::HeaderMap;
 use tidegate_codec::model_spec::ModelSpec;
-use tidegate_codec::signatures::RequestRows;
 use tidegate_codec::status::{Code, Status};
 use tidegate_codec::tensors::Page;
 
-use crate::batching::{Entry, Queue, Role, Urgency};
+use crate::batching::{Appended, Entry, Queue, Role, Urgency};
 use crate::engine::Engine;
 use crate::request::idle_flush::IdleFlush;
 use crate::request::inflight::{Inflight, Pending};
@@ -111,7 +110,7 @@ impl<R: Reply> Dispatcher<R> {
         R: From<P::Reply>,
     {
         let Route { model, version, queue } = *route;
-        let RequestContext { reply, id, received, deadline } = context;
+        let RequestContext { reply, id, received, deadline, bytes } = context;
         let entry = Entry {
             first_row: 0,
             rows: 0,
@@ -122,25 +121,25 @@ impl<R: Reply> Dispatcher<R> {
             deadline,
             role: Role::Primary,
             logged: id.sampled(model.logged),
-            cancelled: false,
             token: None,
         };
         let shadow = model.shadow.as_ref();
         let shadow = shadow.filter(|shadow| !Arc::ptr_eq(&shadow.version, version) && id.sampled(shadow.share));
         let copy = shadow.map(|shadow| (&shadow.version, self.copy_of(&entry)));
-        let pending = Pending { reply: R::from(reply), id, received, deadline, queue: queue.clone() };
+        let pending = Pending { reply: R::from(reply), id, received, deadline, queue: queue.clone(), place: None };
         let slot = lock(&self.inflight).insert(pending);
-        match self.append(version, queue, Entry { slot: Some(slot), ..entry }, payload) {
-            Ok(RequestRows { rows: 0, flat, .. }) => self.answer_no_rows(slot, flat),
-            Ok(_) => {
+        match self.append(version, queue, Entry { slot: Some(slot), ..entry }, bytes, payload) {
+            Ok(Appended { request, place: None, .. }) => self.answer_no_rows(slot, request.flat),
+            Ok(Appended { place: Some(place), .. }) => {
+                lock(&self.inflight).place(slot, place);
                 self.sweep_clock.note(deadline);
                 if let Some((target, entry)) = copy {
-                    self.shadow(target, &queue.signature().name, entry, payload);
+                    self.shadow(target, &queue.signature().name, entry, bytes, payload);
                 }
             }
             Err(status) => {
                 if let Some(Pending { reply, id, .. }) = lock(&self.inflight).take(slot) {
-                    self.refuse(RequestContext { reply, id, received, deadline }, Some(version), &status);
+                    self.refuse(RequestContext { reply, id, received, deadline, bytes }, Some(version), &status);
                 }
             }
         }
@@ -164,35 +163,37 @@ impl<R: Reply> Dispatcher<R> {
         self.engine.metrics.count_latency(endpoint, received.elapsed());
     }
 
-    /// Decodes a request into the open batch.
+    /// Decodes a request into a batch.
     fn append(
         &self,
         version: &Arc<Version>,
         queue: &Arc<Queue>,
         entry: Entry,
+        bytes: usize,
         payload: &impl Payload,
-    ) -> Result<RequestRows, Status> {
+    ) -> Result<Appended, Status> {
         let limit = self.engine.limits.max_message_bytes();
         let decode = |page: &mut Page<'_>| payload.read_inputs(queue.signature(), page, limit);
-        let (rows, urgency) = queue.append(version, self.lane, entry, decode)?;
-        match (urgency, &self.idle_flush) {
+        let received = entry.received;
+        let appended = queue.append(version, self.lane, entry, bytes, &decode)?;
+        match (appended.urgency, &self.idle_flush) {
             (Urgency::Never, _) => {}
             (Urgency::Now, _) => queue.executors.wake(),
-            (Urgency::WhenIdle, Some(flush)) => flush.add(queue),
+            (Urgency::WhenIdle, Some(flush)) => flush.add(queue, received),
             (Urgency::NowAndWhenIdle, Some(flush)) => {
                 queue.executors.wake();
-                flush.add(queue);
+                flush.add(queue, received);
             }
             (Urgency::WhenIdle | Urgency::NowAndWhenIdle, None) => {
                 queue.release_open(self.lane);
                 queue.executors.wake();
             }
         }
-        Ok(rows)
+        Ok(appended)
     }
 
     /// Copies a request that is already queued; nothing that happens to the copy reaches the client.
-    fn shadow(&self, target: &Arc<Version>, signature: &str, entry: Entry, payload: &impl Payload) {
+    fn shadow(&self, target: &Arc<Version>, signature: &str, entry: Entry, bytes: usize, payload: &impl Payload) {
         let Some(queue) = target.queue(signature) else {
             if let Some(any) = target.queues.first() {
                 any.served.metrics.shadow_failed.fetch_add(1, Ordering::Relaxed);
@@ -200,7 +201,7 @@ impl<R: Reply> Dispatcher<R> {
             return;
         };
         let metrics = &queue.served.metrics;
-        let counter = match self.append(target, queue, entry, payload) {
+        let counter = match self.append(target, queue, entry, bytes, payload) {
             Ok(_) => &metrics.shadow_copied,
             Err(status) if status.code == Code::ResourceExhausted => &metrics.shadow_dropped,
             Err(_) => &metrics.shadow_failed,

@@ -1,16 +1,20 @@
 //! The idle flush: closes the open batches of one I/O thread once its sockets have nothing more to read for them.
 
 use std::sync::{Arc, Mutex};
+use std::time::Instant;
 
 use tokio::sync::Notify;
 
 use crate::batching::Queue;
+use crate::batching::append::DUE_AFTER;
 use crate::sync::lock;
 
 /// A queue with an open batch.
 #[derive(Debug)]
 struct Joined {
     queue: Arc<Queue>,
+    /// When the first of its requests came.
+    since: Instant,
     requests: usize,
     /// Requests when it was last looked at.
     before: usize,
@@ -24,37 +28,39 @@ pub(crate) struct IdleFlush {
 }
 
 impl IdleFlush {
-    /// A request joined a batch of this queue.
-    pub(crate) fn add(&self, queue: &Arc<Queue>) {
+    /// A request that came then joined a batch of this queue.
+    pub(crate) fn add(&self, queue: &Arc<Queue>, received: Instant) {
         let mut queues = lock(&self.queues);
         if queues.is_empty() {
             self.first.notify_one();
         }
         match queues.iter_mut().find(|joined| Arc::ptr_eq(&joined.queue, queue)) {
             Some(joined) => joined.requests += 1,
-            None => queues.push(Joined { queue: queue.clone(), requests: 1, before: 0 }),
+            None => queues.push(Joined { queue: queue.clone(), since: received, requests: 1, before: 0 }),
         }
     }
 
     /// Closes batches for as long as the runtime lives.
     ///
     /// A yielding task runs again after all others and one look at the poller without waiting. A queue that nobody
-    /// joined in that time need not wait for more, whatever other queues get. Acting at the thread's park instead would
-    /// close batches one look earlier and make them smaller.
+    /// joined in that time need not wait for more, whatever other queues get; nor need one whose first request is due,
+    /// since with much to read for others the next look may be long after this one. Acting at the thread's park instead
+    /// would close batches one look earlier and make them smaller.
     pub(crate) async fn run(&self, lane: usize) {
         loop {
             self.first.notified().await;
-            while !self.flush_quiet(lane) {
+            while !self.flush_quiet(lane, Instant::now()) {
                 tokio::task::yield_now().await;
             }
         }
     }
 
-    /// Closes the open batches that nobody joined since the last look. True when there are no others.
-    fn flush_quiet(&self, lane: usize) -> bool {
+    /// Closes the open batches that nobody joined since the last look or that are due. True when there are no others.
+    fn flush_quiet(&self, lane: usize, now: Instant) -> bool {
         let mut queues = lock(&self.queues);
         queues.retain_mut(|joined| {
-            let quiet = joined.before == joined.requests;
+            let due = now.saturating_duration_since(joined.since) > DUE_AFTER;
+            let quiet = due || joined.before == joined.requests;
             joined.before = joined.requests;
             if quiet {
                 release(&joined.queue, lane);

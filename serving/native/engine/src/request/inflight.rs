@@ -1,9 +1,11 @@
 //! Requests of one lane that wait for their answers, by slot. Each is taken out exactly once.
 
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::batching::Queue;
+use crate::batching::{Place, Queue};
 use crate::request::reply::Reply;
 use crate::request_id::RequestId;
 
@@ -20,6 +22,8 @@ pub struct Pending<R> {
     pub deadline: Instant,
     /// Where it waits or runs.
     pub queue: Arc<Queue>,
+    /// Its batch there, once it has one.
+    pub place: Option<Place>,
 }
 
 #[derive(Debug)]
@@ -33,14 +37,25 @@ struct Slot<R> {
 pub struct Inflight<R> {
     slots: Vec<Slot<R>>,
     free: Vec<u32>,
+    /// Deadlines of requests that have a place, the earliest first, and of some that are answered already.
+    deadlines: BinaryHeap<Reverse<(Instant, u64)>>,
+    /// The slot at which the next look for clients that have gone begins.
+    next_look: usize,
 }
+
+/// So many deadlines of answered requests may be kept beside as many as there are requests that wait.
+const STALE: usize = 64;
+
+/// A look for clients that have gone asks so many of them, and looks at no more slots than that.
+const ASKED: usize = 256;
+const LOOKED_AT: usize = 2048;
 
 /// The clients of requests younger than this are not checked for being gone.
 const SETTLED: Duration = Duration::from_millis(3);
 
 impl<R> Default for Inflight<R> {
     fn default() -> Inflight<R> {
-        Inflight { slots: Vec::new(), free: Vec::new() }
+        Inflight { slots: Vec::new(), free: Vec::new(), deadlines: BinaryHeap::new(), next_look: 0 }
     }
 }
 
@@ -86,31 +101,62 @@ impl<R: Reply> Inflight<R> {
         self.len() == 0
     }
 
-    /// Takes out those that are too late, and those whose client has gone.
-    pub fn sweep(&mut self, now: Instant) -> Swept<R> {
-        let mut swept = Swept { late: Vec::new(), gone: Vec::new() };
-        for index in 0..self.slots.len() {
+    /// A request has its place: from now on it is answered when its deadline passes. Nothing happens to one that is
+    /// answered already.
+    pub fn place(&mut self, key: u64, place: Place) {
+        let Some(pending) = self.find(key) else { return };
+        pending.place = Some(place);
+        let deadline = pending.deadline;
+        self.deadlines.push(Reverse((deadline, key)));
+        if self.deadlines.len() > 2 * self.len() + STALE {
+            let slots = &self.slots;
+            self.deadlines.retain(|Reverse((_, key))| {
+                let slot = slots.get(*key as u32 as usize);
+                slot.is_some_and(|slot| slot.pending.is_some() && u64::from(slot.generation) == key >> 32)
+            });
+        }
+    }
+
+    fn find(&mut self, key: u64) -> Option<&mut Pending<R>> {
+        let slot = self.slots.get_mut(key as u32 as usize)?;
+        slot.pending.as_mut().filter(|_| u64::from(slot.generation) == key >> 32)
+    }
+
+    /// The earliest deadline; perhaps that of a request which is answered already.
+    pub fn earliest(&self) -> Option<Instant> {
+        self.deadlines.peek().map(|Reverse((deadline, _))| *deadline)
+    }
+
+    /// Takes out requests that are too late, at most so many.
+    pub fn take_late(&mut self, now: Instant, most: usize) -> Vec<Pending<R>> {
+        let mut late = Vec::new();
+        while late.len() < most && self.earliest().is_some_and(|deadline| deadline <= now) {
+            let next = self.deadlines.pop();
+            late.extend(next.and_then(|Reverse((_, key))| self.take(key)));
+        }
+        late
+    }
+
+    /// Takes out requests whose clients have gone. Each look asks some of them, and the next one goes on behind those.
+    pub fn take_gone(&mut self, now: Instant) -> Vec<(u64, Pending<R>)> {
+        let (mut gone, mut asked) = (Vec::new(), 0);
+        for _ in 0..self.slots.len().min(LOOKED_AT) {
+            let index = self.next_look % self.slots.len();
+            self.next_look = index + 1;
             let slot = &mut self.slots[index];
             let Some(pending) = &mut slot.pending else { continue };
-            let late = pending.deadline <= now;
-            if !late && (now.saturating_duration_since(pending.received) < SETTLED || !pending.reply.is_gone()) {
+            if now.saturating_duration_since(pending.received) < SETTLED {
                 continue;
             }
-            let key = u64::from(slot.generation) << 32 | index as u64;
-            if let Some(pending) = self.take(key) {
-                let list = if late { &mut swept.late } else { &mut swept.gone };
-                list.push((key, pending));
+            asked += 1;
+            if pending.reply.is_gone() {
+                let key = u64::from(slot.generation) << 32 | index as u64;
+                gone.extend(self.take(key).map(|pending| (key, pending)));
+            }
+            if asked == ASKED {
+                break;
             }
         }
-        swept
+        gone
     }
-}
-
-/// What a sweep took out.
-#[derive(Debug)]
-pub struct Swept<R> {
-    /// To be answered DEADLINE_EXCEEDED.
-    pub late: Vec<(u64, Pending<R>)>,
-    /// Their clients have gone.
-    pub gone: Vec<(u64, Pending<R>)>,
 }

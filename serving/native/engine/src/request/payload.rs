@@ -24,6 +24,8 @@ pub struct RequestContext<R> {
     pub received: Instant,
     /// When its answer is worth nothing any more.
     pub deadline: Instant,
+    /// Bytes of its message.
+    pub bytes: usize,
 }
 
 /// A request's inputs in the protocol they came in.
@@ -40,6 +42,6 @@ pub trait Payload {
     /// Notes in the reply which outputs the client wants, or says which of them the signature does not have.
     fn select(&self, signature: &Signature, reply: &mut Self::Reply) -> Result<(), Status>;
 
-    /// Appends the inputs to the open batch. On error columns may hold a part: the caller truncates them.
+    /// Appends the inputs to a batch, perhaps twice: to another one where they turn out to be large. On error columns may hold a part: the caller truncates them.
     fn read_inputs(&self, signature: &Signature, page: &mut Page<'_>, max_bytes: usize) -> Result<RequestRows, Status>;
 }

@@ -29,9 +29,13 @@ impl SweepClock {
         }
     }
 
-    /// Waits until the next sweep is due, after at most this pause.
-    pub(crate) async fn wait(&self, pause: Duration) {
+    /// From now on the next sweep is due after this pause, or sooner for a deadline that is noted.
+    pub(crate) fn begin(&self, pause: Duration) {
         *lock(&self.next) = Instant::now() + pause;
+    }
+
+    /// Waits until the next sweep is due.
+    pub(crate) async fn wait(&self) {
         loop {
             let next = *lock(&self.next);
             tokio::select! {

@@ -51,11 +51,11 @@ pub enum Change {
         /// Labels whose version is not in the map yet.
         waiting: HashSet<String>,
     },
-    /// Requests without version and label go to this version where no label `stable` says otherwise.
+    /// Requests without version and label go to this version, whatever label `stable` says.
     SetDefault {
         /// The model's name.
         model: String,
-        /// Its number; none for the newest in the map.
+        /// Its number; none for label `stable`, else the newest in the map.
         version: Option<i64>,
     },
     /// Copies a share of the model's requests to a version; 0 stops it.
@@ -162,6 +162,7 @@ impl Publish {
                     version_header: HeaderValue::from(self.version),
                     signature,
                     memory: wiring.memory.of_model(&self.model),
+                    log: wiring.memory.of_log(&self.model),
                     metrics: metrics.clone(),
                 });
                 Arc::new(Queue::new(served, executors.clone(), &self.batching, wiring.completions.len()))

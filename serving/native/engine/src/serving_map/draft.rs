@@ -114,9 +114,8 @@ impl Draft {
         self.model.split = self.model.split.map(|split| split.settled(&self.model.versions));
         // A preferred version that has left is preferred no more, also when it comes back.
         let preferred = self.model.preferred.and_then(|number| self.model.versions.get(&number));
-        let newest = || self.model.versions.values().next_back();
-        let unlabelled = preferred.or_else(newest).filter(|_| !self.model.stable_waits);
-        self.model.default = resolved.get(STABLE).or(unlabelled).cloned();
+        let newest = || self.model.versions.values().next_back().filter(|_| !self.model.stable_waits);
+        self.model.default = preferred.or_else(|| resolved.get(STABLE)).or_else(newest).cloned();
         self.model.preferred = preferred.map(|version| version.number);
         self.model.labels = resolved;
         Ok(self.model)

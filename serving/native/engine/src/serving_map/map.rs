@@ -11,7 +11,7 @@ use crate::serving_map::by_name::ByName;
 use crate::serving_map::split::{Requester, Split};
 use crate::serving_map::version::Version;
 
-/// The label that a request without version or label goes to, where it exists.
+/// The label that a request without version or label goes to, where it exists and no version is preferred.
 pub const STABLE: &str = "stable";
 
 /// A share of a model's requests that another version gets a copy of.
@@ -28,10 +28,11 @@ pub struct Shadow {
 pub struct Model {
     pub(crate) versions: BTreeMap<i64, Arc<Version>>,
     pub(crate) labels: HashMap<String, Arc<Version>>,
-    /// None also while the label `stable` waits for its version, so that no request lands on another by accident.
+    /// None also while the label `stable` waits for its version, so that no request lands on another by accident, unless
+    /// one is preferred.
     pub(crate) default: Option<Arc<Version>>,
     pub(crate) stable_waits: bool,
-    /// Where requests without version and label go instead of the newest, where no label `stable` says otherwise.
+    /// Where requests without version and label go instead of label `stable` and the newest.
     pub(crate) preferred: Option<i64>,
     /// Which versions answer requests without version and label, where it is not the default alone.
     pub(crate) split: Option<Split>,

@@ -7,7 +7,7 @@ use tidegate_codec::model_spec::{ModelSpec, VersionChoice};
 use tidegate_codec::status::Status;
 use tidegate_codec::version_state::VersionState;
 
-use crate::metrics::escape;
+use crate::metrics::{Samples, escape};
 use crate::serving_map::map::ServingMap;
 use crate::sync::lock;
 
@@ -29,21 +29,20 @@ impl ModelStates {
     }
 
     /// Samples of `tidegate_version_state`, of all models or of one: the state in which each version is.
-    pub fn samples(&self, only: Option<&str>) -> Vec<(String, f64)> {
+    pub fn samples(&self, only: Option<&str>, list: &mut impl Samples) {
         let known: Vec<_> = {
             let models = lock(&self.models);
             let wanted = models.iter().filter(|(model, _)| only.is_none_or(|only| only == *model));
             wanted.map(|(model, states)| (model.clone(), states.clone())).collect()
         };
-        let mut list = Vec::new();
         for (model, states) in &known {
             let model = escape(model);
             for state in states.iter() {
-                let labels = format!("model=\"{model}\",version=\"{}\",state=\"{}\"", state.version, state.name());
-                list.push((format!("tidegate_version_state{{{labels}}}"), 1.0));
+                let (number, name) = (state.version, state.name());
+                let labels = format!("model=\"{model}\",version=\"{number}\",state=\"{name}\"");
+                list.add("tidegate_version_state", "", format_args!("{labels}"), 1.0);
             }
         }
-        list
     }
 
     /// The states that a request asks for: of all versions, or of the one that it names by number or label.

@@ -19,12 +19,15 @@ use tidegate_codec::tensors::{Column, ColumnPool, Lease, Page, Slice, Words};
 use tidegate_engine::limits::Limits;
 use tidegate_engine::metrics::Endpoint;
 use tidegate_engine::request::Tags;
+use tidegate_plane::aside;
 use tidegate_plane::connections::lifeline::Lifeline;
 use tidegate_plane::connections::peer::Peer;
 use tidegate_plane::connections::tended::Connections;
 use tidegate_plane::drain::DrainWatch;
-use tidegate_plane::endpoints::grpc::connection::{self as grpc, GrpcCall, GrpcService};
-use tidegate_plane::endpoints::rest::connection::{self as rest, RestAnswer, RestCall, RestService};
+use tidegate_plane::endpoints::grpc::connection as grpc;
+use tidegate_plane::endpoints::grpc::service::{GrpcCall, GrpcService};
+use tidegate_plane::endpoints::rest::connection as rest;
+use tidegate_plane::endpoints::rest::service::{self, RestAnswer, RestCall, RestService};
 use tidegate_plane::io::listen;
 use tidegate_plane::settings::Patience;
 use tokio::net::TcpStream;
@@ -100,8 +103,8 @@ impl RestService for Echo {
             )
         });
         RestAnswer::Ready(match answer {
-            Ok(body) => rest::with_body(StatusCode::OK, body, Tags::default()),
-            Err(status) => rest::failure(&status, Tags::default()),
+            Ok(body) => service::with_body(StatusCode::OK, body, Tags::default()),
+            Err(status) => service::failure(&status, Tags::default()),
         })
     }
 }
@@ -135,9 +138,18 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let long = Duration::from_secs(3600);
     let patience = Patience { header: long, idle: long, keepalive: long, write: long };
     let connections = Connections::new(patience, limits.clone(), Arc::default());
+    let (aside, jobs) = aside::aside(2);
+    let (aside, jobs) = (Arc::new(aside), Arc::new(jobs));
+    for jobs in [jobs.clone(), jobs] {
+        std::thread::spawn(move || jobs.run());
+    }
     let peer = |endpoint| {
-        let peer =
-            Peer { limits: limits.clone(), lifeline: Lifeline::new(endpoint, false), connections: connections.clone() };
+        let peer = Peer {
+            limits: limits.clone(),
+            lifeline: Lifeline::new(endpoint, false),
+            connections: connections.clone(),
+            aside: aside.clone(),
+        };
         (peer, DrainWatch::new(draining.clone()))
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().event_interval(1009).build()?;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use tidegate_codec::status::{Code, Status};
 use tidegate_engine::limits::Limits;
 
+use crate::aside::Aside;
 use crate::connections::lifeline::Lifeline;
 use crate::connections::tended::Connections;
 
@@ -16,6 +17,8 @@ pub struct Peer {
     pub lifeline: Arc<Lifeline>,
     /// All connections.
     pub connections: Arc<Connections>,
+    /// Where work goes that takes long.
+    pub aside: Arc<Aside>,
 }
 
 impl Peer {

@@ -9,6 +9,12 @@ use tidegate_engine::memory::{Reservation, Share};
 /// Answers of at most this many bytes are not counted.
 const UNCOUNTED: usize = 4 << 10;
 
+/// Memory is taken this far ahead of what has come, at most.
+const STEP: usize = 1 << 20;
+
+/// From here on the buffer grows in larger leaps: memory that is not written yet costs nothing, and copying does.
+const LARGE: usize = 1 << 20;
+
 /// A body or a message that arrives in pieces. What comes in one piece is used at once and not counted.
 #[derive(Debug, Default)]
 pub struct Arriving {
@@ -45,11 +51,15 @@ impl Arriving {
 
     fn append(&mut self, piece: &[u8], expected: usize, share: &Arc<Share>) -> Result<(), Status> {
         let needed = self.pieces.len() + piece.len();
+        let memory = self.memory.get_or_insert_with(|| share.reservation());
+        if needed > memory.bytes() {
+            let ahead = memory.bytes() + memory.bytes().min(STEP);
+            let counted = needed.max(ahead.min(expected));
+            memory.grow(counted - memory.bytes(), counted)?;
+        }
         if needed > self.pieces.capacity() {
-            let doubled = (self.pieces.capacity() * 2).min(expected);
-            let capacity = needed.max(doubled);
-            let memory = self.memory.get_or_insert_with(|| share.reservation());
-            memory.grow(capacity - memory.bytes().min(capacity), capacity)?;
+            let times = if needed > LARGE { 8 } else { 2 };
+            let capacity = self.pieces.capacity().saturating_mul(times).min(expected).max(needed);
             self.pieces.reserve_exact(capacity - self.pieces.len());
         }
         self.pieces.extend_from_slice(piece);

@@ -10,8 +10,9 @@ use tidegate_engine::memory::Reservation;
 /// Bytes that are inflated at once.
 const PIECE: usize = 16 << 10;
 
-/// The plain bytes of `data`, or why there are none: an unknown encoding, a broken stream, too many bytes, no memory.
-pub fn inflate(encoding: &str, data: &[u8], limit: usize, memory: &mut Reservation) -> Result<Bytes, Status> {
+/// The plain bytes of `data`, none where they are more than `limit`, or what is wrong: an unknown encoding, a broken
+/// stream, no memory.
+pub fn inflate(encoding: &str, data: &[u8], limit: usize, memory: &mut Reservation) -> Result<Option<Bytes>, Status> {
     let mut decoder: Box<dyn Read + '_> = match encoding.trim() {
         "gzip" | "x-gzip" => Box::new(MultiGzDecoder::new(data)),
         "deflate" => Box::new(ZlibDecoder::new(data)),
@@ -24,7 +25,7 @@ pub fn inflate(encoding: &str, data: &[u8], limit: usize, memory: &mut Reservati
     let mut piece = [0; PIECE];
     loop {
         let count = match decoder.read(&mut piece) {
-            Ok(0) => return Ok(plain.into()),
+            Ok(0) => return Ok(Some(plain.into())),
             Ok(count) => count,
             Err(why) if why.kind() == ErrorKind::Interrupted => continue,
             Err(why) => {
@@ -33,9 +34,8 @@ pub fn inflate(encoding: &str, data: &[u8], limit: usize, memory: &mut Reservati
         };
         let length = plain.len() + count;
         if length > limit {
-            return Err(Status::exhausted(format!(
-                "the message is larger than the limit of {limit} bytes once it is decompressed"
-            )));
+            memory.shrink(plain.capacity());
+            return Ok(None);
         }
         if length > plain.capacity() {
             let capacity = length.max((plain.capacity() * 2).min(limit)).max(PIECE);
@@ -44,4 +44,9 @@ pub fn inflate(encoding: &str, data: &[u8], limit: usize, memory: &mut Reservati
         }
         plain.extend_from_slice(&piece[..count]);
     }
+}
+
+/// What a client hears of bytes that are too many.
+pub fn too_large(limit: usize) -> Status {
+    Status::exhausted(format!("the message is larger than the limit of {limit} bytes once it is decompressed"))
 }

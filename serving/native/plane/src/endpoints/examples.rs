@@ -51,7 +51,8 @@ impl<R: InferenceReply> Payload for Examples<'_, R> {
     }
 
     fn select(&self, signature: &Signature, reply: &mut R) -> Result<(), Status> {
-        InferenceOutputs::of(self.method, signature).map(|outputs| reply.select_inference(outputs))
+        let examples = self.input.examples.len();
+        InferenceOutputs::of(self.method, signature, examples).map(|outputs| reply.select_inference(outputs))
     }
 
     fn read_inputs(&self, signature: &Signature, page: &mut Page<'_>, _: usize) -> Result<RequestRows, Status> {

@@ -7,6 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use tidegate_engine::batching::FinishedBatch;
 use tidegate_engine::engine::Engine;
 use tidegate_engine::metrics::Endpoint;
 use tidegate_engine::tracker::Tracker;
@@ -15,6 +16,7 @@ use tokio::net::{TcpStream, UnixStream};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::watch;
 
+use crate::aside::{Aside, large_answers};
 use crate::connections::peer::Peer;
 use crate::connections::socket::WatchedSocket;
 use crate::connections::tended::{Connections, OpenConnection};
@@ -108,7 +110,8 @@ impl IoThread {
 async fn serve(lane: IoLane, listeners: Vec<(Endpoint, Listener)>, signals: Signals) -> bool {
     let tracker = Arc::new(Tracker::default());
     let IoLane { dispatcher, completions, state } = lane;
-    tokio::spawn(answer_batches(dispatcher.clone(), completions));
+    let aside = state.aside.clone();
+    tokio::spawn(answer_batches(dispatcher.clone(), completions, aside.clone()));
     let flushing = dispatcher.clone();
     tokio::spawn(async move { flushing.run_idle_flush().await });
     let sweeping = dispatcher.clone();
@@ -121,7 +124,7 @@ async fn serve(lane: IoLane, listeners: Vec<(Endpoint, Listener)>, signals: Sign
     let engine = state.engine.clone();
     let grpc = Arc::new(GrpcMethods { dispatcher: dispatcher.clone(), state: state.clone() });
     let rest = Arc::new(RestRoutes { dispatcher: dispatcher.clone(), state });
-    let host = Host { engine, grpc, rest, tracker: tracker.clone(), signals: signals.clone() };
+    let host = Host { engine, aside: aside.clone(), grpc, rest, tracker: tracker.clone(), signals: signals.clone() };
     let accept = |(endpoint, listener)| tokio::spawn(host.clone().accept(endpoint, listener));
     let endpoints: Vec<_> = listeners.into_iter().map(accept).collect();
     for endpoint in endpoints {
@@ -130,22 +133,36 @@ async fn serve(lane: IoLane, listeners: Vec<(Endpoint, Listener)>, signals: Sign
     let _ = signals.draining.subscribe().wait_for(|draining| *draining).await;
     let until = signals.until.borrow().unwrap_or_else(Instant::now);
     let complete = tokio::time::timeout_at(until.into(), tracker.empty()).await.is_ok();
-    if !complete && dispatcher.refuse_waiting() > 0 {
-        let _ = tokio::time::timeout(FAREWELL, tracker.empty()).await;
+    if !complete {
+        let refused = dispatcher.refuse_waiting() > 0;
+        if aside.close() || refused {
+            let _ = tokio::time::timeout(FAREWELL, tracker.empty()).await;
+        }
     }
     let _ = tokio::time::timeout_at(until.into(), copies.empty()).await;
     complete
 }
 
 /// Answers every request of finished batches, for as long as the runtime lives.
-async fn answer_batches(dispatcher: Arc<PlaneDispatcher>, completions: Arc<CompletionQueue>) {
+async fn answer_batches(dispatcher: Arc<PlaneDispatcher>, completions: Arc<CompletionQueue>, aside: Arc<Aside>) {
     let mut finished = Vec::new();
     loop {
         completions.take(&mut finished).await;
         for batch in finished.drain(..) {
+            if let Some(bytes) = large_answers(&batch) {
+                tokio::spawn(answer_aside(dispatcher.clone(), batch, bytes, aside.clone()));
+                continue;
+            }
             // A fault in one batch must not silence all later ones; the deadline sweep answers what was left out.
             let _ = catch_unwind(AssertUnwindSafe(|| dispatcher.answer_batch(batch)));
         }
+    }
+}
+
+/// Answers the requests of a batch whose answers take long to write.
+async fn answer_aside(dispatcher: Arc<PlaneDispatcher>, batch: FinishedBatch, bytes: usize, aside: Arc<Aside>) {
+    if let Ok(turn) = aside.turn(bytes).await {
+        turn.begin(move || dispatcher.answer_batch(batch));
     }
 }
 
@@ -173,6 +190,7 @@ impl Listener {
 #[derive(Clone)]
 struct Host {
     engine: Arc<Engine>,
+    aside: Arc<Aside>,
     grpc: Arc<GrpcMethods<AnyReply>>,
     rest: Arc<RestRoutes<AnyReply>>,
     tracker: Arc<Tracker>,
@@ -207,7 +225,7 @@ impl Host {
         let drain = DrainWatch::new(self.signals.draining.subscribe());
         let limits = self.engine.limits.clone();
         let (connections, lifeline) = (self.signals.connections.clone(), open.lifeline.clone());
-        let peer = Peer { limits, lifeline, connections };
+        let peer = Peer { limits, lifeline, connections, aside: self.aside.clone() };
         if endpoint == Endpoint::Rest {
             self.spawn(open, rest_connection::serve(socket, self.rest.clone(), peer, drain));
         } else {

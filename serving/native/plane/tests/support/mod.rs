@@ -141,6 +141,7 @@ pub struct Recorder {
     pub blocks: Mutex<Vec<LogBlock>>,
     pub refuse_blocks: std::sync::atomic::AtomicBool,
     pub log_gate: Mutex<Option<Arc<Gate>>>,
+    pub purges: AtomicU64,
     pub asked: Mutex<Vec<(String, Vec<u8>)>>,
     pub answers: Mutex<Vec<Result<Vec<u8>, Status>>>,
 }
@@ -154,6 +155,10 @@ impl Hooks for Recorder {
     fn control(&self, method: &str, request: &[u8]) -> Result<Vec<u8>, Status> {
         self.asked.lock().unwrap().push((method.to_owned(), request.to_vec()));
         self.answers.lock().unwrap().pop().unwrap_or_else(|| Err(Status::not_found("nothing is known of that")))
+    }
+
+    fn return_memory(&self) {
+        self.purges.fetch_add(1, Ordering::Relaxed);
     }
 }
 

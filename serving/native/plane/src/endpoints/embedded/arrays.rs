@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tidegate_codec::dtype::DType;
+use tidegate_codec::dtype::{DType, tensorflow_type};
 use tidegate_codec::model_spec::ModelSpec;
 use tidegate_codec::signatures::{InputShape, InputTally, RequestRows, Signature, show_shape};
 use tidegate_codec::status::{Code, Status};
@@ -28,6 +28,13 @@ pub struct NamedArray {
 /// All inputs of one request.
 #[derive(Debug, Default)]
 pub struct Arrays(pub Vec<NamedArray>);
+
+impl Arrays {
+    /// Bytes of all inputs.
+    pub fn byte_size(&self) -> usize {
+        self.0.iter().map(|input| input.array.column.byte_size()).sum()
+    }
+}
 
 impl Payload for Arrays {
     type Reply = EmbeddedReply;
@@ -55,7 +62,7 @@ impl Payload for Arrays {
         let mut tally = InputTally::new(signature, page.shapes);
         for (position, input) in self.0.iter().enumerate() {
             let Some(index) = signature.input_index(input.name.as_bytes(), position) else {
-                return Err(signature.wrong_names(names()));
+                return Err(signature.left_out(names()));
             };
             let found = append(input, signature, index, page)?;
             tally.note(index, found, page.shapes)?;
@@ -68,11 +75,7 @@ impl Payload for Arrays {
 fn append(input: &NamedArray, signature: &Signature, index: usize, page: &mut Page<'_>) -> Result<InputShape, Status> {
     let (spec, Tensor { column, shape }) = (&signature.inputs[index], &input.array);
     if input.dtype != spec.dtype {
-        let (sent, want) = (input.dtype.name(), spec.dtype.name());
-        return Err(Status::invalid(format!(
-            "input '{}' has dtype {sent}, but the signature expects {want}",
-            spec.name
-        )));
+        return Err(signature.wrong_dtype(index, tensorflow_type(input.dtype)));
     }
     let Some(found) = InputShape::of_shape(spec, shape) else {
         let (sent, want) = (show_shape(shape), spec.show());

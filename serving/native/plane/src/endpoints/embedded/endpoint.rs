@@ -84,7 +84,7 @@ impl<R: Reply> Drop for PendingAnswer<R> {
 
 /// A context without a caller: it learns of the refusal by the return value.
 fn unanswered(id: RequestId, received: Instant) -> RequestContext<EmbeddedReply> {
-    RequestContext { reply: EmbeddedReply(Arc::default()), id, received, deadline: received }
+    RequestContext { reply: EmbeddedReply(Arc::default()), id, received, deadline: received, bytes: 0 }
 }
 
 /// Answers finished batches on the executor threads that ran them.
@@ -153,7 +153,8 @@ impl<R: Reply + From<EmbeddedReply>> Embedded<R> {
         let deadline = received + timeout.unwrap_or_else(|| self.dispatcher.engine.limits.request_timeout());
         let choice = VersionChoice::Version(version.number);
         let spec = ModelSpec { name: &version.model, choice, signature_name: &signature_name };
-        let context = RequestContext { reply: EmbeddedReply(slot.clone()), id, received, deadline };
+        let context =
+            RequestContext { reply: EmbeddedReply(slot.clone()), id, received, deadline, bytes: inputs.byte_size() };
         self.dispatcher.dispatch_in(&map, context, &spec, KeyValue::Is(None), inputs);
         PendingAnswer { dispatcher: self.dispatcher.clone(), slot, deadline }
     }

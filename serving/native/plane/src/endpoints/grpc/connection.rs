@@ -1,4 +1,4 @@
-//! The gRPC endpoint: HTTP/2 connections and complete unary calls. The service answers through the call's reply.
+//! The gRPC endpoint: HTTP/2 connections and complete unary calls.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -13,8 +13,7 @@ use h2::{Ping, PingPong, Reason};
 use http::header::CONTENT_TYPE;
 use http::request;
 use tidegate_codec::status::{Code, Status};
-use tidegate_engine::limits::Limits;
-use tidegate_engine::memory::{Reservation, Share};
+use tidegate_engine::memory::Share;
 use tidegate_engine::request::Tags;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::Sleep;
@@ -23,33 +22,9 @@ use crate::connections::lifeline::{LEAVE, PING, PROTOCOL_ERROR};
 use crate::connections::peer::Peer;
 use crate::drain::DrainWatch;
 use crate::endpoints::body::Arriving;
-use crate::endpoints::compression::inflate;
+use crate::endpoints::grpc::message::{FRAME_HEAD, WholeCall};
 use crate::endpoints::grpc::reply::GrpcReply;
-
-/// A complete unary call.
-pub struct GrpcCall {
-    /// Path and metadata.
-    pub head: request::Parts,
-    /// The message, without its frame.
-    pub message: Bytes,
-    /// When its last byte had come.
-    pub received: Instant,
-    /// When its answer is worth nothing any more.
-    pub deadline: Instant,
-    /// The way back.
-    pub reply: GrpcReply,
-}
-
-/// Answers calls; must return at once.
-pub trait GrpcService: Send + Sync + 'static {
-    /// Takes over a call.
-    fn call(&self, call: GrpcCall);
-
-    /// Whether a method asks for the server's health, which is answered also where there are too many connections.
-    fn is_about_health(&self, _path: &str) -> bool {
-        false
-    }
-}
+use crate::endpoints::grpc::service::GrpcService;
 
 /// A call whose message has not come in full.
 struct Partial {
@@ -173,7 +148,7 @@ impl<S: GrpcService, T: AsyncRead + AsyncWrite + Unpin> GrpcConnection<S, T> {
             return;
         }
         for partial in std::mem::take(&mut self.partial) {
-            let progress = partial.advance(context, &*self.service, &self.peer.limits, &self.memory);
+            let progress = partial.advance(context, &self.service, &self.peer, &self.memory);
             if let Progress::Waits(partial) = progress {
                 self.partial.push(*partial);
             }
@@ -210,11 +185,11 @@ impl Partial {
     fn advance<S: GrpcService>(
         mut self,
         context: &mut Context<'_>,
-        service: &S,
-        limits: &Limits,
+        service: &Arc<S>,
+        peer: &Peer,
         share: &Arc<Share>,
     ) -> Progress {
-        let most = limits.max_message_bytes();
+        let most = peer.limits.max_message_bytes();
         let mut ended = false;
         loop {
             match self.body.poll_data(context) {
@@ -223,7 +198,8 @@ impl Partial {
                 Poll::Ready(None) => ended = true,
                 Poll::Ready(Some(Ok(data))) => {
                     let length = data.len();
-                    let expected = frame_length(self.arriving.so_far(), most).ok().flatten().map_or(0, |more| more + 5);
+                    let expected =
+                        frame_length(self.arriving.so_far(), most).ok().flatten().map_or(0, |more| more + FRAME_HEAD);
                     if let Err(status) = self.arriving.push(data, expected, share) {
                         self.reply.fail(&status, Tags::default());
                         return Progress::Done;
@@ -239,29 +215,16 @@ impl Partial {
                     self.reply.fail(&status, Tags::default());
                     return Progress::Done;
                 }
-                Ok(Some(length)) if so_far > 5 + length => {
+                Ok(Some(length)) if so_far > FRAME_HEAD + length => {
                     let what = "a call of this method has one message, and there is more in it";
                     self.reply.fail(&Status::new(Code::Unimplemented, what), Tags::default());
                     return Progress::Done;
                 }
-                Ok(Some(length)) if ended && so_far == 5 + length => {
-                    let (whole, memory) = self.arriving.finish();
-                    let (message, inflated) = match plain(&self.head, &whole, length, most, share) {
-                        Ok(plain) => plain,
-                        Err(status) => {
-                            self.reply.fail(&status, Tags::default());
-                            return Progress::Done;
-                        }
-                    };
-                    service.call(GrpcCall {
-                        head: self.head,
-                        message,
-                        received: Instant::now(),
-                        deadline: self.deadline,
-                        reply: self.reply,
-                    });
-                    // The service has decoded the message.
-                    drop((memory, inflated));
+                Ok(Some(length)) if ended && so_far == FRAME_HEAD + length => {
+                    let (frame, memory) = self.arriving.finish();
+                    let Partial { head, reply, deadline, .. } = self;
+                    let received = Instant::now();
+                    WholeCall { head, frame, memory, received, deadline, reply }.hand_over(service, peer, share);
                     return Progress::Done;
                 }
                 Ok(_) if ended => {
@@ -269,7 +232,7 @@ impl Partial {
                     return Progress::Done;
                 }
                 Ok(length) => {
-                    if let Err(status) = self.arriving.wait(length.map_or(0, |length| length + 5), share) {
+                    if let Err(status) = self.arriving.wait(length.map_or(0, |length| length + FRAME_HEAD), share) {
                         self.reply.fail(&status, Tags::default());
                         return Progress::Done;
                     }
@@ -281,7 +244,7 @@ impl Partial {
 
 /// The length of the message in a frame, once its five bytes are there.
 fn frame_length(so_far: &[u8], limit: usize) -> Result<Option<usize>, Status> {
-    let Some((head, _)) = so_far.split_first_chunk::<5>() else {
+    let Some((head, _)) = so_far.split_first_chunk::<FRAME_HEAD>() else {
         return Ok(None);
     };
     let length = u32::from_be_bytes([head[1], head[2], head[3], head[4]]) as usize;
@@ -291,23 +254,6 @@ fn frame_length(so_far: &[u8], limit: usize) -> Result<Option<usize>, Status> {
         )));
     }
     Ok(Some(length))
-}
-
-/// The message of a complete frame, decompressed where the frame's first byte says so.
-fn plain(
-    head: &request::Parts,
-    frame: &Bytes,
-    length: usize,
-    limit: usize,
-    share: &Arc<Share>,
-) -> Result<(Bytes, Option<Reservation>), Status> {
-    if frame[0] == 0 {
-        return Ok((frame.slice(5..5 + length), None));
-    }
-    let encoding = head.headers.get("grpc-encoding").and_then(|value| value.to_str().ok());
-    let mut memory = share.reservation();
-    let message = inflate(encoding.unwrap_or("of no name"), &frame[5..5 + length], limit, &mut memory)?;
-    Ok((message, Some(memory)))
 }
 
 /// `grpc-timeout`, where the client sent one, but never more than an hour. gRPC has at most eight digits and a unit.

@@ -10,8 +10,8 @@ use tidegate_codec::status::{Code, Status};
 use tidegate_engine::request::Tags;
 use tokio::sync::watch;
 
-use crate::endpoints::grpc::connection::GrpcCall;
 use crate::endpoints::grpc::reply::trailers_of;
+use crate::endpoints::grpc::service::GrpcCall;
 use crate::state::Readiness;
 
 /// The method that answers once.

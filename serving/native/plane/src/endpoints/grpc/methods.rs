@@ -17,9 +17,9 @@ use tidegate_engine::request_id::RequestId;
 
 use crate::control;
 use crate::endpoints::examples::Examples;
-use crate::endpoints::grpc::connection::{GrpcCall, GrpcService};
 use crate::endpoints::grpc::fan_in::TaskReply;
 use crate::endpoints::grpc::prediction::{Predict, PredictionReply, SessionRun};
+use crate::endpoints::grpc::service::{GrpcCall, GrpcService};
 use crate::endpoints::grpc::{health, multi_inference};
 use crate::endpoints::headers::ID_HEADER;
 use crate::state::PlaneState;
@@ -94,7 +94,8 @@ impl<R: Reply + From<PredictionReply> + From<TaskReply>> GrpcMethods<R> {
     fn open(&self, call: GrpcCall) -> (request::Parts, Bytes, RequestContext<PredictionReply>) {
         let id = self.id(&call);
         let GrpcCall { head, message, received, deadline, reply } = call;
-        (head, message, RequestContext { reply: reply.into(), id, received, deadline })
+        let bytes = message.len();
+        (head, message, RequestContext { reply: reply.into(), id, received, deadline, bytes })
     }
 
     fn examples(&self, call: GrpcCall, method: InferenceMethod) {

@@ -3,8 +3,10 @@
 pub mod connection;
 pub mod fan_in;
 pub mod health;
+pub mod message;
 pub mod methods;
 pub mod multi_inference;
 pub mod prediction;
 pub mod reply;
+pub mod service;
 pub mod unix_authority;

@@ -31,10 +31,10 @@ pub fn dispatch<R: Reply + From<TaskReply>>(
     if let Some((queue, ..)) = tasks.first() {
         queue.served.metrics.count_call(Call::MultiInference);
     }
-    let RequestContext { reply, id, received, deadline } = context;
+    let RequestContext { reply, id, received, deadline, bytes } = context;
     let replies = fan_in(reply.into_call(), tasks.iter().map(|(.., outputs)| *outputs));
     for (reply, (queue, method, _)) in replies.into_iter().zip(tasks) {
-        let context = RequestContext { reply, id: id.clone(), received, deadline };
+        let context = RequestContext { reply, id: id.clone(), received, deadline, bytes };
         dispatcher.admit(context, &Route { model, version, queue }, &Examples::new(method, &request.input));
     }
 }

@@ -7,7 +7,7 @@ use tidegate_codec::inference::InferenceOutputs;
 use tidegate_codec::model_spec::ModelSpec;
 use tidegate_codec::protobuf::frame::{finish_frame, start_frame};
 use tidegate_codec::protobuf::predict::{PredictRequest, encode_response, select_outputs};
-use tidegate_codec::protobuf::session_run::{self, SessionRunRequest};
+use tidegate_codec::protobuf::session_run::{self, Fetched, SessionRunRequest};
 use tidegate_codec::signatures::{RequestRows, Signature};
 use tidegate_codec::status::{Code, Status};
 use tidegate_codec::tensors::Page;
@@ -71,7 +71,7 @@ impl Payload for SessionRun<'_> {
     }
 
     fn select(&self, signature: &Signature, reply: &mut PredictionReply) -> Result<(), Status> {
-        reply.selection = Selection::Fetches(self.0.fetched(signature));
+        reply.selection = Selection::Fetches(self.0.fetched(signature)?);
         Ok(())
     }
 
@@ -94,7 +94,7 @@ pub enum Selection {
     /// These, by name.
     Some(Box<[usize]>),
     /// These, under the names that the client gave them.
-    Fetches(Box<[(usize, Box<str>)]>),
+    Fetches(Fetched),
     /// A classification or a regression.
     Inference(InferenceOutputs),
 }

@@ -25,7 +25,8 @@ const MAX_MESSAGE: usize = 1024;
 #[derive(Debug)]
 pub struct GrpcReply {
     respond: SendResponse<Bytes>,
-    open: OpenCall,
+    /// None once it is handed on.
+    open: Option<OpenCall>,
     patience: Duration,
 }
 
@@ -33,7 +34,7 @@ impl GrpcReply {
     /// The way back of a call that counts as open until it is answered; a client that takes nothing of its answer is
     /// waited for with this patience.
     pub fn new(respond: SendResponse<Bytes>, open: OpenCall, patience: Duration) -> GrpcReply {
-        GrpcReply { respond, open, patience }
+        GrpcReply { respond, open: Some(open), patience }
     }
 
     /// Whether the client has reset the stream or gone.
@@ -42,13 +43,18 @@ impl GrpcReply {
         self.respond.poll_reset(&mut context).is_ready()
     }
 
+    /// Waits until the client has reset the stream or gone.
+    pub async fn gone(&mut self) {
+        let _ = poll_fn(|context| self.respond.poll_reset(context)).await;
+    }
+
     /// Sends headers only, for a stream of messages, during which the call is open. None where the client has gone.
     pub fn begin(mut self, tags: Tags<'_>) -> Option<(SendStream<Bytes>, OpenCall)> {
         let mut response = Response::new(());
         response.headers_mut().insert(CONTENT_TYPE, GRPC);
         write_tags(tags, response.headers_mut());
         let stream = self.respond.send_response(response, false).ok()?;
-        Some((stream, self.open))
+        Some((stream, self.open.take()?))
     }
 
     /// Sends a framed message and status OK. A client that has gone is not an error.
@@ -63,12 +69,16 @@ impl GrpcReply {
         if stream.capacity() >= frame.len() {
             finish(stream, frame);
         } else {
-            tokio::spawn(send_slowly(stream, frame, self.open, self.patience));
+            tokio::spawn(send_slowly(stream, frame, self.open.take(), self.patience));
         }
     }
 
     /// Sends a status other than OK.
     pub fn fail(mut self, status: &Status, tags: Tags<'_>) {
+        self.send(status, tags);
+    }
+
+    fn send(&mut self, status: &Status, tags: Tags<'_>) {
         let mut response = Response::new(());
         let headers = response.headers_mut();
         *headers = trailers_of(status);
@@ -85,6 +95,15 @@ impl GrpcReply {
     }
 }
 
+impl Drop for GrpcReply {
+    /// A fault in the server is no reason for silence.
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.send(&Status::internal("the request met a fault of the server"), Tags::default());
+        }
+    }
+}
+
 /// Sends the last of a message, and status OK.
 fn finish(mut stream: SendStream<Bytes>, frame: Bytes) {
     let mut trailers = HeaderMap::with_capacity(2);
@@ -95,7 +114,7 @@ fn finish(mut stream: SendStream<Bytes>, frame: Bytes) {
 }
 
 /// Sends a message as fast as the client takes it, until it takes nothing for too long.
-async fn send_slowly(mut stream: SendStream<Bytes>, mut frame: Bytes, open: OpenCall, patience: Duration) {
+async fn send_slowly(mut stream: SendStream<Bytes>, mut frame: Bytes, open: Option<OpenCall>, patience: Duration) {
     loop {
         let room = stream.capacity();
         if room >= frame.len() {

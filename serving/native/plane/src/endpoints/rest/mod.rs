@@ -1,8 +1,10 @@
 //! The REST endpoint: HTTP/1.1 connections and the paths of TensorFlow Serving.
 
+pub mod body;
 pub mod connection;
 pub mod cors;
 pub mod framing;
 pub mod path;
 pub mod prediction;
 pub mod routes;
+pub mod service;

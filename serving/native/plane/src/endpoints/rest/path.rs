@@ -70,7 +70,7 @@ pub fn parse(method: &str, path: &str) -> Result<Route, Status> {
         return target(rest).ok_or_else(malformed)??.map(Route::ModelReady).ok_or_else(malformed);
     }
     let Some(rest) = strip_prefix(path, "/v1/models") else {
-        return Ok(Route::Unknown);
+        return if strip_prefix(path, "/v1/").is_some() { Err(malformed()) } else { Ok(Route::Unknown) };
     };
     let (rest, verb) = match rest.split_once(':') {
         Some((rest, verb)) => (rest, Some(verb.to_ascii_lowercase())),

@@ -18,7 +18,7 @@ use tokio::sync::oneshot;
 
 use crate::endpoints::body::held;
 use crate::endpoints::examples::InferenceReply;
-use crate::endpoints::rest::connection::{RestAnswer, RestResponse, failure, with_bytes};
+use crate::endpoints::rest::service::{RestAnswer, RestResponse, failure, with_bytes};
 
 /// The body of a predict request.
 pub struct Predict<'a>(pub &'a JsonRequest<'a>);

@@ -1,6 +1,7 @@
 //! The routes of the REST endpoint: predict, model status, metadata, metrics and health.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use http::StatusCode;
 use tidegate_codec::inference::InferenceMethod;
@@ -10,13 +11,14 @@ use tidegate_codec::status::{Code, Status};
 use tidegate_engine::metrics::Endpoint;
 use tidegate_engine::request::{Dispatcher, Reply, RequestContext, Tags};
 use tidegate_engine::request_id::RequestId;
+use tokio::sync::oneshot;
 
 use crate::endpoints::examples::Examples;
 use crate::endpoints::headers::ID_HEADER;
-use crate::endpoints::rest::connection::{RestAnswer, RestCall, RestResponse, RestService, failure, text, with_body};
 use crate::endpoints::rest::cors;
 use crate::endpoints::rest::path::{self, Route, Target};
 use crate::endpoints::rest::prediction::{Predict, RestReply};
+use crate::endpoints::rest::service::{RestAnswer, RestCall, RestResponse, RestService, failure, text, with_body};
 use crate::state::PlaneState;
 
 const PATHS: &str = "POST /v1/models/NAME[/versions/V|/labels/L]:predict (or :classify, :regress), \
@@ -43,10 +45,7 @@ impl<R: Reply + From<RestReply>> RestService for RestRoutes<R> {
             Ok(Route::Examples(method, target)) => self.examples(&call, method, &target, id),
             Ok(Route::Status(target)) => RestAnswer::Ready(self.status(&call, &target, &id)),
             Ok(Route::Metadata(target)) => RestAnswer::Ready(self.metadata(&call, &target, &id)),
-            Ok(Route::Metrics) => {
-                let metrics = self.state.engine.render_metrics();
-                RestAnswer::Ready(text(StatusCode::OK, metrics, "text/plain; version=0.0.4; charset=utf-8"))
-            }
+            Ok(Route::Metrics) => self.metrics(call.deadline),
             Ok(Route::Live) => RestAnswer::Ready(text(StatusCode::OK, "live\n".to_owned(), "text/plain")),
             Ok(Route::Ready) => RestAnswer::Ready(self.ready()),
             Ok(Route::Preflight) => {
@@ -85,11 +84,28 @@ impl<R: Reply + From<RestReply>> RestRoutes<R> {
         failure(status, Tags { version: None, id: Some(id) })
     }
 
+    /// All metrics, once they are written.
+    fn metrics(&self, deadline: Instant) -> RestAnswer {
+        let (mut sender, later) = oneshot::channel();
+        let state = self.state.clone();
+        tokio::spawn(async move {
+            let page = tokio::select! {
+                page = state.metrics_page.get(&state.engine, &state.aside, deadline) => page,
+                () = sender.closed() => return,
+            };
+            let _ = sender.send(match page {
+                Ok(page) => text(StatusCode::OK, page, "text/plain; version=0.0.4; charset=utf-8"),
+                Err(status) => failure(&status, Tags::default()),
+            });
+        });
+        RestAnswer::Later(later)
+    }
+
     fn predict(&self, call: &RestCall, target: &Target, id: RequestId) -> RestAnswer {
         match JsonRequest::parse(&call.body) {
             Ok(request) => {
                 let (reply, answer) = RestReply::new(request.form);
-                let context = RequestContext { reply, id, received: call.received, deadline: call.deadline };
+                let context = context(call, reply, id);
                 let spec = target.spec(&request.signature_name);
                 self.dispatcher.dispatch(context, &spec, &call.head.headers, &Predict(&request));
                 answer
@@ -102,7 +118,7 @@ impl<R: Reply + From<RestReply>> RestRoutes<R> {
         match examples::parse(&call.body) {
             Ok((signature_name, input)) => {
                 let (reply, answer) = RestReply::new(Form::Row);
-                let context = RequestContext { reply, id, received: call.received, deadline: call.deadline };
+                let context = context(call, reply, id);
                 let (spec, payload) = (target.spec(&signature_name), Examples::new(method, &input));
                 self.dispatcher.dispatch(context, &spec, &call.head.headers, &payload);
                 answer
@@ -150,4 +166,8 @@ impl<R: Reply + From<RestReply>> RestRoutes<R> {
             if readiness.ready { (StatusCode::OK, "ready") } else { (StatusCode::SERVICE_UNAVAILABLE, "not ready") };
         text(code, format!("{word}: {}\n", readiness.reason), "text/plain")
     }
+}
+
+fn context(call: &RestCall, reply: RestReply, id: RequestId) -> RequestContext<RestReply> {
+    RequestContext { reply, id, received: call.received, deadline: call.deadline, bytes: call.body.len() }
 }

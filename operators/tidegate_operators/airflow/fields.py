@@ -1,0 +1,111 @@
+"""What becomes of an operator's template fields once Airflow has rendered them, and of what a step returned.
+
+Templates make texts of numbers and switches, and an empty text of what is missing; XCom takes plain values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tidegate_operators.airflow.compat import Context
+    from tidegate_serving.contract.servable import ServableId
+
+COLOUR = "#d7ecf2"
+ENGINE_FIELDS = ("tidegate_conn_id", "requested_by", "reason")
+"""Template fields of every operator that changes what an engine serves."""
+
+_RENAMED = {"label_column": "label"}  # a task of Airflow's has a label already
+_SWITCHES = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+
+
+def given(operator: object, names: Iterable[str]) -> dict[str, Any]:
+    """Those of the operator's arguments that say something, by the names that our own types have for them; a template
+    makes an empty text of what is missing.
+    """
+    values = {_RENAMED.get(name, name): getattr(operator, name) for name in names}
+    return {name: value for name, value in values.items() if value not in (None, "", "None")}
+
+
+def as_bool(value: Any, name: str) -> bool:
+    """A switch, which a template may have made a text. InvalidInput naming it."""
+    from tidegate_serving.contract.errors import InvalidInput
+
+    if isinstance(value, bool):
+        return value
+    if str(value).strip().lower() not in _SWITCHES:
+        raise InvalidInput(f"{name} is {value!r}: say true or false")
+    return _SWITCHES[str(value).strip().lower()]
+
+
+def as_number(value: Any, name: str) -> float:
+    """A number, which a template may have made a text. InvalidInput naming it."""
+    from tidegate_serving.contract.errors import InvalidInput
+
+    try:
+        return float(value)
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(f"{name} is {value!r}, which is no number: write it like 120 or 0.5") from error
+
+
+def as_version(value: Any, name: str = "version") -> int | None:
+    """A version's number; None where a template left nothing. InvalidInput for anything else."""
+    if value in (None, "", "None"):
+        return None
+    return int(as_number(value, name))
+
+
+def asked_by(operator: Any, context: Context) -> dict[str, str]:
+    """Who asks the engine and why, for its journal: the DAG and the task in this run, unless the operator says."""
+    return {
+        "requested_by": operator.requested_by or f"Airflow DAG {context['dag'].dag_id}",
+        "reason": operator.reason or f"Airflow run {context['run_id']}, task {context['ti'].task_id}",
+    }
+
+
+def run_of(context: Context) -> str:
+    """What a task instance is called through all of its tries."""
+    ti = context["ti"]
+    return f"{ti.dag_id}/{context['run_id']}/{ti.task_id}/{ti.map_index}"
+
+
+@dataclass(frozen=True, slots=True)
+class NamedVersion:
+    """A version as an operator's `directory` names it: a path, or what an operator before has returned."""
+
+    directory: Path
+    id: ServableId
+    manifest_digest: str
+
+    def to_xcom(self) -> dict[str, Any]:
+        """What every operator returns about it, for the next one's `directory`."""
+        return {
+            "servable": self.id.name,
+            "version": self.id.version,
+            "directory": str(self.directory),
+            "manifest_digest": self.manifest_digest,
+        }
+
+
+def read_version(given: str | Mapping[str, Any]) -> NamedVersion:
+    """The version in a directory, or the one that an operator's output names, which must be what it was.
+
+    NotFound or Tampered, naming the file, where it is not there or not the same any more; InvalidInput for an output
+    that names none.
+    """
+    from tidegate_serving.contract.errors import InvalidInput, Tampered
+    from tidegate_serving.contract.manifest import read_manifest
+
+    output = given if isinstance(given, Mapping) else {"directory": given}
+    if not output.get("directory"):
+        raise InvalidInput(f"directory is {given!r}: give the version's directory, or the output of the task before")
+    directory = Path(output["directory"]).absolute()
+    manifest, digest = read_manifest(directory)
+    if output.get("manifest_digest", digest) != digest:
+        raise Tampered(
+            f"{directory} is not the version that the task before handed over: publish it under a new number"
+        )
+    return NamedVersion(directory, manifest.id, digest)

@@ -1,0 +1,166 @@
+"""Sensors: a version that is AVAILABLE in an engine, and skew of what serves. Both can wait in the triggerer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tidegate_operators.airflow.compat import (
+    BaseSensorOperator,
+    PokeReturnValue,
+    TimeDeltaTrigger,
+    defers_by_default,
+)
+from tidegate_operators.airflow.fields import COLOUR, as_number, as_version
+from tidegate_operators.airflow.hook import DEFAULT_CONNECTION, TidegateHook
+from tidegate_operators.airflow.refusals import steps_errors
+
+if TYPE_CHECKING:
+    from tidegate_operators.airflow.compat import Context
+
+
+class VersionAvailableSensor(BaseSensorOperator):
+    """Waits until `version` of `servable` is AVAILABLE, or without a version until ordinary clients are answered.
+
+    Fails at once where the version has ended with an error or is wanted no more.
+    """
+
+    template_fields: Sequence[str] = ("servable", "version", "tidegate_conn_id")
+    ui_color = COLOUR
+
+    def __init__(
+        self,
+        *,
+        servable: str,
+        version: int | str | None = None,
+        deferrable: bool | None = None,
+        tidegate_conn_id: str = DEFAULT_CONNECTION,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.servable = servable
+        self.version = version
+        self.deferrable = defers_by_default() if deferrable is None else deferrable
+        self.tidegate_conn_id = tidegate_conn_id
+
+    def poke(self, context: Context) -> PokeReturnValue:
+        """Looks once; Airflow calls it."""
+        from tidegate_operators.airflow.waiting import version_state
+        from tidegate_serving.contract.errors import FailedPrecondition
+
+        with steps_errors():
+            version = as_version(self.version)
+            state = version_state(TidegateHook(self.tidegate_conn_id).engine, self.servable, version)
+            if state == "END":
+                raise FailedPrecondition(f"{self.servable}:{version} has ended: see `tidegate status {self.servable}`")
+        value = {"servable": self.servable, "version": version, "state": state}
+        return PokeReturnValue(is_done=state is not None, xcom_value=value)
+
+    def execute(self, context: Context) -> Any:
+        """Looks first, and waits where that is needed; Airflow calls it."""
+        if not self.deferrable:
+            return super().execute(context)
+        found = self.poke(context)
+        if found.is_done:
+            return found.xcom_value
+        from tidegate_operators.airflow.triggers import VersionTrigger
+        from tidegate_operators.airflow.waiting import deadline
+
+        trigger = VersionTrigger(
+            tidegate_conn_id=self.tidegate_conn_id,
+            servable=self.servable,
+            version=as_version(self.version),
+            deadline=deadline(self.timeout),
+            poll_seconds=self.poke_interval,
+        )
+        self.defer(trigger=trigger, method_name="finish", timeout=timedelta(seconds=self.timeout))
+        return None
+
+    def finish(self, context: Context, event: Mapping[str, Any]) -> Any:
+        """What follows the wait; Airflow calls it."""
+        from tidegate_serving.contract.errors import DeadlinePassed
+
+        found = self.poke(context)
+        with steps_errors():
+            if not found.is_done:
+                raise DeadlinePassed(f"{self.servable} was not available after {self.timeout:g} s: wait longer")
+        return found.xcom_value
+
+
+class SkewSensor(BaseSensorOperator):
+    """Waits until the skew of what `servable` serves comes to one of `outcomes`, by default FAIL.
+
+    Each look judges the events of the last `window_seconds`. Returns what SkewReportOperator returns.
+    """
+
+    template_fields: Sequence[str] = (
+        "servable",
+        "outcomes",
+        "window_seconds",
+        "log_root",
+        "report",
+        "tidegate_conn_id",
+    )
+    ui_color = COLOUR
+
+    def __init__(
+        self,
+        *,
+        servable: str,
+        outcomes: Sequence[str] = ("FAIL",),
+        window_seconds: float | str = 86400.0,
+        log_root: str | None = None,
+        report: str | None = None,
+        deferrable: bool | None = None,
+        tidegate_conn_id: str = DEFAULT_CONNECTION,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.servable = servable
+        self.outcomes = outcomes
+        self.window_seconds = window_seconds
+        self.log_root = log_root
+        self.report = report
+        self.deferrable = defers_by_default() if deferrable is None else deferrable
+        self.tidegate_conn_id = tidegate_conn_id
+
+    def poke(self, context: Context) -> PokeReturnValue:
+        """Judges once; Airflow calls it."""
+        from tidegate_operators.airflow.skewness import skew_of, to_xcom
+
+        with steps_errors():
+            until = datetime.now(UTC)
+            version, found = skew_of(
+                TidegateHook(self.tidegate_conn_id).engine,
+                directory=None,
+                servable=self.servable,
+                log_root=self.log_root,
+                since=until - timedelta(seconds=as_number(self.window_seconds, "window_seconds")),
+                until=until,
+                received_since=None,
+                report=Path(self.report) if self.report else None,
+            )
+        value = to_xcom(version, found)
+        return PokeReturnValue(is_done=value["outcome"] in self.outcomes, xcom_value=value)
+
+    def execute(self, context: Context, event: Any = None, until: str | None = None) -> Any:
+        """Looks first, and sleeps where that is needed; Airflow calls it, again after each wait."""
+        if not self.deferrable:
+            return super().execute(context)
+        from tidegate_operators.airflow.waiting import deadline
+        from tidegate_serving.contract.errors import DeadlinePassed
+
+        until = until or deadline(self.timeout)
+        found = self.poke(context)
+        if found.is_done:
+            return found.xcom_value
+        with steps_errors():
+            if datetime.now(UTC) >= datetime.fromisoformat(until):
+                raise DeadlinePassed(
+                    f"the skew of {self.servable} was none of {', '.join(self.outcomes)} in {self.timeout:g} s"
+                )
+        pause = timedelta(seconds=self.poke_interval)
+        self.defer(trigger=TimeDeltaTrigger(pause), method_name="execute", kwargs={"until": until})
+        return None

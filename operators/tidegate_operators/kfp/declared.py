@@ -1,0 +1,348 @@
+"""What each component takes and makes, as functions that kfp reads; their bodies run in local components.
+
+Models and data are named by path, on a volume that the engine sees too; `to_path` brings the artifacts of other tasks
+there, since kfp's local runner cannot run optional artifacts. An empty `control` leaves the engine to TIDEGATE_CONTROL,
+beside TIDEGATE_TOKEN and the other variables.
+"""
+# mypy: ignore-errors
+# ruff: noqa: B006, UP045 - kfp reads defaults and changes none, and knows no `X | None`
+# kfp reads annotations as objects, not as types, so they are not postponed and mypy has nothing to check here; and it
+# runs each body without this module, so each imports what it needs.
+
+from typing import Optional
+
+from kfp.dsl import HTML, Artifact, ClassificationMetrics, Input, Metrics, Output, OutputPath
+
+
+def publish(
+    servable: str,
+    version: int,
+    platform: str,
+    repository: str,
+    files: list,
+    directory: OutputPath(str),
+    manifest_digest: OutputPath(str),
+    training: str = "",
+    sample: str = "",
+    signature: str = "",
+    example: str = "",
+    label: str = "",
+    event_time: str = "",
+    metadata: dict = {},
+    expectations: str = "",
+):
+    """Copies a trained model into the repository, with manifest and training profile.
+
+    Args:
+        servable: What clients call the model.
+        version: A number that is not taken.
+        platform: onnx, sklearn, tensorflow and so on.
+        repository: Root folder of the model repository.
+        files: Paths of the model's files or folder.
+        training: Path of the training data.
+        sample: Path of rows to infer from, of which no profile is made.
+        signature: A JSON file, or JSON; left out it is inferred.
+        example: One row, a value per input, as a JSON file or JSON.
+        label: Column of the truth.
+        event_time: Input with the event's time in Unix seconds.
+        metadata: Free text by name.
+        expectations: Folder with an edited suite.
+    Returns:
+        directory: The version's directory.
+        manifest_digest: SHA-256 of its manifest.
+    """
+    given = locals()
+    from tidegate_operators.kfp.tasks import run
+
+    run("publish", given)
+
+
+def publish_registered(
+    uri: str,
+    name: str,
+    version: str,
+    repository: str,
+    directory: OutputPath(str),
+    manifest_digest: OutputPath(str),
+    training: str = "",
+    sample: str = "",
+    label: str = "",
+    event_time: str = "",
+    servable: str = "",
+):
+    """Publishes a version of MLflow's registry under the registry's number.
+
+    Args:
+        uri: The tracking server's address.
+        name: The registered model.
+        version: Its number, or an alias with @ before it.
+        repository: Root folder of the model repository.
+        training: Path of the training data.
+        sample: Path of rows to infer from.
+        label: Column of the truth.
+        event_time: Input with the event's time in Unix seconds.
+        servable: What clients call the model; left out, the registry's name.
+    Returns:
+        directory: The version's directory.
+        manifest_digest: SHA-256 of its manifest.
+    """
+    given = locals()
+    from tidegate_operators.kfp.tasks import run
+
+    run("publish_registered", given)
+
+
+def validate(
+    directory: str,
+    held_out: str,
+    private_key: str,
+    verdict: Output[Artifact],
+    metrics: Output[Metrics],
+    roc: Output[ClassificationMetrics],
+    report: Output[HTML],
+    verdict_path: OutputPath(str),
+    verdict_digest: OutputPath(str),
+    outcome: OutputPath(str),
+    allowed: OutputPath(bool),
+    sentence: OutputPath(str),
+    label: str = "",
+    baseline: str = "",
+    training: str = "",
+    log_root: str = "",
+    policy: str = "",
+    entity: str = "",
+    control: str = "",
+    fail_on_refusal: bool = True,
+):
+    """Runs the gates over a version, against what serves, and signs the verdict.
+
+    Args:
+        directory: The version's directory.
+        held_out: Path of data that training never saw.
+        private_key: The validator's PEM file.
+        label: Column of the truth, where the manifest names none.
+        baseline: Directory of the version to compare with; left out, what serves.
+        training: Path of the training data.
+        log_root: Inference log of what serves; left out, the engine's.
+        policy: TOML file with margins, limits and required gates.
+        entity: Column whose equal values belong together.
+        control: The engine's control address.
+        fail_on_refusal: Whether a verdict that denies fails the task, which then keeps no artifacts.
+    Returns:
+        verdict: The signed verdict.
+        metrics: Its numbers.
+        roc: The candidate's ROC curve, for two classes.
+        report: Its page.
+        verdict_path: Where the verdict lies beside the version.
+        verdict_digest: SHA-256 of that file.
+        outcome: PASS, WARN, FAIL, INCONCLUSIVE or ERROR.
+        allowed: Whether it allows the version.
+        sentence: The verdict in a sentence.
+    """
+    given = locals()
+    from tidegate_operators.kfp.tasks import run
+
+    run("validate", given)
+
+
+def push(
+    directory: str,
+    servable: OutputPath(str),
+    version: OutputPath(int),
+    manifest_digest: OutputPath(str),
+    revision: OutputPath(int),
+    verdict_digest: str = "",
+    timeout: float = 120.0,
+    reason: str = "",
+    requested_by: str = "",
+    control: str = "",
+):
+    """Loads a version beside the one that serves, and waits until it is AVAILABLE.
+
+    Args:
+        directory: The version's directory, as the engine sees it too, or its address in an object store.
+        verdict_digest: What `validate` wrote; a verdict exchanged since is refused.
+        timeout: Seconds to wait.
+        reason: For the engine's journal.
+        requested_by: For the engine's journal.
+        control: The engine's control address.
+    Returns:
+        servable: Its name.
+        version: Its number.
+        manifest_digest: SHA-256 of its manifest.
+        revision: The desired state's.
+    """
+    given = locals()
+    from tidegate_operators.kfp.tasks import run
+
+    run("push", given)
+
+
+def canary(
+    servable: str,
+    version: int,
+    metrics: Output[Metrics],
+    outcome: OutputPath(str),
+    allowed: OutputPath(bool),
+    sentence: OutputPath(str),
+    rule: dict = {},
+    control: str = "",
+    fail_on_refusal: bool = True,
+):
+    """Copies live traffic to a pushed version and judges its answers; one that does not pass leaves the engine.
+
+    Args:
+        servable: Its name.
+        version: Its number.
+        rule: Fields of tidegate.CanaryRule that differ from its defaults.
+        control: The engine's control address.
+        fail_on_refusal: Whether a canary that does not pass fails the task, which then keeps no artifacts.
+    Returns:
+        metrics: What was counted, and the evidence.
+        outcome: PASS, WARN, FAIL, INCONCLUSIVE or ERROR.
+        allowed: Whether the version may be promoted.
+        sentence: The canary in a sentence.
+    """
+    given = locals()
+    from tidegate_operators.kfp.tasks import run
+
+    run("canary", given)
+
+
+def promote(
+    servable: str,
+    version: int,
+    ended: OutputPath(list),
+    revision: OutputPath(int),
+    timeout: float = 120.0,
+    reason: str = "",
+    keep_previous: Optional[bool] = None,
+    requested_by: str = "",
+    control: str = "",
+):
+    """Gives a pushed version to all clients, and waits until the others have unloaded.
+
+    Args:
+        servable: Its name.
+        version: Its number.
+        timeout: Seconds to wait.
+        reason: For the engine's journal.
+        keep_previous: Whether what served before stays loaded, for a rollback at once; left out, as it was.
+        requested_by: For the engine's journal.
+        control: The engine's control address.
+    Returns:
+        ended: Versions that unloaded.
+        revision: The desired state's.
+    """
+    given = locals()
+    from tidegate_operators.kfp.tasks import run
+
+    run("promote", given)
+
+
+def rollback(
+    servable: str,
+    stable: OutputPath(int),
+    ended: OutputPath(list),
+    sentence: OutputPath(str),
+    version: Optional[int] = None,
+    from_version: Optional[int] = None,
+    once: bool = False,
+    timeout: float = 120.0,
+    reason: str = "",
+    requested_by: str = "",
+    control: str = "",
+):
+    """Takes a servable back to an earlier version.
+
+    Args:
+        servable: Its name.
+        version: The version to go back to; left out, the one that served before.
+        from_version: What shall not serve; where it does not, nothing changes.
+        once: A task that runs again does nothing a second time; it is known by requested_by and reason.
+        timeout: Seconds to wait.
+        reason: For the engine's journal.
+        requested_by: For the engine's journal.
+        control: The engine's control address.
+    Returns:
+        stable: The version that serves again.
+        ended: Versions that unloaded.
+        sentence: What the engine did.
+    """
+    given = locals()
+    from tidegate_operators.kfp.tasks import run
+
+    run("rollback", given)
+
+
+def skew(
+    report: Output[HTML],
+    metrics: Output[Metrics],
+    outcome: OutputPath(str),
+    quiet: OutputPath(bool),
+    sentence: OutputPath(str),
+    servable: str = "",
+    directory: str = "",
+    log_root: str = "",
+    since: str = "",
+    until: str = "",
+    window_seconds: float = 0.0,
+    received_since: str = "",
+    control: str = "",
+    fail_on_skew: bool = False,
+):
+    """Compares what the engine logged with what a version was trained on.
+
+    Args:
+        servable: Whose serving version is looked at, where no directory is named.
+        directory: The version's directory.
+        log_root: The inference log; left out, the engine's.
+        since: ISO 8601 time of the event, from then on.
+        until: ISO 8601 time of the event, before then.
+        window_seconds: Instead of since, so long before until, which is now where it is left out.
+        received_since: ISO 8601 time of arrival, from then on.
+        control: The engine's control address.
+        fail_on_skew: Whether the task fails unless the outcome is PASS or WARN; it then keeps no artifacts.
+    Returns:
+        report: The page.
+        metrics: Each feature's distance.
+        outcome: PASS, WARN, FAIL, INCONCLUSIVE or ERROR.
+        quiet: Whether nobody need be called, which is so unless the outcome is FAIL or ERROR.
+        sentence: The report in a sentence.
+    """
+    given = locals()
+    from tidegate_operators.kfp.tasks import run
+
+    run("skew", given)
+
+
+def require(allowed: bool, sentence: str):
+    """Fails with the sentence of an earlier task unless that said yes, so that nothing after it runs.
+
+    Args:
+        allowed: What the earlier task said.
+        sentence: Why, in its words.
+    """
+    given = locals()
+    from tidegate_operators.kfp.tasks import run
+
+    run("require", given)
+
+
+def to_path(artifact: Input[Artifact], path: str, placed: OutputPath(str)):
+    """Copies another task's artifact, a file or a folder, to a path on a volume, all at once.
+
+    Args:
+        artifact: A model, a dataset or whatever a task made.
+        path: Where it goes; what lies there is replaced. The suffix tells the form of a table.
+    Returns:
+        placed: The same path.
+    """
+    given = locals()
+    from tidegate_operators.kfp.tasks import run
+
+    run("to_path", given)
+
+
+DECLARED = (to_path, publish, publish_registered, validate, push, canary, promote, rollback, skew, require)
+"""All of them; each has a task of its name."""

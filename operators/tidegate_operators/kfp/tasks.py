@@ -1,0 +1,262 @@
+"""What each component does: reads its arguments, runs the step, writes outputs and artifacts. No kfp in here.
+
+`run` is called by the launcher in a container and by the body of a local component. Steps may run again after a kill:
+each ends in the same state.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from tidegate_operators.kfp.arguments import Arguments
+from tidegate_serving.admission import Outcome
+from tidegate_serving.connection import EngineConnection
+from tidegate_serving.contract.errors import InvalidInput, NotFound, Refused, TidegateError
+from tidegate_serving.contract.signature import SERVING_DEFAULT, Signature
+from tidegate_serving.files import folder_aside, remove_folder, written_aside
+
+_EVIDENCE = ("label", "baseline", "training", "log_root", "policy", "entity")
+_PUBLICATION = ("training", "sample", "label", "event_time", "metadata", "expectations")
+_ALERTS = (Outcome.FAIL, Outcome.ERROR)
+
+
+def run(name: str, values: Mapping[str, Any]) -> None:
+    """Runs a component's task; an error of ours ends the process with its sentence, which is what KFP shows."""
+    _leave_kfps_folder()
+    try:
+        TASKS[name](Arguments(values))
+    except TidegateError as error:
+        sys.stderr.write(f"tidegate: {error.message}\n")
+        raise SystemExit(1) from error
+
+
+def to_path(given: Arguments) -> None:
+    """Places an artifact's file or folder on a volume."""
+    source, target = Path(given.artifact("artifact").path), given.path("path")
+    if source.is_dir():
+        remove_folder(target)
+        with folder_aside(target, ".placing") as aside:
+            shutil.copytree(source, aside, dirs_exist_ok=True)
+    elif source.is_file():
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with written_aside(target) as aside:
+            shutil.copyfile(source, aside)
+    else:
+        raise NotFound(f"the artifact has no file at {source}: write to its `path` in the task that makes it")
+    given.write(placed=str(target))
+
+
+def publish(given: Arguments) -> None:
+    """Publishes a version."""
+    from tidegate_operators.steps import Publication, publish
+
+    options = given.given(_PUBLICATION)
+    for name in ("signature", "example"):
+        if text := given.plain(name):
+            options[name] = _inline(name, text)
+    published = publish(
+        Publication(
+            files=given.texts("files"),
+            servable=given.text("servable"),
+            version=given.whole("version"),
+            platform=given.text("platform"),
+            repository=given.text("repository"),
+            **options,
+        )
+    )
+    given.write(directory=str(published.directory.absolute()), manifest_digest=published.manifest_digest)
+
+
+def publish_registered(given: Arguments) -> None:
+    """Publishes a version from MLflow's registry."""
+    from tidegate_operators.steps.mlflow_registry import RegisteredVersion, publish_registered
+
+    published = publish_registered(
+        RegisteredVersion(given.text("uri"), given.text("name"), given.text("version")),
+        repository=given.path("repository"),
+        **given.given(("training", "sample", "label", "event_time", "servable")),
+    )
+    given.write(directory=str(published.directory.absolute()), manifest_digest=published.manifest_digest)
+
+
+def validate(given: Arguments) -> None:
+    """Runs the gates against what serves, and signs the verdict."""
+    from tidegate_operators.kfp import shown
+    from tidegate_operators.steps import Evidence, against_serving, require_allowed, validate
+
+    directory, private_key = given.path("directory"), given.path("private_key")
+    evidence = Evidence(held_out=given.text("held_out"), **given.given(_EVIDENCE))
+    validated = validate(
+        directory, against_serving(evidence, directory=directory, control=_control(given)), private_key=private_key
+    )
+    verdict = validated.verdict
+    given.write(
+        verdict_path=str(validated.verdict_path),
+        verdict_digest=validated.verdict_digest,
+        outcome=verdict.outcome.value,
+        allowed=verdict.allowed,
+        sentence=verdict.sentence,
+    )
+    shown.show_verdict(validated, given.artifact("verdict"))
+    shown.show_numbers(validated, given.artifact("metrics"))
+    shown.show_roc(validated, given.artifact("roc"))
+    shown.show_page(validated.report, given.artifact("report"))
+    if given.plain("fail_on_refusal"):
+        require_allowed(validated)
+
+
+def push(given: Arguments) -> None:
+    """Loads a version beside the one that serves."""
+    from tidegate_operators.steps import push
+
+    pushed = push(
+        directory=given.text("directory"),
+        control=_control(given),
+        verdict=given.plain("verdict_digest") or None,
+        **given.given(("timeout", "reason", "requested_by")),
+    )
+    given.write(
+        servable=pushed.id.name,
+        version=pushed.id.version,
+        manifest_digest=pushed.manifest_digest,
+        revision=pushed.revision,
+    )
+
+
+def canary(given: Arguments) -> None:
+    """Tries a pushed version on copies of live traffic."""
+    from tidegate_operators.kfp import shown
+    from tidegate_operators.steps import CanaryRule, canary, require_passed
+
+    result = canary(
+        control=_control(given),
+        servable=given.text("servable"),
+        version=given.whole("version"),
+        rule=CanaryRule.from_dict(_rule(given.plain("rule") or {})),
+    )
+    given.write(outcome=result.outcome.value, allowed=result.allowed, sentence=result.sentence)
+    shown.show_canary(result, given.artifact("metrics"))
+    if given.plain("fail_on_refusal"):
+        require_passed(result)
+
+
+def promote(given: Arguments) -> None:
+    """Makes a pushed version the one that ordinary clients get."""
+    from tidegate_operators.steps import promote
+
+    promoted = promote(
+        control=_control(given),
+        servable=given.text("servable"),
+        version=given.whole("version"),
+        **given.given(("timeout", "reason", "requested_by", "keep_previous")),
+    )
+    given.write(ended=list(promoted.ended), revision=promoted.revision)
+
+
+def rollback(given: Arguments) -> None:
+    """Takes a servable back."""
+    from tidegate_operators.steps import rollback
+
+    back = rollback(
+        control=_control(given),
+        servable=given.text("servable"),
+        version=None if given.plain("version") is None else given.whole("version"),
+        from_version=None if given.plain("from_version") is None else given.whole("from_version"),
+        **given.given(("once", "timeout", "reason", "requested_by")),
+    )
+    given.write(stable=back.id.version, ended=list(back.ended), sentence=back.sentence)
+
+
+def skew(given: Arguments) -> None:
+    """Compares a window of the inference log with a version's training."""
+    from tidegate_operators.kfp import shown
+    from tidegate_operators.steps import parse_time, require_log, require_no_skew, serving_directory, skew
+
+    page = Path(given.artifact("report").path)
+    until = parse_time(given.plain("until") or "")
+    since = parse_time(given.plain("since") or "")
+    if window := given.plain("window_seconds"):
+        if since is not None:
+            raise InvalidInput("since and window_seconds are both given: leave one of them out")
+        until = until or datetime.now(UTC)
+        since = until - timedelta(seconds=float(window))
+    directory, log_root = given.plain("directory"), given.plain("log_root")
+    if not directory:
+        directory = serving_directory(control=_control(given), servable=given.text("servable"))
+    found = skew(
+        directory=Path(directory),
+        log_root=Path(log_root) if log_root else require_log(control=_control(given)),
+        since=since,
+        until=until,
+        received_since=parse_time(given.plain("received_since") or ""),
+        report=page.with_name(f"{page.name}-files"),
+    )
+    outcome = found.report.outcome
+    given.write(outcome=outcome.value, quiet=outcome not in _ALERTS, sentence=found.report.sentence)
+    if found.page is not None:
+        shown.show_page(found.page, given.artifact("report"))
+    shown.show_skew(found, given.artifact("metrics"))
+    if given.plain("fail_on_skew"):
+        require_no_skew(found)
+
+
+def require(given: Arguments) -> None:
+    """Goes on only where an earlier task said yes."""
+    if not given.plain("allowed"):
+        raise Refused(given.text("sentence"))
+
+
+TASKS: Mapping[str, Callable[[Arguments], None]] = {
+    "to_path": to_path,
+    "publish": publish,
+    "publish_registered": publish_registered,
+    "validate": validate,
+    "push": push,
+    "canary": canary,
+    "promote": promote,
+    "rollback": rollback,
+    "skew": skew,
+    "require": require,
+}
+"""Every component's task, by the component's name."""
+
+
+def _leave_kfps_folder() -> None:
+    """kfp's executor puts the folder of its copy of the component on the path, which only this user may read; a sandbox
+    that another user could not import from would run as this one.
+    """
+    sys.path[:] = [entry for entry in sys.path if not Path(entry, "ephemeral_component.py").is_file()]
+
+
+def _control(given: Arguments) -> EngineConnection:
+    """The engine that the parameter names, else the environment; TLS, token and profile are the environment's."""
+    named = {"TIDEGATE_CONTROL": given.plain("control")} if given.plain("control") else {}
+    return EngineConnection.from_environment({**os.environ, **named})
+
+
+def _inline(name: str, text: str) -> Any:
+    """A path as it is; JSON that begins with a brace is what such a file would hold."""
+    if not text.lstrip().startswith("{"):
+        return text
+    try:
+        document = json.loads(text)
+    except ValueError as error:
+        raise InvalidInput(f"parameter {name!r} is not JSON ({error}): write an object, or name a file") from error
+    if name == "example":
+        return document
+    named = {SERVING_DEFAULT: document} if "inputs" in document else document
+    return {key: Signature.from_dict(value) for key, value in named.items()}
+
+
+def _rule(rule: Mapping[str, Any]) -> dict[str, Any]:
+    """KFP makes a float of every number; a whole one is one again."""
+    return {
+        name: int(value) if isinstance(value, float) and value.is_integer() else value for name, value in rule.items()
+    }

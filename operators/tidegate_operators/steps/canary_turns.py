@@ -1,0 +1,136 @@
+"""A canary that is looked at in turns, for an orchestrator that waits elsewhere in between, or is killed and goes on.
+
+What is known between two turns lies beside the version's report: who observes, since when, and how it ended.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from tidegate_operators.steps.canary import Observation, begin, observe
+from tidegate_serving.admission import Outcome
+from tidegate_serving.connection import EngineConnection
+from tidegate_serving.contract import times
+from tidegate_serving.contract.formats import check_format
+from tidegate_serving.contract.manifest import read_manifest
+from tidegate_serving.contract.repository import report_directory
+from tidegate_serving.contract.servable import ServableId
+from tidegate_serving.control_client import ControlClient
+from tidegate_serving.files import write_json
+from tidegate_validation.canary.judgement import CanaryResult
+from tidegate_validation.canary.numbers import CanaryNumbers
+from tidegate_validation.canary.rule import CanaryRule
+
+RECORD_NAME = "canary-run.json"
+_VERSION = "1"
+
+
+@dataclass(frozen=True, slots=True)
+class CanaryTurn:
+    """One turn. `run` names the observation: the same one goes on where it was, and once it has ended its result
+    stands, unless it was a refusal and the version was pushed anew. A turn ends after `patience` seconds although
+    nothing is decided."""
+
+    run: str
+    patience: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Record:
+    """What is known of the last observation of a version; `result` is None while it goes on."""
+
+    run: str
+    manifest_digest: str
+    since: datetime
+    result: CanaryResult | None = None
+
+    def write(self, directory: Path) -> None:
+        ended = None if self.result is None else self.result.to_dict()
+        document = {
+            "format": f"tidegate.canary-run/{_VERSION}",
+            "run": self.run,
+            "manifest_digest": self.manifest_digest,
+            "since": self.since.isoformat(),
+            "result": ended,
+        }
+        write_json(report_directory(directory) / RECORD_NAME, document)
+
+
+def canary_turn(
+    *,
+    directory: Path,
+    control: str | EngineConnection,
+    turn: CanaryTurn,
+    rule: CanaryRule | None = None,
+    clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+) -> CanaryResult | None:
+    """Observes the version in `directory` for a turn, as `canary` does; None where the observation has to go on.
+
+    While it goes on the shadow stays on. In the end the shadow is off, and unless the version passed it is given up;
+    where the turn itself fails, so too.
+    """
+    rule = rule or CanaryRule()
+    manifest, digest = read_manifest(directory)
+    before = _read(directory)
+    with ControlClient(control) as client:
+        known = before if before is not None and (before.run, before.manifest_digest) == (turn.run, digest) else None
+        if known is not None and known.result is not None:
+            if not _was_pushed_again(client, manifest.id, known.result):
+                _end_again(client, manifest.id, directory, known.result)
+                return known.result
+            known = None
+        since = clock() if known is None else known.since
+        observation = begin(client, manifest.id, rule, since)
+        try:
+            if known is None:
+                _Record(turn.run, digest, since).write(directory)
+            left = (since + timedelta(seconds=rule.within_seconds) - clock()).total_seconds()
+            result = observe(lambda: observation.look(rule), max(min(turn.patience, left), 0.0))
+            if not result.decided and turn.patience < left:
+                return None
+            observation.write(result)
+            _Record(turn.run, digest, since, result).write(directory)
+        except BaseException:
+            observation.end(client, passed=False)
+            raise
+        observation.end(client, result.allowed)
+    return result
+
+
+def _was_pushed_again(client: ControlClient, identity: ServableId, result: CanaryResult) -> bool:
+    """Whether somebody pushed the version after its refusal, which was carried out: there is no shadow any more."""
+    desired = client.desired(identity.name)
+    return not result.allowed and desired.version(identity.version) is not None and desired.shadow is None
+
+
+def _end_again(client: ControlClient, identity: ServableId, directory: Path, result: CanaryResult) -> None:
+    """What follows from a result, for a task that was killed between writing it and doing it."""
+    desired = client.desired(identity.name)
+    if desired.version(identity.version) is None:
+        return
+    primary = desired.stable if desired.stable != identity.version else None
+    if primary is not None:
+        Observation(identity, directory, primary, times.now(), Path()).end(client, result.allowed)
+
+
+def _read(directory: Path) -> _Record | None:
+    path = report_directory(directory) / RECORD_NAME
+    try:
+        document: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    check_format(document, kind="canary-run", version=_VERSION, where=str(path))
+    ended = document["result"]
+    return _Record(
+        document["run"],
+        document["manifest_digest"],
+        times.from_text(document["since"], f"since of {path}"),
+        None
+        if ended is None
+        else CanaryResult(Outcome(ended["outcome"]), ended["sentence"], CanaryNumbers.from_dict(ended)),
+    )

@@ -1,0 +1,355 @@
+//! How requests come into a queue: each I/O thread decodes them into an open batch of its own. A large one is decoded
+//! apart, since nobody else can use the lane while its lock is held.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use tidegate_codec::signatures::{RequestRows, Signature};
+use tidegate_codec::status::Status;
+use tidegate_codec::tensors::{Column, Lease, Page};
+
+use crate::batching::batch::{Batch, Entry, KeepAlive};
+use crate::batching::limits::Batching;
+use crate::batching::queue::{Lane, Queue};
+use crate::batching::taking::Taking;
+use crate::batching::waiting::Place;
+use crate::sync::lock;
+
+/// A request that waited this long wakes an idle executor even while the I/O thread has more to read.
+pub(crate) const DUE_AFTER: Duration = Duration::from_micros(250);
+
+/// A batch of more bytes closes, and a request of more bytes has a batch of its own, which is not copied to run again.
+const BATCH_BYTES: usize = 64 << 20;
+const ALONE_BYTES: usize = 8 << 20;
+
+/// A request of more bytes is decoded into columns of its own, as nobody can use the lane meanwhile.
+const IN_PLACE_BYTES: usize = 64 << 10;
+
+/// When the caller of an append must wake executors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Urgency {
+    /// Wake the executors when the sockets are idle.
+    WhenIdle,
+    /// Wake the executors now.
+    Now,
+    /// Both: a batch closed, and the request is in the next one, which is open.
+    NowAndWhenIdle,
+    /// Nothing was added: the request has no rows.
+    Never,
+}
+
+/// What became of a request that was decoded.
+#[derive(Debug)]
+pub struct Appended {
+    /// Its rows.
+    pub request: RequestRows,
+    /// When executors are to be woken.
+    pub urgency: Urgency,
+    /// Where it waits; none where it has no rows.
+    pub place: Option<Place>,
+}
+
+/// Writes a request's rows onto a page. It is called again, with another page, where a request turns out to be large.
+pub type Decode<'a> = dyn Fn(&mut Page<'_>) -> Result<RequestRows, Status> + 'a;
+
+/// A request that comes.
+struct Incoming<'a> {
+    version: &'a dyn Fn() -> KeepAlive,
+    lane: usize,
+    received: Instant,
+    deadline: Instant,
+    batching: &'a Batching,
+    decode: &'a Decode<'a>,
+}
+
+/// A request that is decoded and counted in.
+struct Decoded {
+    request: RequestRows,
+    bytes: usize,
+    /// Rows that the queue's limit does not count.
+    excess: usize,
+    /// Whether no other request may share its batch.
+    alone: bool,
+}
+
+impl Queue {
+    /// Lets `decode` write a request's rows into a batch, then enters it as `entry`. `bytes` are those of its message; a
+    /// large one is decoded before the lane is locked.
+    ///
+    /// Nothing stays of a request that fails, does not fit or has no rows.
+    pub fn append<V: Send + Sync + 'static>(
+        &self,
+        version: &Arc<V>,
+        lane: usize,
+        mut entry: Entry,
+        bytes: usize,
+        decode: &Decode<'_>,
+    ) -> Result<Appended, Status> {
+        let batching = self.batching.load();
+        if self.counted_rows() >= batching.max_queued_rows {
+            return Err(self.full(1, batching.max_queued_rows));
+        }
+        let Entry { received, deadline, .. } = entry;
+        let version = || -> KeepAlive { version.clone() };
+        let incoming = Incoming { version: &version, lane, received, deadline, batching: &batching, decode };
+        if bytes <= IN_PLACE_BYTES {
+            let lane = &mut *lock(&self.lanes[lane]);
+            if let Some(decoded) = self.decode_in_place(lane, &incoming)? {
+                (entry.rows, entry.flat) = (decoded.request.rows, decoded.request.flat);
+                return Ok(self.enter(lane, entry, &decoded, &batching));
+            }
+        }
+        let (own, decoded) = self.decode_apart(&incoming)?;
+        (entry.rows, entry.flat) = (decoded.request.rows, decoded.request.flat);
+        Ok(self.enter_apart(&mut lock(&self.lanes[lane]), own, entry, &decoded, &batching))
+    }
+
+    /// Decodes a small request where it stays, in the open batch; none where it turns out to be large.
+    fn decode_in_place(&self, lane: &mut Lane, incoming: &Incoming<'_>) -> Result<Option<Decoded>, Status> {
+        let open = lane.open.get_or_insert_with(|| self.open_batch(incoming));
+        lane.marks.clear();
+        lane.marks.extend(open.columns.iter().map(|column| column.extent()));
+        let decoded = self.decode(open, &mut lane.shapes, &lane.marks, IN_PLACE_BYTES, incoming);
+        if !decoded.as_ref().is_ok_and(|decoded| decoded.as_ref().is_some_and(|decoded| decoded.request.rows > 0)) {
+            open.columns.iter_mut().zip(&lane.marks).for_each(|(column, mark)| column.truncate(*mark));
+            // An empty batch must not stay: it would hold the version for ever.
+            lane.open.take_if(|open| open.rows == 0);
+        }
+        decoded
+    }
+
+    /// Decodes a request into a batch of its own, without the lane's lock.
+    fn decode_apart(&self, incoming: &Incoming<'_>) -> Result<(Batch, Decoded), Status> {
+        let mut own = self.open_batch(incoming);
+        let (mut shapes, marks) = (Vec::new(), vec![0; own.columns.len()]);
+        let decoded = self.decode(&mut own, &mut shapes, &marks, usize::MAX, incoming)?;
+        let decoded = decoded.ok_or_else(|| Status::internal("the request could not be decoded"))?;
+        own.unbatched = decoded.request.unbatched;
+        if own.unbatched || self.fixed_shapes.is_none() {
+            own.shapes = shapes.into();
+        }
+        Ok((own, decoded))
+    }
+
+    /// Decodes a request behind the marks and counts it in; none where it wants more than `most` bytes. What is not
+    /// counted in takes no memory.
+    fn decode(
+        &self,
+        batch: &mut Batch,
+        shapes: &mut Vec<Vec<usize>>,
+        marks: &[usize],
+        most: usize,
+        incoming: &Incoming<'_>,
+    ) -> Result<Option<Decoded>, Status> {
+        let Batch { columns, memory, .. } = batch;
+        let before: usize = columns.iter().map(|column| column.byte_size()).sum();
+        let mut room = Taking::new(memory, most);
+        let decoded =
+            catch_unwind(AssertUnwindSafe(|| (incoming.decode)(&mut Page { columns, shapes, room: &mut room })));
+        if room.passed {
+            room.settle(0)?;
+            return Ok(None);
+        }
+        let bytes = columns.iter().map(|column| column.byte_size()).sum::<usize>() - before;
+        let decoded = decoded.unwrap_or_else(|_| Err(Status::internal("the request could not be decoded")));
+        let bytes = if decoded.as_ref().is_ok_and(|request| request.rows > 0) { bytes } else { 0 };
+        let settled = room.settle(bytes);
+        let request = decoded?;
+        settled?;
+        let shapes = self.fixed_shapes.as_deref().filter(|_| !request.unbatched).unwrap_or(shapes);
+        let checked = check_extents(self.signature(), columns, marks, shapes, request.rows);
+        let admitted = checked.and_then(|()| self.admit(request.rows, incoming));
+        let excess = admitted.inspect_err(|_| memory.shrink(bytes))?;
+        let alone = request.unbatched || self.is_kept_apart() || bytes > ALONE_BYTES || excess > 0;
+        Ok(Some(Decoded { request, bytes, excess, alone }))
+    }
+
+    /// Rows that count against the limit.
+    fn counted_rows(&self) -> usize {
+        self.queued_rows().saturating_sub(self.excess_rows.load(Ordering::Relaxed))
+    }
+
+    /// Counts a request's rows in, where there is place for them and they can be answered in time. Returns how many the
+    /// limit does not count: as many rows as the queue never holds count as one batch, since they run batch by batch.
+    fn admit(&self, rows: usize, incoming: &Incoming<'_>) -> Result<usize, Status> {
+        let (batching, limit) = (incoming.batching, incoming.batching.max_queued_rows);
+        if rows == 0 {
+            return Ok(0);
+        }
+        let excess = if rows > limit { rows - batching.max_batch_rows.min(limit) } else { 0 };
+        self.excess_rows.fetch_add(excess, Ordering::Relaxed);
+        let before = self.queued_rows.fetch_add(rows, Ordering::Relaxed);
+        let counted = (before + rows).saturating_sub(self.excess_rows.load(Ordering::Relaxed));
+        // A request of many batches must itself be through in time.
+        let ahead = if excess > 0 { before + rows } else { before };
+        let wait = if ahead > 0 { self.expected_wait(ahead, batching) } else { Duration::ZERO };
+        let refused = match counted > limit {
+            true => Some(self.full(rows - excess, limit)),
+            false if wait > Duration::ZERO && incoming.received + wait > incoming.deadline => {
+                Some(self.too_slow(ahead, wait))
+            }
+            false => None,
+        };
+        if let Some(status) = refused {
+            self.queued_rows.fetch_sub(rows, Ordering::Relaxed);
+            self.excess_rows.fetch_sub(excess, Ordering::Relaxed);
+            return Err(status);
+        }
+        self.served.metrics.queued_rows.fetch_add(rows as u64, Ordering::Relaxed);
+        Ok(excess)
+    }
+
+    fn open_batch(&self, incoming: &Incoming<'_>) -> Batch {
+        self.batch((incoming.version)(), incoming.lane, incoming.received)
+    }
+
+    fn batch(&self, version: KeepAlive, lane: usize, opened: Instant) -> Batch {
+        Batch {
+            version,
+            columns: self.columns.lease(),
+            shapes: self.fixed_shapes.clone().unwrap_or_default(),
+            entries: Vec::with_capacity(64),
+            rows: 0,
+            waiting: Arc::default(),
+            oversized: false,
+            unbatched: false,
+            opened,
+            memory: self.served.memory.reservation(),
+            lane,
+        }
+    }
+
+    /// Whether a request may join the open batch; `shapes` are those of its inputs.
+    fn may_join(&self, open: &Batch, shapes: &[Vec<usize>], decoded: &Decoded, batching: &Batching) -> bool {
+        !decoded.alone
+            && open.rows + decoded.request.rows <= batching.max_batch_rows
+            && (self.fixed_shapes.is_some() || *open.shapes == *shapes)
+    }
+
+    /// Enters a request whose rows stand behind the marks; closes the open batch where it must not join it.
+    fn enter(&self, lane: &mut Lane, entry: Entry, decoded: &Decoded, batching: &Batching) -> Appended {
+        let Some(open) = lane.open.as_mut().filter(|_| entry.rows > 0) else {
+            return Appended { request: decoded.request, urgency: Urgency::Never, place: None };
+        };
+        let fits = open.rows == 0 || self.may_join(open, &lane.shapes, decoded, batching);
+        if !fits {
+            let mut next = self.batch(open.version.clone(), open.lane, entry.received);
+            for ((column, old), mark) in next.columns.iter_mut().zip(&mut open.columns).zip(&lane.marks) {
+                column.extend(old, *mark..old.extent());
+                old.truncate(*mark);
+            }
+            next.memory = open.memory.split(decoded.bytes);
+            lane.closed.push_back(std::mem::replace(open, next));
+        }
+        if open.rows == 0 {
+            open.unbatched = decoded.request.unbatched;
+            if open.unbatched || self.fixed_shapes.is_none() {
+                open.shapes = lane.shapes.as_slice().into();
+            }
+        }
+        self.seat(lane, entry, decoded, fits, batching)
+    }
+
+    /// Enters a request that has a batch of its own: that becomes the open one, or its rows join the one that is open.
+    fn enter_apart(
+        &self,
+        lane: &mut Lane,
+        own: Batch,
+        entry: Entry,
+        decoded: &Decoded,
+        batching: &Batching,
+    ) -> Appended {
+        if entry.rows == 0 {
+            return Appended { request: decoded.request, urgency: Urgency::Never, place: None };
+        }
+        let mut fits = true;
+        match lane.open.as_mut().filter(|open| self.may_join(open, &own.shapes, decoded, batching)) {
+            Some(open) => {
+                for (column, new) in open.columns.iter_mut().zip(&own.columns) {
+                    column.extend(new, 0..new.extent());
+                }
+                open.memory.join(own.memory);
+            }
+            None => {
+                let before = lane.open.replace(own);
+                fits = before.is_none();
+                lane.closed.extend(before);
+            }
+        }
+        self.seat(lane, entry, decoded, fits, batching)
+    }
+
+    /// Adds the entry to the open batch, which has its rows already; closes the batch where it is full.
+    fn seat(&self, lane: &mut Lane, mut entry: Entry, decoded: &Decoded, fits: bool, batching: &Batching) -> Appended {
+        let request = decoded.request;
+        let Some(open) = lane.open.as_mut() else {
+            return Appended { request, urgency: Urgency::Now, place: None };
+        };
+        let received = entry.received;
+        if open.rows == 0 {
+            open.opened = received;
+            lane.due = false;
+        }
+        let place = Some(Place { waiting: open.waiting.clone(), rows: entry.rows });
+        entry.first_row = open.rows;
+        open.rows += entry.rows;
+        open.waiting.enter(entry.rows, decoded.excess);
+        open.oversized = decoded.excess > 0;
+        open.entries.push(entry);
+        let full = decoded.alone || open.rows >= batching.max_batch_rows || open.memory.bytes() >= BATCH_BYTES;
+        let due = batching.timeout_us == 0 && received.saturating_duration_since(open.opened) > DUE_AFTER;
+        if full {
+            lane.closed.extend(lane.open.take());
+        } else if due && !lane.due {
+            lane.due = true;
+            return Appended { request, urgency: Urgency::Now, place };
+        }
+        let urgency = match (full, fits) {
+            (true, _) => Urgency::Now,
+            (false, false) => Urgency::NowAndWhenIdle,
+            (false, true) => Urgency::WhenIdle,
+        };
+        Appended { request, urgency, place }
+    }
+
+    #[cold]
+    fn full(&self, rows: usize, limit: usize) -> Status {
+        self.served.metrics.rejections.fetch_add(1, Ordering::Relaxed);
+        Status::exhausted(format!("the batch queue is full: {rows} more rows would pass its limit of {limit} rows"))
+    }
+
+    /// How long rows that come behind those that wait will wait themselves, by what earlier batches took.
+    fn expected_wait(&self, before: usize, batching: &Batching) -> Duration {
+        let runs = (before / batching.max_batch_rows) as u64;
+        Duration::from_nanos(self.service.expect(before as u64, runs) / batching.concurrency as u64)
+    }
+
+    #[cold]
+    fn too_slow(&self, rows: usize, wait: Duration) -> Status {
+        self.served.metrics.rejections.fetch_add(1, Ordering::Relaxed);
+        let wait = wait.as_millis();
+        Status::exhausted(format!(
+            "the batch queue is full: {rows} rows wait, which takes about {wait} ms, and the request's deadline is \
+             sooner"
+        ))
+    }
+}
+
+/// Every input must have grown by exactly the request's rows; a name sent twice would break that.
+fn check_extents(
+    signature: &Signature,
+    columns: &[Lease],
+    marks: &[usize],
+    shapes: &[Vec<usize>],
+    rows: usize,
+) -> Result<(), Status> {
+    for (index, spec) in signature.inputs.iter().enumerate() {
+        let grown = columns[index].extent() - marks[index];
+        if grown != rows * Column::row_extent(spec.dtype, &shapes[index]) {
+            return Err(Status::invalid(format!("input '{}' is given twice or not at all", spec.name)));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,129 @@
+//! Requests that wait for their answers: who is late is found without a look at the others, each is taken out once, and
+//! clients that may have gone are asked some at a time.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod support;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use proptest::prelude::*;
+use support::{Fixture, fixture};
+use tidegate_codec::status::{Code, Status};
+use tidegate_engine::metrics::Endpoint;
+use tidegate_engine::request::inflight::{Inflight, Pending};
+use tidegate_engine::request::{Reply, Rows, Tags};
+use tidegate_engine::request_id::RequestId;
+
+/// A client that counts how often it is asked, and has gone or not.
+struct Client {
+    asked: Arc<AtomicUsize>,
+    gone: bool,
+}
+
+impl Reply for Client {
+    fn endpoint(&self) -> Endpoint {
+        Endpoint::Grpc
+    }
+
+    fn is_gone(&mut self) -> bool {
+        self.asked.fetch_add(1, Ordering::Relaxed);
+        self.gone
+    }
+
+    fn succeed(self, _: &Rows<'_>, _: Tags<'_>) -> Code {
+        Code::Ok
+    }
+
+    fn fail(self, _: &Status, _: Tags<'_>) {}
+}
+
+/// Requests that wait, and when the first of them came.
+struct Waiting {
+    fixture: Fixture,
+    inflight: Inflight<Client>,
+    asked: Arc<AtomicUsize>,
+    began: Instant,
+}
+
+impl Waiting {
+    fn new() -> Waiting {
+        let (inflight, asked) = (Inflight::default(), Arc::default());
+        Waiting { fixture: fixture(8, 1 << 20), inflight, asked, began: Instant::now() }
+    }
+
+    /// A request with this deadline in milliseconds.
+    fn add(&mut self, deadline: u64, gone: bool) -> u64 {
+        let (queue, received) = (self.fixture.queue.clone(), self.began);
+        let deadline = received + Duration::from_millis(deadline);
+        let id = RequestId::choose(None, &self.fixture.ids);
+        let reply = Client { asked: self.asked.clone(), gone };
+        let key = self.inflight.insert(Pending { reply, id, received, deadline, queue, place: None });
+        let place = self.fixture.append(0, 1, 4).unwrap().place.unwrap();
+        self.inflight.place(key, place);
+        key
+    }
+
+    fn at(&self, millis: u64) -> Instant {
+        self.began + Duration::from_millis(millis)
+    }
+}
+
+#[test]
+fn a_look_asks_some_clients_and_the_next_ones_the_others() {
+    let mut waiting = Waiting::new();
+    for number in 0..4000 {
+        waiting.add(60_000, number % 1000 == 7);
+    }
+    let mut gone = 0;
+    for _ in 0..16 {
+        let before = waiting.asked.load(Ordering::Relaxed);
+        gone += waiting.inflight.take_gone(waiting.at(1000)).len();
+        assert!(waiting.asked.load(Ordering::Relaxed) - before <= 256);
+    }
+    assert_eq!((gone, waiting.inflight.len()), (4, 3996));
+    assert!(waiting.asked.load(Ordering::Relaxed) >= 4000);
+}
+
+#[test]
+fn clients_of_very_young_requests_are_not_asked() {
+    let mut waiting = Waiting::new();
+    waiting.add(60_000, true);
+    assert!(waiting.inflight.take_gone(waiting.at(1)).is_empty());
+    assert_eq!(waiting.asked.load(Ordering::Relaxed), 0);
+}
+
+proptest! {
+    #[test]
+    fn who_is_late_is_taken_once_and_nobody_else(
+        deadlines in proptest::collection::vec(0u64..100, 1..400),
+        answered in proptest::collection::vec(any::<bool>(), 400),
+        most in 1usize..50,
+    ) {
+        let mut waiting = Waiting::new();
+        let keys: Vec<u64> = deadlines.iter().map(|deadline| waiting.add(*deadline, false)).collect();
+        for (key, _) in keys.iter().zip(&answered).filter(|(_, answered)| **answered) {
+            prop_assert!(waiting.inflight.take(*key).is_some());
+        }
+        let mut left: Vec<u64> =
+            deadlines.iter().zip(&answered).filter(|(_, answered)| !**answered).map(|(deadline, _)| *deadline).collect();
+        left.sort_unstable();
+        for now in [30, 31, 99] {
+            let mut late = Vec::new();
+            loop {
+                let taken = waiting.inflight.take_late(waiting.at(now), most);
+                prop_assert!(taken.len() <= most);
+                late.extend(taken.iter().map(|pending| pending.deadline));
+                if taken.len() < most {
+                    break;
+                }
+            }
+            let due = left.partition_point(|deadline| *deadline <= now);
+            let expected: Vec<Instant> = left.drain(..due).map(|deadline| waiting.at(deadline)).collect();
+            prop_assert_eq!(late, expected, "the earliest first");
+        }
+        prop_assert!(waiting.inflight.is_empty());
+    }
+}

@@ -1,0 +1,165 @@
+//! A queue by itself: what comes in while something large is decoded, who joins whom, and that rows are counted right
+//! whatever comes, leaves and is taken.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod support;
+
+use std::sync::Arc;
+use std::sync::mpsc::channel;
+use std::time::Duration;
+
+use proptest::prelude::*;
+use support::{fill, fixture};
+use tidegate_codec::status::Status;
+use tidegate_engine::batching::queue::NextBatch;
+use tidegate_engine::batching::{Place, Urgency};
+
+/// A message of so many bytes is decoded apart.
+const LARGE: usize = 100_000;
+
+#[test]
+fn a_large_request_is_decoded_while_small_ones_come_in() {
+    let fixture = fixture(64, 1024);
+    let (begun, begin) = channel();
+    let (go_on, wait) = channel::<()>();
+    std::thread::scope(|scope| {
+        let fixture = &fixture;
+        let large = scope.spawn(move || {
+            fixture.queue.append(&Arc::new(()), 0, fixture.entry(1), LARGE, &|page| {
+                begun.send(()).unwrap();
+                wait.recv_timeout(Duration::from_secs(10)).expect("the small one has to wait for the large one");
+                fill(page, 1.0, 3)
+            })
+        });
+        begin.recv().unwrap();
+        fixture.append(2, 1, 4).unwrap();
+        go_on.send(()).unwrap();
+        assert_eq!(large.join().unwrap().unwrap().request.rows, 3);
+    });
+    assert_eq!(fixture.take_all(), [[(2, 1), (1, 3)]], "they still share a batch");
+}
+
+#[test]
+fn a_small_message_that_becomes_large_is_decoded_apart_too() {
+    let fixture = fixture(64, 1024);
+    fixture.append(1, 2, 8).unwrap();
+    let rows = LARGE / 4;
+    let appended = fixture.append(2, rows, 48).unwrap();
+    assert_eq!((appended.request.rows, appended.urgency), (rows, Urgency::Now));
+    assert_eq!(fixture.memory.used(), 8 + rows * 4, "what the first try took is given back");
+    assert_eq!(fixture.take_all(), [[(1, 2)], [(2, rows)]]);
+    assert_eq!((fixture.memory.used(), fixture.queue.queued_rows()), (0, 0));
+}
+
+#[test]
+fn a_request_of_more_rows_than_the_queue_holds_counts_as_one_batch_and_others_still_come_in() {
+    let fixture = fixture(4, 10);
+    let place = fixture.append(1, 1000, 4000).unwrap().place.unwrap();
+    assert_eq!(fixture.queue.queued_rows(), 1000);
+    fixture.append(2, 6, 24).unwrap();
+    let full = fixture.append(3, 1, 4).unwrap_err();
+    assert!(full.message.contains("limit of 10 rows"), "{}", full.message);
+    assert!(fixture.queue.abandon(&place, None));
+    fixture.append(4, 4, 16).unwrap();
+    assert_eq!(fixture.take_all(), [vec![(1, 1000)], vec![(2, 6)], vec![(4, 4)]]);
+    assert_eq!(fixture.queue.queued_rows(), 0);
+    fixture.append(5, 10, 40).unwrap();
+    assert!(fixture.append(6, 1, 4).is_err(), "the limit is what it was");
+}
+
+#[test]
+fn a_request_whose_rows_cannot_all_run_in_time_is_refused_at_once() {
+    let fixture = fixture(10, 10);
+    for _ in 0..3 {
+        fixture.queue.service.count(1, Duration::from_millis(20));
+        fixture.queue.service.count(10, Duration::from_millis(200));
+    }
+    fixture.append(1, 1000, 4000).unwrap();
+    fixture.take_all();
+    let late = fixture.append(2, 10_000, 40_000).unwrap_err();
+    assert!(late.message.contains("10000 rows wait, which takes about"), "{}", late.message);
+    assert_eq!((fixture.queue.queued_rows(), fixture.memory.used()), (0, 0));
+}
+
+#[test]
+fn batches_that_everybody_gave_up_give_their_memory_back() {
+    let fixture = fixture(2, 1024);
+    let places: Vec<Place> = (0..7).map(|slot| fixture.append(slot, 1, 4).unwrap().place.unwrap()).collect();
+    for (slot, place) in places.iter().enumerate().filter(|(slot, _)| *slot != 3) {
+        assert!(fixture.queue.abandon(place, (slot == 6).then_some(6)));
+    }
+    fixture.queue.drop_dead(0);
+    assert_eq!((fixture.queue.queued_rows(), fixture.memory.used()), (1, 20), "what is behind one that waits stays");
+    assert!(fixture.queue.abandon(&places[3], None));
+    fixture.queue.drop_dead(0);
+    assert_eq!((fixture.queue.queued_rows(), fixture.memory.used()), (0, 0));
+    let metrics = &fixture.queue.served.metrics;
+    let count = |counter: &std::sync::atomic::AtomicU64| counter.load(std::sync::atomic::Ordering::Relaxed);
+    assert_eq!((count(&metrics.deadline_drops), count(&metrics.cancelled)), (6, 1));
+    assert!(matches!(fixture.queue.take_early(), NextBatch::Nothing));
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Append { rows: usize, large: bool },
+    Fail { rows: usize, large: bool },
+    Abandon(usize),
+    DropDead,
+    Take,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let rows = 0usize..40;
+    prop_oneof![
+        4 => (rows.clone(), any::<bool>()).prop_map(|(rows, large)| Step::Append { rows, large }),
+        1 => (rows, any::<bool>()).prop_map(|(rows, large)| Step::Fail { rows, large }),
+        2 => any::<usize>().prop_map(Step::Abandon),
+        1 => Just(Step::DropDead),
+        1 => Just(Step::Take),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn rows_and_memory_are_counted_right_whatever_happens(steps in proptest::collection::vec(step(), 1..80)) {
+        let fixture = fixture(8, 30);
+        let mut waiting: Vec<(u64, Place)> = Vec::new();
+        for (number, step) in steps.into_iter().enumerate() {
+            let slot = number as u64;
+            let bytes = |large| if large { LARGE } else { 0 };
+            match step {
+                Step::Append { rows, large } => {
+                    if let Ok(appended) = fixture.append(slot, rows, bytes(large)) {
+                        waiting.extend(appended.place.map(|place| (slot, place)));
+                    }
+                }
+                Step::Fail { rows, large } => {
+                    let failed = fixture.queue.append(&Arc::new(()), 0, fixture.entry(slot), bytes(large), &|page| {
+                        fill(page, -1.0, rows)?;
+                        Err(Status::invalid("on purpose"))
+                    });
+                    prop_assert!(failed.is_err());
+                }
+                Step::Abandon(which) if !waiting.is_empty() => {
+                    let (slot, place) = waiting.swap_remove(which % waiting.len());
+                    prop_assert!(fixture.queue.abandon(&place, Some(slot).filter(|slot| slot % 2 == 0)));
+                }
+                Step::Abandon(_) => {}
+                Step::DropDead => fixture.queue.drop_dead(0),
+                Step::Take => {
+                    let taken: Vec<u64> = fixture.take_all().concat().iter().map(|(slot, _)| *slot).collect();
+                    prop_assert!(waiting.iter().all(|(slot, _)| taken.contains(slot)), "nobody is lost");
+                    for (_, place) in waiting.drain(..) {
+                        prop_assert!(!fixture.queue.abandon(&place, None), "it runs");
+                    }
+                }
+            }
+            let rows: usize = waiting.iter().map(|(_, place)| place.rows).sum();
+            prop_assert_eq!(fixture.queue.queued_rows(), rows);
+            prop_assert!(fixture.memory.used() >= rows * 4);
+        }
+        fixture.take_all();
+        prop_assert_eq!((fixture.queue.queued_rows(), fixture.memory.used()), (0, 0));
+    }
+}

@@ -1,0 +1,99 @@
+//! A queue by itself, with one input of floats: what tests of the queue and of requests that wait are made of.
+
+#![allow(dead_code, reason = "each test file uses a part")]
+#![allow(clippy::unwrap_used, missing_docs, unreachable_pub, reason = "a test fails by panicking")]
+
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+use http::HeaderValue;
+use tidegate_codec::dtype::DType;
+use tidegate_codec::signatures::{RequestRows, Signature, TensorSpec};
+use tidegate_codec::status::Status;
+use tidegate_codec::tensors::{Column, Page};
+use tidegate_engine::batching::queue::NextBatch;
+use tidegate_engine::batching::{Appended, Batching, Entry, ExecutorPool, Queue, Role, ServedSignature, ThreadStarter};
+use tidegate_engine::memory::Memory;
+use tidegate_engine::metrics::VersionMetrics;
+use tidegate_engine::request_id::{IdSource, RequestId};
+
+struct Nobody;
+
+impl ThreadStarter for Nobody {
+    fn start_thread(&self) {}
+}
+
+/// A queue with one input of floats, one per row, and the memory of its requests.
+pub struct Fixture {
+    pub queue: Arc<Queue>,
+    pub memory: Arc<Memory>,
+    pub ids: IdSource,
+}
+
+pub fn fixture(max_batch_rows: usize, max_queued_rows: usize) -> Fixture {
+    let memory = Arc::new(Memory::new(1 << 30, 1 << 20));
+    let spec = |name| vec![TensorSpec::new(name, DType::Float32, [-1])];
+    let served = ServedSignature {
+        model: "m".into(),
+        version: 1,
+        version_header: HeaderValue::from(1),
+        signature: Signature::new("s".to_owned(), String::new(), spec("x"), spec("y")).unwrap(),
+        memory: memory.of_model("m"),
+        log: memory.of_log("m"),
+        metrics: Arc::<VersionMetrics>::default(),
+    };
+    let batching =
+        Batching { max_batch_rows, timeout_us: 0, max_queued_rows, concurrency: 1, allowed_batch_sizes: Arc::new([]) };
+    let nobody: Weak<Nobody> = Weak::new();
+    let pool = Arc::new(ExecutorPool::new(nobody));
+    let queue = Arc::new(Queue::new(Arc::new(served), pool, &batching, 1));
+    Fixture { queue, memory, ids: IdSource::default() }
+}
+
+/// Writes so many rows of this value.
+pub fn fill(page: &mut Page<'_>, value: f32, rows: usize) -> Result<RequestRows, Status> {
+    page.room.take(rows * 4)?;
+    let Column::Raw(words) = &mut *page.columns[0] else { panic!("not floats") };
+    (0..rows).for_each(|_| words.push(&value.to_le_bytes()));
+    Ok(RequestRows { rows, flat: false, unbatched: false })
+}
+
+impl Fixture {
+    pub fn entry(&self, slot: u64) -> Entry {
+        let received = Instant::now();
+        Entry {
+            first_row: 0,
+            rows: 0,
+            flat: false,
+            slot: Some(slot),
+            id: RequestId::choose(None, &self.ids),
+            received,
+            deadline: received + Duration::from_secs(60),
+            role: Role::Primary,
+            logged: false,
+            token: None,
+        }
+    }
+
+    /// Appends rows whose value is the request's slot.
+    pub fn append(&self, slot: u64, rows: usize, bytes: usize) -> Result<Appended, Status> {
+        self.queue.append(&Arc::new(()), 0, self.entry(slot), bytes, &|page| fill(page, slot as f32, rows))
+    }
+
+    /// Slots and rows of the batches that wait; says if a request's rows are not its own.
+    pub fn take_all(&self) -> Vec<Vec<(u64, usize)>> {
+        let mut taken = Vec::new();
+        while let NextBatch::Batch(batch) = self.queue.take_early() {
+            let Column::Raw(words) = &*batch.columns[0] else { panic!("not floats") };
+            let values: Vec<f32> =
+                words.as_bytes().chunks_exact(4).map(|four| f32::from_le_bytes(four.try_into().unwrap())).collect();
+            assert_eq!(values.len(), batch.rows);
+            for entry in &batch.entries {
+                let own = &values[entry.first_row..entry.first_row + entry.rows];
+                assert!(own.iter().all(|value| *value == entry.slot.unwrap() as f32), "{own:?}");
+            }
+            taken.push(batch.entries.iter().map(|entry| (entry.slot.unwrap(), entry.rows)).collect());
+        }
+        taken
+    }
+}

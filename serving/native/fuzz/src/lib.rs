@@ -1,0 +1,31 @@
+//! The decoders as fuzzers drive them: any bytes go in, and no panic, no hang and no memory beyond bounds may come of it.
+//! `make fuzz` looks for such bytes; the tests replay those that were kept, which lie in `tests/corpora`.
+
+#![forbid(unsafe_code)]
+
+pub mod bounds;
+pub mod endpoints;
+pub mod gzip;
+pub mod http1;
+pub mod http2;
+pub mod json;
+pub mod null_model;
+pub mod pages;
+pub mod protobuf;
+
+/// Takes any bytes; panics where a decoder does not do as it must.
+pub type Target = fn(&[u8]);
+
+/// All, by the names of their corpora.
+pub const DECODERS: [(&str, Target); 5] = [
+    ("protobuf", protobuf::run),
+    ("json", json::run),
+    ("gzip", gzip::run),
+    ("http1", http1::run),
+    ("http2", http2::run),
+];
+
+/// The one with this name.
+pub fn decoder(name: &str) -> Option<Target> {
+    DECODERS.iter().find(|(known, _)| *known == name).map(|(_, target)| *target)
+}

@@ -1,0 +1,154 @@
+//! Work that would keep an I/O thread for more than about a millisecond, on threads of its own: reading, unpacking and
+//! writing much. Whatever waits for its turn waits as a task, which can be given up at any time.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+
+use tidegate_codec::status::{Code, Status};
+use tidegate_engine::batching::FinishedBatch;
+use tidegate_engine::sync::lock;
+use tokio::runtime::Handle;
+use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore, oneshot, watch};
+use tokio::time::{sleep_until, timeout_at};
+
+/// What an I/O thread reads or writes itself, in bytes: up to about a millisecond of JSON.
+pub const LARGE: usize = 64 << 10;
+
+/// Work on more bytes never has all threads, so that what is less large need not wait until it is done.
+const HUGE: usize = 1 << 20;
+
+/// Large answers of fewer bytes each are many small ones, which took no less to read.
+const SMALL_ANSWER: usize = 256;
+
+/// As many pieces of work are handed over at a time as there are threads.
+type Permits = (Option<OwnedSemaphorePermit>, OwnedSemaphorePermit);
+
+struct Job {
+    /// Where tasks run that the work begins.
+    runtime: Handle,
+    work: Box<dyn FnOnce() + Send>,
+    permits: Permits,
+}
+
+/// The way to the threads.
+#[derive(Debug)]
+pub struct Aside {
+    threads: usize,
+    turns: Arc<Semaphore>,
+    huge_turns: Arc<Semaphore>,
+    jobs: Mutex<Option<Sender<Job>>>,
+    closed: watch::Sender<bool>,
+}
+
+/// The threads' end of it.
+pub struct AsideJobs(Mutex<Receiver<Job>>);
+
+/// Leave to begin; must be used on an I/O thread.
+pub struct Turn {
+    jobs: Sender<Job>,
+    permits: Permits,
+}
+
+/// Both ends, for two threads or more.
+pub fn aside(threads: usize) -> (Aside, AsideJobs) {
+    let (sender, receiver) = channel();
+    let turns = |count| Arc::new(Semaphore::new(count));
+    let aside = Aside {
+        threads,
+        turns: turns(threads),
+        huge_turns: turns(threads - 1),
+        jobs: Mutex::new(Some(sender)),
+        closed: watch::channel(false).0,
+    };
+    (aside, AsideJobs(Mutex::new(receiver)))
+}
+
+impl Aside {
+    /// A turn for work on so many bytes, unless the server stops.
+    pub async fn turn(&self, bytes: usize) -> Result<Turn, Status> {
+        let permits = self.permits(bytes).await;
+        let jobs = lock(&self.jobs).clone();
+        jobs.zip(permits.ok()).map(|(jobs, permits)| Turn { jobs, permits }).ok_or_else(stopping)
+    }
+
+    /// The same, unless the deadline passes before.
+    pub async fn turn_by(&self, bytes: usize, deadline: Instant) -> Result<Turn, Status> {
+        timeout_at(deadline.into(), self.turn(bytes)).await.unwrap_or_else(|_| Err(late()))
+    }
+
+    async fn permits(&self, bytes: usize) -> Result<Permits, AcquireError> {
+        let huge = match bytes > HUGE {
+            true => Some(self.huge_turns.clone().acquire_owned().await?),
+            false => None,
+        };
+        Ok((huge, self.turns.clone().acquire_owned().await?))
+    }
+
+    /// What the work gives, or why it gave nothing by the deadline. It goes on where nobody waits for it any more.
+    pub async fn run<T: Send + 'static>(
+        &self,
+        bytes: usize,
+        deadline: Instant,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Status> {
+        let turn = self.turn_by(bytes, deadline).await?;
+        let (sender, result) = oneshot::channel();
+        turn.begin(move || drop(sender.send(work())));
+        let mut closed = self.closed.subscribe();
+        tokio::select! {
+            result = result => result.map_err(|_| Status::internal("the request could not be read")),
+            () = sleep_until(deadline.into()) => Err(late()),
+            _ = closed.wait_for(|closed| *closed) => Err(stopping()),
+        }
+    }
+
+    /// No more turns from now on; the threads do what they have and end. True if there is any, or was waited for.
+    pub fn close(&self) -> bool {
+        let idle = self.turns.available_permits() == self.threads;
+        self.turns.close();
+        self.huge_turns.close();
+        lock(&self.jobs).take();
+        self.closed.send_replace(true);
+        !idle
+    }
+}
+
+fn late() -> Status {
+    Status::new(Code::DeadlineExceeded, "the deadline passed while the request waited to be read")
+}
+
+fn stopping() -> Status {
+    Status::new(Code::Unavailable, "the server stopped before the request was read")
+}
+
+impl Turn {
+    /// Hands the work over.
+    pub fn begin(self, work: impl FnOnce() + Send + 'static) {
+        let job = Job { runtime: Handle::current(), work: Box::new(work), permits: self.permits };
+        // Without a thread to take it the work is dropped, which answers whoever waits for it.
+        let _ = self.jobs.send(job);
+    }
+}
+
+impl AsideJobs {
+    /// One of the threads.
+    pub fn run(&self) {
+        loop {
+            let job = lock(&self.0).recv();
+            let Ok(Job { runtime, work, permits }) = job else { return };
+            let _entered = runtime.enter();
+            // A fault in one request must not keep all others; it has been printed where it happened.
+            let _ = catch_unwind(AssertUnwindSafe(work));
+            drop(permits);
+        }
+    }
+}
+
+/// The bytes that a batch's answers are made of, where they are large.
+pub fn large_answers(finished: &FinishedBatch) -> Option<usize> {
+    let outputs = finished.parts.iter().filter_map(|part| part.outputs.as_ref().ok()).flatten();
+    let bytes = outputs.map(|output| output.column.byte_size()).sum();
+    (bytes > LARGE && bytes > finished.entries.len() * SMALL_ANSWER).then_some(bytes)
+}

@@ -1,0 +1,93 @@
+//! A message that has come in full: unpacked and handed to the service, by the I/O thread if it is small and aside if not.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use bytes::Bytes;
+use http::request;
+use tidegate_codec::status::Status;
+use tidegate_engine::memory::{Reservation, Share};
+use tidegate_engine::request::Tags;
+
+use crate::aside::{Aside, LARGE};
+use crate::connections::peer::Peer;
+use crate::endpoints::compression::{inflate, too_large};
+use crate::endpoints::grpc::reply::GrpcReply;
+use crate::endpoints::grpc::service::{GrpcCall, GrpcService};
+
+/// Bytes of a frame before its message.
+pub const FRAME_HEAD: usize = 5;
+
+/// A call whose message is there, as it was sent.
+pub struct WholeCall {
+    /// Path and metadata.
+    pub head: request::Parts,
+    /// The message in its frame.
+    pub frame: Bytes,
+    /// What the frame takes.
+    pub memory: Option<Reservation>,
+    /// When the last byte had come.
+    pub received: Instant,
+    /// When its answer is worth nothing any more.
+    pub deadline: Instant,
+    /// The way back.
+    pub reply: GrpcReply,
+}
+
+/// A message without its frame, and what it takes beside it.
+type Plain = (Bytes, Option<Reservation>);
+
+impl WholeCall {
+    /// Unpacks the message and has the service answer, now or when there is a thread for it.
+    pub fn hand_over<S: GrpcService>(self, service: &Arc<S>, peer: &Peer, share: &Arc<Share>) {
+        let limit = peer.limits.max_message_bytes();
+        match self.plain(limit.min(LARGE), share) {
+            Ok(Some(plain)) => self.call(plain, &**service),
+            Ok(None) => drop(tokio::spawn(self.call_aside(service.clone(), peer.aside.clone(), limit, share.clone()))),
+            Err(status) => self.reply.fail(&status, Tags::default()),
+        }
+    }
+
+    fn is_compressed(&self) -> bool {
+        self.frame[0] != 0
+    }
+
+    /// The message, decompressed where the frame's first byte says so; none where it is larger than `most`.
+    fn plain(&self, most: usize, share: &Arc<Share>) -> Result<Option<Plain>, Status> {
+        let message = &self.frame[FRAME_HEAD..];
+        if message.len() > most {
+            return Ok(None);
+        }
+        if !self.is_compressed() {
+            return Ok(Some((self.frame.slice(FRAME_HEAD..), None)));
+        }
+        let encoding = self.head.headers.get("grpc-encoding").and_then(|value| value.to_str().ok());
+        let mut memory = share.reservation();
+        let message = inflate(encoding.unwrap_or("of no name"), message, most, &mut memory)?;
+        Ok(message.map(|message| (message, Some(memory))))
+    }
+
+    async fn call_aside<S: GrpcService>(mut self, service: Arc<S>, aside: Arc<Aside>, limit: usize, share: Arc<Share>) {
+        // What comes out of compressed bytes may be as large as the limit.
+        let bytes = if self.is_compressed() { limit } else { self.frame.len() };
+        let turn = tokio::select! {
+            turn = aside.turn_by(bytes, self.deadline) => turn,
+            () = self.reply.gone() => return,
+        };
+        match turn {
+            Ok(turn) => turn.begin(move || match self.plain(limit, &share) {
+                Ok(Some(plain)) => self.call(plain, &*service),
+                Ok(None) => self.reply.fail(&too_large(limit), Tags::default()),
+                Err(status) => self.reply.fail(&status, Tags::default()),
+            }),
+            Err(status) => self.reply.fail(&status, Tags::default()),
+        }
+    }
+
+    fn call<S: GrpcService>(self, (message, inflated): Plain, service: &S) {
+        let WholeCall { head, memory, received, deadline, reply, .. } = self;
+        service.call(GrpcCall { head, message, received, deadline, reply });
+        // The service has decoded the message.
+        drop((memory, inflated));
+    }
+}

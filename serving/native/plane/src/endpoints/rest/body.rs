@@ -1,0 +1,185 @@
+//! A request's body: read until it is whole, unpacked, and handed with the request to the service, by the I/O thread if
+//! it is small and aside if not.
+
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Instant;
+
+use bytes::Bytes;
+use http::header::CONTENT_ENCODING;
+use http::{StatusCode, request};
+use http_body_util::BodyExt;
+use hyper::body::{Body, Incoming};
+use tidegate_codec::json::text::error_body;
+use tidegate_codec::status::{Code, Status};
+use tidegate_engine::limits::Limits;
+use tidegate_engine::memory::{Reservation, Share};
+use tidegate_engine::request::Tags;
+
+use crate::aside::LARGE;
+use crate::connections::lifeline::Lifeline;
+use crate::connections::peer::Peer;
+use crate::endpoints::body::Arriving;
+use crate::endpoints::compression::{inflate, too_large as too_large_inflated};
+use crate::endpoints::rest::service::{
+    RestAnswer, RestCall, RestResponse, RestService, close_after, failure, with_body,
+};
+
+/// Others have their turn once so many bytes of a body were read, however many more have come.
+const TURN: usize = 256 << 10;
+
+/// A body, and the memory that it takes.
+pub type CountedBody = (Bytes, Option<Reservation>);
+
+/// A request whose body is there, as it was sent.
+pub struct WholeRequest {
+    /// Method, path and headers.
+    pub head: request::Parts,
+    /// The body.
+    pub sent: CountedBody,
+    /// When its last byte had come.
+    pub received: Instant,
+    /// When its answer is worth nothing any more.
+    pub deadline: Instant,
+}
+
+impl WholeRequest {
+    /// Unpacks the body and has the service answer, at once or when there is a thread for it.
+    pub async fn hand_over<S: RestService>(mut self, service: &Arc<S>, peer: &Peer, share: &Arc<Share>) -> RestAnswer {
+        let limit = peer.limits.max_message_bytes();
+        match self.plain(limit.min(LARGE), share) {
+            Ok(Some(plain)) => return self.call(plain, &**service),
+            Ok(None) => {}
+            Err(refused) => return RestAnswer::Ready(*refused),
+        }
+        // What comes out of compressed bytes may be as large as the limit.
+        let bytes = if self.encoding().is_some() { limit } else { self.sent.0.len() };
+        let (service, share, deadline) = (service.clone(), share.clone(), self.deadline);
+        let work = move || match self.plain(limit, &share) {
+            Ok(Some(plain)) => self.call(plain, &*service),
+            Ok(None) => {
+                let too_large = too_large_inflated(limit);
+                RestAnswer::Ready(with_status(StatusCode::PAYLOAD_TOO_LARGE, &too_large))
+            }
+            Err(refused) => RestAnswer::Ready(*refused),
+        };
+        let answer = peer.aside.run(bytes, deadline, work).await;
+        answer.unwrap_or_else(|status| RestAnswer::Ready(failure(&status, Tags::default())))
+    }
+
+    /// How the body is compressed, if it is.
+    fn encoding(&self) -> Option<&str> {
+        let encoding = self.head.headers.get(CONTENT_ENCODING)?.to_str().unwrap_or("?");
+        Some(encoding).filter(|encoding| *encoding != "identity")
+    }
+
+    /// The body as its sender meant it, taken out of the request; none where it is larger than `most`.
+    fn plain(&mut self, most: usize, share: &Arc<Share>) -> Result<Option<CountedBody>, Box<RestResponse>> {
+        if self.sent.0.len() > most {
+            return Ok(None);
+        }
+        let Some(encoding) = self.encoding() else {
+            return Ok(Some(std::mem::take(&mut self.sent)));
+        };
+        let mut inflated = share.reservation();
+        match inflate(encoding, &self.sent.0, most, &mut inflated) {
+            Ok(plain) => Ok(plain.map(|plain| (plain, Some(inflated)))),
+            Err(why) => Err(Box::new(match why.code {
+                Code::Unimplemented => with_status(StatusCode::UNSUPPORTED_MEDIA_TYPE, &why),
+                _ => failure(&why, Tags::default()),
+            })),
+        }
+    }
+
+    fn call<S: RestService>(self, (body, memory): CountedBody, service: &S) -> RestAnswer {
+        let WholeRequest { head, received, deadline, .. } = self;
+        let answer = service.call(RestCall { head, body, received, deadline });
+        // The service has decoded the body.
+        drop(memory);
+        answer
+    }
+}
+
+/// An error with a status that is not its code's.
+fn with_status(status: StatusCode, why: &Status) -> RestResponse {
+    with_body(status, error_body(&why.message), Tags::default())
+}
+
+/// The whole body, or why it cannot be had.
+pub async fn read(
+    body: Incoming,
+    limits: &Limits,
+    deadline: Instant,
+    share: &Arc<Share>,
+) -> Result<CountedBody, Box<RestResponse>> {
+    let limit = limits.max_message_bytes();
+    if body.is_end_stream() {
+        return Ok((Bytes::new(), None));
+    }
+    if let Some(declared) = body.size_hint().exact().filter(|declared| *declared > limit as u64) {
+        return Err(too_large(&declared.to_string(), limit));
+    }
+    let expected = body.size_hint().exact().map_or(0, |declared| declared as usize);
+    let mut body = pin!(body);
+    let collected = async {
+        let (mut arriving, mut in_turn) = (Arriving::default(), 0);
+        while let Some(frame) = body.as_mut().frame().await {
+            let frame = frame.map_err(|why| bad_body(&why))?;
+            let Ok(data) = frame.into_data() else { continue };
+            if arriving.so_far().len() + data.len() > limit {
+                return Err(too_large(&format!("more than {limit}"), limit));
+            }
+            in_turn += data.len();
+            let most = if expected == 0 { limit } else { expected };
+            let last = arriving.so_far().len() + data.len() == expected;
+            let counted = match last {
+                true => arriving.push(data, expected, share),
+                false => arriving.push(data, most, share).and_then(|()| arriving.wait(most, share)),
+            };
+            counted.map_err(|why| Box::new(failure(&why, Tags::default())))?;
+            if in_turn > TURN && !last {
+                in_turn = 0;
+                tokio::task::yield_now().await;
+            }
+        }
+        Ok(arriving.finish())
+    };
+    // The first poll finds a small body complete; only then is a timer worth its cost.
+    let mut collected = pin!(collected);
+    let at_once = poll_fn(|context| Poll::Ready(collected.as_mut().poll(context))).await;
+    match at_once {
+        Poll::Ready(done) => done,
+        Poll::Pending => tokio::time::timeout_at(deadline.into(), collected).await.unwrap_or_else(|_| {
+            let late = Status::new(Code::DeadlineExceeded, "the deadline passed before the whole body came");
+            Err(Box::new(failure(&late, Tags::default())))
+        }),
+    }
+}
+
+/// A body in chunks, unless one of them is announced to be larger than the limit: its bytes need not be waited for.
+pub async fn unless_announced<T>(
+    lifeline: &Lifeline,
+    limit: usize,
+    body: impl Future<Output = Result<T, Box<RestResponse>>>,
+) -> Result<T, Box<RestResponse>> {
+    let mut body = pin!(body);
+    poll_fn(|context| match body.as_mut().poll(context) {
+        Poll::Pending if lifeline.largest_chunk() > limit as u64 => {
+            let size = format!("at least {}", lifeline.largest_chunk());
+            Poll::Ready(Err(Box::new(close_after(*too_large(&size, limit)))))
+        }
+        polled => polled,
+    })
+    .await
+}
+
+fn bad_body(why: &hyper::Error) -> Box<RestResponse> {
+    Box::new(failure(&Status::invalid(format!("the request's body cannot be read: {why}")), Tags::default()))
+}
+
+fn too_large(size: &str, limit: usize) -> Box<RestResponse> {
+    let message = format!("the request's body of {size} bytes is larger than the limit of {limit} bytes");
+    Box::new(with_body(StatusCode::PAYLOAD_TOO_LARGE, error_body(&message), Tags::default()))
+}

@@ -1,0 +1,85 @@
+//! A request with its whole body, who answers it, and the answers.
+
+use std::time::Instant;
+
+use bytes::Bytes;
+use http::header::{CONNECTION, CONTENT_LENGTH, CONTENT_TYPE};
+use http::{HeaderValue, Response, StatusCode, request};
+use http_body_util::Full;
+use tidegate_codec::json::text::error_body;
+use tidegate_codec::status::Status;
+use tidegate_engine::request::Tags;
+use tokio::sync::oneshot;
+
+use crate::endpoints::headers::write_tags;
+
+/// A whole answer.
+pub type RestResponse = Response<Full<Bytes>>;
+
+/// A request with its whole body.
+pub struct RestCall {
+    /// Method, path and headers.
+    pub head: request::Parts,
+    /// The body.
+    pub body: Bytes,
+    /// When its last byte had come.
+    pub received: Instant,
+    /// When its answer is worth nothing any more.
+    pub deadline: Instant,
+}
+
+/// An answer, now or later.
+pub enum RestAnswer {
+    /// Now.
+    Ready(RestResponse),
+    /// Later; a sender that is dropped means that the server is stopping.
+    Later(oneshot::Receiver<RestResponse>),
+}
+
+/// Answers requests, on I/O threads and beside them; must return at once.
+pub trait RestService: Send + Sync + 'static {
+    /// Takes over a request.
+    fn call(&self, call: RestCall) -> RestAnswer;
+
+    /// Whether pages of any origin may read the answers.
+    fn any_origin(&self) -> bool {
+        false
+    }
+}
+
+/// An answer after which the connection ends.
+pub fn close_after(mut response: RestResponse) -> RestResponse {
+    response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    response
+}
+
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+
+/// A JSON answer.
+pub fn with_body(status: StatusCode, body: Vec<u8>, tags: Tags<'_>) -> RestResponse {
+    with_bytes(status, body.into(), tags)
+}
+
+/// The same of shared bytes.
+pub fn with_bytes(status: StatusCode, body: Bytes, tags: Tags<'_>) -> RestResponse {
+    let mut response = Response::new(Full::new(body));
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, JSON);
+    write_tags(tags, response.headers_mut());
+    response
+}
+
+/// A text answer.
+pub fn text(status: StatusCode, body: impl Into<Bytes>, kind: &'static str) -> RestResponse {
+    let mut response = Response::new(Full::new(body.into()));
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    debug_assert!(!response.headers().contains_key(CONTENT_LENGTH));
+    response
+}
+
+/// An error answer with TensorFlow Serving's status mapping.
+pub fn failure(status: &Status, tags: Tags<'_>) -> RestResponse {
+    let code = StatusCode::from_u16(status.code.http()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    with_body(code, error_body(&status.message), tags)
+}

@@ -1,0 +1,230 @@
+//! Work that takes long leaves the I/O thread: others are answered meanwhile, and no fault or stop is kept up by it.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod support;
+
+use std::io::Write;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::channel;
+use std::time::{Duration, Instant};
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use support::grpc::{PREDICT, frame};
+use support::messages::{Request, content, tensor};
+use support::{Gate, Model, Running, answer, batching, column_of, eventually, publish, publish_with, scalar_signature};
+use support::{settings, signature, spec};
+use tidegate_codec::dtype::DType;
+use tidegate_codec::status::Code;
+use tidegate_codec::tensors::Tensor;
+use tidegate_engine::batching::Batching;
+use tidegate_plane::aside::{Aside, AsideJobs, aside};
+use tidegate_plane::settings::Settings;
+use tokio::runtime::{Builder, Runtime};
+
+const MB: usize = 1 << 20;
+
+/// Models `m`, which takes and gives a million rows, and `other`.
+fn running() -> Running {
+    let running = Running::start(&Settings { max_message_bytes: 64 * MB, ..settings() });
+    let many = Batching { max_queued_rows: 1 << 24, max_batch_rows: 1 << 24, ..batching() };
+    let other = publish("other", 1, &Model::half_plus_two(), scalar_signature());
+    running.plane.apply(vec![publish_with("m", 1, &Model::half_plus_two(), scalar_signature(), many), other]).unwrap();
+    running
+}
+
+/// How long the work takes, and the longest that a small request takes meanwhile.
+fn beside(running: &Running, work: impl FnOnce() + Send) -> (Duration, Duration) {
+    let done = AtomicBool::new(false);
+    let mut small = running.rest();
+    std::thread::scope(|scope| {
+        let working = scope.spawn(|| {
+            let began = Instant::now();
+            work();
+            done.store(true, Ordering::Release);
+            began.elapsed()
+        });
+        let mut longest = Duration::ZERO;
+        while !done.load(Ordering::Acquire) {
+            let began = Instant::now();
+            assert_eq!(small.post("/v1/models/other:predict", r#"{"instances":[1]}"#).body, "{\"predictions\":[2.5]}");
+            longest = longest.max(began.elapsed());
+        }
+        (working.join().unwrap(), longest)
+    })
+}
+
+/// A small request takes far less than work of a second; one of three tries must show it, for machines that are busy.
+fn must_not_wait(running: &Running, mut work: impl FnMut() + Send) {
+    let tries: Vec<_> = (0..3).map(|_| beside(running, &mut work)).collect();
+    assert!(tries.iter().any(|(whole, longest)| *longest < *whole / 5), "{tries:?}");
+}
+
+fn numbers(count: usize) -> String {
+    format!("{{\"instances\":[{}1]}}", "1,".repeat(count - 1))
+}
+
+fn gzip(data: &[u8]) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+    encoder.write_all(data).unwrap();
+    encoder.finish().unwrap()
+}
+
+#[test]
+fn nobody_waits_for_a_large_body_to_be_read_and_its_answer_to_be_written() {
+    let running = running();
+    let body = numbers(MB / 2);
+    must_not_wait(&running, || {
+        let answer = running.rest().predict(&body);
+        assert_eq!((answer.status, answer.body.len()), (200, MB * 2 + 17));
+    });
+}
+
+#[test]
+fn nobody_waits_for_a_small_body_to_become_large() {
+    let running = running();
+    let body = gzip(format!("{{\"instances\":[{}1]}}", " ".repeat(16 * MB)).as_bytes());
+    assert!(body.len() < 64 << 10);
+    must_not_wait(&running, || {
+        let mut client = running.rest();
+        client.send("POST", "/v1/models/m:predict", "content-encoding: gzip\r\n", &body);
+        assert_eq!(client.receive().body, "{\"predictions\":[2.5]}");
+    });
+    let message = Request::new("m").input("x", tensor(DType::Float32.tensorflow(), &[1], &content(&vec![0; 16 * MB])));
+    let mut framed = frame(&gzip(&message.encode()));
+    framed[0] = 1;
+    must_not_wait(&running, || {
+        let mut client = running.grpc();
+        let call = client.start(PREDICT, &[("grpc-encoding", "gzip")], framed.clone());
+        let answer = client.finish(call);
+        assert_eq!(answer.code, 3, "{}", answer.message);
+    });
+}
+
+#[test]
+fn what_unpacks_to_more_than_the_limit_is_refused() {
+    let running = Running::start(&Settings { max_message_bytes: MB, ..settings() });
+    let body = gzip(&vec![b' '; MB + 1]);
+    let mut client = running.rest();
+    client.send("POST", "/v1/models/m:predict", "content-encoding: gzip\r\n", &body);
+    let refused = client.receive();
+    assert_eq!(refused.status, 413, "{}", refused.body);
+    assert!(refused.body.contains("limit of 1048576 bytes once it is decompressed"), "{}", refused.body);
+    client.send("POST", "/v1/models/m:predict", "content-encoding: br\r\n", b"x");
+    let unknown = client.receive();
+    assert_eq!(unknown.status, 415, "{}", unknown.body);
+}
+
+#[test]
+fn nobody_waits_for_the_answers_of_a_model_to_be_written() {
+    let running = running();
+    let long = signature(vec![spec("x", DType::Float32, &[-1])], vec![spec("y", DType::Float32, &[-1, -1])]);
+    let model = Model::new(|_| Ok(answer(Tensor { column: column_of(&vec![0.1; MB / 2]), shape: vec![1, MB / 2] })));
+    running.plane.apply(vec![publish("long", 1, &model, long)]).unwrap();
+    must_not_wait(&running, || {
+        let answer = running.rest().post("/v1/models/long:predict", r#"{"instances":[1]}"#);
+        assert_eq!((answer.status, answer.body.len()), (200, 2 * MB + 19));
+    });
+}
+
+#[test]
+fn nobody_waits_for_metrics_and_who_asks_at_the_same_time_gets_the_same_page() {
+    let running = running();
+    for number in 0..2_000 {
+        running.plane.metrics().version(&format!("model-{number}"), 1);
+    }
+    let one = Instant::now();
+    assert_eq!(running.rest().get("/metrics").status, 200);
+    let one = one.elapsed();
+    must_not_wait(&running, || {
+        let began = Instant::now();
+        let mut clients: Vec<_> = (0..8).map(|_| running.rest()).collect();
+        clients.iter_mut().for_each(|client| client.send("GET", "/metrics", "", b""));
+        for client in &mut clients {
+            assert!(client.receive().body.contains("tidegate_batches_total{model=\"model-1999\",version=\"1\"} 0\n"));
+        }
+        assert!(began.elapsed() < one * 5, "{:?} for eight, {one:?} for one", began.elapsed());
+    });
+}
+
+#[test]
+fn a_stop_does_not_wait_for_a_body_that_is_read() {
+    let running = running();
+    let body = numbers(16 * MB);
+    let mut client = running.rest();
+    client.send_predict(&body);
+    eventually("it is read", || running.sample("tidegate_request_memory_bytes") > (33 * MB) as f64);
+    let began = Instant::now();
+    assert!(!running.plane.drain(Duration::ZERO));
+    assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
+    assert_eq!(client.receive().status, 503);
+}
+
+#[test]
+fn a_drain_answers_what_is_still_read() {
+    let running = running();
+    let mut client = running.rest();
+    client.send_predict(&numbers(MB / 8));
+    eventually("it has come", || running.sample("tidegate_request_memory_bytes") >= (MB / 4) as f64);
+    std::thread::scope(|scope| {
+        let drained = scope.spawn(|| running.plane.drain(Duration::from_secs(15)));
+        assert_eq!(client.receive().status, 200);
+        assert!(drained.join().unwrap());
+    });
+}
+
+fn threads(count: usize) -> (Runtime, Aside, Arc<AsideJobs>) {
+    let (aside, jobs) = aside(count);
+    let jobs = Arc::new(jobs);
+    for _ in 0..count {
+        let jobs = jobs.clone();
+        std::thread::spawn(move || jobs.run());
+    }
+    (Builder::new_current_thread().enable_all().build().unwrap(), aside, jobs)
+}
+
+fn soon() -> Instant {
+    Instant::now() + Duration::from_secs(10)
+}
+
+#[test]
+fn a_fault_is_told_and_the_threads_go_on() {
+    let (runtime, aside, _jobs) = threads(2);
+    for _ in 0..3 {
+        let faulty = runtime.block_on(aside.run(1, soon(), || panic!("as planned")));
+        assert_eq!(faulty.map(|()| Code::Ok).unwrap_err().code, Code::Internal);
+    }
+    assert_eq!(runtime.block_on(aside.run(1, soon(), || 7)), Ok(7));
+}
+
+#[test]
+fn huge_work_leaves_a_thread_and_whoever_waits_too_long_is_told() {
+    let (runtime, aside, _jobs) = threads(2);
+    let gate = Arc::new(Gate::default());
+    let (passing, entered) = (gate.clone(), gate.clone());
+    runtime.block_on(async {
+        let first = aside.turn(2 * MB).await.unwrap();
+        first.begin(move || passing.pass());
+        entered.wait_for(1);
+        let late = aside.run(2 * MB, Instant::now() + Duration::from_millis(20), || ()).await;
+        assert_eq!(late.unwrap_err().code, Code::DeadlineExceeded);
+        assert_eq!(aside.run(100 << 10, soon(), || 7).await, Ok(7));
+        gate.open();
+        assert_eq!(aside.run(2 * MB, soon(), || 8).await, Ok(8));
+    });
+}
+
+#[test]
+fn after_the_end_nothing_begins_and_the_threads_end() {
+    let (runtime, aside, jobs) = threads(2);
+    let (sender, ended) = channel();
+    std::thread::spawn(move || {
+        jobs.run();
+        sender.send(()).unwrap();
+    });
+    assert!(!aside.close(), "nothing was under way");
+    ended.recv_timeout(Duration::from_secs(10)).unwrap();
+    assert_eq!(runtime.block_on(aside.run(1, soon(), || 7)).unwrap_err().code, Code::Unavailable);
+}

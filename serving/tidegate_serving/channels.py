@@ -1,0 +1,53 @@
+"""Opens a gRPC channel to an engine as a connection says: plain or over TLS, with the token beside each call."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import grpc
+
+from tidegate_serving.connection import EngineConnection
+from tidegate_serving.contract.errors import InvalidInput, NotFound
+
+_OPTIONS = (
+    ("grpc.max_receive_message_length", -1),
+    ("grpc.max_send_message_length", -1),
+    ("grpc.use_local_subchannel_pool", 1),
+    ("grpc.enable_http_proxy", 0),
+)
+AUTHORIZATION = "authorization"
+BEARER = "Bearer "
+Metadata = tuple[tuple[str, str], ...]
+
+
+def open_channel(connection: EngineConnection) -> grpc.Channel:
+    """A channel to the one engine that the connection names; it connects with the first call.
+
+    Raises NotFound and InvalidInput for files of certificates that are not there or cannot be used.
+    """
+    address = connection.single()
+    if not connection.tls:
+        return grpc.insecure_channel(address, options=_OPTIONS)
+    name = connection.server_name
+    options = _OPTIONS if name is None else (*_OPTIONS, ("grpc.ssl_target_name_override", name))
+    ca = None if connection.ca is None else _read(connection.ca, "ca")
+    key = None if connection.key is None else _read(connection.key, "key")
+    certificate = None if connection.certificate is None else _read(connection.certificate, "certificate")
+    return grpc.secure_channel(address, grpc.ssl_channel_credentials(ca, key, certificate), options=options)
+
+
+def token_metadata(connection: EngineConnection) -> Metadata:
+    """What goes with each call. A connection has a token only where nobody on the way can read it."""
+    return () if connection.token is None else ((AUTHORIZATION, f"{BEARER}{connection.token}"),)
+
+
+def _read(path: Path, what: str) -> bytes:
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError as error:
+        raise NotFound(f"{what} {path} is missing: name the PEM file that your engine's operator gave you") from error
+    except OSError as error:
+        raise InvalidInput(f"{what} {path} cannot be read ({error.strerror}): let this user read it") from error
+    if b"-----BEGIN " not in data:
+        raise InvalidInput(f"{what} {path} is not PEM: it has to begin with -----BEGIN ...-----")
+    return data

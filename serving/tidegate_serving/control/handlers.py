@@ -1,0 +1,61 @@
+"""gRPC handlers of the control port, and how errors of ours leave it: with the stable code beside gRPC's own."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from typing import Any, NoReturn, TypeAlias
+
+import grpc
+
+from tidegate_serving.contract.errors import TidegateError
+from tidegate_serving.contract.messages import message
+from tidegate_serving.wire_errors import ERROR_CODE_KEY
+
+_log = logging.getLogger(__name__)
+Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"
+
+
+def unary(call: Callable[[Any], Any], request: str) -> Handler:
+    """One answer to a message of a full name."""
+
+    def handle(message_in: Any, context: grpc.ServicerContext) -> Any:
+        try:
+            return call(message_in)
+        except Exception as error:
+            abort(context, error)
+
+    return grpc.unary_unary_rpc_method_handler(
+        handle, request_deserializer=message(request).FromString, response_serializer=serialize
+    )
+
+
+def stream(call: Callable[[Any, grpc.ServicerContext], Iterator[Any]], request: str) -> Handler:
+    """Answers to a message of a full name, one after the other."""
+
+    def handle(message_in: Any, context: grpc.ServicerContext) -> Iterator[Any]:
+        try:
+            yield from call(message_in, context)
+        except Exception as error:
+            abort(context, error)
+
+    return grpc.unary_stream_rpc_method_handler(
+        handle, request_deserializer=message(request).FromString, response_serializer=serialize
+    )
+
+
+def abort(context: grpc.ServicerContext, error: Exception) -> NoReturn:
+    """Ends a call with an error, and leaves the handler by an exception of gRPC's."""
+    if isinstance(error, TidegateError):
+        code, name, text = error.grpc_code, error.code, error.message
+    else:
+        _log.error("a control call failed", exc_info=error)
+        code, name, text = TidegateError.grpc_code, TidegateError.code, f"{type(error).__name__}: {error}"
+    context.set_trailing_metadata(((ERROR_CODE_KEY, name),))
+    context.abort(next(status for status in grpc.StatusCode if status.value[0] == code), text)
+
+
+def serialize(response: Any) -> bytes:
+    """A message's bytes."""
+    data: bytes = response.SerializeToString()
+    return data

@@ -1,0 +1,135 @@
+"""A canary in turns, against a real engine: it goes on where it was, and what it found stands."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from tests.support.eventually import eventually
+from tests.support.releases import BETTER, RAISES, Endpoints, World, available, serve_first, traffic
+
+from tidegate_operators.steps import CanaryRule, CanaryTurn, canary_turn, push
+from tidegate_serving.admission import Outcome
+from tidegate_serving.contract.desired_state import DesiredState, Shadow
+from tidegate_serving.contract.errors import FailedPrecondition
+from tidegate_serving.contract.repository import report_directory
+from tidegate_serving.control_client import ControlClient
+
+RULE = CanaryRule(pairs=30, within_seconds=60.0)
+IMPATIENT = CanaryTurn("run 1", 0.0)
+
+
+@pytest.fixture
+def name(request: pytest.FixtureRequest) -> str:
+    return f"t{zlib.crc32(request.node.name.encode()):08x}"
+
+
+def desired(endpoints: Endpoints, name: str) -> DesiredState:
+    with ControlClient(endpoints.control) as client:
+        return client.desired(name)
+
+
+def shadow(endpoints: Endpoints, name: str, version: int) -> None:
+    with ControlClient(endpoints.control) as client:
+        now = client.desired(name)
+        client.set_desired_state(replace(now, shadow=Shadow(version, 1.0)), now.revision)
+
+
+def candidate(endpoints: Endpoints, world: World, name: str, source: str = BETTER) -> Path:
+    serve_first(endpoints, world, name)
+    second = world.admitted(2, source, name=name)
+    push(directory=second, control=endpoints.control)
+    return second
+
+
+def test_the_next_turn_goes_on_with_what_the_last_has_seen(endpoints: Endpoints, world: World, name: str) -> None:
+    second = candidate(endpoints, world, name)
+    assert canary_turn(directory=second, control=endpoints.control, turn=IMPATIENT, rule=RULE) is None
+    assert desired(endpoints, name).shadow == Shadow(2, 1.0)
+    record = json.loads((report_directory(second) / "canary-run.json").read_text())
+    with traffic(endpoints.grpc, name) as versions:
+        eventually(lambda: len(versions) > 400)
+    found = canary_turn(directory=second, control=endpoints.control, turn=CanaryTurn("run 1", 20.0), rule=RULE)
+    assert found is not None
+    assert found.outcome is Outcome.PASS, found.sentence
+    assert json.loads((report_directory(second) / "canary-run.json").read_text())["since"] == record["since"]
+    assert (desired(endpoints, name).shadow, sorted(desired(endpoints, name).numbers)) == (None, [1, 2])
+    again = canary_turn(directory=second, control=endpoints.control, turn=IMPATIENT, rule=RULE)
+    assert again is not None
+    assert (again.sentence, again.numbers) == (found.sentence, found.numbers)
+
+
+def test_a_refusal_stands_and_is_carried_out_though_the_task_was_killed_before_that(
+    endpoints: Endpoints, world: World, name: str
+) -> None:
+    second = candidate(endpoints, world, name, RAISES)
+    turn = CanaryTurn("run 1", 30.0)
+    with traffic(endpoints.grpc, name):
+        found = canary_turn(directory=second, control=endpoints.control, turn=turn, rule=RULE)
+    assert found is not None
+    assert found.outcome is Outcome.FAIL, found.sentence
+    assert available(endpoints, name) == [1]
+    for killed in (False, True):
+        if killed:
+            push(directory=second, control=endpoints.control)
+            shadow(endpoints, name, 2)
+        again = canary_turn(directory=second, control=endpoints.control, turn=turn, rule=RULE)
+        assert again is not None
+        assert again.sentence == found.sentence
+        assert (available(endpoints, name), desired(endpoints, name).shadow) == ([1], None)
+
+
+def test_what_was_refused_and_pushed_anew_is_observed_anew(endpoints: Endpoints, world: World, name: str) -> None:
+    second = candidate(endpoints, world, name)
+    first = canary_turn(
+        directory=second, control=endpoints.control, turn=CanaryTurn("run 1", 9.0), rule=CanaryRule(within_seconds=0.1)
+    )
+    assert first is not None
+    assert first.outcome is Outcome.INCONCLUSIVE
+    push(directory=second, control=endpoints.control)
+    assert canary_turn(directory=second, control=endpoints.control, turn=IMPATIENT, rule=RULE) is None
+
+
+def test_another_run_observes_anew_and_time_runs_out(endpoints: Endpoints, world: World, name: str) -> None:
+    second = candidate(endpoints, world, name)
+    began = datetime.now(UTC)
+    assert canary_turn(directory=second, control=endpoints.control, turn=IMPATIENT, rule=RULE) is None
+    assert canary_turn(directory=second, control=endpoints.control, turn=CanaryTurn("run 2", 0.0), rule=RULE) is None
+    late = canary_turn(
+        directory=second,
+        control=endpoints.control,
+        turn=CanaryTurn("run 2", 0.0),
+        rule=RULE,
+        clock=lambda: began + timedelta(seconds=120),
+    )
+    assert late is not None
+    assert late.outcome is Outcome.INCONCLUSIVE
+    assert (desired(endpoints, name).shadow, sorted(desired(endpoints, name).numbers)) == (None, [1])
+    with pytest.raises(FailedPrecondition, match="push it before its canary"):
+        canary_turn(directory=second, control=endpoints.control, turn=CanaryTurn("run 3", 0.0), rule=RULE)
+
+
+def test_a_turn_that_fails_leaves_nothing(endpoints: Endpoints, world: World, name: str) -> None:
+    second = candidate(endpoints, world, name)
+    rule = CanaryRule(pairs=30, within_seconds=60.0)
+    with pytest.raises(ZeroDivisionError):
+        canary_turn(
+            directory=second, control=endpoints.control, turn=IMPATIENT, rule=rule, clock=iter_clock(datetime.now(UTC))
+        )
+    assert (desired(endpoints, name).shadow, sorted(desired(endpoints, name).numbers)) == (None, [1])
+
+
+def iter_clock(first: datetime) -> Callable[[], datetime]:
+    moments = [first]
+
+    def clock() -> datetime:
+        if not moments:
+            raise ZeroDivisionError("the clock broke")
+        return moments.pop()
+
+    return clock
