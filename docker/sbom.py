@@ -22,8 +22,8 @@ def component(distribution: metadata.Distribution) -> dict[str, Any]:
         "version": version,
         "purl": f"pkg:pypi/{name.lower().replace('_', '-')}@{version}",
     }
-    if licence := about.get("License-Expression"):
-        found["licenses"] = [{"expression": licence}]
+    if "License-Expression" in about:
+        found["licenses"] = [{"expression": about["License-Expression"]}]
     return found
 
 

@@ -11,7 +11,6 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,7 +20,7 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 DOCKER = ROOT / "docker"
 CONTEXT = ROOT / "build/images"
-IMAGES = ("engine", "steps", "mlflow", "airflow", "postgres")
+IMAGES = ("engine", "pipeline-steps", "mlflow", "airflow", "postgres")
 LOCAL_BASE = "localhost/tidegate/base:bookworm"
 PACKAGES = "ca-certificates,python3,python3-venv"
 CERTIFICATES = Path("/etc/ssl/certs/ca-certificates.crt")
@@ -121,4 +120,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

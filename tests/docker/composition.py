@@ -6,7 +6,7 @@ import json
 import urllib.request
 from pathlib import Path
 
-from tests.docker.compose import Composition, Service
+from tests.docker.containers import Composition, Service
 from tests.support.eventually import eventually
 
 ROOT = Path(__file__).parent.parent.parent
@@ -41,7 +41,7 @@ def release(airflow: Service) -> None:
 
     def state() -> str:
         said = airflow.run(["airflow", "dags", "list-runs", "flights_release", "--output", "json"])
-        return next(run["state"] for run in json.loads(said[said.index("[") :]) if run["run_id"] == "first")
+        return str(next(run["state"] for run in json.loads(said[said.index("[") :]) if run["run_id"] == "first"))
 
     eventually(lambda: state() in ("success", "failed"), RELEASE_SECONDS)
     assert state() == "success", airflow.run(["airflow", "tasks", "states-for-dag-run", "flights_release", "first"])

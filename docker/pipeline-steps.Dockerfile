@@ -3,8 +3,8 @@
 ARG BASE=python:3.11-slim-bookworm
 
 FROM ${BASE} AS build
-COPY locks/steps.lock install.sh /build/
-RUN sh /build/install.sh /build/steps.lock
+COPY locks/pipeline-steps.lock install.sh /build/
+RUN sh /build/install.sh /build/pipeline-steps.lock
 COPY sbom.py /build/
 COPY wheels/ /build/wheels/
 RUN sh /build/install.sh

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.docker.compose import ENVIRONMENT, OWNER, Container, buildah
+from tests.docker.containers import ENVIRONMENT, OWNER, Container, buildah
 from tests.support.engine_process import free_port
 from tests.support.eventually import eventually
 from tests.support.versions import publish
