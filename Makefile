@@ -15,6 +15,8 @@ PACKAGES := operators/tidegate_operators pipelines/tidegate pipelines/tidegate_f
 CARGO = $$($(CURDIR)/tools/toolchain.sh cargo)
 COMPILE = $$(cat .tools/uv) pip compile --universal --python-version 3.11 --generate-hashes --no-header --no-annotate -q
 LOCK = $(COMPILE) build/lock/pyproject.toml --group build/lock/pyproject.toml:dev
+IMAGE_LOCK = $(COMPILE) build/lock/pyproject.toml -c requirements-whole.lock
+ENGINE := --extra objects --extra onnx --extra sklearn
 DOCS := .tools/docs
 
 .PHONY: help
@@ -33,8 +35,15 @@ test: .venv/.whole ## the whole test suite; writes build/test.json
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python tests/run.py
 
 .PHONY: test-extras
-test-extras: .venv/.native ## each extra alone in a fresh environment, with its platform's tests; EXTRAS="onnx torch" for some
+test-extras: .venv/.whole images ## each extra alone in a fresh environment, with its tests, and the images; EXTRAS="onnx torch" for some
 	$(BIN)/python tools/extras.py --uv "$$(cat .tools/uv)" --wheel build/wheel/*.whl $(EXTRAS)
+	$(BIN)/python -m pytest -q tests/docker/engine_image.py tests/docker/composition.py
+
+.PHONY: images
+images: .venv/.native ## container images of docker/, by buildah; IMAGES="engine mlflow" for some
+	tools/toolchain.sh debian buildah:buildah debootstrap:debootstrap
+	rm -rf build/dist && $$(cat .tools/uv) build -q --wheel --out-dir build/dist .
+	$(BIN)/python tools/images.py $(IMAGES) --wheel build/dist/*.whl --wheel build/wheel/*.whl
 
 .PHONY: check
 check: .venv/.whole ## format, lint, types, imports, stub; part of `make test`
@@ -75,6 +84,10 @@ lock: .tools/uv ## renew the locks from pyproject.toml
 	$(LOCK) --extra whole --group build/lock/pyproject.toml:whole -o requirements-whole.lock
 	$(LOCK) --extra demo -c requirements-whole.lock -o requirements.lock
 	$(COMPILE) --group build/lock/pyproject.toml:docs -o requirements-docs.lock
+	$(IMAGE_LOCK) $(ENGINE) -o docker/locks/engine.lock
+	$(IMAGE_LOCK) $(ENGINE) --extra mlflow --extra validate -o docker/locks/pipeline-steps.lock
+	$(IMAGE_LOCK) docker/airflow.in $(ENGINE) --extra airflow --extra mlflow --extra validate -o docker/locks/airflow.lock
+	$(IMAGE_LOCK) docker/mlflow.in --extra mlflow -o docker/locks/mlflow.lock
 
 .PHONY: protos
 protos: .venv/.packages ## make the descriptor set from the .proto files

@@ -11,7 +11,10 @@ TESTS = Path(__file__).parent
 TEST = re.compile(r"^ *(?:async )?def test_", re.MULTILINE)
 
 
-RUN_BY_EXTRAS = {test for extra in EXTRAS.values() for test in extra.tests if test.startswith("tests/")}
+RUN_BY_EXTRAS = {
+    *(test for extra in EXTRAS.values() for test in extra.tests if test.startswith("tests/")),
+    *re.findall(r"tests/docker/\w+\.py", (TESTS.parent / "Makefile").read_text()),
+}
 
 
 def test_files_with_tests_are_called_as_pytest_wants_them() -> None:

@@ -1,0 +1,106 @@
+"""Makes what the services of compose.yaml share in secret, once: keys, certificates, a token, passwords, in one folder.
+
+Run with the Python of an image of ours: `make_secrets.py FOLDER ENGINE_NAME`. What is there already stays, so that a
+second start changes nothing. For production, use the secrets of your platform instead.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import secrets
+import sys
+from base64 import urlsafe_b64encode
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from tidegate_serving.admission import make_keys
+
+DAYS = 365
+PIPELINE = "airflow"
+
+
+def make_certificate(folder: Path, name: str) -> None:
+    """A certificate for the host `name` that signs itself, and its key: tls.crt, tls.key."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+    now = datetime.now(UTC)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(subject)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - timedelta(minutes=5))
+        .not_valid_after(now + timedelta(days=DAYS))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName(name)]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    pem, pkcs8 = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
+    (folder / "tls.key").write_bytes(key.private_bytes(pem, pkcs8, serialization.NoEncryption()))
+    (folder / "tls.crt").write_bytes(certificate.public_bytes(pem))
+
+
+def make_token(folder: Path, name: str) -> None:
+    """A token of the pipeline: its line in access.toml, and Airflow's connection to the engine that has it."""
+    token = f"tg_{secrets.token_urlsafe(32)}"
+    sha256 = hashlib.sha256(token.encode()).hexdigest()
+    line = f'[[token]]\nname = "{PIPELINE}"\nsha256 = "{sha256}"\nrole = "release"\n'
+    (folder / "access.toml").write_text(f'format = "tidegate.access/1"\n\n{line}')
+    connection = {
+        "conn_type": "tidegate",
+        "host": name,
+        "port": 8502,
+        "password": token,
+        "extra": {"tls": True, "ca": str(folder / "tls.crt")},
+    }
+    (folder / "connections.json").write_text(json.dumps({"tidegate_default": connection}, indent=1) + "\n")
+
+
+def make_passwords(folder: Path, _: str) -> None:
+    """Of the databases, and what Airflow signs and encrypts with."""
+    password = secrets.token_urlsafe(24)
+    for name, text in {
+        "database-password": password,
+        "airflow-database": f"postgresql+psycopg2://airflow:{password}@postgres/airflow",
+        "mlflow-database": f"postgresql+psycopg2://mlflow:{password}@postgres/mlflow",
+        "jwt-secret": secrets.token_urlsafe(48),
+        "fernet-key": urlsafe_b64encode(secrets.token_bytes(32)).decode(),
+        "airflow-users.json": json.dumps({"admin": secrets.token_urlsafe(12)}),
+    }.items():
+        (folder / name).write_text(text)
+
+
+def make_validator(folder: Path, _: str) -> None:
+    """The keys that sign verdicts, and by which the engine knows them."""
+    make_keys(folder / "validator.key", folder / "validator.pub")
+
+
+PARTS: dict[str, Callable[[Path, str], None]] = {
+    "tls.crt": make_certificate,
+    "connections.json": make_token,
+    "airflow-users.json": make_passwords,
+    "validator.pub": make_validator,
+}
+
+
+def main(folder: Path, name: str) -> None:
+    """Makes the parts whose last file is not there."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for file, make in PARTS.items():
+        if not (folder / file).exists():
+            make(folder, name)
+    for path in folder.iterdir():
+        path.chmod(0o400)
+    print(f"secrets are in {folder}")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2])

@@ -1,0 +1,71 @@
+"""The Kubernetes manifests: valid by the API's own schemas, and the parts fit together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import kubernetes_validate
+import pytest
+import yaml
+
+from tidegate_serving.config import EngineConfig
+
+FOLDER = Path(__file__).parent.parent.parent / "docker/kubernetes"
+KUSTOMIZATION = yaml.safe_load((FOLDER / "kustomization.yaml").read_text())
+OBJECTS: list[dict[str, Any]] = [
+    found for name in KUSTOMIZATION["resources"] for found in yaml.safe_load_all((FOLDER / name).read_text())
+]
+
+
+def one(kind: str) -> Mapping[str, Any]:
+    (found,) = [made for made in OBJECTS if made["kind"] == kind]
+    return found
+
+
+POD = one("StatefulSet")["spec"]["template"]
+CONTAINER = POD["spec"]["containers"][0]
+
+
+@pytest.mark.parametrize("made", OBJECTS, ids=lambda made: f"{made['kind']}-{made['metadata']['name']}")
+def test_each_is_what_the_api_takes(made: dict[str, Any]) -> None:
+    kubernetes_validate.validate(made, kubernetes_validate.latest_version(), strict=True)
+
+
+def test_every_file_belongs_to_the_whole() -> None:
+    assert {path.name for path in FOLDER.glob("*.yaml")} == {*KUSTOMIZATION["resources"], "kustomization.yaml"}
+
+
+def test_services_budget_and_network_policy_mean_the_engine() -> None:
+    labels = POD["metadata"]["labels"].items()
+    services = [made["spec"]["selector"] for made in OBJECTS if made["kind"] == "Service"]
+    others = [one("PodDisruptionBudget")["spec"]["selector"], one("NetworkPolicy")["spec"]["podSelector"]]
+    for selector in [*services, *(other["matchLabels"] for other in others)]:
+        assert selector
+        assert selector.items() <= labels
+
+
+def test_ports_of_services_and_policy_are_the_container_s() -> None:
+    names = {port["name"] for port in CONTAINER["ports"]}
+    wanted = {port["targetPort"] for made in OBJECTS if made["kind"] == "Service" for port in made["spec"]["ports"]}
+    allowed = {port["port"] for rule in one("NetworkPolicy")["spec"]["ingress"] for port in rule["ports"]}
+    assert wanted == allowed == names
+
+
+def test_the_pod_has_longer_to_end_than_the_engine_to_drain() -> None:
+    drain = config().drain_seconds
+    pause = float(CONTAINER["lifecycle"]["preStop"]["exec"]["command"][1])
+    assert POD["spec"]["terminationGracePeriodSeconds"] >= drain + pause + 5
+
+
+def test_the_config_is_one_that_the_engine_takes_and_its_files_are_mounted() -> None:
+    found = config()
+    assert found.control_address == "0.0.0.0:8502"
+    places = [mount["mountPath"] for mount in CONTAINER["volumeMounts"]]
+    for path in (found.state_directory, found.log_path, found.control_certificate, found.control_access, *found.roots):
+        assert any(Path(str(path)).is_relative_to(place) for place in places), path
+
+
+def config() -> EngineConfig:
+    return EngineConfig.load(FOLDER / "engine.toml")
