@@ -85,7 +85,7 @@ def test_small_types_come_back_as_they_are() -> None:
         "u": np.array([[1, 2**64 - 1]], np.uint64),
     }
     with running(publish(lambda _: outputs, made=made)) as plane, Client(plane.grpc) as client:
-        answer = client.predict(MODEL, {"x": np.float32([1.0])})
+        answer = client.predict(MODEL, {"x": np.array([1.0], np.float32)})
     for name, value in outputs.items():
         assert answer.outputs[name].dtype == value.dtype
         assert answer.outputs[name].tolist() == value.tolist()

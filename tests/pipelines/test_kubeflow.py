@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-import yaml  # type: ignore[import-untyped]
+import yaml
 from kfp import dsl
 from kfp.dsl import Dataset, Model, Output
 from tests.support.command import Command

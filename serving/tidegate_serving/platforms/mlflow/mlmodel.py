@@ -92,7 +92,7 @@ def read_mlmodel(directory: Path, manifest: Manifest) -> MlModel:
     if len(found) != 1:
         raise NotFound(f"{manifest.id} lists {len(found)} files named {FILE}: it needs one MLflow model")
     with library("MLflow", "mlflow"):
-        import yaml  # type: ignore[import-untyped]
+        import yaml
     path = directory / found[0]
     try:
         document = yaml.safe_load(path.read_text(encoding="utf-8"))
