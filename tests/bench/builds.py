@@ -5,7 +5,7 @@
 Each argument is the Python of an environment in which one build is installed; `PYTHON@CHECKOUT` takes the Python code
 from a checkout instead. Both engines are up all the time, and loads take turns (old, new, new, old, ...), so that the
 machine's changing speed meets both. Printed are the ratios new/old, their geometric mean and its 95 % interval (t, on
-logarithms).
+logarithms); those of processor time suffer less from whatever else the machine does.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import os
 import statistics
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from scipy import stats
@@ -55,25 +55,28 @@ def serving(build: str, folder: Path) -> Iterator[Running]:
         process.wait(timeout=60)
 
 
-def throughput(server: Running, endpoint: str, clients: int, seconds: float) -> float:
-    """Requests per second of one run."""
+def throughput(server: Running, endpoint: str, clients: int, seconds: float) -> tuple[float, float]:
+    """Requests per second of one run, and per second of the engine's own processor time."""
     load = Load(clients, seconds, LOAD_CORE, server.pid)
     if endpoint == "grpc":
-        return load.grpc(server.grpc, PREDICT, grpc_body()).rps
-    return load.rest(server.rest, REST_PATH, REST_BODY).rps
+        measured = load.grpc(server.grpc, PREDICT, grpc_body())
+    else:
+        measured = load.rest(server.rest, REST_PATH, REST_BODY)
+    return measured.rps, measured.rps / measured.server_core_busy
 
 
-def ratios(old: Running, new: Running, endpoint: str, arguments: argparse.Namespace) -> list[float]:
-    """new/old pair by pair; which of them goes first takes turns."""
+def ratios(old: Running, new: Running, endpoint: str, arguments: argparse.Namespace) -> list[tuple[float, float]]:
+    """new/old of both rates pair by pair; which of them goes first takes turns."""
     found = []
     for pair in range(arguments.pairs):
         order = (old, new) if pair % 2 == 0 else (new, old)
         rates = {server.pid: throughput(server, endpoint, arguments.clients, arguments.seconds) for server in order}
-        found.append(rates[new.pid] / rates[old.pid])
+        before, after = rates[old.pid], rates[new.pid]
+        found.append((after[0] / before[0], after[1] / before[1]))
     return found
 
 
-def interval(found: list[float]) -> tuple[float, float, float]:
+def interval(found: Sequence[float]) -> tuple[float, float, float]:
     """Geometric mean and its 95 % interval."""
     logs = [math.log(ratio) for ratio in found]
     mean, error = statistics.fmean(logs), statistics.stdev(logs) / math.sqrt(len(logs))
@@ -99,9 +102,13 @@ def main() -> None:
                 check_answers(server)
             for endpoint in ("grpc", "rest"):
                 found = ratios(old, new, endpoint, arguments)
-                mean, low, high = interval(found)
-                shown = " ".join(f"{ratio:.3f}" for ratio in found)
-                print(f"{endpoint}: new/old {mean:.3f}, 95 % interval {low:.3f} to {high:.3f} ({shown})", flush=True)
+                for what, some in zip(
+                    ("a second", "a second of processor time"), zip(*found, strict=True), strict=True
+                ):
+                    mean, low, high = interval(some)
+                    shown = " ".join(f"{ratio:.3f}" for ratio in some)
+                    words = f"new/old {mean:.3f}, 95 % interval {low:.3f} to {high:.3f}"
+                    print(f"{endpoint}, requests {what}: {words} ({shown})", flush=True)
 
 
 if __name__ == "__main__":
