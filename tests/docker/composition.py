@@ -41,7 +41,8 @@ def release(airflow: Service) -> None:
 
     def state() -> str:
         said = airflow.run(["airflow", "dags", "list-runs", "flights_release", "--output", "json"])
-        return str(next(run["state"] for run in json.loads(said[said.index("[") :]) if run["run_id"] == "first"))
+        runs = json.loads(next(line for line in said.splitlines() if line.startswith("[{")))
+        return str(next(run["state"] for run in runs if run["run_id"] == "first"))
 
     eventually(lambda: state() in ("success", "failed"), RELEASE_SECONDS)
     assert state() == "success", airflow.run(["airflow", "tasks", "states-for-dag-run", "flights_release", "first"])

@@ -21,6 +21,7 @@ from tests.support.eventually import eventually
 
 OWNER = 10001
 HEALTHY_SECONDS = 240.0
+STOP_SECONDS = 30.0
 ENVIRONMENT = {**os.environ, "BUILDAH_ISOLATION": "chroot"}
 
 
@@ -91,19 +92,15 @@ class Service:
         return f"{self.name}: {self._log.read_text(errors='replace')[-6000:]}"
 
     def stop(self) -> None:
-        """Ends it by its stop signal, and what is left of it after 30 s."""
+        """Ends it by its stop signal, and then what is left of it, as the end of a container would."""
         if self.process is not None and not self._has_ended():
             number = signal.Signals[self.container.config.get("StopSignal") or "SIGTERM"]
-            for pid in [*_descendants(self.process.pid), self.process.pid]:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, number)
-            try:
-                self.process.wait(30)
-            except subprocess.TimeoutExpired:
-                for pid in [*_descendants(self.process.pid), self.process.pid]:
-                    with contextlib.suppress(ProcessLookupError):
-                        os.kill(pid, signal.SIGKILL)
-                self.process.wait()
+            pids = [*_descendants(self.process.pid), self.process.pid]
+            _send(pids, number)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.process.wait(STOP_SECONDS)
+            _send(pids, signal.SIGKILL)
+            self.process.wait()
         self.container.remove()
 
     def _has_ended(self) -> bool:
@@ -172,6 +169,12 @@ class Composition:
             for name in ready:
                 del left[name]
                 yield name
+
+
+def _send(pids: Sequence[int], number: signal.Signals) -> None:
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, number)
 
 
 def _descendants(pid: int) -> list[int]:
