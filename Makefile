@@ -16,7 +16,7 @@ CARGO = $$($(CURDIR)/tools/toolchain.sh cargo)
 COMPILE = $$(cat .tools/uv) pip compile --universal --python-version 3.11 --generate-hashes --no-header --no-annotate -q
 LOCK = $(COMPILE) build/lock/pyproject.toml --group build/lock/pyproject.toml:dev
 IMAGE_LOCK = $(COMPILE) build/lock/pyproject.toml -c requirements-whole.lock
-ENGINE := --extra objects --extra onnx --extra sklearn
+ENGINE := --extra mlflow --extra objects --extra onnx --extra sklearn
 DOCS := .tools/docs
 
 .PHONY: help
@@ -85,8 +85,8 @@ lock: .tools/uv ## renew the locks from pyproject.toml
 	$(LOCK) --extra demo -c requirements-whole.lock -o requirements.lock
 	$(COMPILE) --group build/lock/pyproject.toml:docs -o requirements-docs.lock
 	$(IMAGE_LOCK) $(ENGINE) -o docker/locks/engine.lock
-	$(IMAGE_LOCK) $(ENGINE) --extra mlflow --extra validate -o docker/locks/pipeline-steps.lock
-	$(IMAGE_LOCK) docker/airflow.in $(ENGINE) --extra airflow --extra mlflow --extra validate -o docker/locks/airflow.lock
+	$(IMAGE_LOCK) $(ENGINE) --extra validate -o docker/locks/pipeline-steps.lock
+	$(IMAGE_LOCK) docker/airflow.in $(ENGINE) --extra airflow --extra validate -o docker/locks/airflow.lock
 	$(IMAGE_LOCK) docker/mlflow.in --extra mlflow -o docker/locks/mlflow.lock
 
 .PHONY: protos

@@ -1,4 +1,4 @@
-# The serving engine with ONNX and scikit-learn. `make images` builds it; the context is the folder that tools/images.py fills:
+# The serving engine with ONNX, scikit-learn and MLflow. `make images` builds it; the context is the folder that tools/images.py fills:
 # locks/, wheels/ (tidegate and tidegate-native), engine.toml and labels of the build.
 ARG BASE=python:3.11-slim-bookworm
 
