@@ -81,7 +81,8 @@ class QualityRule:
 
     Leakage: `too_good` is the share of the baseline's remaining error (1 - AUC, or squared error) that a candidate may
     take away before a leak is suspected; `first_limit` the power (AUC, R² or NDCG) from which a first version is, and
-    `single_feature_limit` that of one input by itself. `trusted` lists inputs that may be that strong.
+    `single_feature_limit` that of one input by itself, on all examples or on a share of `leak_share` or more of them.
+    `trusted` lists inputs that may be that strong.
 
     Predictions: `collapse` is the share of one single answer from which predictions count as collapsed, unless it was
     `usual` before (as a share of that). `least_power` is the AUC (for R², twice that less one) that a first version
@@ -122,6 +123,7 @@ class QualityRule:
     too_good: float = 0.34
     first_limit: float = 0.98
     single_feature_limit: float = 0.95
+    leak_share: float = 0.05
     trusted: tuple[str, ...] = ()
     collapse: float = 0.95
     usual: float = 0.8
