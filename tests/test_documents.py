@@ -17,6 +17,7 @@ import typer.main
 from tidegate_pipelines.cli.app import app
 from tidegate_serving.config import BatchingConfig, EngineConfig, ModelConfig
 from tidegate_serving.config.view import FIXED
+from tidegate_validation.quality.rule import QualityRule
 
 ROOT = Path(__file__).resolve().parents[1]
 SERVING = ROOT / "serving" / "tidegate_serving"
@@ -151,3 +152,10 @@ def test_the_engine_in_a_program_answers_as_shown() -> None:
     found: dict[str, Any] = {}
     exec(block.replace("    engine.predict(", "    answer = engine.predict("), found)
     assert found["answer"].tolist() == [2.5, 3.0]
+
+
+def test_the_table_of_margins_has_the_defaults_of_the_quality_gate() -> None:
+    rows = re.findall(r"^\| `(\w+)` \| ([\w.]+) \|", told("docs/policy.md"), re.MULTILINE)
+    rule = QualityRule()
+    assert {"absolute_margin", "loss_floor", "slice_floor", "slice_groups"} <= {name for name, _ in rows}
+    assert dict(rows) == {name: str(getattr(rule, name)) for name, _ in rows}

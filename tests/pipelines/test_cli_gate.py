@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
@@ -11,7 +12,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 from tests.support.command import Command
-from tests.support.releases import BETTER, CRASHES, Endpoints, World, serve_first, traffic
+from tests.support.releases import BETTER, CRASHES, HONEST, SIGNATURE, Endpoints, World, serve_first, traffic
 
 from tidegate_operators.steps import Evidence, Publication
 from tidegate_pipelines.cli import gate, publish, releases
@@ -101,6 +102,24 @@ def test_a_model_that_nobody_published_is_judged_on_csv_and_nothing_is_signed(
     done = tidegate("validate", first, "--data", tmp_path / "rows.csv", "--key", world.private_key, "--report", "x")
     assert done.returncode == 2
     assert "--report" in done.stderr
+
+
+def test_a_model_that_tells_no_signature_is_judged_by_a_given_one(
+    tidegate: Command, world: World, tmp_path: Path
+) -> None:
+    (tmp_path / "model.py").write_text(HONEST)
+    (tmp_path / "signature.json").write_text(json.dumps(SIGNATURE.to_dict()))
+    given = ("--data", world.held_out, "--label", "late", "--policy", world.policy("quality"))
+    called = ("--platform", "python", "--signature", tmp_path / "signature.json")
+    done = tidegate("validate", tmp_path / "model.py", *given, *called)
+    assert done.returncode == 0, done.stderr
+    assert "nothing is signed" in done.stdout
+    done = tidegate("validate", tmp_path / "model.py", *given)
+    assert done.returncode == 2
+    assert "name the platform" in done.stderr
+    done = tidegate("validate", world.publish(1, name="called"), *given, *called[2:], "--key", world.private_key)
+    assert done.returncode == 2
+    assert "--signature" in done.stderr
 
 
 def test_a_release_and_a_skew_report_in_one_command_each(tidegate: Command, world: World, endpoints: Endpoints) -> None:

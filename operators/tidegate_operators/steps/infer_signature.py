@@ -47,11 +47,11 @@ def infer_signature(
 ) -> InferredSignatures:
     """The signatures of the model in `files` (files, or directories that hold it), as its platform reads them off it.
 
-    sklearn with `training`: the columns that the estimator was fitted on, else all of `training` but label and event
-    time, with `training`'s dtypes; the output is `probability` for a binary classifier, `predict_proba` for any other,
-    `predict` for a regressor. xgboost and lightgbm with `training`: columns that are bool there are bool. `event_time`
-    becomes an int64 input of the default signature. Unsupported for platforms that cannot tell, InvalidInput where
-    something cannot be told.
+    sklearn with `training`: the columns that the estimator demands, where it was fitted on named ones, else all of
+    `training` but label and event time, with `training`'s dtypes; the output is `probability` for a binary classifier,
+    `predict_proba` for any other, `predict` for a regressor. xgboost and lightgbm with `training`: columns that are
+    bool there are bool. `event_time` becomes an int64 input of the default signature. Unsupported for platforms that
+    cannot tell, InvalidInput where something cannot be told.
     """
     if platform == "sklearn" and training is not None:
         estimator = _read_estimator(_only(files, (".skops",)))
@@ -116,18 +116,15 @@ def _read_estimator(path: Path) -> Any:
 
 
 def _from_sklearn(estimator: Any, training: pa.Table, label: str | None, event_time: str | None) -> InferredSignatures:
-    fitted = getattr(estimator, "feature_names_in_", None)
-    names = (
-        [name for name in training.column_names if name not in (label, event_time)]
-        if fitted is None
-        else [str(name) for name in fitted]
-    )
+    from tidegate_serving.platforms.sklearn.estimators import Estimator, estimator_output
+
+    demanded = Estimator(estimator).columns
+    all_else = [name for name in training.column_names if name not in (label, event_time)]
+    names = all_else if demanded is None else demanded
     missing = [name for name in names if name not in training.column_names]
     if missing:
         raise InvalidInput(f"the model was fitted on {', '.join(missing)}, which the training data lacks")
     inputs = tuple(TensorSpec(name, _arrow_dtype(name, training.schema.field(name).type)) for name in names)
-    from tidegate_serving.platforms.sklearn.estimators import estimator_output
-
     output, metadata = estimator_output(estimator, _one_row(training, inputs))
     return InferredSignatures({SERVING_DEFAULT: Signature(inputs, (output,))}, metadata)
 

@@ -6,13 +6,16 @@ The verdict is not signed and admits nothing.
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from tidegate_operators.steps.infer_signature import PICKLES
 from tidegate_operators.steps.publish import Publication, publish
 from tidegate_serving.admission import Verdict
 from tidegate_serving.contract.errors import InvalidInput, NotFound
 from tidegate_serving.contract.manifest import FILE_NAME
+from tidegate_serving.contract.signature import Signature
 from tidegate_serving.platforms.registry import recognisable, recognised_platform
 from tidegate_validation.evidence import Evidence
 from tidegate_validation.progress import SILENT, Progress
@@ -31,13 +34,16 @@ def judge(
     evidence: Evidence,
     *,
     platform: str | None = None,
+    signature: Path | str | Mapping[str, Signature] | None = None,
     report: Path | None = None,
     progress: Progress = SILENT,
 ) -> Judgement:
     """Runs the gates over `model` and says what they found; nothing is signed, so no engine admits it for this.
 
     `model` is a version directory, or a model's file or directory that nobody published, whose `platform` is told by
-    its name where it is None; so is `evidence.baseline`. `report` is a directory for the page and the Data Docs.
+    its name where it is None; so is `evidence.baseline`. `signature` (a JSON file, or signatures by name) says how what
+    nobody published is called: a Python or pickled model does not tell. `report` is a directory for the page and the
+    Data Docs.
     NotFound or InvalidInput for a model or evidence that cannot be read.
     """
     from tidegate_validation.gates import run_gates
@@ -46,38 +52,49 @@ def judge(
     held_out, training = evidence.tables()
     evidence = replace(evidence, held_out=held_out, training=training)
     with tempfile.TemporaryDirectory(prefix="tidegate-judge-") as name:
-        directory = _version(Path(model), 2, platform, evidence, Path(name))
+        unpublished = _Unpublished(evidence, platform, signature, Path(name))
+        directory = unpublished.version(Path(model), 2)
         if evidence.baseline is not None:
-            baseline = _version(Path(evidence.baseline), 1, platform, evidence, Path(name))
-            evidence = replace(evidence, baseline=baseline)
+            evidence = replace(evidence, baseline=unpublished.version(Path(evidence.baseline), 1))
         verdict = run_gates(directory, evidence, report=report, progress=progress)
     page = None if report is None else write_report(verdict, report)
     return Judgement(verdict, page)
 
 
-def _version(model: Path, number: int, platform: str | None, evidence: Evidence, repository: Path) -> Path:
-    """The version directory itself, or the model's files published into a repository that goes away."""
-    if not model.exists():
-        raise NotFound(f"{model} is missing: name a version directory, or a model's file or directory")
-    if (model / FILE_NAME).is_file():
-        return model.absolute()
-    publication = Publication(
-        files=model,
-        servable="judged",
-        version=number,
-        platform=platform or _platform(model),
-        repository=repository,
-        training=evidence.training,
-        sample=None if evidence.training is not None else evidence.held_out,
-        label=evidence.label,
-    )
-    return publish(publication).directory
+@dataclass(frozen=True, slots=True)
+class _Unpublished:
+    """How models that nobody published become versions, in a repository that goes away."""
 
+    evidence: Evidence
+    platform: str | None
+    signature: Path | str | Mapping[str, Signature] | None
+    repository: Path
 
-def _platform(model: Path) -> str:
-    found = recognised_platform(model)
-    if found is None:
-        raise InvalidInput(
-            f"{model} does not tell its platform by its name: publish it first, or name one of {recognisable()}"
+    def version(self, model: Path, number: int) -> Path:
+        """The version directory itself, or one made of the model's files."""
+        if not model.exists():
+            raise NotFound(f"{model} is missing: name a version directory, or a model's file or directory")
+        if (model / FILE_NAME).is_file():
+            return model.absolute()
+        training = self.evidence.training
+        publication = Publication(
+            files=model,
+            servable="judged",
+            version=number,
+            platform=self.platform or self._recognised(model),
+            repository=self.repository,
+            training=training,
+            sample=None if training is not None else self.evidence.held_out,
+            signature=self.signature,
+            label=self.evidence.label,
         )
-    return found
+        return publish(publication).directory
+
+    def _recognised(self, model: Path) -> str:
+        found = "sklearn" if model.suffix in PICKLES and self.signature is not None else recognised_platform(model)
+        if found is None:
+            raise InvalidInput(
+                f"{model} does not tell its platform by its name: name the platform ({recognisable()}, python), "
+                "and give a signature where the model does not tell how it is called"
+            )
+        return found

@@ -9,8 +9,10 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from tidegate_serving.contract.errors import InvalidInput
-from tidegate_serving.contract.signature import Signature, default_name, inputs_by_name
+from tidegate_serving.contract.signature import FirstAxis, Signature, TensorSpec, default_name, inputs_by_name
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -45,6 +47,8 @@ def check_example(example: Mapping[str, Any], signatures: Mapping[str, Signature
         for value in _flat(given):
             if not _fits(value, inputs[name].dtype):
                 raise InvalidInput(f"the example's value {value!r} for input {name} is no {inputs[name].dtype}")
+        free = any(one.first_axis is FirstAxis.FREE for one in signatures.values() if name in one.input_names)
+        _check_shape(given, inputs[name], whole=free)
 
 
 def check_training(
@@ -60,6 +64,24 @@ def check_training(
         )
     if training.num_rows == 0:
         raise InvalidInput("the training data has no rows: a profile of nothing says nothing")
+
+
+def _check_shape(given: Any, spec: TensorSpec, *, whole: bool) -> None:
+    """InvalidInput where one row's value has not the shape that the signature says; `whole` takes no row apart."""
+    wanted = spec.shape if whole else spec.shape[1:]
+    try:
+        shape = np.shape(given)
+    except ValueError as error:
+        raise InvalidInput(
+            f"the example's value for input {spec.name} has rows of unequal length: even them"
+        ) from error
+    same = len(shape) == len(wanted) and all(size in (-1, there) for size, there in zip(wanted, shape, strict=True))
+    if not (same or spec.unknown_rank):
+        row = "the input" if whole else "a row of the input"
+        raise InvalidInput(
+            f"the example's value for input {spec.name} has shape {list(shape)}, but by the signature {row} has "
+            f"{list(wanted)}: correct the example, or the signature's shape"
+        )
 
 
 def _plain(value: Any) -> Any:
@@ -83,4 +105,6 @@ def _fits(value: Any, dtype: str) -> bool:
         return isinstance(value, bool)
     if isinstance(value, bool) or not isinstance(value, int | float):
         return False
-    return math.isfinite(value) if dtype.startswith("float") else isinstance(value, int)
+    if dtype.startswith("float"):
+        return math.isfinite(value) and abs(value) <= float(np.finfo(dtype).max)
+    return isinstance(value, int) and int(np.iinfo(dtype).min) <= value <= int(np.iinfo(dtype).max)

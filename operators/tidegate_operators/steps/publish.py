@@ -16,6 +16,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from tidegate_operators.steps.infer_signature import InferredSignatures, infer_signature
 from tidegate_operators.steps.publication_checks import check_example, check_training, plain_example, profiled_features
 from tidegate_serving.contract.errors import AlreadyExists, InvalidInput, NotFound
@@ -28,7 +30,7 @@ from tidegate_serving.contract.repository import (
     version_directory,
 )
 from tidegate_serving.contract.servable import ServableId
-from tidegate_serving.contract.signature import SERVING_DEFAULT, Signature, inputs_by_name
+from tidegate_serving.contract.signature import SERVING_DEFAULT, Signature, TensorSpec, inputs_by_name
 from tidegate_serving.files import folder_aside, hold, write_atomically
 from tidegate_validation.progress import SILENT, Progress, working
 from tidegate_validation.tables import as_table
@@ -210,8 +212,15 @@ def _example(one: Publication, inferred: InferredSignatures, sample: pa.Table | 
     names = [name for name in inputs_by_name(inferred.signatures) if name in sample.column_names]
     for row in sample.select(names).slice(0, _EXAMPLE_ROWS).to_pylist():
         if all(not _is_missing(value) for value in row.values()):
-            return dict(row)
+            inputs = inputs_by_name(inferred.signatures)
+            return {name: _nested(value, inputs[name]) for name, value in row.items()}
     raise InvalidInput(f"the first {_EXAMPLE_ROWS} training rows all miss a value: give an example row as JSON")
+
+
+def _nested(value: Any, spec: TensorSpec) -> Any:
+    """A column's number for an input whose rows have axes of one."""
+    single = len(spec.shape) > 1 and all(size == 1 for size in spec.shape[1:]) and not isinstance(value, list)
+    return np.full(spec.shape[1:], value).tolist() if single else value
 
 
 def _is_missing(value: Any) -> bool:

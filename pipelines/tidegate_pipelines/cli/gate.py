@@ -48,6 +48,12 @@ def validate(
     platform: Annotated[
         str | None, typer.Option("--platform", help="Of a model's file, where its name does not tell.")
     ] = None,
+    signature: Annotated[
+        Path | None,
+        typer.Option(
+            "--signature", metavar="FILE", help="How a model's file is called, as JSON, where it does not tell."
+        ),
+    ] = None,
     report: Annotated[
         Path | None, typer.Option("--report", metavar="DIRECTORY", help="Where the page goes without --key.")
     ] = None,
@@ -62,6 +68,7 @@ def validate(
     \b
     Examples:
       tidegate validate model.onnx --data june.csv --label late --baseline serving.onnx
+      tidegate validate model.py --platform python --signature signature.json --data june.csv --label late
       tidegate validate models/flights/2 --held-out june.parquet --key keys/validator.key \\
           --baseline models/flights/1
       tidegate validate models/flights/2 --held-out june.parquet --key keys/validator.key \\
@@ -76,9 +83,9 @@ def validate(
     if control is not None:
         evidence = against_serving(evidence, directory=model, control=control)
     if key is None:
-        _judge(model, evidence, platform, report)
+        _judge(model, evidence, platform, signature, report)
         return
-    for option, given in (("--platform", platform), ("--report", report)):
+    for option, given in (("--platform", platform), ("--signature", signature), ("--report", report)):
         if given is not None:
             raise typer.BadParameter("is for judging without --key: leave one of the two out", param_hint=option)
     with progress() as shown:
@@ -88,12 +95,12 @@ def validate(
     require_allowed(validated)
 
 
-def _judge(model: Path, evidence: Evidence, platform: str | None, report: Path | None) -> None:
+def _judge(model: Path, evidence: Evidence, platform: str | None, signature: Path | None, report: Path | None) -> None:
     from tidegate_operators.steps import judge
     from tidegate_serving.contract.errors import Refused
 
     with progress() as shown:
-        judged = judge(model, evidence, platform=platform, report=report, progress=shown)
+        judged = judge(model, evidence, platform=platform, signature=signature, report=report, progress=shown)
     _show_gates(judged.verdict)
     _show_steps(judged.verdict, place=None)
     say("nothing is signed, so no engine admits it for this" + (f"; report {judged.report}" if judged.report else ""))

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import pickle
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,12 +12,17 @@ import pandas as pd
 import polars as pl
 import pytest
 import skops.io
+from sklearn.compose import ColumnTransformer
 from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from tidegate_operators.steps import Evidence, judge
 from tidegate_serving.admission import Outcome
 from tidegate_serving.contract.errors import InvalidInput, NotFound
+from tidegate_serving.contract.signature import Signature, TensorSpec
 from tidegate_validation.policy import Policy
+from tidegate_validation.robustness.limits import RobustnessLimits
 
 QUALITY = Policy(run=("quality",), required=("quality",))
 
@@ -61,3 +69,53 @@ def test_what_is_no_model_is_said(tmp_path: Path) -> None:
         judge(tmp_path / "model.bin", Evidence(rows(2), "late"))
     with pytest.raises(InvalidInput, match="fitted on b, which"):
         judge(model(tmp_path / "m.skops"), Evidence(rows(2).drop(columns="b"), "late"))
+
+
+SIGNATURE = Signature(
+    (TensorSpec("a", "float64"), TensorSpec("b", "float64")), (TensorSpec("predict_proba", "float64", (-1, 2)),)
+)
+
+
+def test_a_pickled_model_is_judged_by_a_signature(tmp_path: Path) -> None:
+    training = rows(1)
+    path = tmp_path / "model.pkl"
+    path.write_bytes(pickle.dumps(LogisticRegression().fit(training[["a", "b"]], training["late"])))
+    policy = replace(QUALITY, robustness=RobustnessLimits(allow_pickle=True))
+    evidence = Evidence(rows(2), "late", baseline=path, policy=policy)
+    judged = judge(path, evidence, signature={"serving_default": SIGNATURE})
+    assert judged.verdict.outcome is Outcome.PASS
+    with pytest.raises(InvalidInput, match=r"name the platform .* and give a signature"):
+        judge(path, evidence)
+
+
+def test_a_python_model_is_judged_by_a_signature_in_a_file(tmp_path: Path) -> None:
+    (tmp_path / "model.py").write_text(
+        "import numpy as np\n\n\nclass Model:\n    def __init__(self, directory):\n        pass\n\n"
+        "    def predict(self, inputs):\n"
+        "        one = 1 / (1 + np.exp(-2 * inputs['a']))\n"
+        "        return {'predict_proba': np.stack([1 - one, one], axis=1)}\n"
+    )
+    (tmp_path / "signature.json").write_text(json.dumps(SIGNATURE.to_dict()))
+    judged = judge(
+        tmp_path / "model.py",
+        Evidence(rows(2), "late", policy=QUALITY),
+        platform="python",
+        signature=tmp_path / "signature.json",
+    )
+    assert judged.verdict.outcome is Outcome.PASS
+
+
+def test_columns_that_a_pipeline_drops_are_not_asked_for(tmp_path: Path) -> None:
+    """As scikit-learn itself: a column transformer answers frames without the columns that it drops."""
+    training = rows(1).assign(note=1.0, id=range(3000))
+    features = training[["id", "a", "note", "b"]]
+    kept = ColumnTransformer([("scaled", StandardScaler(), ["a", "b"]), ("out", "drop", ["note"])])
+    pipeline = make_pipeline(kept, LogisticRegression()).fit(features, training["late"])
+    pipeline.predict(rows(2)[["a", "b"]])
+    skops.io.dump(pipeline, tmp_path / "pipeline.skops")
+    judged = judge(tmp_path / "pipeline.skops", Evidence(rows(2), "late", policy=QUALITY))
+    assert judged.verdict.outcome is Outcome.PASS
+    whole = ColumnTransformer([("scaled", StandardScaler(), ["a"])], remainder="passthrough")
+    skops.io.dump(make_pipeline(whole, LogisticRegression()).fit(features, training["late"]), tmp_path / "whole.skops")
+    with pytest.raises(InvalidInput, match="fitted on id, note, which"):
+        judge(tmp_path / "whole.skops", Evidence(rows(2), "late", policy=QUALITY))

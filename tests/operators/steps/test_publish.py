@@ -147,6 +147,14 @@ def test_what_a_dead_publisher_left_is_cleaned(model: Path, tmp_path: Path) -> N
         ({"example": {**EXAMPLE, "x": "much"}}, InvalidInput, "'much' for input x is no float32"),
         ({"example": {**EXAMPLE, "x": float("nan")}}, InvalidInput, "nan for input x"),
         ({"example": {**EXAMPLE, "at": 1.5}}, InvalidInput, r"1\.5 for input at is no int64"),
+        ({"example": {**EXAMPLE, "at": 2**70}}, InvalidInput, r"1180591620717411303424 for input at is no int64"),
+        ({"example": {**EXAMPLE, "x": 1e300}}, InvalidInput, r"1e\+300 for input x is no float32"),
+        (
+            {"example": {**EXAMPLE, "x": [1.0, 2.0]}},
+            InvalidInput,
+            r"input x has shape \[2\], but by the signature a row of the input has \[\]: correct the example, or",
+        ),
+        ({"example": {**EXAMPLE, "x": [[1.0], [2.0, 3.0]]}}, InvalidInput, "input x has rows of unequal length"),
         ({"training": training().drop_columns(["kind"])}, InvalidInput, "training data lacks kind"),
         ({"label": "truth"}, InvalidInput, "training data lacks truth"),
         ({"training": training().slice(0, 0)}, InvalidInput, "no rows"),
@@ -286,3 +294,19 @@ def test_a_table_is_published_from_its_file_alone(tmp_path: Path) -> None:
     publication = Publication([tmp_path / "airports.json"], "airports", 1, "table", tmp_path / "models")
     manifest, _ = read_manifest(publish(publication).directory)
     assert manifest.example == {"key": "JFK"}
+
+
+def test_a_signature_that_its_own_example_cannot_meet_is_refused(model: Path, tmp_path: Path) -> None:
+    block = Signature((TensorSpec("x", "float32", (-1, 3)),), (TensorSpec("y", "float32"),))
+    given = {"signature": {"serving_default": block}, "training": None, "label": None, "event_time": None}
+    with pytest.raises(InvalidInput, match=r"has shape \[2\], but by the signature a row of the input has \[3\]"):
+        put(model, tmp_path / "models", **given, example={"x": [1.0, 2.0]})
+    assert not (tmp_path / "models" / "m" / "3").exists()
+    put(model, tmp_path / "models", **given, example={"x": [1.0, 2.0, 3.0]})
+
+
+def test_the_example_of_an_input_with_axes_of_one_has_them(model: Path, tmp_path: Path) -> None:
+    column = Signature((TensorSpec("x", "float32", (-1, 1)),), (TensorSpec("y", "float32"),))
+    given = {"signature": {"serving_default": column}, "label": None, "event_time": None, "example": None}
+    published = put(model, tmp_path / "models", **given)
+    assert read_manifest(published.directory)[0].example == {"x": [0.0]}

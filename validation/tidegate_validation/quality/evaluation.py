@@ -41,7 +41,8 @@ class Evaluation:
     """Labels and groups, shape [n].
 
     Labels are 0 and 1, numbers, relevances, or places in `classes` (as text). `groups` number what belongs together;
-    `clustered` says whether they are more than random buckets. `queries`, shape [n], number the queries of a ranking.
+    `clustered` says whether they are more than random buckets, and `members`, shape [n], number the entities in them
+    where groups hold several. `queries`, shape [n], number the queries of a ranking.
     """
 
     task: str
@@ -50,6 +51,7 @@ class Evaluation:
     classes: tuple[str, ...] = ()
     queries: Integers | None = None
     clustered: bool = True
+    members: Integers | None = None
     options: MetricOptions = field(default_factory=MetricOptions)
 
     def __len__(self) -> int:
@@ -58,7 +60,8 @@ class Evaluation:
     def take(self, rows: Integers) -> Evaluation:
         """The same for some of the rows."""
         queries = None if self.queries is None else self.queries[rows]
-        return replace(self, labels=self.labels[rows], groups=self.groups[rows], queries=queries)
+        members = None if self.members is None else self.members[rows]
+        return replace(self, labels=self.labels[rows], groups=self.groups[rows], queries=queries, members=members)
 
     def sample(self, most: int) -> Integers:
         """At most so many of the rows, of a ranking whole queries; the same ones every time."""

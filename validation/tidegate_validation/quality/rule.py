@@ -67,17 +67,22 @@ class QualityRule:
     `top_k`, `cutoff`, `quantile`, `exponential_gain` belong to single metrics (`MetricOptions`).
 
     How much: `margin` is how many points of AUC, accuracy or NDCG a candidate may lose; `loss_margin` how much its loss
-    may grow, as a share of the baseline's; `slice_points` and `slice_margin` the same within one slice. `alpha` is the
-    error rate of each bound. `thresholds` are further limits of single metrics. `churn_limit` is the share of decisions
-    (for numbers the mean change in standard deviations) that may differ from the baseline's.
+    may grow, as a share of the baseline's; `slice_points` and `slice_margin` the same within one slice. However little
+    the baseline loses, a loss may grow by `absolute_margin` in its unit (squared error: in that of its root), by
+    `loss_floor` as a share of what one answer for everything loses, and in a slice by `slice_floor` as a share of what
+    the baseline loses on all examples. `alpha` is the error rate of each bound. `thresholds` are further limits of
+    single metrics. `churn_limit` is the share of decisions (for numbers the mean change in standard deviations) that
+    may differ from the baseline's.
 
     Slices: `slice_columns` (inputs where empty), `crosses` such as "carrier*origin", `sql` (conditions on the held-out
     table by name), and `auto_slices` regions found by a search `slice_depth` conditions deep; at most `max_slices`,
-    each with `slice_rows` examples or more.
+    each with `slice_rows` examples or more. Where examples of one entity or day go together, a slice of fewer than
+    `slice_groups` entities or days is undecided.
 
     Leakage: `too_good` is the share of the baseline's remaining error (1 - AUC, or squared error) that a candidate may
     take away before a leak is suspected; `first_limit` the power (AUC, R² or NDCG) from which a first version is, and
-    `single_feature_limit` that of one input by itself. `trusted` lists inputs that may be that strong.
+    `single_feature_limit` that of one input by itself, on all examples or on a share of `leak_share` or more of them.
+    `trusted` lists inputs that may be that strong.
 
     Predictions: `collapse` is the share of one single answer from which predictions count as collapsed, unless it was
     `usual` before (as a share of that). `least_power` is the AUC (for R², twice that less one) that a first version
@@ -101,6 +106,9 @@ class QualityRule:
     loss_margin: float = 0.05
     slice_points: float = 0.02
     slice_margin: float = 0.10
+    absolute_margin: float = 0.0
+    loss_floor: float = 0.0001
+    slice_floor: float = 0.02
     alpha: float = 0.05
     thresholds: tuple[Threshold, ...] = ()
     churn_limit: float = math.inf
@@ -111,9 +119,11 @@ class QualityRule:
     slice_depth: int = 2
     max_slices: int = 200
     slice_rows: int = 300
+    slice_groups: int = 6
     too_good: float = 0.34
     first_limit: float = 0.98
     single_feature_limit: float = 0.95
+    leak_share: float = 0.05
     trusted: tuple[str, ...] = ()
     collapse: float = 0.95
     usual: float = 0.8
@@ -127,14 +137,6 @@ class QualityRule:
     def options(self) -> MetricOptions:
         """What single metrics need to know."""
         return MetricOptions(self.threshold, self.top_k, self.cutoff, self.quantile, self.exponential_gain)
-
-    def limit(self, *, relative: bool) -> float:
-        """The margin on all examples, for a loss in shares or for points."""
-        return self.loss_margin if relative else self.margin
-
-    def slice_limit(self, *, relative: bool) -> float:
-        """The margin within one slice."""
-        return self.slice_margin if relative else self.slice_points
 
 
 def not_inferior(gain: Estimate, margin: float, alpha: float, p_value: float | None = None) -> Outcome:

@@ -24,14 +24,16 @@ METHODS = ("predict_proba", "predict", "decision_function", "transform", "score_
 class Estimator:
     """A fitted estimator, called with rows of the kind that it was fitted on.
 
-    columns: names of the DataFrame that it was fitted on, None for any other.
+    columns: names of a DataFrame's columns that it demands, None where it was fitted on anything else.
+    fitted_on: all columns of the DataFrame that it was fitted on, in order; a column transformer drops some of them.
     is_text: whether it takes a list of texts, as pipelines do that begin with a vectorizer.
     """
 
     def __init__(self, fitted: Any) -> None:
         self._fitted = fitted
         names = getattr(fitted, "feature_names_in_", None)
-        self.columns = None if names is None else [str(name) for name in names]
+        self.fitted_on = [] if names is None else [str(name) for name in names]
+        self.columns = None if names is None else _demanded(fitted, self.fitted_on)
         self.is_text = names is None and getattr(fitted, "n_features_in_", None) is None
         if self.columns is not None:
             _import_pandas()
@@ -43,7 +45,8 @@ class Estimator:
     def rows(self, inputs: Mapping[str, Array], columns: Sequence[str]) -> Any:
         """What the estimator takes of a batch, of which it is to see `columns`: a DataFrame, texts or a matrix."""
         if self.columns is not None:
-            return _import_pandas().DataFrame({name: _column(name, inputs[name]) for name in self.columns})
+            given = [name for name in self.fitted_on if name in inputs]
+            return _import_pandas().DataFrame({name: _column(name, inputs[name]) for name in given})
         first = inputs[columns[0]]
         if len(columns) > 1:
             return np.column_stack([as_text(name, inputs[name]) for name in columns])
@@ -57,6 +60,33 @@ class Estimator:
         if isinstance(found, list) and found and getattr(found[0], "ndim", 0) == 2:
             return np.hstack(found)
         return np.asarray(found.toarray() if hasattr(found, "toarray") else found)
+
+
+def _demanded(fitted: Any, names: Sequence[str]) -> list[str]:
+    """Those of the columns that scikit-learn misses where they are not there: a column transformer that comes first
+    does not ask for those that it drops.
+    """
+    first = fitted
+    while hasattr(first, "steps"):
+        first = first.steps[0][1]
+    if not hasattr(first, "transformers_"):
+        return list(names)
+    places = np.arange(len(names))
+    used: set[int] = set()
+    for _, transformer, columns in first.transformers_:
+        if isinstance(transformer, str) and transformer == "drop":
+            continue
+        if isinstance(columns, slice) and isinstance(columns.start or columns.stop, str):
+            return list(names)
+        chosen = [columns] if isinstance(columns, str | int) else columns
+        by_name = not isinstance(chosen, slice) and all(isinstance(one, str) for one in chosen)
+        used |= {names.index(one) for one in chosen} if by_name else {*_picked(places, chosen)}
+    return [name for place, name in enumerate(names) if place in used]
+
+
+def _picked(places: Array, chosen: Any) -> list[int]:
+    """By a slice, by places or by a mask."""
+    return [int(one) for one in places[chosen if isinstance(chosen, slice) else np.asarray(chosen)]]
 
 
 def estimator_output(fitted: Any, inputs: Mapping[str, Array]) -> tuple[TensorSpec, dict[str, str]]:

@@ -81,7 +81,7 @@ class SklearnServable:
 
     def __init__(self, estimator: Estimator, manifest: Manifest, rules: Mapping[str, OutputRule]) -> None:
         self._estimator: Estimator | None = estimator
-        self._plans = {name: _plan(manifest, name, rules, estimator.columns) for name in manifest.signatures}
+        self._plans = {name: _plan(manifest, name, rules, estimator) for name in manifest.signatures}
 
     def predict(self, signature: str, inputs: Mapping[str, Array]) -> Mapping[str, Any]:
         """Outputs as the rules pick them from the methods' results."""
@@ -98,14 +98,14 @@ class SklearnServable:
 
 
 def _plan(
-    manifest: Manifest, name: str, rules: Mapping[str, OutputRule], frame: list[str] | None
+    manifest: Manifest, name: str, rules: Mapping[str, OutputRule], estimator: Estimator
 ) -> tuple[list[str], dict[str, OutputRule]]:
     signature = manifest.signatures[name]
     columns = [column for column in signature.input_names if column != manifest.event_time]
-    missing = sorted(set(frame or ()) - set(signature.input_names))
+    missing = sorted(set(estimator.columns or ()) - set(signature.input_names))
     if missing:
         raise InvalidInput(f"{manifest.id} was fitted on column {missing[0]!r}, which signature {name!r} does not have")
-    unused = sorted(set(columns) - set(frame or columns))
+    unused = sorted(set(columns) - set(estimator.fitted_on or columns))
     if unused:
         raise InvalidInput(f"{manifest.id} was not fitted on column {unused[0]!r}, which signature {name!r} has")
     return columns, {spec.name: rules[spec.name] for spec in signature.outputs}

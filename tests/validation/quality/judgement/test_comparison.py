@@ -102,7 +102,7 @@ def test_few_examples_say_what_they_could_have_shown_and_how_many_are_needed() -
 
 @pytest.mark.parametrize("lost", [0.0, 0.005, 0.0099, 0.012])
 def test_the_examples_that_are_needed_are_always_more_than_there_are(lost: float) -> None:
-    gain = Gain("AUC", 0.8 - lost, 0.8, Estimate(-lost, 0.004, 39), relative=False)
+    gain = Gain("AUC", 0.8 - lost, 0.8, Estimate(-lost, 0.004, 39), relative=False, margin=0.01)
     basis = Basis(3000, "40 random buckets", "examples")
     needed = deciding_metric(gain, Outcome.INCONCLUSIVE, 0.5, basis, QualityRule()).rows_needed
     assert needed is not None

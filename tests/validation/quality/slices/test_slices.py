@@ -14,13 +14,13 @@ from tidegate_serving.contract.errors import InvalidInput
 from tidegate_validation.quality.data.held_out import HeldOut, ScoredExamples
 from tidegate_validation.quality.evaluation import Evaluation
 from tidegate_validation.quality.judgement.scores import judge_scores
-from tidegate_validation.quality.metrics.catalogue import METRICS
-from tidegate_validation.quality.metrics.gains import gain_of
+from tidegate_validation.quality.metrics.gains import Gain, gain_of
 from tidegate_validation.quality.rule import QualityRule, slice_outcome
 from tidegate_validation.quality.slices.gains import gains_by_slice, slice_metrics
 from tidegate_validation.quality.slices.partitions import conditions_of, crosses_of, partitions_of, requested_columns
 from tidegate_validation.quality.slices.search import Losses, search
 from tidegate_validation.statistics.arrays import Floats, Mask
+from tidegate_validation.statistics.jackknife import paired_ratio
 
 COLUMNS = ("shop", "age", "vip", "day")
 ROWS = 12_000
@@ -106,7 +106,7 @@ def test_the_gains_of_all_slices_at_once_are_those_of_each() -> None:
     assert {one.name for one in tested} >= {"shop=web", "day=3", "vip=True"}
     for one in tested[:6]:
         rows = np.flatnonzero(one.inside())
-        for metric in slice_metrics(world.evaluation, mine, theirs):
+        for metric in slice_metrics(world.evaluation, mine, theirs, QualityRule()):
             alone = gain_of(metric, world.evaluation.take(rows), mine[rows], theirs[rows])
             (found,) = [gain for gain in one.gains if gain.metric == metric.name]
             assert found.gain.value == pytest.approx(alone.gain.value)
@@ -214,13 +214,16 @@ def test_equal_models_are_hardly_ever_refused_for_a_slice_or_a_searched_region()
 
 def test_what_a_search_finds_in_noise_is_noise_where_it_is_tested() -> None:
     """On the half that proposed them, regions look worse by many errors; on the other half by none."""
-    metric = next(one for one in METRICS if one.name == "squared error")
     sure = []
     for seed in range(25):
         world = World(200 + seed, 4000)
         parts = partitions_of(world.table, world.evaluation, COLUMNS, bins=8)
-        losses = Losses(metric, world.noise, np.ones(4000), world.evaluation.groups, clustered=False)
-        sure += [one.gains[0].gain.p_below(0.0) for one in search(losses, parts, QualityRule(slice_rows=80))]
+        losses = Losses(world.noise, world.evaluation.groups)
+
+        def measure(units: Mask, noise: Floats = world.noise) -> Gain:
+            return Gain("squared error", 0.0, 0.0, paired_ratio(noise[units], np.ones(units.sum())), relative=False)
+
+        sure += [one.gains[0].gain.p_below(0.0) for one in search(losses, parts, measure, QualityRule(slice_rows=80))]
     assert len(sure) > 40
     assert np.mean(np.array(sure) < 0.05) < 0.15
 

@@ -18,11 +18,17 @@ BUCKETS = 40
 
 @dataclass(frozen=True, slots=True)
 class Grouping:
-    """A group number per row from 0 on, `words` for what a group is, whether groups are more than random buckets."""
+    """A group number per row from 0 on, `words` for what a group is, whether groups are more than random buckets.
+
+    `members` numbers the entities of which a group holds several, None where groups are what belongs together;
+    `members_are` says what is counted then.
+    """
 
     numbers: Integers
     words: str
     clustered: bool
+    members: Integers | None = None
+    members_are: str = "groups"
 
 
 def groups_of(table: Any, event_time: str | None, entity: str | None) -> Grouping:
@@ -35,14 +41,14 @@ def groups_of(table: Any, event_time: str | None, entity: str | None) -> Groupin
         if entity not in table.column_names:
             raise InvalidInput(f"entity {entity!r} is no column of the held-out data: it has {table.column_names}")
         codes = _codes(table[entity])
-        return Grouping(
-            _buckets(table[entity], codes), f"{BUCKETS} buckets of `{entity}`", bool(np.bincount(codes).max() > 1)
-        )
+        together = bool(np.bincount(codes).max() > 1)
+        words = f"{BUCKETS} buckets of `{entity}`"
+        return Grouping(_buckets(table[entity], codes), words, together, codes, f"values of `{entity}`")
     days = _days(table, event_time)
     if days is not None:
         names, place = np.unique(days, return_inverse=True)
         if len(names) >= ENOUGH_DAYS:
-            return Grouping(np.asarray(place, dtype=np.int64), f"{len(names)} days", clustered=True)
+            return Grouping(np.asarray(place, dtype=np.int64), f"{len(names)} days", clustered=True, members_are="days")
     return Grouping(
         np.random.default_rng(11).integers(0, BUCKETS, table.num_rows), f"{BUCKETS} random buckets", clustered=False
     )

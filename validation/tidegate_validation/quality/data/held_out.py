@@ -23,12 +23,15 @@ _NUMBERS = 20_000_000
 
 @dataclass(frozen=True, slots=True)
 class HeldOut:
-    """`table` (a pyarrow.Table) holds the evaluation's rows; `groups` says what a group is; `notes` are findings."""
+    """`table` (a pyarrow.Table) holds the evaluation's rows; `groups` says what a group is, `members` what is counted
+    where rows go together; `notes` are findings.
+    """
 
     table: Any
     evaluation: Evaluation
     groups: str
     notes: tuple[Finding, ...] = ()
+    members: str = "groups"
 
     def take(self, rows: Any) -> HeldOut:
         """The same for some of the rows."""
@@ -89,9 +92,10 @@ def held_out_of(source: Source, predictions: Sequence[Prediction], rule: Quality
         labels.classes,
         queries,
         clustered=grouped.clustered and grouped.words != f"40 buckets of `{alone}`",
+        members=grouped.members,
         options=rule.options,
     )
-    held = HeldOut(table, evaluation, grouped.words, tuple(_notes(labels)))
+    held = HeldOut(table, evaluation, grouped.words, tuple(_notes(labels)), grouped.members_are)
     most = min(rule.max_rows, _NUMBERS // (len(labels.classes) + 1))
     return held if len(evaluation) <= most else held.take(evaluation.sample(most))
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tidegate_serving.admission import Finding, Outcome
+from tidegate_validation.quality.allowance import Allowance
 from tidegate_validation.quality.evaluation import Evaluation, Task, is_hard, is_probability
 from tidegate_validation.quality.judgement import finding as words
 from tidegate_validation.quality.judgement.finding import Basis
-from tidegate_validation.quality.metrics.catalogue import DECIDING, canonical, metrics_for
+from tidegate_validation.quality.metrics.catalogue import DECIDING, Metric, canonical, metrics_for
 from tidegate_validation.quality.metrics.gains import Gain, chance, compare_models, power, value_of
+from tidegate_validation.quality.metrics.margins import Margins
 from tidegate_validation.quality.rule import QualityRule, good_enough, not_inferior
 from tidegate_validation.statistics.arrays import Floats
 from tidegate_validation.statistics.false_discovery import benjamini_hochberg
@@ -19,8 +21,12 @@ def judge_against(
     evaluation: Evaluation, candidate: Floats, baseline: Floats, groups: str, rule: QualityRule
 ) -> list[Finding]:
     """The candidate against the baseline: deciding metrics first, then every metric's value."""
-    gains = {gain.metric: gain for gain in compare_models(evaluation, candidate, baseline)}
-    names = deciding(evaluation, [candidate, baseline], rule)
+    names, allowed = deciding(evaluation, [candidate, baseline], rule), Allowance.of(evaluation, baseline, rule)
+
+    def margins(metric: Metric) -> Margins:
+        return allowed.deciding if metric.name in names else allowed.warning
+
+    gains = {gain.metric: gain for gain in compare_models(evaluation, candidate, baseline, margins)}
     found = [words.missing_metric(name, evaluation.task) for name in names if name not in gains]
     found += _decide(
         [gains[name] for name in names if name in gains],
@@ -30,8 +36,7 @@ def judge_against(
     if evaluation.task in (Task.BINARY, Task.MULTICLASS) and is_probability(baseline) and not is_probability(candidate):
         found.append(words.no_probability(candidate))
     others = [gain for name, gain in gains.items() if name not in names]
-    limits = [rule.slice_limit(relative=gain.relative) for gain in others]
-    p_values = [gain.gain.p_below(-limit) for gain, limit in zip(others, limits, strict=True)]
+    p_values = [gain.gain.p_below(-gain.margin) for gain in others]
     surely = dict(zip([gain.metric for gain in others], benjamini_hochberg(p_values), strict=True))
     for name, gain in gains.items():
         if gain.own is not None:
@@ -67,11 +72,10 @@ def deciding(evaluation: Evaluation, scores: Sequence[Floats], rule: QualityRule
 
 
 def _decide(gains: Sequence[Gain], basis: Basis, rule: QualityRule) -> list[Finding]:
-    margins = [rule.limit(relative=gain.relative) for gain in gains]
-    raw = [gain.gain.p_below(-margin) for gain, margin in zip(gains, margins, strict=True)]
+    raw = [gain.gain.p_below(-gain.margin) for gain in gains]
     found = []
-    for gain, margin, p_value in zip(gains, margins, benjamini_hochberg(raw), strict=True):
-        outcome = not_inferior(gain.gain, margin, rule.alpha, p_value)
+    for gain, p_value in zip(gains, benjamini_hochberg(raw), strict=True):
+        outcome = not_inferior(gain.gain, gain.margin, rule.alpha, p_value)
         found.append(words.deciding_metric(gain, outcome, p_value, basis, rule))
     order = (Outcome.FAIL, Outcome.INCONCLUSIVE, Outcome.PASS)
     return sorted(found, key=lambda one: order.index(one.outcome))

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tidegate_serving.admission import Finding, Outcome
+from tidegate_validation.quality.allowance import margin_key
 from tidegate_validation.quality.evaluation import Evaluation, Task
 from tidegate_validation.quality.metrics.gains import EVERYTHING, SERVING, Gain, measure
 from tidegate_validation.quality.metrics.prediction_change import Collapse, nearly_constant
@@ -22,6 +23,8 @@ _NEAREST = 0.25
 _MORE = 1.2
 _STEEPEST = 1.25
 _FAR = 0.5
+_SMALL = 0.0005
+"""Below that three decimals show nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +78,7 @@ def first_version(
 
 def deciding_metric(gain: Gain, outcome: Outcome, p_value: float, basis: Basis, rule: QualityRule) -> Finding:
     """A metric that decides: the candidate's against the baseline's, with what to do where it is no PASS."""
-    margin = rule.limit(relative=gain.relative)
+    margin = gain.margin
     low, high = gain.gain.interval(rule.alpha)
     said = {
         Outcome.PASS: f"no worse than {SERVING}",
@@ -83,7 +86,7 @@ def deciding_metric(gain: Gain, outcome: Outcome, p_value: float, basis: Basis, 
     }.get(outcome, f"not surely as good as {SERVING}")
     sure = f"gain {gain.change(gain.gain.value)}, between {gain.change(low)} and {gain.change(high)}"
     allowed = f"a loss of {gain.amount(margin)} is allowed"
-    values = f"{gain.metric} {gain.candidate:.3f} against {gain.baseline:.3f}"
+    values = f"{gain.metric} {_number(gain.candidate)} against {_number(gain.baseline)}"
     sentence = f"{said}: {values} ({sure}; {allowed}; {basis.rows} {basis.units} in {basis.groups})"
     detectable = gain.gain.detectable(rule.alpha)
     needed = None
@@ -102,7 +105,7 @@ def deciding_metric(gain: Gain, outcome: Outcome, p_value: float, basis: Basis, 
         limit=-margin,
         p_value=p_value,
         smallest_detectable=finite_or_none(detectable),
-        rule="quality.loss_margin" if gain.relative else "quality.margin",
+        rule=f"quality.{margin_key(gain, 'loss_margin', 'margin', 'loss_floor', rule)}",
         rows_needed=needed,
     )
 
@@ -115,8 +118,7 @@ def metric_value(name: str, value: Estimate, gain: Gain | None, warned: float | 
         ends = " and ".join(gain.change(end) for end in gain.gain.interval(rule.alpha))
         sentence += f"; {SERVING} reaches {gain.baseline:.4g}, a gain between {ends}"
     if warned is not None and gain is not None:
-        limit = rule.slice_limit(relative=gain.relative)
-        sentence = f"{sentence}, a loss of more than {gain.amount(limit)}: it decides nothing, but look at it"
+        sentence = f"{sentence}, a loss of more than {gain.amount(gain.margin)}: it decides nothing, but look at it"
     return Finding(
         METRIC,
         name,
@@ -200,6 +202,10 @@ def calibrated(line: tuple[Estimate, Estimate], before: tuple[Estimate, Estimate
         sentence += f": its probabilities are {said}; calibrate it on data of its own"
     outcome = Outcome.WARN if off and not as_before else Outcome.PASS
     return Finding("calibration", "slope", outcome, sentence, slope.value, slope.finite_interval(rule.alpha), 1.0)
+
+
+def _number(value: float) -> str:
+    return f"{value:.3f}" if abs(value) >= _SMALL else f"{value:.2g}"
 
 
 def _needed(rows: int, detectable: float, distance: float) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -16,7 +16,9 @@ from tidegate_serving.admission import Finding, Outcome
 from tidegate_validation.quality.evaluation import Evaluation
 from tidegate_validation.quality.metrics.catalogue import Metric, canonical, metrics_for
 from tidegate_validation.quality.metrics.gains import EVERYTHING, gain_of, value_of
+from tidegate_validation.quality.metrics.margins import Margin
 from tidegate_validation.quality.rule import EVERY, HIGHER, QualityRule, Threshold
+from tidegate_validation.quality.slices.gains import members_of
 from tidegate_validation.quality.slices.partitions import Partition, whole_rows
 from tidegate_validation.statistics.arrays import Floats, Integers
 from tidegate_validation.statistics.jackknife import Estimate
@@ -37,6 +39,11 @@ class _Part:
     evaluation: Evaluation
     candidate: Floats
     baseline: Floats | None
+
+    def few(self, rule: QualityRule) -> bool:
+        """Whether it is a slice of too few entities or days to say anything of."""
+        members = members_of(np.ones(len(self.evaluation.units()), dtype=bool), self.evaluation)
+        return self.name != EVERYTHING and members is not None and members < rule.slice_groups
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +128,10 @@ def _judge(threshold: Threshold, part: _Part, rule: QualityRule) -> list[Finding
     if metric is None:
         sentence = f"the policy limits {threshold.metric}, which the predictions for {part.name} do not allow to tell"
         return [Finding("threshold", part.name, Outcome.FAIL, sentence)]
-    return [_finding(limit, part, threshold, rule) for limit in _limits(metric, threshold, part, rule.alpha)]
+    limits = _limits(metric, threshold, part, rule.alpha)
+    if not threshold.point_estimate and part.few(rule):
+        limits = (replace(limit, outcome=Outcome.INCONCLUSIVE) for limit in limits)
+    return [_finding(limit, part, threshold, rule) for limit in limits]
 
 
 def _limits(metric: Metric, threshold: Threshold, part: _Part, alpha: float) -> Iterator[_Limit]:
@@ -141,7 +151,7 @@ def _limits(metric: Metric, threshold: Threshold, part: _Part, alpha: float) -> 
 
 def _change(metric: Metric, part: _Part, baseline: Floats, *, relative: bool) -> Estimate:
     """Candidate minus baseline, as it stands: not turned round for metrics of which less is better."""
-    gain = gain_of(metric, part.evaluation, part.candidate, baseline, relative).gain
+    gain = gain_of(metric, part.evaluation, part.candidate, baseline, Margin(0.0, relative)).gain
     return gain if metric.higher else Estimate(-gain.value, gain.error, gain.freedom)
 
 

@@ -18,6 +18,28 @@ def believable(evaluation: Evaluation, power: float, limit: float) -> Finding:
     return Finding(TOO_GOOD, EVERYTHING, Outcome.PASS, sentence, number=power, limit=limit)
 
 
+def partial(name: str, where: str, share: float, alone: float, rule: QualityRule) -> Finding:
+    """An input that gives the label away in a part of the rows."""
+    trusted = name in rule.trusted
+    cure = (
+        "the policy trusts it"
+        if trusted
+        else "it seems to know the label there (if it does not, list it under quality.trusted in the policy)"
+    )
+    there = f"{where} ({100 * share:.1f} % of the examples, {alone:.3f} alone)"
+    sentence = f"`{name}` tells the label {there}, and the candidate lives on that; {cure}"
+    return Finding(
+        TOO_GOOD,
+        name,
+        Outcome.WARN if trusted else Outcome.FAIL,
+        sentence if trusted else f"too good to be true: {sentence}",
+        number=share,
+        limit=rule.leak_share,
+        cause={"kind": LEAK, "feature": name, "where": where, "share": share, "alone": alone},
+        rule="quality.leak_share",
+    )
+
+
 def too_good(
     evaluation: Evaluation,
     power: float,

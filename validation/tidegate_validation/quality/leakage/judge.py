@@ -7,6 +7,7 @@ from tidegate_validation.quality.data.held_out import ScoredExamples
 from tidegate_validation.quality.evaluation import Evaluation, Task
 from tidegate_validation.quality.leakage import finding as words
 from tidegate_validation.quality.leakage.investigation import CandidateModel, UnexpectedPower, investigate
+from tidegate_validation.quality.leakage.partial import Answers, partial_leak
 from tidegate_validation.quality.leakage.single_feature import single_feature_powers
 from tidegate_validation.quality.metrics.gains import chance, power
 from tidegate_validation.quality.rule import QualityRule, suspicious_power
@@ -37,7 +38,9 @@ def judge_leakage(scored: ScoredExamples, model: CandidateModel, rule: QualityRu
         alone = single_feature_powers(part, examples.arrays, frozenset(examples.arrays.keys() - model.shared.keys()))
         suspected = reached.interval(rule.alpha)[0] > limit or any(giveaway(*one) for one in alone.items())
     if not suspected:
-        return words.believable(evaluation, reached.value, limit)
+        theirs = None if scored.baseline is None else scored.baseline[rows]
+        leak = partial_leak(Answers(part, examples, scored.candidate[rows], theirs), model, rule)
+        return leak or words.believable(evaluation, reached.value, limit)
     unexpected = UnexpectedPower(reached.value, reference, lambda honest: suspicious_power(honest, rule), giveaway)
     suspicion = investigate(part, examples, unexpected, model)
     against = reference if scored.baseline is not None else None

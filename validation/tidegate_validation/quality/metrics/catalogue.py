@@ -43,9 +43,9 @@ class Metric:
 
 _TWO, _MANY, _NUMBERS, _RANKS = ((str(task),) for task in Task)
 _CLASSES = (*_TWO, *_MANY)
-TOP_K = "top-k accuracy"
+AREA, TOP_K = "AUC", "top-k accuracy"
 METRICS: tuple[Metric, ...] = (
-    Metric("AUC", _CLASSES, True, whole=classification.area),
+    Metric(AREA, _CLASSES, True, whole=classification.area),
     Metric("Brier score", _CLASSES, False, True, each=classification.brier, probabilities=True),
     Metric("log loss", _CLASSES, False, True, each=classification.log_loss, probabilities=True),
     Metric("accuracy", _TWO, True, each=classification.accuracy, probabilities=True),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,10 +10,13 @@ import numpy as np
 from tidegate_validation.quality.evaluation import Evaluation, Task
 from tidegate_validation.quality.metrics import classification, ranking, regression
 from tidegate_validation.quality.metrics.catalogue import Metric, metrics_for
+from tidegate_validation.quality.metrics.margins import Margin, Margins
 from tidegate_validation.statistics.arrays import Floats, Integers
 from tidegate_validation.statistics.jackknife import Estimate, mean, paired_ratio, ratio
 
 _NOTHING = 1e-300
+_SMALL = 0.0005
+"""Below that three decimals show nothing."""
 MEASURES: dict[str, str] = {Task.BINARY: "AUC", Task.MULTICLASS: "AUC", Task.REGRESSION: "R²", Task.RANKING: "NDCG"}
 EVERYTHING = "all examples"
 SERVING = "the version that serves now"
@@ -22,8 +26,8 @@ SERVING = "the version that serves now"
 class Gain:
     """One metric of both models; `gain` is how much better the candidate is, below zero how much worse.
 
-    Where `relative`, gains are shares of the baseline's value, else points. `own` is the candidate's value with its
-    error.
+    Where `relative`, gains are shares of the baseline's value, else points or amounts of the metric. `own` is the
+    candidate's value with its error, `margin` the loss that is allowed, in the gain's unit.
     """
 
     metric: str
@@ -32,6 +36,7 @@ class Gain:
     gain: Estimate
     relative: bool
     own: Estimate | None = None
+    margin: float = 0.0
 
     def change(self, value: float) -> str:
         """A signed change in the metric's unit, in words."""
@@ -44,7 +49,9 @@ class Gain:
 
 def change_in_words(value: float, relative: bool) -> str:
     """A signed change, in per cent or in points."""
-    return f"{100 * value:+.1f} %" if relative else f"{value:+.3f}"
+    if relative:
+        return f"{100 * value:+.1f} %"
+    return f"{value:+.3f}" if abs(value) >= _SMALL or not value else f"{value:+.2g}"
 
 
 def value_of(metric: Metric, evaluation: Evaluation, scores: Floats) -> Estimate:
@@ -55,31 +62,41 @@ def value_of(metric: Metric, evaluation: Evaluation, scores: Floats) -> Estimate
 
 
 def gain_of(
-    metric: Metric, evaluation: Evaluation, candidate: Floats, baseline: Floats, relative: bool | None = None
+    metric: Metric,
+    evaluation: Evaluation,
+    candidate: Floats,
+    baseline: Floats,
+    margin: Margins | Margin | None = None,
 ) -> Gain:
-    """A metric of both models on the same examples, paired; in shares or points as the metric has it, or as told."""
-    shares = metric.relative if relative is None else relative
+    """A metric of both models on the same examples, paired; in shares or points as its margin has it."""
     sign = 1.0 if metric.higher else -1.0
     if metric.whole is None:
         mine, theirs = (_each(metric, evaluation, scores) for scores in (candidate, baseline))
-        below = np.maximum(theirs, _NOTHING) if shares else np.ones(len(theirs))
+        allowed = _margin(metric, float(theirs.mean()), margin)
+        below = np.maximum(theirs, _NOTHING) if allowed.relative else np.ones(len(theirs))
         gain = _ratio(sign * (mine - theirs), below, evaluation)
-        return Gain(metric.name, float(mine.mean()), float(theirs.mean()), gain, shares, _mean(mine, evaluation))
+        own = _mean(mine, evaluation)
+        values = float(mine.mean()), float(theirs.mean())
+        return Gain(metric.name, *values, gain, allowed.relative, own, allowed.limit)
     first, second = (metric.whole(evaluation, scores) for scores in (candidate, baseline))
     change = first.minus(second) if metric.higher else second.minus(first)
-    estimate = (change.over(second) if shares else change).estimate()
-    return Gain(metric.name, first.value, second.value, estimate, shares, first.estimate())
+    allowed = _margin(metric, second.value, margin)
+    estimate = (change.over(second) if allowed.relative else change).estimate()
+    return Gain(metric.name, first.value, second.value, estimate, allowed.relative, first.estimate(), allowed.limit)
 
 
-def compare_models(evaluation: Evaluation, candidate: Floats, baseline: Floats) -> list[Gain]:
+def compare_models(
+    evaluation: Evaluation, candidate: Floats, baseline: Floats, margins: Callable[[Metric], Margins] | None = None
+) -> list[Gain]:
     """Paired gains by every metric that both models' scores allow."""
     return [
-        gain_of(metric, evaluation, candidate, baseline) for metric in metrics_for(evaluation, [candidate, baseline])
+        gain_of(metric, evaluation, candidate, baseline, margins(metric) if margins else None)
+        for metric in metrics_for(evaluation, [candidate, baseline])
     ]
 
 
 def gain_terms(metric: Metric, evaluation: Evaluation, candidate: Floats, baseline: Floats) -> tuple[Floats, Floats]:
-    """Of a metric that is a mean: numerator and denominator of the gain, a value per unit."""
+    """Of a metric that is a mean, a value per unit: how much better the candidate is, and what shares are taken of."""
     mine, theirs = (_each(metric, evaluation, scores) for scores in (candidate, baseline))
     below = np.maximum(theirs, _NOTHING) if metric.relative else np.ones(len(theirs))
     return np.asarray((mine - theirs) * (1.0 if metric.higher else -1.0)), below
@@ -106,6 +123,12 @@ def chance(evaluation: Evaluation) -> float:
     if evaluation.task == Task.RANKING:
         return power(evaluation, np.zeros(len(evaluation))).value
     return 0.5
+
+
+def _margin(metric: Metric, baseline: float, margin: Margins | Margin | None) -> Margin:
+    if isinstance(margin, Margins):
+        return margin.of(metric, baseline)
+    return Margin(0.0, metric.relative) if margin is None else margin
 
 
 def _each(metric: Metric, evaluation: Evaluation, scores: Floats) -> Floats:

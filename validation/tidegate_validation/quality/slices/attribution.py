@@ -10,6 +10,7 @@ import numpy as np
 from tidegate_validation.quality.evaluation import Evaluation
 from tidegate_validation.quality.metrics.catalogue import METRICS
 from tidegate_validation.quality.metrics.gains import gain_of
+from tidegate_validation.quality.metrics.margins import Margin
 from tidegate_validation.quality.slices.gains import SliceTest
 from tidegate_validation.quality.slices.partitions import whole_rows
 from tidegate_validation.statistics.arrays import Floats, Mask
@@ -35,7 +36,8 @@ def attribute_losses(
     def gain_within(one: SliceTest, units: Mask) -> Estimate:
         metric = next(m for m in METRICS if m.name == one.gain.metric and evaluation.task in m.tasks)
         rows = whole_rows(units, evaluation)
-        return gain_of(metric, evaluation.take(rows), candidate[rows], baseline[rows]).gain
+        allowed = Margin(one.margin, one.gain.relative)
+        return gain_of(metric, evaluation.take(rows), candidate[rows], baseline[rows], allowed).gain
 
     left, found = sorted(slices, key=lambda one: -one.slice.weight), list[Attribution]()
     explained: Mask | None = None

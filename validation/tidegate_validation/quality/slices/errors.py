@@ -6,7 +6,7 @@ from all examples.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,6 +14,7 @@ import numpy as np
 from tidegate_validation.quality.evaluation import Evaluation
 from tidegate_validation.quality.metrics.catalogue import Metric
 from tidegate_validation.quality.metrics.gains import Gain
+from tidegate_validation.quality.metrics.margins import Margin
 from tidegate_validation.statistics.arrays import Floats, Integers
 from tidegate_validation.statistics.jackknife import Estimate
 
@@ -23,7 +24,7 @@ _ENOUGH_GROUPS = 20
 @dataclass(frozen=True, slots=True)
 class LinearGains:
     """A metric's gains in some slices, the candidate's and baseline's values there, shape [slices]; and each unit's
-    part in its slice's gain, shape [units], which add up to 0 in each slice.
+    part in its slice's gain, shape [units], which add up to 0 in each slice. `margins` are the losses allowed.
     """
 
     metric: Metric
@@ -31,6 +32,7 @@ class LinearGains:
     candidate: Floats
     baseline: Floats
     parts: Floats
+    margins: Sequence[Margin]
 
 
 GainsOf = Callable[[Integers, Integers], LinearGains]
@@ -77,7 +79,8 @@ class ErrorModel:
                 float(linear.candidate[number]),
                 float(linear.baseline[number]),
                 Estimate(float(linear.value[number]), float(np.sqrt(variance[place])), int(freedom[place])),
-                linear.metric.relative,
+                linear.margins[number].relative,
+                margin=linear.margins[number].limit,
             )
             if np.isfinite(linear.value[number])
             else None

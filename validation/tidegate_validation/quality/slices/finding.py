@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from tidegate_serving.admission import Finding, Outcome
+from tidegate_validation.quality.allowance import margin_key
 from tidegate_validation.quality.metrics.gains import SERVING
 from tidegate_validation.quality.rule import QualityRule
 from tidegate_validation.quality.slices.attribution import Attribution
-from tidegate_validation.quality.slices.gains import SliceTest
+from tidegate_validation.quality.slices.gains import SliceGains, SliceTest
 
 SLICE = "slice"
 SLICE_TABLE = "slices"
@@ -51,7 +52,34 @@ def worse_slice(attribution: Attribution, outcome: Outcome, rule: QualityRule) -
             "searched": searched,
             "explains": attribution.explains[:_LISTED],
         },
-        rule="quality.slice_margin" if gain.relative else "quality.slice_points",
+        rule=f"quality.{margin_key(gain, 'slice_margin', 'slice_points', 'slice_floor', rule)}",
+    )
+
+
+def few_members(slices: Sequence[SliceGains], members: str, rule: QualityRule) -> Finding:
+    """Slices of a handful of entities or days, of which nobody could say whether all others fare the same.
+
+    Where the policy names one, that is not decided; where none was asked for, it only warns.
+    """
+    asked = [one for one in slices if any(partition.requested for partition, _ in one.literals)]
+    fewest = min(asked or slices, key=lambda one: (one.members or 0, -one.rows))
+    others = len(slices) - 1
+    missing = rule.slice_groups - (fewest.members or 0)
+    too = f" and {others} other slices" if others else ""
+    sentence = (
+        f"`{fewest.name}`{too} cannot be judged: its {fewest.rows} examples are of {fewest.members} {members}, "
+        f"and {rule.slice_groups} are needed: hold out examples of {missing} more"
+    )
+    cause = {"kind": "few groups", "slices": [one.name for one in slices[:_LISTED]]}
+    return Finding(
+        SLICE,
+        fewest.name,
+        Outcome.INCONCLUSIVE if asked else Outcome.WARN,
+        sentence,
+        number=float(fewest.members or 0),
+        limit=float(rule.slice_groups),
+        cause=cause,
+        rule="quality.slice_groups",
     )
 
 

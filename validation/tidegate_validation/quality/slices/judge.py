@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from tidegate_serving.admission import Finding, Outcome
+from tidegate_validation.quality.allowance import Allowance
 from tidegate_validation.quality.data.held_out import ScoredExamples
+from tidegate_validation.quality.evaluation import Evaluation
+from tidegate_validation.quality.metrics.gains import Gain
 from tidegate_validation.quality.rule import QualityRule, slice_outcome
 from tidegate_validation.quality.slices import finding as words
 from tidegate_validation.quality.slices.attribution import attribute_losses
-from tidegate_validation.quality.slices.gains import SliceGains, gains_by_slice, slice_metrics, tested_slices
+from tidegate_validation.quality.slices.gains import (
+    SliceGains,
+    gain_within,
+    gains_by_slice,
+    members_of,
+    slice_metrics,
+    tested_slices,
+)
 from tidegate_validation.quality.slices.partitions import (
     Partition,
     conditions_of,
@@ -18,9 +29,10 @@ from tidegate_validation.quality.slices.partitions import (
     requested_columns,
 )
 from tidegate_validation.quality.slices.search import Losses, search
-from tidegate_validation.statistics.arrays import Floats
+from tidegate_validation.statistics.arrays import Floats, Mask
 
 _FINE = 8
+_DEFAULTS = QualityRule()
 _SHOWN = 5
 
 
@@ -42,7 +54,9 @@ def judge_slices(
     """The slices that are worse in their own right, that none is, a table of all, and those without enough rows."""
     measured = gains_by_slice(scored.evaluation, scored.candidate, baseline, partitions, rule)
     left_out = max(len(measured) - rule.max_slices, 0)
-    slices = tested_slices([*measured[: rule.max_slices], *_searched(scored, baseline, rule)], rule)
+    known = [*measured[: rule.max_slices], *_searched(scored, baseline, rule)]
+    few = [one for one in known if one.members is not None and one.members < rule.slice_groups]
+    slices = tested_slices([one for one in known if one not in few])
     outcomes = {
         one.name: slice_outcome(one.p_margin, one.p_worse, one.gain.gain.value, one.margin, rule.alpha)
         for one in slices
@@ -57,6 +71,8 @@ def judge_slices(
         found.append(words.no_worse_slice(slices, left_out, rule))
     if slices:
         found.append(words.slice_table(slices, outcomes, rule))
+    if few:
+        found.append(words.few_members(few, scored.held_out.members, rule))
     empty = [
         name
         for partition in partitions
@@ -72,11 +88,26 @@ def _columns(scored: ScoredExamples) -> list[str]:
 
 
 def _searched(scored: ScoredExamples, baseline: Floats, rule: QualityRule) -> list[SliceGains]:
-    """Regions found by the search, judged by the last metric that is a mean."""
+    """Regions that a search proposes by the last metric that is a mean, judged by the last one that judges."""
     evaluation = scored.evaluation
-    means = [metric for metric in slice_metrics(evaluation, scored.candidate, baseline) if metric.whole is None]
-    if not means or rule.auto_slices <= 0:
+    judging = slice_metrics(evaluation, scored.candidate, baseline, rule)
+    means = [
+        one for one in (*slice_metrics(evaluation, scored.candidate, baseline, _DEFAULTS), *judging) if not one.whole
+    ]
+    if not means or not judging or rule.auto_slices <= 0:
         return []
     columns = rule.slice_columns or _columns(scored)
     fine = partitions_of(scored.held_out.table, evaluation, columns, bins=_FINE)
-    return search(Losses.of(means[-1], evaluation, scored.candidate, baseline), fine, rule)
+    margins = Allowance.of(evaluation, baseline, rule).slices
+
+    def measure(units: Mask) -> Gain | None:
+        return gain_within(judging[-1], evaluation, scored.candidate, baseline, margins, units)
+
+    found = search(Losses.of(means[-1], evaluation, scored.candidate, baseline), fine, measure, rule)
+    return [replace(one, members=_tested_members(one, evaluation)) for one in found]
+
+
+def _tested_members(one: SliceGains, evaluation: Evaluation) -> int | None:
+    """Half of its entities or days: the others proposed the region."""
+    members = members_of(one.inside(), evaluation)
+    return None if members is None else members // 2

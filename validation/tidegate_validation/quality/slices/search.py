@@ -6,7 +6,7 @@ The other half tests, so that searching costs no error rate.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,7 +18,6 @@ from tidegate_validation.quality.rule import QualityRule
 from tidegate_validation.quality.slices.gains import SliceGains
 from tidegate_validation.quality.slices.partitions import Partition
 from tidegate_validation.statistics.arrays import Floats, Integers, Mask
-from tidegate_validation.statistics.jackknife import Estimate, paired_ratio, ratio
 
 _BEAM = 8
 _WORTH = -2.0
@@ -34,24 +33,25 @@ class _Region:
     score: float
 
 
+Measure = Callable[[Mask], Gain | None]
+"""The gain on some of the units, by the metric that judges; None where it cannot be told."""
+
+
 @dataclass(frozen=True, slots=True)
 class Losses:
-    """Numerator and denominator of a gain per unit, and the groups of the units."""
+    """How much better the candidate is, per unit, by which regions are proposed; and the groups of the units."""
 
-    metric: Metric
     above: Floats
-    below: Floats
     groups: Integers
-    clustered: bool
 
     @classmethod
     def of(cls, metric: Metric, evaluation: Evaluation, candidate: Floats, baseline: Floats) -> Losses:
         """By a metric that is a mean."""
-        above, below = gain_terms(metric, evaluation, candidate, baseline)
-        return cls(metric, above, below, evaluation.groups[evaluation.units()], evaluation.clustered)
+        above, _ = gain_terms(metric, evaluation, candidate, baseline)
+        return cls(above, evaluation.groups[evaluation.units()])
 
 
-def search(losses: Losses, partitions: Sequence[Partition], rule: QualityRule) -> list[SliceGains]:
+def search(losses: Losses, partitions: Sequence[Partition], measure: Measure, rule: QualityRule) -> list[SliceGains]:
     """At most `auto_slices` regions of two or more literals, each tested on the half that did not propose it.
 
     Single literals are left to the slices by column, which see all the data.
@@ -67,7 +67,7 @@ def search(losses: Losses, partitions: Sequence[Partition], rule: QualityRule) -
         beam = _distinct(sorted(grown, key=lambda one: one.score), _BEAM)
         kept += [one for one in beam if len(one.literals) > 1 and one.score < _WORTH]
     chosen = _distinct(sorted(kept, key=lambda one: one.score), rule.auto_slices)
-    return [made for one in chosen if (made := _tested(one, losses, partitions, ~proposing, least)) is not None]
+    return [made for one in chosen if (made := _tested(one, partitions, measure, ~proposing, least)) is not None]
 
 
 def _half(groups: Integers) -> Mask:
@@ -114,16 +114,12 @@ def _overlap(first: Mask, second: Mask) -> float:
 
 
 def _tested(
-    region: _Region, losses: Losses, partitions: Sequence[Partition], testing: Mask, least: int
+    region: _Region, partitions: Sequence[Partition], measure: Measure, testing: Mask, least: int
 ) -> SliceGains | None:
     rows = region.inside & testing
-    if rows.sum() < least:
+    gain = measure(rows) if rows.sum() >= least else None
+    if gain is None:
         return None
-    above, below, groups = losses.above[rows], losses.below[rows], losses.groups[rows]
-    estimate: Estimate = ratio(above, below, groups).estimate() if losses.clustered else paired_ratio(above, below)
-    theirs = float(below.mean()) if losses.metric.relative else float("nan")
-    mine = theirs * (1 - estimate.value) if losses.metric.relative else float("nan")
     name = " and ".join(partitions[place].names[code] for place, code in region.literals)
-    gain = Gain(losses.metric.name, mine, theirs, estimate, losses.metric.relative)
     literals = tuple((partitions[place], code) for place, code in region.literals)
     return SliceGains(name, int(rows.sum()), (gain,), literals, searched=True)
