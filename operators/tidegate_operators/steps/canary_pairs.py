@@ -34,7 +34,8 @@ _BESIDE = """
 _ALONE = """
     SELECT c.error AS c_error, c.bad AS c_bad, c.us AS c_us, c.wrong AS c_wrong,
       s.error AS s_error, s.bad AS s_bad, s.us AS s_us, s.wrong AS s_wrong
-    FROM (SELECT *, row_number() OVER (ORDER BY came, request_id) AS place FROM canary WHERE came >= $step AND {which}) c
+    FROM (SELECT *, row_number() OVER (ORDER BY came, request_id) AS place FROM canary
+      WHERE came >= $step AND {which}) c
     JOIN (SELECT *, row_number() OVER (ORDER BY hash(request_id), request_id) AS place FROM serving WHERE {which}) s
     USING (place)
 """

@@ -271,7 +271,7 @@ STEPS: dict[str, tuple[Callable[..., Any], set[str]]] = {
         {"servable", "version", "from_version", "timeout_seconds", "requested_by", "reason"},
     ),
     "SkewReportOperator": (skew, {"directory", "log_root", "since", "until", "received_since", "report"}),
-    "CanaryOperator": (canary, {"directory", "rule"}),
+    "CanaryOperator": (canary, {"directory", "mode", "rule"}),
 }
 OF_THE_OPERATOR = {"control", "timeout", "once", "progress"}
 """What the operator says itself, or under another name: the engine by its connection, timeout in seconds."""

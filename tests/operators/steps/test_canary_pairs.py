@@ -39,7 +39,8 @@ class TimedBlock(FakeBlock):
 def write(root: Path, version: int, seconds: Sequence[float], **given: Any) -> None:
     rows = np.zeros(len(seconds))
     outputs = given.pop("outputs", {"y": np.zeros(len(seconds), "f4")})
-    ids = [f"v{version}-{place}" for place in range(len(seconds))]
+    first = given.pop("first", 0)
+    ids = [f"v{version}-{first + place}" for place in range(len(seconds))]
     LogWriter(root).write(TimedBlock({"x": rows}, outputs, version=version, request_id=ids, seconds=seconds, **given))
 
 
@@ -61,7 +62,7 @@ def test_what_the_serving_versions_log_does_not_reach_yet_is_waited_for(tmp_path
     write(tmp_path, 1, [1, 2])
     write(tmp_path, 2, [1.5, 3.0, 4.0])
     assert read(tmp_path).beside.compared == 1
-    write(tmp_path, 1, [2.5, 3.5, 4.5])
+    write(tmp_path, 1, [2.5, 3.5, 4.5], first=2)
     assert read(tmp_path).beside.compared == 3
 
 

@@ -43,7 +43,7 @@ def test_operations_need_the_role_that_they_should(action: str) -> None:
 
 @pytest.mark.parametrize(("versions", "role"), [(0, Role.RELEASE), (2, Role.RELEASE), (3, Role.OPERATE)])
 def test_a_canarys_split_between_two_is_for_who_releases_and_any_other_for_operators(versions: int, role: Role) -> None:
-    shares = dict.fromkeys(range(versions), 1.0 / versions)
+    shares = dict.fromkeys(range(versions), 1.0 / max(versions, 1))
     split = message("tidegate.v1.Split")(shares=shares)
     request = message("tidegate.v1.OperationRequest")(servable="m", split=split)
     assert rule_of(f"/{SERVICE}/Operate").call(request) == Call("split", role, "m")
