@@ -14,6 +14,7 @@ from tidegate_operators.airflow.refusals import steps_errors
 
 if TYPE_CHECKING:
     from tidegate_operators.airflow.compat import Context
+    from tidegate_operators.steps import CanaryRule
 
 _QUICK_SECONDS = 5.0
 
@@ -52,9 +53,15 @@ class CanaryOperator(BaseOperator):
         self.deferrable = defers_by_default() if deferrable is None else deferrable
         self.tidegate_conn_id = tidegate_conn_id
 
+    def wanted(self) -> CanaryRule:
+        """The rule, with the mode that the operator names, where it names one."""
+        from tidegate_operators.steps import CanaryRule
+
+        return CanaryRule.from_dict({**(self.rule or {}), **({"mode": self.mode} if self.mode else {})})
+
     def execute(self, context: Context, event: Any = None) -> dict[str, Any]:
         """Observes; Airflow calls it, again after each wait."""
-        from tidegate_operators.steps import CanaryRule, CanaryTurn, canary_turn, require_passed
+        from tidegate_operators.steps import CanaryTurn, canary_turn, require_passed
 
         with steps_errors():
             version = read_version(self.directory)
@@ -62,7 +69,7 @@ class CanaryOperator(BaseOperator):
                 directory=version.directory,
                 control=TidegateHook(self.tidegate_conn_id).engine,
                 turn=CanaryTurn(run_of(context), _QUICK_SECONDS if self.deferrable else math.inf),
-                rule=CanaryRule.from_dict({**(self.rule or {}), **({"mode": self.mode} if self.mode else {})}),
+                rule=self.wanted(),
             )
             if found is not None:
                 counts = {name: value for name, value in found.to_dict().items() if name not in ("format", "checks")}
