@@ -129,7 +129,7 @@ def _more(
 
 def _alone_at_fault(pairs: int, canary: float, serving: float, random: np.random.Generator) -> tuple[int, int]:
     chances = (canary * (1.0 - serving), serving * (1.0 - canary))
-    worse, better, _ = random.multinomial(pairs, (*chances, 1.0 - sum(chances)))
+    worse, better, _ = random.multinomial(pairs, np.array((*chances, 1.0 - sum(chances))))
     return int(worse), int(better)
 
 
