@@ -136,7 +136,7 @@ def _alone_at_fault(pairs: int, canary: float, serving: float, random: np.random
 def _good_rows(scenario: Scenario, growing: Sequence[_Ended]) -> list[Row]:
     refused = _share(growing, Outcome.FAIL)
     undecided = _share(growing, Outcome.INCONCLUSIVE)
-    requests = float(np.median([one.requests for one in growing if one.outcome is Outcome.PASS] or [np.inf]))
+    requests = float(np.median([float(one.requests) for one in growing if one.outcome is Outcome.PASS] or [np.inf]))
     name, wrong = f"progressive {scenario.name}", refused + undecided
     return [
         Row(f"{name}: wrongly refused, or not decided", wrong, "share", "at most 0.05", wrong <= 0.05),
