@@ -88,10 +88,10 @@ def test_a_bad_version_is_taken_from_clients_with_the_reason(endpoints: Endpoint
 
 def test_a_turn_goes_on_with_the_share_that_the_last_one_reached(endpoints: Endpoints, world: World, name: str) -> None:
     second = candidate(endpoints, world, name)
-    endless = replace(RULE, shares=(0.1, 0.5, 1.0), step_seconds=0.0)
+    endless = replace(RULE, key="x-user-id")
     slow = replace(endless, step_rows=10**9)
     assert canary_turn(directory=second, control=endpoints.control, turn=IMPATIENT, rule=slow) is None
-    assert "0.1 to 2" in splits(endpoints, name)[0].text
+    assert "split by x-user-id: 0.9 to 1, 0.1 to 2" in splits(endpoints, name)[0].text
 
     def looked() -> str:
         canary_turn(directory=second, control=endpoints.control, turn=IMPATIENT, rule=endless)

@@ -95,6 +95,7 @@ def test_a_last_share_below_the_whole_needs_the_whole_evidence_to_pass() -> None
         ({"step_seconds": -1}, "step_seconds -1"),
         ({"max_slowdown": -1}, "max_slowdown is -1"),
         ({"max_difference": 0.1}, "only mode shadow has"),
+        ({"key": "x user"}, "key 'x user' cannot be a metadata key or header"),
         ({"mode": "both"}, "mode is 'both': use shadow, traffic"),
     ],
 )

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from tidegate_serving.contract.desired_state import Split
 from tidegate_serving.contract.errors import InvalidInput
 from tidegate_serving.typed_config import read_config
 
@@ -111,6 +112,7 @@ class CanaryRule:
                 f"a canary's max_slowdown is {self.max_slowdown}, slowdown_grace_us "
                 f"{self.slowdown_grace_us}: use 0 or more"
             )
+        Split({0: 1.0}, self.key)  # refuses what can be no header
         if self.disagreement_margin is not None:
             raise InvalidInput(
                 "max_disagreement and max_difference compare two answers to one request, which only mode shadow has: "
