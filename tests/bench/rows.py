@@ -1,6 +1,6 @@
 """One measured figure beside what it must reach, and the file and table that a group of them makes.
 
-The groups `lifecycle` and `gate` hand their rows in; `build/GROUP.json` and standard output get them.
+The groups `lifecycle`, `gate` and `orchestrators` hand their rows in; `build/GROUP.json` and standard output get them.
 """
 
 from __future__ import annotations

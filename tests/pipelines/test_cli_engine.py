@@ -68,6 +68,19 @@ def test_a_canary_without_traffic_is_a_no(tidegate: Command, world: World) -> No
     assert "0 requests were shadowed" in done.stderr
 
 
+def test_a_canary_in_traffic_takes_its_shares_in_percent_and_says_where_it_ended(
+    tidegate: Command, world: World
+) -> None:
+    serve_first(tidegate, world, "shared")
+    tidegate("push", world.admitted(2, name="shared"))
+    traffic = ("canary", "shared", "2", "--mode", "traffic", "--within", "0.5", "--key", "x-user-id")
+    assert "is no list of percents: write 1,5,25,100" in tidegate(*traffic, "--shares", "1 5").stderr
+    assert "let them grow" in tidegate(*traffic, "--shares", "50,5").stderr
+    done = tidegate(*traffic, "--shares", "5%, 50")
+    assert done.returncode == 1
+    assert "is at 5.00% of the traffic with 0 answers and none to compare within 0.5 s" in done.stderr
+
+
 def test_predict_takes_a_row_rows_and_columns(tidegate: Command, world: World, tmp_path: Path) -> None:
     serve_first(tidegate, world, "asked")
     answer = json.loads(tidegate("predict", "asked", "--json", ROW).stdout)

@@ -71,8 +71,19 @@ def push(directory: str, control: str) -> None:
     steps.push(directory=Path(directory), control=control)
 
 
-def canary(directory: str, control: str, run: str) -> None:
-    rule = steps.CanaryRule(pairs=10, within_seconds=30.0, max_error_share=0.3, max_slow_share=0.9)
+def canary(directory: str, control: str, run: str, mode: str = "shadow") -> None:
+    rule = steps.CanaryRule.from_dict(
+        {
+            "mode": mode,
+            "pairs": 10,
+            "within_seconds": 30.0,
+            "max_error_share": 0.3,
+            "max_slow_share": 0.9,
+            "shares": [0.25, 0.5, 1.0],
+            "step_rows": 10,
+            "step_seconds": 0.0,
+        }
+    )
     turn = steps.CanaryTurn(run, 60.0)
     found = steps.canary_turn(directory=Path(directory), control=control, turn=turn, rule=rule)
     assert found is not None

@@ -185,15 +185,17 @@ def canary(
     outcome: OutputPath(str),
     allowed: OutputPath(bool),
     sentence: OutputPath(str),
+    mode: str = "",
     rule: dict = {},
     control: str = "",
     fail_on_refusal: bool = True,
 ):
-    """Copies live traffic to a pushed version and judges its answers; one that does not pass leaves the engine.
+    """Tries a pushed version on live traffic and judges its answers; one that does not pass leaves the engine.
 
     Args:
         servable: Its name.
         version: Its number.
+        mode: shadow answers copies, traffic a growing share of clients; left out, the rule's, else shadow.
         rule: Fields of tidegate.CanaryRule that differ from its defaults.
         control: The engine's control address.
         fail_on_refusal: Whether a canary that does not pass fails the task, which then keeps no artifacts.

@@ -131,15 +131,16 @@ def push(given: Arguments) -> None:
 
 
 def canary(given: Arguments) -> None:
-    """Tries a pushed version on copies of live traffic."""
+    """Tries a pushed version on live traffic."""
     from tidegate_operators.kfp import shown
     from tidegate_operators.steps import CanaryRule, canary, require_passed
 
+    mode = given.plain("mode")
     result = canary(
         control=_control(given),
         servable=given.text("servable"),
         version=given.whole("version"),
-        rule=CanaryRule.from_dict(_rule(given.plain("rule") or {})),
+        rule=CanaryRule.from_dict(_rule(given.plain("rule") or {}) | ({"mode": mode} if mode else {})),
     )
     given.write(outcome=result.outcome.value, allowed=result.allowed, sentence=result.sentence)
     shown.show_canary(result, given.artifact("metrics"))

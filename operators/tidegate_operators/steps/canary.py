@@ -1,7 +1,7 @@
-"""Lets a pushed version answer copies of live traffic beside the version that serves, and says whether it did well.
+"""Lets a pushed version answer live traffic beside the version that serves, and says whether it did well.
 
-The shadow goes on through the RPC Source, numbers come from the inference log, and in the end the shadow is off and a
-version that did not pass is gone.
+In mode shadow it answers copies, in mode traffic a growing share of clients. Numbers come from the inference log, and
+in the end the shadow is off and a version that did not pass is gone.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from tidegate_operators.steps.canary_log import read_numbers
+from tidegate_operators.steps.canary_pairs import StepBegun
+from tidegate_operators.steps.canary_traffic import TrafficObservation, begin_traffic
 from tidegate_operators.steps.change_desired import change, give_up
 from tidegate_serving.admission import Outcome
 from tidegate_serving.connection import EngineConnection
@@ -24,7 +26,7 @@ from tidegate_serving.control_client import ControlClient
 from tidegate_serving.files import write_json
 from tidegate_validation.canary.judgement import CanaryResult, judge
 from tidegate_validation.canary.numbers import CanaryNumbers
-from tidegate_validation.canary.rule import CanaryRule
+from tidegate_validation.canary.rule import CanaryMode, CanaryRule
 from tidegate_validation.progress import SILENT, Progress, working
 
 REPORT_NAME = "canary.json"
@@ -39,21 +41,23 @@ def canary(
     rule: CanaryRule | None = None,
     progress: Progress = SILENT,
 ) -> CanaryResult:
-    """Shadows traffic to a live version until it is surely good enough or surely not, at most `rule.within_seconds`.
+    """Tries a live version until it is surely good enough or surely not, at most `rule.within_seconds`: on copies of
+    traffic, or with `rule.mode` traffic on a share of clients, which grows.
 
     It may be looked at all the time: the evidence is such that looking costs no error rate. The result is also written
     as `canary.json` into the version's report directory. Whatever happens the shadow is off afterwards, and unless the
-    version passed it is given up. A first version, with nothing beside it, gets WARN: there is no traffic to copy.
-    FailedPrecondition where the version is not live or the engine keeps no log.
+    version passed it is given up; one that passed in traffic keeps its share until it is promoted. A first version,
+    with nothing beside it, gets WARN: there is no traffic to share. FailedPrecondition where the version is not live,
+    the engine keeps no log, or somebody else splits the traffic.
     """
     rule = rule or CanaryRule()
     with ControlClient(control) as client:
         observation = begin(client, ServableId(servable, version), rule)
         passed = False
         try:
-            with working(progress, f"canary of {observation.id}", rule.pairs, rule.within_seconds):
-                result = observe(lambda: observation.look(rule, progress), rule.within_seconds)
-            observation.write(result)
+            with working(progress, f"canary of {observation.id}", rule.pairs, rule.seconds):
+                result = observe(lambda: observation.look(client, progress), rule.seconds)
+            write_result(observation.directory, result)
             passed = result.allowed
         finally:
             observation.end(client, passed)
@@ -72,20 +76,17 @@ class Observation:
     primary: int | None
     since: datetime
     log_path: Path
+    rule: CanaryRule
 
-    def look(self, rule: CanaryRule, progress: Progress = SILENT) -> CanaryResult:
+    def look(self, client: ControlClient, progress: Progress = SILENT) -> CanaryResult:
         """What the log says by now; WARN for a first version."""
         if self.primary is None:
-            sentence = f"{self.id} is what ordinary clients get already, so there was no traffic to copy to it."
+            sentence = f"{self.id} is what ordinary clients get already, so there was no traffic to share."
             return CanaryResult(Outcome.WARN, sentence, CanaryNumbers())
-        numbers = read_numbers(self.log_path, self.id, self.primary, self.since, rule)
-        result = judge(str(self.id), numbers, rule)
+        numbers = read_numbers(self.log_path, self.id, self.primary, self.since, self.rule)
+        result = judge(str(self.id), numbers, self.rule)
         progress.at("answers compared", result.numbers.compared)
         return result
-
-    def write(self, result: CanaryResult) -> None:
-        """Writes the result into the version's report directory."""
-        write_json(report_directory(self.directory) / REPORT_NAME, result.to_dict())
 
     def end(self, client: ControlClient, passed: bool) -> None:
         """The shadow is off afterwards, and a version that did not pass is wanted no more."""
@@ -96,22 +97,43 @@ class Observation:
             change(client, self.id.name, lambda desired: replace(desired, shadow=None), reason)
 
 
-def begin(client: ControlClient, identity: ServableId, rule: CanaryRule, since: datetime | None = None) -> Observation:
-    """Turns the shadow on; with `since` an observation that was interrupted goes on from where it began."""
+@dataclass(frozen=True, slots=True)
+class Resumption:
+    """Where an observation stood that was interrupted, and whom to tell of each step in traffic before it is made."""
+
+    since: datetime
+    step: StepBegun | None = None
+    keep: Callable[[StepBegun], None] = lambda step: None
+
+
+def begin(
+    client: ControlClient, identity: ServableId, rule: CanaryRule, resumption: Resumption | None = None
+) -> Observation | TrafficObservation:
+    """Turns the shadow, or the first share, on; with `resumption` an observation that was interrupted goes on."""
     desired = client.desired(identity.name)
     directory = _live_directory(desired, identity.version)
-    since = since or datetime.now(UTC)
-    primary = desired.stable
+    resumption = resumption or Resumption(datetime.now(UTC))
+    since, primary = resumption.since, desired.stable
     if primary is None or primary == identity.version:
-        return Observation(identity, directory, None, since, Path())
+        return Observation(identity, directory, None, since, Path(), rule)
     try:
         log_path = _require_log(client, identity)
+        if rule.mode is CanaryMode.TRAFFIC:
+            step = resumption.step or StepBegun(0, since)
+            growing = TrafficObservation(identity, directory, primary, since, log_path, rule, step, resumption.keep)
+            begin_traffic(client, growing)
+            return growing
         shadow = Shadow(identity.version, rule.fraction)
         change(client, identity.name, lambda desired: replace(desired, shadow=shadow), f"canary of {identity}")
     except TidegateError:
         give_up(client, identity.name, identity.version, f"the canary of {identity} could not begin")
         raise
-    return Observation(identity, directory, primary, since, log_path)
+    return Observation(identity, directory, primary, since, log_path, rule)
+
+
+def write_result(directory: Path, result: CanaryResult) -> None:
+    """Writes the result into the version's report directory."""
+    write_json(report_directory(directory) / REPORT_NAME, result.to_dict())
 
 
 def require_passed(result: CanaryResult) -> CanaryResult:

@@ -50,7 +50,7 @@ def read_numbers(
     except NotFound:
         return CanaryNumbers()
     with connect(log_root) as connection:
-        query = _query(_side(connection, served), _side(connection, shadowed_to), rule)
+        query = _query(side(connection, served), side(connection, shadowed_to), rule)
         found = connection.execute(query, [since.astimezone(UTC)] * 2).fetchone()
     shadowed, compared, errors, not_finite, primary_faults, disagreements, slow, gap, primary_us, shadow_us = found
     return CanaryNumbers(
@@ -67,19 +67,20 @@ def read_numbers(
     )
 
 
-class _Side(NamedTuple):
+class Side(NamedTuple):
     """One version's rows as SQL text, and the DuckDB type of each output column."""
 
     source: str
     outputs: Mapping[str, str]
 
 
-def _side(connection: Any, source: str) -> _Side:
+def side(connection: Any, source: str) -> Side:
+    """The columns of what `source` names."""
     described = connection.execute(f"SELECT column_name, column_type FROM (DESCRIBE SELECT * FROM {source})")
-    return _Side(source, {name: kind for name, kind in described.fetchall() if name.startswith(OUTPUT_PREFIX)})
+    return Side(source, {name: kind for name, kind in described.fetchall() if name.startswith(OUTPUT_PREFIX)})
 
 
-def _query(primary: _Side, shadow: _Side, rule: CanaryRule) -> str:
+def _query(primary: Side, shadow: Side, rule: CanaryRule) -> str:
     from tidegate_serving.inference_log.compare import is_real
 
     outputs, shadow_outputs = primary.outputs, shadow.outputs
@@ -90,10 +91,10 @@ def _query(primary: _Side, shadow: _Side, rule: CanaryRule) -> str:
         primary=primary.source,
         shadow_role=Role.SHADOW.value,
         primary_role=Role.PRIMARY.value,
-        t_bad=_any(_not_finite("t", shadow_outputs)),
-        p_bad=_any(_not_finite("p", outputs)),
+        t_bad=any_of(not_finite("t", shadow_outputs)),
+        p_bad=any_of(not_finite("p", outputs)),
         gap=f"greatest({', '.join(['0.0', *(_gap(name, outputs[name], shadow_outputs[name]) for name in real)])})",
-        differs=_any([f'p."{name}" IS DISTINCT FROM t."{name}"' for name in both if name not in real]),
+        differs=any_of([f'p."{name}" IS DISTINCT FROM t."{name}"' for name in both if name not in real]),
     )
     tolerance = "'Infinity'::DOUBLE" if rule.max_difference is None else repr(rule.max_difference)
     return _COUNTS.format(
@@ -104,16 +105,17 @@ def _query(primary: _Side, shadow: _Side, rule: CanaryRule) -> str:
     )
 
 
-def _any(tests: Sequence[str]) -> str:
+def any_of(tests: Sequence[str]) -> str:
+    """SQL text that is true where one of these is, and nowhere null."""
     return " OR ".join(f"coalesce({test}, false)" for test in tests) or "false"
 
 
-def _not_finite(side: str, columns: Mapping[str, str]) -> list[str]:
+def not_finite(alias: str, columns: Mapping[str, str]) -> list[str]:
     """Tests of whether any element of any real output is a NaN or an infinity."""
     from tidegate_serving.inference_log.compare import elements, is_real
 
     return [
-        f"len([x FOR x IN {elements(_column(side, name), kind)} IF NOT isfinite(x)]) > 0"
+        f"len([x FOR x IN {elements(_column(alias, name), kind)} IF NOT isfinite(x)]) > 0"
         for name, kind in columns.items()
         if is_real(kind)
     ]
@@ -128,5 +130,5 @@ def _gap(name: str, primary_kind: str, shadow_kind: str) -> str:
     return f"CASE WHEN len({left}) <> len({right}) THEN 'Infinity'::DOUBLE ELSE coalesce({largest}, 0.0) END"
 
 
-def _column(side: str, name: str) -> str:
-    return f'{side}."{name}"'
+def _column(alias: str, name: str) -> str:
+    return f'{alias}."{name}"'

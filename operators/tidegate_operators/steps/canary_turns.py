@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from tidegate_operators.steps.canary import Observation, begin, observe
+from tidegate_operators.steps.canary import Observation, Resumption, begin, observe, write_result
+from tidegate_operators.steps.canary_pairs import StepBegun
+from tidegate_operators.steps.canary_traffic import TrafficObservation, has_split
 from tidegate_serving.admission import Outcome
 from tidegate_serving.connection import EngineConnection
 from tidegate_serving.contract import times
@@ -24,7 +26,7 @@ from tidegate_serving.control_client import ControlClient
 from tidegate_serving.files import write_json
 from tidegate_validation.canary.judgement import CanaryResult
 from tidegate_validation.canary.numbers import CanaryNumbers
-from tidegate_validation.canary.rule import CanaryRule
+from tidegate_validation.canary.rule import CanaryMode, CanaryRule
 
 RECORD_NAME = "canary-run.json"
 _VERSION = "1"
@@ -42,11 +44,13 @@ class CanaryTurn:
 
 @dataclass(frozen=True, slots=True)
 class _Record:
-    """What is known of the last observation of a version; `result` is None while it goes on."""
+    """What is known of the last observation of a version; `step` is its share of traffic where it gets one, `result`
+    None while it goes on."""
 
     run: str
     manifest_digest: str
     since: datetime
+    step: StepBegun | None = None
     result: CanaryResult | None = None
 
     def write(self, directory: Path) -> None:
@@ -56,6 +60,7 @@ class _Record:
             "run": self.run,
             "manifest_digest": self.manifest_digest,
             "since": self.since.isoformat(),
+            "step": None if self.step is None else {"number": self.step.number, "at": self.step.at.isoformat()},
             "result": ended,
         }
         write_json(report_directory(directory) / RECORD_NAME, document)
@@ -71,8 +76,8 @@ def canary_turn(
 ) -> CanaryResult | None:
     """Observes the version in `directory` for a turn, as `canary` does; None where the observation has to go on.
 
-    While it goes on the shadow stays on. In the end the shadow is off, and unless the version passed it is given up;
-    where the turn itself fails, so too.
+    While it goes on the shadow, or the share of traffic, stays on. In the end the shadow is off, and unless the
+    version passed it is given up; where the turn itself fails, so too.
     """
     rule = rule or CanaryRule()
     manifest, digest = read_manifest(directory)
@@ -81,20 +86,26 @@ def canary_turn(
         known = before if before is not None and (before.run, before.manifest_digest) == (turn.run, digest) else None
         if known is not None and known.result is not None:
             if not _was_pushed_again(client, manifest.id, known.result):
-                _end_again(client, manifest.id, directory, known.result)
+                _end_again(client, manifest.id, directory, known.result, rule)
                 return known.result
             known = None
-        since = clock() if known is None else known.since
-        observation = begin(client, manifest.id, rule, since)
+        record = known or _Record(turn.run, digest, clock())
+
+        def keep(step: StepBegun) -> None:
+            nonlocal record
+            record = replace(record, step=step)
+            record.write(directory)
+
+        observation = begin(client, manifest.id, rule, Resumption(record.since, record.step, keep))
         try:
             if known is None:
-                _Record(turn.run, digest, since).write(directory)
-            left = (since + timedelta(seconds=rule.within_seconds) - clock()).total_seconds()
-            result = observe(lambda: observation.look(rule), max(min(turn.patience, left), 0.0))
+                record.write(directory)
+            left = (record.since + timedelta(seconds=rule.seconds) - clock()).total_seconds()
+            result = observe(lambda: observation.look(client), max(min(turn.patience, left), 0.0))
             if not result.decided and turn.patience < left:
                 return None
-            observation.write(result)
-            _Record(turn.run, digest, since, result).write(directory)
+            write_result(observation.directory, result)
+            replace(record, result=result).write(directory)
         except BaseException:
             observation.end(client, passed=False)
             raise
@@ -103,19 +114,27 @@ def canary_turn(
 
 
 def _was_pushed_again(client: ControlClient, identity: ServableId, result: CanaryResult) -> bool:
-    """Whether somebody pushed the version after its refusal, which was carried out: there is no shadow any more."""
+    """Whether somebody pushed the version after its refusal, which was carried out: there is no shadow and no split
+    any more."""
     desired = client.desired(identity.name)
-    return not result.allowed and desired.version(identity.version) is not None and desired.shadow is None
+    pushed = not result.allowed and desired.version(identity.version) is not None and desired.shadow is None
+    return pushed and not has_split(client, identity)
 
 
-def _end_again(client: ControlClient, identity: ServableId, directory: Path, result: CanaryResult) -> None:
+def _end_again(
+    client: ControlClient, identity: ServableId, directory: Path, result: CanaryResult, rule: CanaryRule
+) -> None:
     """What follows from a result, for a task that was killed between writing it and doing it."""
-    desired = client.desired(identity.name)
+    desired, now = client.desired(identity.name), times.now()
     if desired.version(identity.version) is None:
         return
     primary = desired.stable if desired.stable != identity.version else None
-    if primary is not None:
-        Observation(identity, directory, primary, times.now(), Path()).end(client, result.allowed)
+    if primary is not None and rule.mode is CanaryMode.TRAFFIC:
+        TrafficObservation(identity, directory, primary, now, Path(), rule, StepBegun(0, now)).end(
+            client, result.allowed
+        )
+    elif primary is not None:
+        Observation(identity, directory, primary, now, Path(), rule).end(client, result.allowed)
 
 
 def _read(directory: Path) -> _Record | None:
@@ -125,11 +144,12 @@ def _read(directory: Path) -> _Record | None:
     except FileNotFoundError:
         return None
     check_format(document, kind="canary-run", version=_VERSION, where=str(path))
-    ended = document["result"]
+    ended, step = document["result"], document.get("step")
     return _Record(
         document["run"],
         document["manifest_digest"],
         times.from_text(document["since"], f"since of {path}"),
+        None if step is None else StepBegun(step["number"], times.from_text(step["at"], f"step of {path}")),
         None
         if ended is None
         else CanaryResult(Outcome(ended["outcome"]), ended["sentence"], CanaryNumbers.from_dict(ended)),

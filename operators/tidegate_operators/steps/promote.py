@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from tidegate_operators.steps.canary_traffic import end_split
 from tidegate_operators.steps.change_desired import REQUESTED_BY, Change, change
 from tidegate_operators.steps.engine_group import engines_of, on_each
 from tidegate_serving.connection import EngineConnection
@@ -38,10 +39,11 @@ def promote(
 ) -> Promotion:
     """Makes a live version the one that ordinary clients get, and waits until the others are END.
 
-    The label moves in the same change that stops aspiring the others, so no request falls between them. `timeout` in
-    seconds covers the load, where that is not over, and all unloads. With `keep_previous` the version that served
-    before stays loaded, so that a rollback takes effect at once; None leaves that as it was. FailedPrecondition where
-    the version is not live, its own error where it does not load, DeadlinePassed where one does not load or end.
+    The label moves in the same change that stops aspiring the others, so no request falls between them; the split that
+    a canary in traffic left ends after that. `timeout` in seconds covers the load, where that is not over, and all
+    unloads. With `keep_previous` the version that served before stays loaded, so that a rollback takes effect at once;
+    None leaves that as it was. FailedPrecondition where the version is not live, its own error where it does not load,
+    DeadlinePassed where one does not load or end.
 
     In a group nothing begins before every engine has the version AVAILABLE: the error names those that have not. An
     error later names those that were not promoted; the same call again promotes these too.
@@ -82,6 +84,7 @@ def _promote_in(
     with ControlClient(engine) as client:
         promoted = tell(client)
         client.wait_until(servable, version, State.AVAILABLE, max(deadline - time.monotonic(), 0.0))
+        end_split(client, ServableId(servable, version), f"{servable}:{version} was promoted")
         leaving = _leaving(promoted.before, client.status(servable).servable(servable), version)
         for old in leaving:
             client.wait_until(servable, old, State.END, max(deadline - time.monotonic(), 0.0))

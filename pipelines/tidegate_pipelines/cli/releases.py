@@ -25,11 +25,30 @@ from tidegate_pipelines.cli.options import (
 )
 from tidegate_pipelines.cli.progress import progress
 from tidegate_serving.contract.servable import MAX_VERSION
-from tidegate_validation.canary.rule import CanaryRule
+from tidegate_validation.canary.rule import CanaryMode, CanaryRule
 
 RULE = CanaryRule()
 Pairs = Annotated[int, typer.Option("--pairs", min=1, help="Fewest compared answers before a promotion.")]
-Within = Annotated[float, typer.Option("--within", metavar="SECONDS", help="Time that the canary has.")]
+Within = Annotated[
+    float | None,
+    typer.Option("--within", metavar="SECONDS", help="Time that the canary has; else 60, in mode traffic 3600."),
+]
+PERCENTS = ",".join(f"{100.0 * share:.4g}" for share in RULE.shares)
+Mode = Annotated[CanaryMode, typer.Option("--mode", help="Answer copies of traffic, or a growing share of clients.")]
+Shares = Annotated[
+    str, typer.Option("--shares", metavar="PERCENTS", help="Shares of mode traffic, one after the other.")
+]
+SplitKey = Annotated[
+    str, typer.Option("--key", metavar="HEADER", help="Mode traffic: same value here, same version while shares grow.")
+]
+StepRows = Annotated[int, typer.Option("--step-rows", min=0, help="Mode traffic: fewest answers at each share.")]
+StepSeconds = Annotated[float, typer.Option("--step-seconds", min=0, help="Mode traffic: least time at each share.")]
+Slowdown = Annotated[
+    float, typer.Option("--max-slowdown", help="Mode traffic: how much slower is too slow, such as 0.2.")
+]
+Labels = Annotated[
+    str, typer.Option("--labels", metavar="PATH", help="Mode traffic: Parquet with request_id and label.")
+]
 Fraction = Annotated[float, typer.Option("--fraction", help="Share of requests that is copied, 0 to 1.")]
 ErrorShare = Annotated[float, typer.Option("--max-error-share", help="More faults than the serving version: too many.")]
 MaxDifference = Annotated[
@@ -70,16 +89,25 @@ def canary(
     fraction: Fraction = RULE.fraction,
     max_error_share: ErrorShare = RULE.max_error_share,
     max_difference: MaxDifference = RULE.max_difference,
+    mode: Mode = RULE.mode,
+    shares: Shares = PERCENTS,
+    key: SplitKey = RULE.key,
+    step_rows: StepRows = RULE.step_rows,
+    step_seconds: StepSeconds = RULE.step_seconds,
+    max_slowdown: Slowdown = RULE.max_slowdown,
+    labels: Labels = RULE.labels,
 ) -> None:
-    """Copy live traffic to a pushed version and judge it.
+    """Try a pushed version on live traffic and judge it.
 
-    Nobody gets its answers. It is decided as soon as the evidence suffices: PASS or FAIL, wrong in at most one of
-    twenty canaries however often it looks. Too little traffic leaves it INCONCLUSIVE, and says how much is missing; a
-    version that did not pass is taken out of the engine.
+    In mode shadow it answers copies, and nobody gets its answers. In mode traffic it answers 1, 5, 25, 100 % of
+    requests, one share after the other as the evidence allows, until promote makes that last. It is decided as soon as
+    the evidence suffices: PASS or FAIL, wrong in at most one of twenty canaries however often it looks. Too little
+    traffic leaves it INCONCLUSIVE, and says how much is missing; a version that did not pass leaves the engine.
 
     \b
-    Example:
+    Examples:
       tidegate canary flights 2 --pairs 500 --within 120
+      tidegate canary flights 2 --mode traffic --shares 5,50,100 --key x-user-id
     """
     from tidegate_operators.steps import canary as run
     from tidegate_operators.steps import require_passed
@@ -90,10 +118,25 @@ def canary(
         within_seconds=within,
         max_error_share=max_error_share,
         max_difference=max_difference,
+        mode=mode,
+        shares=parse_percents(shares),
+        key=key,
+        step_rows=step_rows,
+        step_seconds=step_seconds,
+        max_slowdown=max_slowdown,
+        labels=labels,
     )
     with progress() as shown:
         result = require_passed(run(control=control, servable=name, version=version, rule=rule, progress=shown))
     say(result.sentence, result.outcome.value)
+
+
+def parse_percents(text: str) -> tuple[float, ...]:
+    """Shares from percents with commas between; typer.BadParameter for anything else."""
+    try:
+        return tuple(float(part.strip().removesuffix("%")) / 100.0 for part in text.split(","))
+    except ValueError as error:
+        raise typer.BadParameter(f"{text!r} is no list of percents: write 1,5,25,100", param_hint="--shares") from error
 
 
 def promote(

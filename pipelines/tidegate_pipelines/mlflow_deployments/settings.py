@@ -38,7 +38,7 @@ Config of create and update (-C NAME=VALUE):
   baseline       version directory to compare with; else what serves
   log_root       inference log of what serves; else the engine's
   policy         TOML file with margins, limits and required gates
-  canary         no leaves the canary out; else it is tried on copies of live traffic, with these rules:
+  canary         no leaves the canary out; else it is tried on live traffic, with these rules:
                  {rule}
   version        number of a version that is in no registry; else the next one that is free
   record         no keeps the verdict from the registry, where it else becomes tags, metrics and artifacts

@@ -169,6 +169,8 @@ print(json.dumps({
                   for name, kind in vars(airflow).items() if name.endswith("Operator")},
     "handed_on": {"ValidateModelOperator": handed_on(EVIDENCE),
                   "PublishModelOperator": handed_on(PUBLICATION)},
+    "modes": [airflow.CanaryOperator(task_id="t", directory="d", mode=mode, rule=rule).wanted().mode
+              for mode in ("", "traffic", "shadow") for rule in (None, {"mode": "traffic"})],
     "left_empty": handed_on(EVIDENCE, policy="", label_column=None),
     "templated": {name: sorted(operator.template_fields) for name, operator in made.items()},
 }))
@@ -263,6 +265,10 @@ def test_what_a_template_leaves_empty_keeps_its_default(seen: dict[str, Any]) ->
     assert {one.name for one in fields(Evidence)} - set(seen["left_empty"]) == {"policy", "label"}
 
 
+def test_a_canarys_mode_is_the_operators_else_the_rules_else_shadow(seen: dict[str, Any]) -> None:
+    assert seen["modes"] == ["shadow", "traffic", "traffic", "traffic", "shadow", "shadow"]
+
+
 STEPS: dict[str, tuple[Callable[..., Any], set[str]]] = {
     "ServeModelOperator": (push, {"directory", "verdict", "timeout_seconds", "requested_by", "reason"}),
     "PromoteOperator": (promote, {"directory", "timeout_seconds", "keep_previous", "requested_by", "reason"}),
@@ -271,7 +277,7 @@ STEPS: dict[str, tuple[Callable[..., Any], set[str]]] = {
         {"servable", "version", "from_version", "timeout_seconds", "requested_by", "reason"},
     ),
     "SkewReportOperator": (skew, {"directory", "log_root", "since", "until", "received_since", "report"}),
-    "CanaryOperator": (canary, {"directory", "rule"}),
+    "CanaryOperator": (canary, {"directory", "mode", "rule"}),
 }
 OF_THE_OPERATOR = {"control", "timeout", "once", "progress"}
 """What the operator says itself, or under another name: the engine by its connection, timeout in seconds."""

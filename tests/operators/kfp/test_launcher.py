@@ -131,6 +131,12 @@ def test_a_refusal_ends_with_its_sentence_and_leaves_nothing_to_push(
         ("promote", {"servable": NAME, "version": 1.5}, "parameter 'version' is 1.5: give a whole number"),
         ("promote", {"servable": NAME, "version": 2.0**60}, "Kubeflow Pipelines rounds"),
         ("canary", {"servable": NAME, "version": 1.0, "rule": {"pears": 3.0}}, "pears"),
+        ("canary", {"servable": NAME, "version": 1.0, "mode": "both"}, "mode is 'both': use shadow, traffic"),
+        (
+            "canary",
+            {"servable": NAME, "version": 1.0, "mode": "traffic", "rule": {"shares": [0.5, 0.25]}},
+            "let them grow",
+        ),
         ("skew", {"directory": "/nowhere", "since": "2026-01-01", "window_seconds": 9.0}, "leave one of them out"),
         ("skew", {"directory": "/nowhere", "until": "tomorrow"}, "'tomorrow' is no time"),
         ("publish", {"files": [], "servable": "x", "version": 1.0, "platform": "onnx"}, "parameter 'files' is []"),

@@ -17,6 +17,7 @@ import pytest
 from tests.support.releases import (
     BETTER,
     HONEST,
+    NONSENSE,
     RAISES,
     SIGNATURE,
     UNLOADABLE,
@@ -31,6 +32,8 @@ from tests.support.releases import (
 from tidegate_operators.steps import promote, push
 from tidegate_serving.contract.manifest import read_manifest, verify_files
 from tidegate_serving.control_client import ControlClient
+
+OFTEN_NAN = NONSENSE.replace("> 0.9", "> 0.52")
 
 
 class Killer:
@@ -68,12 +71,13 @@ def killer() -> Iterator[Killer]:
 
 @dataclass(frozen=True)
 class State:
-    """What is left of a release: versions that answer, where labels are, and the shadow."""
+    """What is left of a release: versions that answer, where labels are, the shadow, and whether there is a split."""
 
     available: tuple[int, ...]
     desired: frozenset[int]
     labels: Mapping[str, int]
     shadow: int | None
+    split: bool = False
 
 
 def some(boundaries: int, count: int) -> list[int]:
@@ -83,9 +87,13 @@ def some(boundaries: int, count: int) -> list[int]:
 
 def state(endpoints: Endpoints, name: str) -> State:
     with ControlClient(endpoints.control) as client:
-        desired = client.desired(name)
+        status = client.status(name).servable(name)
+    assert status is not None
+    desired = status.desired
     shadow = desired.shadow.version if desired.shadow else None
-    return State(tuple(available(endpoints, name)), desired.numbers, dict(desired.labels), shadow)
+    return State(
+        tuple(available(endpoints, name)), desired.numbers, dict(desired.labels), shadow, bool(status.overrides)
+    )
 
 
 def test_a_publication_is_whole_or_not_there_wherever_it_was_killed(killer: Killer, tmp_path: Path) -> None:
@@ -135,28 +143,35 @@ def test_a_push_ends_as_without_the_kill(killer: Killer, endpoints: Endpoints, w
         assert state(endpoints, name) == expected
 
 
-@pytest.mark.parametrize("source", [BETTER, RAISES])
-def test_a_canary_ends_as_without_the_kill(killer: Killer, endpoints: Endpoints, world: World, source: str) -> None:
-    base = f"c{zlib.crc32(source.encode()):08x}"
+@pytest.mark.parametrize(
+    ("source", "mode"), [(BETTER, "shadow"), (RAISES, "shadow"), (BETTER, "traffic"), (OFTEN_NAN, "traffic")]
+)
+def test_a_canary_ends_as_without_the_kill(
+    killer: Killer, endpoints: Endpoints, world: World, source: str, mode: str
+) -> None:
+    base = f"c{zlib.crc32(f'{source}{mode}'.encode()):08x}"
 
     def prepared(number: int) -> tuple[str, dict[str, Any]]:
         name = f"{base}{number}"
         serve_first(endpoints, world, name)
         directory = world.admitted(2, source, name=name)
         push(directory=directory, control=endpoints.control)
-        return name, {"directory": str(directory), "control": endpoints.control, "run": f"run {number}"}
+        return name, {"directory": str(directory), "control": endpoints.control, "run": f"run {number}", "mode": mode}
 
     name, arguments = prepared(0)
     with traffic(endpoints.grpc, name):
         wanted = killer("canary", arguments)
     expected = state(endpoints, name)
-    assert expected.shadow is None
+    assert (expected.shadow, expected.split) == (None, (source, mode) == (BETTER, "traffic")), "until it is promoted"
     for boundary in some(wanted["boundaries"], 5):
         name, arguments = prepared(boundary)
         with traffic(endpoints.grpc, name):
             killer("canary", arguments, boundary)
             assert killer("canary", arguments)["ended"] == wanted["ended"]
         assert state(endpoints, name) == expected
+        if expected.split:
+            promote(control=endpoints.control, servable=name, version=2)
+            assert state(endpoints, name) == State((2,), frozenset({2}), {"stable": 2}, None)
 
 
 def test_a_promotion_and_a_rollback_happen_once(killer: Killer, endpoints: Endpoints, world: World) -> None:

@@ -10,6 +10,7 @@ only on how often each outcome came, not on the order, so the state is three int
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -81,8 +82,16 @@ def pairs_until(tally: Tally, margin: float, log_needed: float) -> int | None:
 
 def _log_wealth(tally: Tally, margin: float, boldest: float, log_shares: Floats) -> float:
     """Wealth of a gambler who splits it by shares over bets from the boldest down; negative ones are on worse."""
-    bets = boldest * _BOLDEST * np.geomspace(1.0, min(margin, _LEAST_BOLD) / 2.0, _BETS)
-    gains = tally.worse * np.log1p(bets * (margin - 1.0)) + tally.same * np.log1p(bets * margin)
+    of_worse, of_same, of_better = _log_gains(margin, boldest, tally.better > 0)
+    gains = tally.worse * of_worse + tally.same * of_same
     if tally.better:
-        gains += tally.better * np.log1p(bets * (margin + 1.0))
+        gains += tally.better * of_better
     return float(np.logaddexp.reduce(log_shares + gains))
+
+
+@lru_cache(maxsize=64)
+def _log_gains(margin: float, boldest: float, any_better: bool) -> tuple[Floats, Floats, Floats]:
+    """What each bet gains by an outcome; where no pair may come out better, bets may be too bold for that."""
+    bets = boldest * _BOLDEST * np.geomspace(1.0, min(margin, _LEAST_BOLD) / 2.0, _BETS)
+    better = np.log1p(bets * (margin + 1.0)) if any_better else np.zeros(_BETS)
+    return np.log1p(bets * (margin - 1.0)), np.log1p(bets * margin), better

@@ -106,20 +106,27 @@ def decide(numbers: CanaryNumbers, rule: CanaryRule) -> tuple[Outcome, tuple[Che
 
 
 def _checks(numbers: CanaryNumbers, rule: CanaryRule) -> tuple[Check, ...]:
-    faults = numbers.errors + numbers.not_finite
-    alike = numbers.compared - faults - numbers.primary_faults
-    tallies = [("faults", Tally(faults, alike, numbers.primary_faults), rule.max_error_share)]
-    tallies.append(("slowness", _share(numbers.slow, numbers.compared), rule.max_slow_share))
+    tallies = [*common_tallies(numbers, rule)]
     if rule.disagreement_margin is not None:
         tallies.append(("disagreement", _share(numbers.disagreements, numbers.compared), rule.disagreement_margin))
-    return tuple(_check(name, tally, margin, rule.error_rate, len(tallies)) for name, tally, margin in tallies)
+    return tuple(make_check(name, tally, margin, rule.error_rate, len(tallies)) for name, tally, margin in tallies)
+
+
+def common_tallies(numbers: CanaryNumbers, rule: CanaryRule) -> tuple[tuple[str, Tally, float], ...]:
+    """What each mode judges: faults and slowness, as counted, each with the margin."""
+    faults = numbers.errors + numbers.not_finite
+    alike = numbers.compared - faults - numbers.primary_faults
+    return (
+        ("faults", Tally(faults, alike, numbers.primary_faults), rule.max_error_share),
+        ("slowness", _share(numbers.slow, numbers.compared), rule.max_slow_share),
+    )
 
 
 def _share(bad: int, pairs: int) -> Tally:
     return Tally(bad, pairs - bad, 0, signed=False)
 
 
-def _check(name: str, tally: Tally, margin: float, error_rate: float, checks: int) -> Check:
+def make_check(name: str, tally: Tally, margin: float, error_rate: float, checks: int) -> Check:
     """A promotion needs every check, so each may use the whole error rate; a refusal needs one, so they share it."""
     promote_needs, refuse_needs = 1.0 / error_rate, checks / error_rate
     return Check(
@@ -167,7 +174,7 @@ def _missing(numbers: CanaryNumbers, rule: CanaryRule, checks: Sequence[Check]) 
     open_checks = [check for check in checks if not check.promotes]
     if not numbers.compared:
         return (
-            f"had no answer to compare within {rule.within_seconds:g} s ({numbers.shadowed} requests were shadowed): "
+            f"had no answer to compare within {rule.seconds:g} s ({numbers.shadowed} requests were shadowed): "
             "send traffic to the model, or give it more time"
         )
     if not open_checks:

@@ -10,13 +10,16 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class CanaryNumbers:
-    """Counts of requests, each copied to the canary and compared with the primary answer to the same request.
+    """Counts of requests that the canary answered, each compared with one that the serving version answered: in shadow
+    mode the same request, in traffic mode the one that came just before.
 
     `shadowed` were copied, `compared` of these have both answers logged. Among the compared: `errors` and `not_finite`
     that only the canary answered with an error, or with a NaN or an infinity; `primary_faults` where only the serving
     version did either; `disagreements` whose answers differ by more than the rule tolerates; `slow` that took longer
-    than it allows. `max_difference` is the largest difference of a real output where both answered; latencies are
-    medians in microseconds.
+    than it allows. In traffic mode nothing is shadowed: `answered` are the canary's answers to clients, `share` what it
+    got of the traffic in the end; of `labelled` pairs `wrong` were wrong in the canary alone, `primary_wrong` in the
+    serving version alone. `max_difference` is the largest difference of a real output where both answered; latencies
+    are medians in microseconds.
     """
 
     shadowed: int = 0
@@ -29,6 +32,11 @@ class CanaryNumbers:
     max_difference: float = 0.0
     primary_latency_us: float = 0.0
     shadow_latency_us: float = 0.0
+    answered: int = 0
+    share: float = 0.0
+    labelled: int = 0
+    wrong: int = 0
+    primary_wrong: int = 0
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON; a difference that is not finite is null."""
@@ -40,7 +48,7 @@ class CanaryNumbers:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> CanaryNumbers:
         """From JSON; what else the document holds is left aside."""
-        found = {one.name: data[one.name] for one in fields(cls)}
-        if found["max_difference"] is None:
+        found = {one.name: data[one.name] for one in fields(cls) if one.name in data}
+        if found.get("max_difference", 0.0) is None:
             found["max_difference"] = math.inf
         return cls(**found)

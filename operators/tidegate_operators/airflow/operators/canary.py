@@ -1,4 +1,4 @@
-"""Lets a pushed version answer copies of live traffic, as an Airflow task, which fails unless the canary passes."""
+"""Tries a pushed version on live traffic, as an Airflow task, which fails unless the canary passes."""
 
 from __future__ import annotations
 
@@ -14,13 +14,15 @@ from tidegate_operators.airflow.refusals import steps_errors
 
 if TYPE_CHECKING:
     from tidegate_operators.airflow.compat import Context
+    from tidegate_operators.steps import CanaryRule
 
 _QUICK_SECONDS = 5.0
 
 
 class CanaryOperator(BaseOperator):
-    """Copies traffic to the pushed version and fails unless it answers enough of it without errors or delay.
+    """Tries the pushed version on live traffic and fails unless it answers enough of it without errors or delay.
 
+    `mode` is shadow (it answers copies) or traffic (a growing share of clients); left out, the rule's, else shadow.
     `directory` is a path or the output of the task before. `rule` holds fields of `tidegate_operators.steps.CanaryRule`
     that differ from its defaults, such as `{"pairs": 500, "within_seconds": 60}`. A version that does not pass is taken
     out of the engine. With `deferrable` a canary that is not decided within seconds sleeps in the triggerer and looks
@@ -28,7 +30,7 @@ class CanaryOperator(BaseOperator):
     manifest_digest, outcome, sentence and the counts.
     """
 
-    template_fields: Sequence[str] = ("directory", "rule", "poll_seconds", "tidegate_conn_id")
+    template_fields: Sequence[str] = ("directory", "mode", "rule", "poll_seconds", "tidegate_conn_id")
     template_fields_renderers: ClassVar[dict[str, str]] = {"rule": "json"}
     ui_color = COLOUR
 
@@ -36,6 +38,7 @@ class CanaryOperator(BaseOperator):
         self,
         *,
         directory: str | Mapping[str, Any] | Any,
+        mode: str = "",
         rule: Mapping[str, Any] | None = None,
         poll_seconds: float | str = 30.0,
         deferrable: bool | None = None,
@@ -44,14 +47,21 @@ class CanaryOperator(BaseOperator):
     ) -> None:
         super().__init__(**kwargs)
         self.directory = directory
+        self.mode = mode
         self.rule = rule
         self.poll_seconds = poll_seconds
         self.deferrable = defers_by_default() if deferrable is None else deferrable
         self.tidegate_conn_id = tidegate_conn_id
 
+    def wanted(self) -> CanaryRule:
+        """The rule, with the mode that the operator names, where it names one."""
+        from tidegate_operators.steps import CanaryRule
+
+        return CanaryRule.from_dict({**(self.rule or {}), **({"mode": self.mode} if self.mode else {})})
+
     def execute(self, context: Context, event: Any = None) -> dict[str, Any]:
         """Observes; Airflow calls it, again after each wait."""
-        from tidegate_operators.steps import CanaryRule, CanaryTurn, canary_turn, require_passed
+        from tidegate_operators.steps import CanaryTurn, canary_turn, require_passed
 
         with steps_errors():
             version = read_version(self.directory)
@@ -59,7 +69,7 @@ class CanaryOperator(BaseOperator):
                 directory=version.directory,
                 control=TidegateHook(self.tidegate_conn_id).engine,
                 turn=CanaryTurn(run_of(context), _QUICK_SECONDS if self.deferrable else math.inf),
-                rule=CanaryRule.from_dict(self.rule or {}),
+                rule=self.wanted(),
             )
             if found is not None:
                 counts = {name: value for name, value in found.to_dict().items() if name not in ("format", "checks")}

@@ -83,6 +83,28 @@ fn a_split_by_key_keeps_a_user_on_one_version_over_both_endpoints_and_when_share
 }
 
 #[test]
+fn whoever_has_a_canary_by_key_keeps_it_while_its_share_grows_whichever_version_is_older() {
+    let running = with_versions(&[1, 2]);
+    let mut client = running.grpc();
+    let users: Vec<String> = (0..400).map(|number| format!("user-{number}")).collect();
+    for (canary, serving) in [(2, 1), (1, 2)] {
+        let mut had: HashSet<&String> = HashSet::new();
+        for percent in [1, 5, 25, 100] {
+            let share = f64::from(percent) / 100.0;
+            running.plane.apply(vec![split(&[(canary, share), (serving, 1.0 - share)], "x-user")]).unwrap();
+            let has: HashSet<&String> = users
+                .iter()
+                .filter(|user| version_for(&mut client, &[("x-user", user)], &request()) == canary)
+                .collect();
+            assert!(had.is_subset(&has), "version {canary} at {percent} %");
+            assert!((has.len() as f64 - 400.0 * share).abs() < 40.0, "{} of 400 at {percent} %", has.len());
+            had = has;
+        }
+        assert_eq!(had.len(), users.len());
+    }
+}
+
+#[test]
 fn the_part_of_a_version_that_is_not_there_goes_to_the_default_until_it_comes() {
     let running = with_versions(&[1]);
     running.plane.apply(vec![split(&[(1, 0.5), (7, 0.5)], "x-user")]).unwrap();

@@ -14,8 +14,8 @@ class Role(enum.Enum):
     """Each may do what the one before it may."""
 
     LOOK = "look"  # status, watch, journal, config, support
-    RELEASE = "release"  # push, promote, roll back
-    OPERATE = "operate"  # everything: pins, splits, blocks, the kill switch, reload, log level
+    RELEASE = "release"  # push, promote, roll back, split between two versions
+    OPERATE = "operate"  # everything: pins, any split, blocks, the kill switch, reload, log level
 
     def may(self, needed: Role) -> bool:
         """Whether this role is enough for what needs another."""

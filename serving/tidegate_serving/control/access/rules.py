@@ -59,7 +59,10 @@ def _itself(request: Any) -> Any:
 
 def _operation(request: Any) -> Call:
     action = request.WhichOneof("action") or "operation"
-    return Call(action, _OPERATIONS.get(action, Role.OPERATE), request.servable)
+    role = _OPERATIONS.get(action, Role.OPERATE)
+    if action == "split" and len(request.split.shares) <= _SIDES:
+        role = Role.RELEASE
+    return Call(action, role, request.servable)
 
 
 def _status(answer: Any, grant: Grant) -> Any:
@@ -84,6 +87,9 @@ def _change(answer: Any, grant: Grant) -> Any:
     return answer if grant.sees(answer.servable) else None
 
 
+_SIDES = 2
+"""A canary divides traffic between two versions, or ends that. Who may promote and roll back could send all of it to
+either, so this gives nothing away; a split between more is an operator's own."""
 _OPERATIONS: Mapping[str, Role] = {"rollback": Role.RELEASE}
 _UNKNOWN = Rule(_plain("call", Role.OPERATE, all_models=True))
 

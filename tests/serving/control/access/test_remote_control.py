@@ -38,7 +38,7 @@ LOOK: dict[str, Ask] = {
 }
 OPERATE: dict[str, Ask] = {
     "pin": lambda control: control.pin("nobody", 1, requested_by="x"),
-    "split": lambda control: control.split("nobody", {1: 1.0}, requested_by="x"),
+    "split": lambda control: control.split("nobody", {1: 0.5, 2: 0.25, 3: 0.25}, requested_by="x"),
     "block": lambda control: control.block("nobody", 1, requested_by="x", reason="y"),
     "disable": lambda control: control.override("disable", "nobody", requested_by="x"),
     "reload": lambda control: control.reload(dry_run=True, requested_by="x"),
@@ -74,6 +74,14 @@ def test_a_role_too_small_names_the_one_that_is_needed(engine: RemoteEngine, rol
     assert "needs operate" in refused.value.message
     with engine.control("operate") as control, contextlib.suppress(NotFound, FailedPrecondition, InvalidInput):
         OPERATE[action](control)
+
+
+def test_release_may_split_between_two_versions_as_a_canary_does_and_look_may_not(engine: RemoteEngine) -> None:
+    with engine.control("look") as control, pytest.raises(PermissionRefused, match="split of 'flights' needs release"):
+        control.split("flights", {1: 1.0}, requested_by="x")
+    with engine.control("release") as control:
+        assert control.split("flights", {1: 1.0}, requested_by="x").changed
+        assert control.split("flights", {}, requested_by="x").changed
 
 
 def test_release_takes_a_version_to_serve_and_back(engine: RemoteEngine, tmp_path: Path) -> None:

@@ -13,9 +13,9 @@ from tidegate_serving.control.messages import SERVICE
 from tidegate_serving.journal import Journal
 
 OPERATIONS = {
-    "rollback": Role.RELEASE,
+    **dict.fromkeys(("rollback", "split"), Role.RELEASE),
     **dict.fromkeys(("pin", "unpin", "freeze", "unfreeze", "disable", "enable"), Role.OPERATE),
-    **dict.fromkeys(("split", "block", "unblock"), Role.OPERATE),
+    **dict.fromkeys(("block", "unblock"), Role.OPERATE),
 }
 
 
@@ -39,6 +39,14 @@ def test_operations_need_the_role_that_they_should(action: str) -> None:
     request = message("tidegate.v1.OperationRequest")(servable="m")
     getattr(request, action).SetInParent()
     assert rule_of(f"/{SERVICE}/Operate").call(request) == Call(action, OPERATIONS[action], "m")
+
+
+@pytest.mark.parametrize(("versions", "role"), [(0, Role.RELEASE), (2, Role.RELEASE), (3, Role.OPERATE)])
+def test_a_canarys_split_between_two_is_for_who_releases_and_any_other_for_operators(versions: int, role: Role) -> None:
+    shares = dict.fromkeys(range(versions), 1.0 / max(versions, 1))
+    split = message("tidegate.v1.Split")(shares=shares)
+    request = message("tidegate.v1.OperationRequest")(servable="m", split=split)
+    assert rule_of(f"/{SERVICE}/Operate").call(request) == Call("split", role, "m")
 
 
 def test_operations_are_all_known() -> None:

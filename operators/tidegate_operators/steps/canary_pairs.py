@@ -1,0 +1,151 @@
+"""Counts a canary's answers to clients in the inference log, each beside one that the serving version gave.
+
+In traffic mode no request is answered twice, so pairs are neighbours: each answer of the canary with the serving
+version's answer to the request that came last before it. No answer is used in two pairs, which keeps pairs independent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from tidegate_operators.steps.canary_log import Side, any_of, not_finite, side
+from tidegate_serving.contract.errors import InvalidInput, NotFound
+from tidegate_serving.contract.log_record import OUTPUT_PREFIX, Role, output_column
+from tidegate_serving.contract.servable import ServableId
+from tidegate_validation.canary.numbers import CanaryNumbers
+from tidegate_validation.canary.rule import CanaryRule
+
+_REQUESTS = """
+    SELECT request_id, min(received_at) AS came, bool_or(t.status <> 0) AS error,
+      bool_or(t.status = 0 AND ({bad})) AS bad, max(latency_us) AS us, {wrong} AS wrong
+    FROM {source} t {labels} WHERE t.role = '{role}' AND t.received_at >= $since GROUP BY request_id
+"""
+_BESIDE = """
+    SELECT c.error AS c_error, c.bad AS c_bad, c.us AS c_us, c.wrong AS c_wrong,
+      s.error AS s_error, s.bad AS s_bad, s.us AS s_us, s.wrong AS s_wrong
+    FROM (SELECT * FROM canary WHERE {which}) c ASOF JOIN (SELECT * FROM serving WHERE {which}) s ON c.came >= s.came
+    WHERE c.came <= least((SELECT max(came) FROM canary), (SELECT max(came) FROM serving))
+    QUALIFY row_number() OVER (PARTITION BY s.request_id ORDER BY c.came, c.request_id) = 1
+"""
+_ALONE = """
+    SELECT c.error AS c_error, c.bad AS c_bad, c.us AS c_us, c.wrong AS c_wrong,
+      s.error AS s_error, s.bad AS s_bad, s.us AS s_us, s.wrong AS s_wrong
+    FROM (SELECT *, row_number() OVER (ORDER BY came, request_id) AS place FROM canary
+      WHERE came >= $step AND {which}) c
+    JOIN (SELECT *, row_number() OVER (ORDER BY hash(request_id), request_id) AS place FROM serving WHERE {which}) s
+    USING (place)
+"""
+_COUNTS = """
+    SELECT count(*), count(*) FILTER (c_error AND NOT (s_error OR s_bad)),
+      count(*) FILTER (c_bad AND NOT c_error AND NOT (s_error OR s_bad)),
+      count(*) FILTER ((s_error OR s_bad) AND NOT (c_error OR c_bad)),
+      count(*) FILTER (c_us > {factor} * s_us + {grace}), median(s_us), median(c_us),
+      count(*) FILTER (c_wrong AND NOT s_wrong), count(*) FILTER (s_wrong AND NOT c_wrong)
+    FROM ({pairs})
+"""
+_KEYS = ("compared", "errors", "not_finite", "primary_faults", "slow")
+
+
+@dataclass(frozen=True, slots=True)
+class StepBegun:
+    """Which of the rule's shares a canary has, and since when."""
+
+    number: int
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What the log says by now: all answers beside the serving version's, how many came in the present step, and, where
+    the canary gets everything, these beside what the serving version answered before."""
+
+    beside: CanaryNumbers
+    in_step: int
+    alone: CanaryNumbers | None = None
+
+
+def read_pairs(
+    log_root: Path, identity: ServableId, primary: int, since: datetime, step: StepBegun, rule: CanaryRule
+) -> Seen:
+    """The answers to requests received since `since`; zeros where nothing is logged yet."""
+    from tidegate_serving.inference_log.reader import connect, scan
+
+    try:
+        served, tried = (scan(log_root, identity.name, version) for version in (primary, identity.version))
+    except NotFound:
+        return Seen(CanaryNumbers(), 0)
+    everything = rule.shares[step.number] >= 1.0
+    with connect(log_root) as connection:
+        for name, source in (("serving", served), ("canary", tried)):
+            query, values = _requests(side(connection, source), rule), {"since": since.astimezone(UTC)}
+            connection.execute(f"CREATE TEMP TABLE {name} AS {query}", values)
+        when = {"step": step.at.astimezone(UTC)}
+        answered, in_step = connection.execute(
+            "SELECT count(*), count(*) FILTER (came >= $step) FROM canary", when
+        ).fetchone()
+        beside = _count(connection, _BESIDE, {}, rule, answered)
+        alone = _count(connection, _ALONE, when, rule, in_step) if everything else None
+    return Seen(beside, in_step, alone)
+
+
+def _count(connection: Any, pairs: str, values: Mapping[str, Any], rule: CanaryRule, answered: int) -> CanaryNumbers:
+    def counted(which: str) -> Any:
+        query = _COUNTS.format(
+            pairs=pairs.format(which=which), factor=1.0 + rule.max_slowdown, grace=rule.slowdown_grace_us
+        )
+        return connection.execute(query, values).fetchone()
+
+    found = counted("true")
+    labelled = counted("wrong IS NOT NULL") if rule.labels else (0,) * 9
+    return CanaryNumbers(
+        **dict(zip(_KEYS, found[:5], strict=True)),
+        primary_latency_us=float(found[5] or 0.0),
+        shadow_latency_us=float(found[6] or 0.0),
+        answered=answered,
+        labelled=labelled[0],
+        wrong=labelled[7],
+        primary_wrong=labelled[8],
+    )
+
+
+def _requests(one: Side, rule: CanaryRule) -> str:
+    """One row a request; `wrong` is null where its label has not come or it was answered with an error."""
+    labels, wrong = "", "NULL::BOOLEAN"
+    if rule.labels and (files := _label_files(Path(rule.labels))):
+        text = ", ".join("'" + str(file).replace("'", "''") + "'" for file in files)
+        labels = f"LEFT JOIN (SELECT request_id, any_value(label) AS label FROM read_parquet([{text}]) GROUP BY 1) l "
+        labels += "USING (request_id)"
+        wrong = f"avg(CASE WHEN t.status = 0 AND l.label IS NOT NULL THEN ({_is_wrong(one, rule)})::INT END) > 0.5"
+    return _REQUESTS.format(
+        source=one.source,
+        bad=any_of(not_finite("t", one.outputs)),
+        wrong=wrong,
+        labels=labels,
+        role=Role.PRIMARY.value,
+    )
+
+
+def _label_files(path: Path) -> list[Path]:
+    """A file that has not come yet is waited for."""
+    return sorted(path.glob("*.parquet")) if path.is_dir() else [path] if path.is_file() else []
+
+
+def _is_wrong(one: Side, rule: CanaryRule) -> str:
+    from tidegate_serving.inference_log.compare import elements, is_real
+
+    names = [output_column(rule.quality_output)] if rule.quality_output else list(one.outputs)
+    if len(names) != 1 or names[0] not in one.outputs:
+        known = ", ".join(name.removeprefix(OUTPUT_PREFIX) for name in one.outputs)
+        raise InvalidInput(
+            f"a canary's quality_output is {rule.quality_output!r}: name the output that labels are "
+            f"compared with, one of {known}"
+        )
+    kind = one.outputs[names[0]]
+    answer = f"({elements(f't.{chr(34)}{names[0]}{chr(34)}', kind)})[1]"
+    if is_real(kind):
+        return f"({answer}::DOUBLE >= 0.5) <> (l.label::DOUBLE >= 0.5)"
+    return f"{answer}::VARCHAR <> l.label::VARCHAR"

@@ -1,0 +1,109 @@
+"""Gives a pushed version a growing share of ordinary traffic, as far as the evidence allows, else takes all of it back.
+
+The share is a split of the engine whose reason names the canary, by which it is found again after a kill. It ends with
+a refusal, and, after the last share, with the promotion.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+from tidegate_operators.steps.canary_pairs import StepBegun, read_pairs
+from tidegate_operators.steps.change_desired import REQUESTED_BY, give_up
+from tidegate_serving.contract.errors import FailedPrecondition
+from tidegate_serving.contract.servable import ServableId
+from tidegate_serving.control_client import ControlClient
+from tidegate_validation.canary.growth import Step, move
+from tidegate_validation.canary.judgement import CanaryResult
+from tidegate_validation.canary.rule import CanaryRule
+from tidegate_validation.progress import SILENT, Progress
+
+
+def _forget(step: StepBegun) -> None:
+    """Where nobody goes on after a kill."""
+
+
+@dataclass(slots=True)
+class TrafficObservation:
+    """A canary in traffic under way: the version, where it lies, whom it is compared with since when, and its step.
+
+    `keep` is told of a step before clients notice it, so that a task that was killed goes on with that.
+    """
+
+    id: ServableId
+    directory: Path
+    primary: int
+    since: datetime
+    log_path: Path
+    rule: CanaryRule
+    step: StepBegun
+    keep: Callable[[StepBegun], None] = _forget
+    clock: Callable[[], datetime] = field(default=lambda: datetime.now(UTC))
+
+    def look(self, client: ControlClient, progress: Progress = SILENT) -> CanaryResult:
+        """What the log says by now; the share grows where that allows it."""
+        seen = read_pairs(self.log_path, self.id, self.primary, self.since, self.step, self.rule)
+        seconds = (self.clock() - self.step.at).total_seconds()
+        found = move(str(self.id), seen.beside, Step(self.step.number, seconds, seen.in_step, seen.alone), self.rule)
+        progress.at(f"answers compared, share {self.rule.shares[self.step.number]:.2%}", seen.beside.compared)
+        if found.number != self.step.number:
+            step = StepBegun(found.number, self.clock())
+            self.keep(step)
+            self.step = step
+            self.divide(client)
+        return found.result
+
+    def divide(self, client: ControlClient) -> None:
+        """Makes the engine divide traffic as the step says; where it does so already nothing changes."""
+        share = self.rule.shares[self.step.number]
+        client.split(
+            self.id.name,
+            {self.primary: 1.0 - share, self.id.version: share},
+            key=self.rule.key,
+            requested_by=REQUESTED_BY,
+            reason=_reason(self.id),
+        )
+
+    def end(self, client: ControlClient, passed: bool) -> None:
+        """A version that did not pass gets no traffic and is wanted no more; one that did keeps its share until it is
+        promoted, so that no client goes back and forth."""
+        if not passed:
+            end_split(client, self.id, f"the canary of {self.id} did not pass")
+            give_up(client, self.id.name, self.id.version, f"the canary of {self.id} ended")
+
+
+def begin_traffic(client: ControlClient, observation: TrafficObservation) -> None:
+    """Begins, or goes on after a kill. FailedPrecondition where somebody else divides the traffic."""
+    foreign = _split_reason(client, observation.id.name)
+    if foreign is not None and foreign != _reason(observation.id):
+        name = observation.id.name
+        raise FailedPrecondition(
+            f"ordinary traffic of {name!r} is split already ({foreign or 'no reason given'}): end that first, with "
+            f"`tidegate split {name} --off`"
+        )
+    observation.keep(observation.step)
+    observation.divide(client)
+
+
+def end_split(client: ControlClient, identity: ServableId, reason: str) -> None:
+    """Ends the split of this version's canary, where there is one."""
+    if has_split(client, identity):
+        client.split(identity.name, {}, requested_by=REQUESTED_BY, reason=reason)
+
+
+def has_split(client: ControlClient, identity: ServableId) -> bool:
+    """Whether the canary of this version divides the traffic."""
+    return _split_reason(client, identity.name) == _reason(identity)
+
+
+def _reason(identity: ServableId) -> str:
+    return f"canary of {identity} in traffic"
+
+
+def _split_reason(client: ControlClient, name: str) -> str | None:
+    status = client.status(name).servable(name)
+    overrides = () if status is None else status.overrides
+    return next((one.reason for one in overrides if one.action == "split"), None)

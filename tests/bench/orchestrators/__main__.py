@@ -1,0 +1,19 @@
+"""Takes the measures of group `orchestrators`, all or those named on the command line.
+
+Run by `make bench GROUP=orchestrators`, which writes `build/orchestrators.json`; each module beside this one holds one
+measure or a few that share a set-up.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from tests.bench.orchestrators import progressive
+from tests.bench.rows import Measure, run_group
+
+MEASURES: list[tuple[str, Measure]] = [
+    ("progressive", progressive.measure),
+]
+
+if __name__ == "__main__":
+    sys.exit(run_group("orchestrators", MEASURES, sys.argv[1:]))

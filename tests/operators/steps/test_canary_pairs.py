@@ -1,0 +1,112 @@
+"""What a canary in traffic reads from log files: neighbours in time, each used once, and labels that came."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from tests.support.log_blocks import ARRIVED, FakeBlock, microseconds
+
+from tidegate_operators.steps.canary_pairs import Seen, StepBegun, read_pairs
+from tidegate_serving.contract.errors import InvalidInput
+from tidegate_serving.contract.servable import ServableId
+from tidegate_serving.inference_log.writer import LogWriter
+from tidegate_validation.canary.numbers import CanaryNumbers
+from tidegate_validation.canary.rule import CanaryMode, CanaryRule
+
+RULE = CanaryRule(mode=CanaryMode.TRAFFIC, shares=(0.5, 1.0), slowdown_grace_us=0.0)
+SINCE = ARRIVED - timedelta(minutes=1)
+
+
+@dataclass
+class TimedBlock(FakeBlock):
+    """A block whose requests came at these seconds."""
+
+    seconds: Sequence[float] = ()
+
+    @property
+    def received_at_us(self) -> Any:
+        return np.array([microseconds(ARRIVED) + round(second * 1e6) for second in self.seconds], "i8")
+
+
+def write(root: Path, version: int, seconds: Sequence[float], **given: Any) -> None:
+    rows = np.zeros(len(seconds))
+    outputs = given.pop("outputs", {"y": np.zeros(len(seconds), "f4")})
+    first = given.pop("first", 0)
+    ids = [f"v{version}-{first + place}" for place in range(len(seconds))]
+    LogWriter(root).write(TimedBlock({"x": rows}, outputs, version=version, request_id=ids, seconds=seconds, **given))
+
+
+def read(root: Path, rule: CanaryRule = RULE, step: float = 0.0, number: int = 0) -> Seen:
+    begun = StepBegun(number, ARRIVED + timedelta(seconds=step))
+    return read_pairs(root, ServableId("m", 2), 1, SINCE, begun, rule)
+
+
+def test_each_answer_is_compared_with_the_last_one_before_it_and_none_is_used_twice(tmp_path: Path) -> None:
+    write(tmp_path, 1, [1, 2, 3, 9], latency_us=[100, 100, 100, 100], status=[0, 0, 13, 0])
+    write(tmp_path, 2, [0.5, 2.5, 2.6, 3.5], latency_us=[500, 121, 500, 119], status=[0, 13, 0, 0])
+    found = read(tmp_path)
+    assert (found.beside.answered, found.beside.compared) == (4, 2), "nothing came before 0.5, and 2.6 has none left"
+    assert (found.beside.errors, found.beside.primary_faults, found.beside.slow) == (1, 1, 1)
+    assert found.alone is None
+
+
+def test_what_the_serving_versions_log_does_not_reach_yet_is_waited_for(tmp_path: Path) -> None:
+    write(tmp_path, 1, [1, 2])
+    write(tmp_path, 2, [1.5, 3.0, 4.0])
+    assert read(tmp_path).beside.compared == 1
+    write(tmp_path, 1, [2.5, 3.5, 4.5], first=2)
+    assert read(tmp_path).beside.compared == 3
+
+
+def test_answers_of_a_step_are_those_since_it_began_and_copies_are_none(tmp_path: Path) -> None:
+    write(tmp_path, 1, [1, 2, 3, 4])
+    write(tmp_path, 2, [1.5, 2.5, 3.5, 3.6], role=[0, 0, 0, 1], outputs={"y": np.array([1, np.nan, 1, 1], "f4")})
+    found = read(tmp_path, step=2.0)
+    assert (found.in_step, found.beside.answered, found.beside.not_finite) == (2, 3, 1)
+
+
+def test_at_the_whole_traffic_it_is_compared_with_what_was_answered_before(tmp_path: Path) -> None:
+    write(tmp_path, 1, [1, 2, 3, 4])
+    write(tmp_path, 2, [2.5, 10, 11, 12], status=[0, 13, 13, 13])
+    found = read(tmp_path, step=9.0, number=1)
+    assert (found.beside.compared, found.beside.errors) == (1, 0)
+    assert found.alone is not None
+    assert (found.alone.compared, found.alone.errors, found.in_step) == (3, 3, 3)
+
+
+def label(path: Path, labels: dict[str, Any]) -> None:
+    path.parent.mkdir(exist_ok=True)
+    pq.write_table(pa.table({"request_id": list(labels), "label": list(labels.values())}), path)
+
+
+@pytest.mark.parametrize("place", ["labels.parquet", "labels/one.parquet"])
+def test_labels_count_from_when_they_come(tmp_path: Path, place: str) -> None:
+    named = tmp_path / place.partition("/")[0]
+    rule = CanaryRule(mode=CanaryMode.TRAFFIC, labels=str(named))
+    write(tmp_path / "log", 1, [1, 2, 3, 4], outputs={"y": np.array([0.9, 0.2, 0.9, 0.9], "f4")})
+    write(tmp_path / "log", 2, [1.5, 2.5, 3.5], outputs={"y": np.array([0.1, 0.9, 0.9], "f4")})
+    assert read(tmp_path / "log", rule).beside.labelled == 0
+    label(tmp_path / place, {"v1-0": 1, "v1-1": 1, "v2-0": 1, "v2-1": 1, "v1-2": 1})
+    found = read(tmp_path / "log", rule).beside
+    assert (found.labelled, found.wrong, found.primary_wrong) == (2, 1, 1)
+
+
+def test_an_output_that_is_not_there_is_named(tmp_path: Path) -> None:
+    label(tmp_path / "labels.parquet", {"v1-0": 1})
+    rule = CanaryRule(mode=CanaryMode.TRAFFIC, labels=str(tmp_path / "labels.parquet"), quality_output="score")
+    for version in (1, 2):
+        write(tmp_path / "log", version, [1])
+    with pytest.raises(InvalidInput, match=r"quality_output is 'score': name the output .* one of y"):
+        read(tmp_path / "log", rule)
+
+
+def test_nothing_logged_yet_is_zero(tmp_path: Path) -> None:
+    assert read(tmp_path) == Seen(CanaryNumbers(), 0)
