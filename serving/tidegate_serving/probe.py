@@ -55,13 +55,16 @@ class Probe:
         signatures = {name: signature.to_dict() for name, signature in self._loaded.manifest.signatures.items()}
         return Frame("loaded", "", {**head, "signatures": signatures})
 
-    def answer(self, request: Frame) -> Frame:
-        """The answer to one frame: `outputs`, `stopped`, or `error` for whatever the version raised."""
+    def answer(self, request: Frame, tell: Callable[[Frame], None]) -> Frame:
+        """The answer to one frame: `outputs`, `stopped`, or `error` for whatever the version raised.
+
+        `tell` takes frames that go out before it.
+        """
         try:
             if request.kind == "predict":
                 return self._predict(request)
             if request.kind == "concurrent":
-                return self._concurrent(request)
+                return self._concurrent(request, tell)
             if request.kind == "stop":
                 return self._stop(request)
             raise Unsupported(f"frame {request.kind!r} is unknown: send predict, concurrent or stop")
@@ -80,12 +83,13 @@ class Probe:
         called = self._batches.call(lambda: one_call(self._loaded, name, request.tensors, rows))
         return Frame("outputs", request.token, self._head(called.seconds), called.outputs)
 
-    def _concurrent(self, request: Frame) -> Frame:
+    def _concurrent(self, request: Frame, tell: Callable[[Frame], None]) -> Frame:
         name, signature = self._signature(request)
         check_inputs(signature, request.tensors)
         calls = [(int(first), int(last)) for first, last in request.head["calls"]]
         threads, seconds = int(request.head["threads"]), float(request.head["seconds"])
-        outputs = at_once(self._loaded, name, request.tensors, calls, threads, seconds)
+        progress = Frame("progress", request.token)
+        outputs = at_once(self._loaded, name, request.tensors, calls, threads, seconds, lambda: tell(progress))
         return Frame("outputs", request.token, self._head(0.0), outputs)
 
     def _stop(self, request: Frame) -> Frame:
@@ -139,7 +143,7 @@ def serve(probe: Probe, requests: BinaryIO, answers: BinaryIO) -> int:
     if first.kind == "failed":
         return 1
     while (request := read_frame(requests)) is not None:
-        response = probe.answer(request)
+        response = probe.answer(request, lambda frame: write_frame(answers, frame))
         write_frame(answers, response)
         if response.kind == "stopped":
             break

@@ -192,6 +192,25 @@ def test_a_process_that_writes_rubbish_is_no_pass(tmp_path: Path) -> None:
     assert [one.check for one in found] == ["load"]
 
 
+AT_ONCE = "if not __import__('threading').current_thread().name.startswith('tidegate'): "
+
+
+def test_each_of_many_calls_at_once_has_its_own_deadline(tmp_path: Path) -> None:
+    """Two rounds of eight calls take longer than one call may; each is well within what it may take."""
+    limits = replace(LIMITS, call_seconds=1.5, threads=2)
+    found = examined(tmp_path, before_return(AT_ONCE + "__import__('time').sleep(0.2)"), limits=limits)
+    assert worst([one.outcome for one in found]) is Outcome.PASS, [one.sentence for one in found]
+
+
+def test_calls_at_once_that_come_to_a_halt_are_told_by_their_deadline(tmp_path: Path) -> None:
+    limits = replace(LIMITS, call_seconds=1, threads=2)
+    source = before_return(AT_ONCE + "__import__('threading').Event().wait()")
+    found = [one for one in failing(examined(tmp_path, source, limits=limits)) if one.check == "threads"]
+    assert [one.sentence.partition(",")[0] for one in found] == [
+        "asked by 2 threads at once it gave no answer within 7 s"
+    ]
+
+
 def test_the_gate_ends_in_time_and_says_what_it_did_not_try(tmp_path: Path) -> None:
     """Each call is well within its own deadline; together they take too long."""
     slow = Case(before_return("__import__('time').sleep(0.2)"), Outcome.INCONCLUSIVE, limits={"total_seconds": 4.0})

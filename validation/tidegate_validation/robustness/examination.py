@@ -5,6 +5,7 @@ Stages ask the version through it, so that deaths, time and failing inputs are c
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -74,8 +75,8 @@ class Examination:
         loaded = self.session.load(self.time_for(self.limits.load_seconds))
         if loaded.fatal:
             return self._noted(loaded)
-        seconds = self.time_for(self.limits.call_seconds)
-        return self._noted(self.session.ask_at_once(examples.arrays, calls, threads, seconds))
+        seconds, within = self.limits.call_seconds, self.time_for(math.inf)
+        return self._noted(self.session.ask_at_once(examples.arrays, calls, threads, seconds, within))
 
     def ask_baseline(self, tensors: Mapping[str, Array]) -> Answer | None:
         """The baseline's answer to the inputs that it knows; None without a baseline or where it lacks one."""

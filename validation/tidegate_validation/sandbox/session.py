@@ -5,6 +5,7 @@ Gates open one session per version; it counts deaths, so that they can stop aski
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -80,10 +81,11 @@ class Session:
         calls: Sequence[tuple[int, int]],
         threads: int,
         seconds: float | None = None,
+        within: float = math.inf,
     ) -> Answer:
         """Many calls from several threads; see `ModelProcess.predict_at_once`."""
         return self._call(
-            lambda process: process.predict_at_once(tensors, calls, threads, seconds, signature=self._signature)
+            lambda process: process.predict_at_once(tensors, calls, threads, seconds, within, self._signature)
         )
 
     def stop(self, seconds: float) -> Answer | None:
