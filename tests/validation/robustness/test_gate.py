@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -209,6 +210,56 @@ def test_calls_at_once_that_come_to_a_halt_are_told_by_their_deadline(tmp_path: 
     assert [one.sentence.partition(",")[0] for one in found] == [
         "asked by 2 threads at once it gave no answer within 7 s"
     ]
+
+
+SLEEP = "__import__('time').sleep"
+IN_A_ROW = """self.row = len(score) == 1 and getattr(self, 'row', 0) + 1
+        if self.row >= 8 and self.__dict__.setdefault('sleeps', 0) < {times}:
+            self.sleeps += 1
+            __import__('time').sleep({seconds})"""
+"""Slow for some calls with one row, once there are more of them in a row than before calls are measured."""
+
+
+def latency_of(findings: list[Finding]) -> list[Finding]:
+    return [one for one in findings if one.check == "latency" and one.limit]
+
+
+def test_a_slow_version_is_told_after_few_calls(tmp_path: Path) -> None:
+    """Hundreds of calls of it would take longer than the whole gate may."""
+    limits = replace(LIMITS, p99_ms=20.0, total_seconds=100)
+    line = IN_A_ROW.format(times=16, seconds=0.5)
+    found = examined(tmp_path, before_return(line), limits=limits)
+    (told,) = failing(found)
+    assert re.match(r"99 % of (8|12) calls with 1 row took 5\d\d ms or less, the budget is 20 ms", told.sentence)
+    assert "; measured twice: 99 % of " in told.sentence
+
+
+def test_a_version_too_slow_to_be_measured_is_called_slow_all_the_same(tmp_path: Path) -> None:
+    limits = replace(LIMITS, p99_ms=20.0, total_seconds=4)
+    found = examined(tmp_path, before_return(f"{SLEEP}(0.4)"), limits=limits)
+    assert {one.check: one.outcome for one in found if one.outcome is not Outcome.PASS} == {
+        "time": Outcome.INCONCLUSIVE,
+        "latency": Outcome.FAIL,
+    }
+
+
+def test_a_budget_that_is_missed_for_a_moment_is_measured_again(tmp_path: Path) -> None:
+    """The machine is busy for the first calls that are measured, which here the model itself plays."""
+    line = IN_A_ROW.format(times=5, seconds=0.1)
+    limits = replace(LIMITS, p99_ms=25.0)
+    (told,) = latency_of(examined(tmp_path, before_return(line), limits=limits))
+    assert told.outcome is Outcome.WARN
+    assert "missed at first (99 % of " in told.sentence
+    assert told.sentence.endswith("kept when measured again")
+
+
+@pytest.mark.parametrize(("held", "outcome"), [(300, Outcome.PASS), (10**6, Outcome.FAIL)], ids=["ends", "goes on"])
+def test_memory_that_seems_to_leak_is_measured_again(tmp_path: Path, held: int, outcome: Outcome) -> None:
+    line = f"self.kept = getattr(self, 'kept', []); len(self.kept) < {held} and self.kept.append(bytes(2**16))"
+    found = examined(tmp_path, before_return(line))
+    (told,) = (one for one in found if one.check == "memory")
+    assert told.outcome is outcome
+    assert re.search(r"; measured twice, and it grew over \d+ calls at first$", told.sentence)
 
 
 def test_the_gate_ends_in_time_and_says_what_it_did_not_try(tmp_path: Path) -> None:

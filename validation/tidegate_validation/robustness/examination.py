@@ -36,8 +36,8 @@ class Examination:
     """What stages share. `good` is one row that the version answered with `expected`; `baseline` can be asked too.
 
     `real_rows` says that no row of real data has failed so far, `steady` that the same request was always answered
-    alike, `changed` what the version did to its process, `seconds` how long ordinary calls took. `end` is the gate's
-    deadline by the monotonic clock.
+    alike, `changed` what the version did to its process, `seconds` how long calls took, `single_seconds` those with one
+    ordinary row. `end` is the gate's deadline by the monotonic clock.
     """
 
     session: Session
@@ -53,6 +53,7 @@ class Examination:
     good: Examples | None = None
     expected: Mapping[str, Array] = field(default_factory=dict)
     seconds: list[float] = field(default_factory=list)
+    single_seconds: list[float] = field(default_factory=list)
     changed: dict[str, None] = field(default_factory=dict)
     real_rows: bool = True
     steady: bool = True
@@ -60,7 +61,10 @@ class Examination:
 
     def ask(self, examples: Examples) -> Answer:
         """The version's answer to whole examples; an answer with another number of rows counts as garbled."""
-        return self.ask_raw(examples.arrays, len(examples))
+        answer = self.ask_raw(examples.arrays, len(examples))
+        if len(examples) == 1 and answer.kind is AnswerKind.OUTPUTS:
+            self.single_seconds.append(answer.seconds)
+        return answer
 
     def ask_raw(self, tensors: Mapping[str, Array], rows: int, most: float | None = None) -> Answer:
         """The version's answer to tensors as they are, within `most` seconds, the limits' if not given."""

@@ -26,11 +26,11 @@ _ENDING_SECONDS = 1.0
 _STAGES: Sequence[Callable[[Examination], None]] = (
     golden.real_data,
     repetition.repetition,
+    latency.latency,
     batches.batches,
     concurrency.threads,
     edges.boundaries,
     edges.malformed,
-    latency.latency,
 )
 """In this order, after the version was loaded and answered ordinary rows; none runs once too many processes died."""
 
@@ -94,6 +94,7 @@ def _in_time(examination: Examination, run: Callable[[], None]) -> None:
         limit = examination.limits.total_seconds
         sentence = f"the gate's {limit:g} s were over in the stage {examination.stage!r}; what follows is untried"
         examination.report("time", examination.stage, Outcome.INCONCLUSIVE, sentence, limit=limit)
+        latency.report_if_slow(examination)
 
 
 def _origin(candidate: Version, limits: RobustnessLimits, signature: str) -> Origin:
