@@ -200,8 +200,18 @@ def fork_bomb(random: Random) -> Case:
         ]
     )
     line = f"import os, subprocess, threading, time\n        if {condition}:\n            {bomb}"
-    words = r"processes and threads, of 60|temporarily unavailable|no answer within|can't start new thread"
-    return fault(line, "boundary", "data", "golden", words=words, missing=missing, processes=60, call_seconds=2.0)
+    words = r"processes, of 60|threads, of 200|temporarily unavailable|no answer within|can't start new thread"
+    return fault(
+        line,
+        "boundary",
+        "data",
+        "golden",
+        words=words,
+        missing=missing,
+        processes=60,
+        most_threads=200,
+        call_seconds=2.0,
+    )
 
 
 def open_files_leak(random: Random) -> Case:
@@ -214,14 +224,14 @@ def open_files_leak(random: Random) -> Case:
 def threads_leak(random: Random) -> Case:
     start = "__import__('threading').Thread(target=__import__('threading').Event().wait, daemon=True).start()"
     line = f"self.n = getattr(self, 'n', 0) + 1\n        if self.n % {random.choice([4, 8])} == 0: {start}"
-    return fault(line, "leak", words="threads grow", processes=2000)
+    return fault(line, "leak", words="threads grow")
 
 
 def children_left(random: Random) -> Case:
     command = random.choice(["sleep 1000 &", "setsid sleep 1000 &"])
     count = "self.n = getattr(self, 'n', 0) + 1"
     line = f"{count}\n        if self.n % 4 == 0: __import__('subprocess').run(['sh', '-c', '{command}'])"
-    return fault(line, "leak", words="processes behind", processes=2000)
+    return fault(line, "leak", words="processes behind")
 
 
 def disk_fill(random: Random) -> Case:

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -260,6 +261,29 @@ def test_memory_that_seems_to_leak_is_measured_again(tmp_path: Path, held: int, 
     (told,) = (one for one in found if one.check == "memory")
     assert told.outcome is outcome
     assert re.search(r"; measured twice, and it grew over \d+ calls at first$", told.sentence)
+
+
+MANY_THREADS = """if not hasattr(self, 'started'):
+            self.started = [threading.Thread(target=threading.Event().wait, daemon=True) for _ in range(40)]
+            [thread.start() for thread in self.started]"""
+MANY_PROCESSES = """if not hasattr(self, 'started'):
+            self.started = [subprocess.Popen(['sleep', '1000']) for _ in range(40)]"""
+
+
+@pytest.mark.parametrize(
+    ("line", "limits", "words"),
+    [
+        (MANY_THREADS, {"processes": 8}, ""),
+        (MANY_THREADS, {"most_threads": 20}, "threads, of 20 that it may have|can't start new thread"),
+        (MANY_PROCESSES, {"processes": 8}, "started [0-9]+ processes, of 8 that it may have"),
+    ],
+    ids=["threads", "too many threads", "too many processes"],
+)
+def test_threads_are_no_processes(tmp_path: Path, line: str, limits: dict[str, Any], words: str) -> None:
+    source = "import subprocess, threading\n" + before_return(line)
+    found = failing(examined(tmp_path, source, limits=replace(LIMITS, **limits)))
+    assert bool(found) is bool(words)
+    assert all(re.search(words, one.sentence) for one in found[:1]), found[0].sentence
 
 
 def test_the_gate_ends_in_time_and_says_what_it_did_not_try(tmp_path: Path) -> None:

@@ -197,7 +197,7 @@ class SandboxedProcess:
             file_bytes=limits.file_mb * _MEGABYTE,
             cpu_seconds=limits.cpu_seconds,
             open_files=limits.open_files,
-            processes=limits.processes,
+            threads=limits.most_threads,
         )
 
     def _watch_it(self) -> None:

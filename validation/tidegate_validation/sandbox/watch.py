@@ -26,6 +26,7 @@ class Use:
     """The most that a process and its descendants used at once, and how often it tried to reach the network."""
 
     resident_bytes: int = 0
+    processes: int = 0
     threads: int = 0
     disk_bytes: int = 0
     network_tries: int = 0
@@ -34,6 +35,7 @@ class Use:
         """What two processes, one after the other, used at most; tries to reach the network add up."""
         return Use(
             max(self.resident_bytes, other.resident_bytes),
+            max(self.processes, other.processes),
             max(self.threads, other.threads),
             max(self.disk_bytes, other.disk_bytes),
             self.network_tries + other.network_tries,
@@ -79,6 +81,7 @@ class Watch:
         """Notes what is in use now."""
         found = self._found()
         if found:
+            self.use.processes = max(self.use.processes, len(found))
             self.use.threads = max(self.use.threads, sum(process.threads for process in found))
             self.use.resident_bytes = max(self.use.resident_bytes, self._resident(found))
             self.use.disk_bytes = max(self.use.disk_bytes, self._on_disk())
@@ -96,8 +99,10 @@ class Watch:
                 return
 
     def _exceeded(self) -> str | None:
-        if self.use.threads >= _MOST_SHARE * self._limits.processes:
-            return f"started {self.use.threads} processes and threads, of {self._limits.processes} that it may have"
+        if self.use.processes > self._limits.processes:
+            return f"started {self.use.processes} processes, of {self._limits.processes} that it may have"
+        if self.use.threads >= _MOST_SHARE * self._limits.most_threads:
+            return f"started {self.use.threads} threads, of {self._limits.most_threads} that it may have"
         if self.use.resident_bytes > self._memory:
             used, most = self.use.resident_bytes // _MEGABYTE, self._memory // _MEGABYTE
             return f"used {used} MB of memory, more than the {most} MB that it may"

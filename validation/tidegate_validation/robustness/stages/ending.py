@@ -53,7 +53,9 @@ def conduct(examination: Examination, manifest: Manifest, directory: Path) -> No
 def sandbox_limits(examination: Examination) -> None:
     """What this machine could not hold the version to, and what it used of what it may."""
     session, limits = examination.session, examination.limits
-    used = f"used {session.use.resident_bytes // _MEGABYTE} MB, {session.use.threads} threads, {session.calls} calls"
+    use = session.use
+    used = f"used {use.resident_bytes // _MEGABYTE} MB, {use.processes} process{'es' if use.processes != 1 else ''}, "
+    used += f"{use.threads} threads, {session.calls} calls"
     missing = list(dict.fromkeys(session.not_limited))
     if memory_limit(limits) < limits.memory_mb * _MEGABYTE:
         missing.append(f"memory is limited to {memory_limit(limits) // _MEGABYTE} MB, all that this machine can spare")
