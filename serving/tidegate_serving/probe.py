@@ -29,6 +29,7 @@ from tidegate_serving.platforms.tensor_checks import check_inputs
 from tidegate_serving.platforms.version_loader import VersionLoader
 from tidegate_serving.probing.calls import at_once, one_call
 from tidegate_serving.probing.state import OwnState, resident_bytes
+from tidegate_serving.probing.tries import Tries
 
 _Result = TypeVar("_Result")
 
@@ -42,11 +43,13 @@ class Probe:
         self._loads = OwnThread("tidegate-load")
         self._batches = OwnThread("tidegate-executor")
         self._state = OwnState()
+        self._tries = Tries(directory)
         self._loader: VersionLoader | None = None
 
     def load(self) -> Frame:
         """`loaded` or `failed`; verified and warmed up. Nothing is asked of a verdict: the gate makes it."""
         begun = time.monotonic()
+        self._tries.watch()
         try:
             self._loaded = self._loads.call(self._load)
         except TidegateError as error:
@@ -107,7 +110,8 @@ class Probe:
         return name, signature
 
     def _head(self, seconds: float) -> dict[str, object]:
-        return {"seconds": seconds, "resident_bytes": resident_bytes(), "state": self._state.look()}
+        state = {**self._state.look(), **self._tries.look()}
+        return {"seconds": seconds, "resident_bytes": resident_bytes(), "state": state}
 
 
 class OwnThread:

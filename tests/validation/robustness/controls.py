@@ -1,4 +1,6 @@
-"""Models that are odd, heavy or loud, and do no harm; each must pass the robustness gate without a word.
+"""Models that are odd, heavy or loud, and do no harm; each must pass the robustness gate.
+
+None may be warned of anything but what its `warns` names.
 
 `test_faults` examines each once, `tests.bench.gate.robustness` many times.
 """
@@ -80,7 +82,20 @@ def uses_temporary_files(random: Random) -> Case:
 
 
 def caches_where_it_may_not(random: Random) -> Case:
-    return control("\n        try: open(__file__ + '.cache', 'w')\n        except OSError: pass")
+    return control("\n        try: open(__file__ + '.cache', 'w')\n        except OSError: pass", warns=r"\.cache")
+
+
+def asks_for_telemetry_at_home(random: Random) -> Case:
+    """A library that looks for a collector beside it, as tracing and metrics clients do, and does without."""
+    call = random.choice(
+        [
+            "__import__('socket').create_connection(('127.0.0.1', 8126), 1)",
+            "__import__('socket').create_connection(('localhost', 8126), 1)",
+            "__import__('socket').socket(2, 2).sendto(b'seen', ('127.0.0.1', 8125))",
+            "__import__('urllib.request').request.urlopen('http://[::1]:4318/v1/traces', timeout=1)",
+        ]
+    )
+    return control(f"\n        try: {call}\n        except OSError: pass", warns=r"127\.0\.0\.1:812|::1:(4318|8126)")
 
 
 CONTROLS: Mapping[str, Draw] = {
@@ -96,5 +111,6 @@ CONTROLS: Mapping[str, Draw] = {
         has_helpers,
         uses_temporary_files,
         caches_where_it_may_not,
+        asks_for_telemetry_at_home,
     )
 }

@@ -286,6 +286,38 @@ def test_threads_are_no_processes(tmp_path: Path, line: str, limits: dict[str, A
     assert all(re.search(words, one.sentence) for one in found[:1]), found[0].sentence
 
 
+QUIETLY = "\n        try: {}\n        except OSError: pass"
+
+
+@pytest.mark.parametrize(
+    ("call", "check", "words"),
+    [
+        (
+            "__import__('socket').create_connection(('127.0.0.1', 8126), 1)",
+            "network",
+            "it called addresses of its own machine, where a server may have other services: 127.0.0.1:8126",
+        ),
+        (
+            "__import__('subprocess').run(['bash', '-c', 'echo seen > /dev/udp/127.0.0.1/8125'])",
+            "network",
+            r"it called addresses of its own machine, .*: [1-9][0-9]* packets from native code or from a child",
+        ),
+        (
+            "open('/etc/tidegate.conf', 'w')",
+            "files",
+            "it tried to write outside its working folder: /etc/tidegate.conf",
+        ),
+        ("__import__('os').mkdir('/opt/model')", "files", "it tried to write outside its working folder: /opt/model"),
+    ],
+    ids=["loopback", "loopback by a child", "file", "folder"],
+)
+def test_what_is_tried_and_refused_is_told(tmp_path: Path, call: str, check: str, words: str) -> None:
+    found = examined(tmp_path, before_return(QUIETLY.format(call)))
+    (told,) = (one for one in found if one.outcome is not Outcome.PASS)
+    assert (told.outcome, told.check) == (Outcome.WARN, check)
+    assert re.fullmatch(words, told.sentence)
+
+
 def test_the_gate_ends_in_time_and_says_what_it_did_not_try(tmp_path: Path) -> None:
     """Each call is well within its own deadline; together they take too long."""
     slow = Case(before_return("__import__('time').sleep(0.2)"), Outcome.INCONCLUSIVE, limits={"total_seconds": 4.0})

@@ -36,8 +36,9 @@ class Examination:
     """What stages share. `good` is one row that the version answered with `expected`; `baseline` can be asked too.
 
     `real_rows` says that no row of real data has failed so far, `steady` that the same request was always answered
-    alike, `changed` what the version did to its process, `seconds` how long calls took, `single_seconds` those with one
-    ordinary row. `end` is the gate's deadline by the monotonic clock.
+    alike, `changed` what the version did to its process, `addresses` which it called, `writes` which it tried outside
+    its folders, `seconds` how long calls took, `single_seconds` those with one ordinary row. `end` is the gate's
+    deadline by the monotonic clock.
     """
 
     session: Session
@@ -55,6 +56,8 @@ class Examination:
     seconds: list[float] = field(default_factory=list)
     single_seconds: list[float] = field(default_factory=list)
     changed: dict[str, None] = field(default_factory=dict)
+    addresses: dict[str, None] = field(default_factory=dict)
+    writes: dict[str, None] = field(default_factory=dict)
     real_rows: bool = True
     steady: bool = True
     stage: str = "load"
@@ -141,6 +144,8 @@ class Examination:
 
     def _noted(self, answer: Answer) -> Answer:
         self.changed |= dict.fromkeys(answer.state.changed)
+        self.addresses |= dict.fromkeys(answer.state.addresses)
+        self.writes |= dict.fromkeys(answer.state.writes)
         if answer.kind is AnswerKind.HUNG and time.monotonic() >= self.end:
             raise OutOfTime(self.stage)
         return answer

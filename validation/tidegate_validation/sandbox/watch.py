@@ -23,13 +23,17 @@ _MOST_SHARE = 0.9
 
 @dataclass(slots=True)
 class Use:
-    """The most that a process and its descendants used at once, and how often it tried to reach the network."""
+    """The most that a process and its descendants used at once, and how often it tried to reach the network.
+
+    `loopback_packets` counts those that found their way to this machine's own addresses.
+    """
 
     resident_bytes: int = 0
     processes: int = 0
     threads: int = 0
     disk_bytes: int = 0
     network_tries: int = 0
+    loopback_packets: int = 0
 
     def with_more(self, other: Use) -> Use:
         """What two processes, one after the other, used at most; tries to reach the network add up."""
@@ -39,6 +43,7 @@ class Use:
             max(self.threads, other.threads),
             max(self.disk_bytes, other.disk_bytes),
             self.network_tries + other.network_tries,
+            self.loopback_packets + other.loopback_packets,
         )
 
 
@@ -85,7 +90,9 @@ class Watch:
             self.use.threads = max(self.use.threads, sum(process.threads for process in found))
             self.use.resident_bytes = max(self.use.resident_bytes, self._resident(found))
             self.use.disk_bytes = max(self.use.disk_bytes, self._on_disk())
-            self.use.network_tries = max(self.use.network_tries, network_tries(self._supervisor))
+            if _has_own_network(self._supervisor):
+                self.use.network_tries = max(self.use.network_tries, network_tries(self._supervisor))
+                self.use.loopback_packets = max(self.use.loopback_packets, loopback_packets(self._supervisor))
 
     def _found(self) -> list[Process]:
         return [process for process in descendants(self._supervisor) if process.pid not in self._own]
@@ -129,14 +136,11 @@ class Watch:
 
 
 def network_tries(pid: int) -> int:
-    """How many packets of a process's own network namespace found no way out, by the kernel's count.
-
-    0 where the process is gone, or shares this process's network.
+    """How many packets of a process's own network namespace found no way out, by the kernel's count; 0 where it is
+    gone.
     """
     found = 0
     try:
-        if Path(f"/proc/{pid}/ns/net").readlink() == Path("/proc/self/ns/net").readlink():
-            return 0
         lines = Path(f"/proc/{pid}/net/snmp").read_text(encoding="ascii").splitlines()
         names, values = [line.split() for line in lines if line.startswith("Ip:")]
         found += int(values[names.index("OutNoRoutes")])
@@ -146,6 +150,25 @@ def network_tries(pid: int) -> int:
     except (OSError, ValueError):
         return found
     return found
+
+
+def loopback_packets(pid: int) -> int:
+    """How many packets a process's own network namespace sent to itself; 0 where it is gone."""
+    try:
+        for line in Path(f"/proc/{pid}/net/dev").read_text(encoding="ascii").splitlines():
+            name, _, numbers = line.partition(":")
+            if name.strip() == "lo":
+                return int(numbers.split()[9])
+    except (OSError, ValueError, IndexError):
+        return 0
+    return 0
+
+
+def _has_own_network(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/ns/net").readlink() != Path("/proc/self/ns/net").readlink()
+    except OSError:
+        return False
 
 
 def _size(folder: str) -> int:
