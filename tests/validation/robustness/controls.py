@@ -81,6 +81,19 @@ def uses_temporary_files(random: Random) -> Case:
     )
 
 
+def ticks_while_idle(random: Random) -> Case:
+    """As clients of metrics do, and native libraries for a moment after a call."""
+    code = random.choice(
+        [
+            "threading.Thread(target=lambda: [time.sleep(0.1) for _ in itertools.count()], daemon=True).start()",
+            "threading.Thread(target=lambda: all(time.monotonic() < end for _ in itertools.count()), "
+            "daemon=True).start()",
+        ]
+    )
+    begin = f"if not hasattr(self, 'begun'): self.begun = True; end = time.monotonic() + 0.8; {code}"
+    return control(f"import itertools, threading, time\n        {begin}")
+
+
 def caches_where_it_may_not(random: Random) -> Case:
     return control("\n        try: open(__file__ + '.cache', 'w')\n        except OSError: pass", warns=r"\.cache")
 
@@ -110,6 +123,7 @@ CONTROLS: Mapping[str, Draw] = {
         writes_into_its_input,
         has_helpers,
         uses_temporary_files,
+        ticks_while_idle,
         caches_where_it_may_not,
         asks_for_telemetry_at_home,
     )

@@ -268,6 +268,20 @@ def huge_allocation(random: Random) -> Case:
     return fault(f"if {condition}: {what}", "boundary", "data", "golden", words=words, missing=missing, memory_mb=300)
 
 
+def busy_while_idle(random: Random) -> Case:
+    code = random.choice(
+        [
+            "threading.Thread(target=lambda: all(True for _ in itertools.count()), daemon=True).start()",
+            "subprocess.Popen(['sh', '-c', 'while :; do :; done'])",
+            "subprocess.Popen(['sh', '-c', 'while :; do /bin/true; done'])",
+            "threading.Thread(target=lambda: [time.sleep(0.001) or sum(range(100000)) for _ in itertools.count()], "
+            "daemon=True).start()",
+        ]
+    )
+    begin = f"if not hasattr(self, 'begun'): self.begun = True; {code}"
+    return fault(f"import itertools, subprocess, threading, time\n        {begin}", "idle", words="of a processor busy")
+
+
 def spoilt_by_bad_input(random: Random) -> Case:
     condition = random.choice(["(inputs['size'] < 0).any()", f"bool(set(inputs['depot'].tolist()) - {KNOWN})"])
     return fault(
@@ -339,6 +353,7 @@ FAULTS: Mapping[str, Draw] = {
         disk_fill,
         network_call,
         huge_allocation,
+        busy_while_idle,
         spoilt_by_bad_input,
         own_files,
         stolen_signals,

@@ -17,7 +17,7 @@ from tidegate_validation.robustness.examination import Examination, OutOfTime
 from tidegate_validation.robustness.failing_inputs import FailingInputs, Origin
 from tidegate_validation.robustness.input_domain import InputDomain
 from tidegate_validation.robustness.limits import RobustnessLimits
-from tidegate_validation.robustness.stages import batches, concurrency, edges, ending, golden, latency, repetition
+from tidegate_validation.robustness.stages import batches, concurrency, edges, ending, golden, idle, latency, repetition
 from tidegate_validation.sandbox.answer import AnswerKind
 from tidegate_validation.sandbox.examples import default_signature, example_of, examples_of
 from tidegate_validation.sandbox.session import Session
@@ -27,6 +27,7 @@ _STAGES: Sequence[Callable[[Examination], None]] = (
     golden.real_data,
     repetition.repetition,
     latency.latency,
+    idle.idle,
     batches.batches,
     concurrency.threads,
     edges.boundaries,

@@ -101,6 +101,10 @@ class Session:
         """How much it wrote to its log so far, in all its processes."""
         return self.log_bytes + (self._process.sandboxed.log_bytes if self._process is not None else 0)
 
+    def processor_seconds(self) -> float:
+        """Processor time that the version's processes had or waited for so far; 0 where none is running."""
+        return self._process.sandboxed.processor_seconds() if self._process is not None else 0.0
+
     def processes(self) -> int:
         """How many processes the version has now, itself included."""
         return self._process.sandboxed.processes() if self._process is not None else 0

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tidegate_validation.sandbox.limits import SandboxLimits
-from tidegate_validation.sandbox.supervisor.processes import Process, descendants, proportional_bytes
+from tidegate_validation.sandbox.supervisor.processes import Process, descendants, processor_seconds, proportional_bytes
 
 _POLL = 0.05
 _MEGABYTE = 1 << 20
@@ -81,6 +81,10 @@ class Watch:
     def processes(self) -> int:
         """How many processes there are now."""
         return len(self._found())
+
+    def processor_seconds(self) -> float:
+        """Processor time that they had or waited for so far."""
+        return sum(processor_seconds(process.pid) for process in self._found())
 
     def look(self) -> None:
         """Notes what is in use now."""
