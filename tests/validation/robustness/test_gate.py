@@ -25,6 +25,7 @@ from tidegate_validation.outcomes import worst
 from tidegate_validation.robustness.gate import examine
 from tidegate_validation.robustness.input_domain import input_domains
 from tidegate_validation.robustness.limits import RobustnessLimits
+from tidegate_validation.robustness.output_range import OutputRange
 from tidegate_validation.statistics import make_profile
 
 LIMITS = RobustnessLimits(load_seconds=60, call_seconds=5, max_batch=256, sample_rows=400, golden_rows=4)
@@ -316,6 +317,29 @@ def test_what_is_tried_and_refused_is_told(tmp_path: Path, call: str, check: str
     (told,) = (one for one in found if one.outcome is not Outcome.PASS)
     assert (told.outcome, told.check) == (Outcome.WARN, check)
     assert re.fullmatch(words, told.sentence)
+
+
+@pytest.mark.parametrize(
+    ("name", "allowed", "sentence"),
+    [
+        ("probability", OutputRange(minimum=0, maximum=1), ""),
+        (
+            "probability",
+            OutputRange(maximum=0.5),
+            r"for row [0-9]+ of the data `probability` is 0\.[0-9]+, above .* 0\.5",
+        ),
+        ("odds", OutputRange(maximum=1), "the policy's output_range names 'odds', the version has probability"),
+    ],
+    ids=["kept", "above", "unknown"],
+)
+def test_answers_keep_to_the_range_of_the_policy(
+    tmp_path: Path, name: str, allowed: OutputRange, sentence: str
+) -> None:
+    found = examined(tmp_path, HONEST, limits=replace(LIMITS, output_range={name: allowed}))
+    failed = failing(found)
+    assert [one.check for one in failed] == (["range"] if sentence else [])
+    assert all(re.fullmatch(sentence, one.sentence) for one in failed), failed[0].sentence
+    assert bool(sentence) or any(one.check == "range" for one in found)
 
 
 def test_the_gate_ends_in_time_and_says_what_it_did_not_try(tmp_path: Path) -> None:

@@ -37,8 +37,8 @@ class Examination:
 
     `real_rows` says that no row of real data has failed so far, `steady` that the same request was always answered
     alike, `changed` what the version did to its process, `addresses` which it called, `writes` which it tried outside
-    its folders, `seconds` how long calls took, `single_seconds` those with one ordinary row. `end` is the gate's
-    deadline by the monotonic clock.
+    its folders, `out_of_range` which outputs the policy's range does not hold, `seconds` how long calls took,
+    `single_seconds` those with one ordinary row. `end` is the gate's deadline by the monotonic clock.
     """
 
     session: Session
@@ -58,6 +58,7 @@ class Examination:
     changed: dict[str, None] = field(default_factory=dict)
     addresses: dict[str, None] = field(default_factory=dict)
     writes: dict[str, None] = field(default_factory=dict)
+    out_of_range: set[str] = field(default_factory=set)
     real_rows: bool = True
     steady: bool = True
     stage: str = "load"
@@ -67,6 +68,8 @@ class Examination:
         answer = self.ask_raw(examples.arrays, len(examples))
         if len(examples) == 1 and answer.kind is AnswerKind.OUTPUTS:
             self.single_seconds.append(answer.seconds)
+        if answer.kind is AnswerKind.OUTPUTS and answer.non_finite() is None:
+            self._hold_to_range(examples, answer)
         return answer
 
     def ask_raw(self, tensors: Mapping[str, Array], rows: int, most: float | None = None) -> Answer:
@@ -133,6 +136,19 @@ class Examination:
         if self.good is not None and not self.real_rows:
             return self.good
         return self.sample(count, seed=3)
+
+    def _hold_to_range(self, examples: Examples, answer: Answer) -> None:
+        """Reports the first row of each output whose answer the policy rules out."""
+        for name, allowed in self.limits.output_range.items():
+            outside = allowed.first_outside(answer.outputs[name]) if name in answer.outputs else None
+            if outside is None or name in self.out_of_range:
+                continue
+            self.out_of_range.add(name)
+            row = examples.take(np.array([outside[0]]))
+            whose = f"row {row.rows[0]} of the data" if row.rows[0] >= 0 else "the manifest's example"
+            kept = self.keep("range", name, row.arrays, Way.ANSWER)
+            sentence = f"for {whose} `{name}` {outside[1]}"
+            self.report("range", name, Outcome.FAIL, sentence, example={"input": row.row(0), **kept})
 
     def _checked(self, answer: Answer, rows: int) -> Answer:
         if answer.kind is AnswerKind.OUTPUTS:

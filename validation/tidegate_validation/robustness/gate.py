@@ -70,6 +70,7 @@ def examine(case: Case, domains: Mapping[str, InputDomain], limits: RobustnessLi
         examination.end = max(end, time.monotonic() + _ENDING_SECONDS)
         examination.stage = "unloading"
         _in_time(examination, lambda: ending.unloading(examination))
+    golden.output_range(examination)
     ending.conduct(examination, candidate.manifest, candidate.directory)
     ending.sandbox_limits(examination)
     return examination.findings
