@@ -84,6 +84,15 @@ def test_nan_for_a_value_that_never_goes_missing_is_a_warning_only(tmp_path: Pat
     assert {one.subject for one in found if one.outcome is Outcome.WARN} == {"weight"}
 
 
+def test_inputs_that_pass_a_missing_number_on_are_named_in_one_warning(tmp_path: Path) -> None:
+    line = "score = score + 0 * inputs['weight'] + 0 * inputs['size']"
+    (told,) = (one for one in examined(tmp_path, before_return(line)) if one.outcome is not Outcome.PASS)
+    words = "with any of `weight`, `size` missing (NaN) it answers NaN or infinity in `probability`"
+    assert (told.outcome, told.sentence) == (Outcome.WARN, words)
+    assert told.example is not None
+    assert told.example["inputs"] == ["weight", "size"]
+
+
 def test_refusing_what_cannot_happen_passes(tmp_path: Path) -> None:
     """As scikit-learn's models do with NaN; no weight was ever missing, in training or held-out data."""
     strict = before_return('if not np.isfinite(inputs["weight"]).all(): raise ValueError("Input X contains NaN.")')
