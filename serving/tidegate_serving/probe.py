@@ -29,6 +29,7 @@ from tidegate_serving.platforms.tensor_checks import check_inputs
 from tidegate_serving.platforms.version_loader import VersionLoader
 from tidegate_serving.probing.calls import at_once, one_call
 from tidegate_serving.probing.state import OwnState, resident_bytes
+from tidegate_serving.probing.tries import Tries
 
 _Result = TypeVar("_Result")
 
@@ -42,11 +43,13 @@ class Probe:
         self._loads = OwnThread("tidegate-load")
         self._batches = OwnThread("tidegate-executor")
         self._state = OwnState()
+        self._tries = Tries(directory)
         self._loader: VersionLoader | None = None
 
     def load(self) -> Frame:
         """`loaded` or `failed`; verified and warmed up. Nothing is asked of a verdict: the gate makes it."""
         begun = time.monotonic()
+        self._tries.watch()
         try:
             self._loaded = self._loads.call(self._load)
         except TidegateError as error:
@@ -55,13 +58,16 @@ class Probe:
         signatures = {name: signature.to_dict() for name, signature in self._loaded.manifest.signatures.items()}
         return Frame("loaded", "", {**head, "signatures": signatures})
 
-    def answer(self, request: Frame) -> Frame:
-        """The answer to one frame: `outputs`, `stopped`, or `error` for whatever the version raised."""
+    def answer(self, request: Frame, tell: Callable[[Frame], None]) -> Frame:
+        """The answer to one frame: `outputs`, `stopped`, or `error` for whatever the version raised.
+
+        `tell` takes frames that go out before it.
+        """
         try:
             if request.kind == "predict":
                 return self._predict(request)
             if request.kind == "concurrent":
-                return self._concurrent(request)
+                return self._concurrent(request, tell)
             if request.kind == "stop":
                 return self._stop(request)
             raise Unsupported(f"frame {request.kind!r} is unknown: send predict, concurrent or stop")
@@ -80,12 +86,13 @@ class Probe:
         called = self._batches.call(lambda: one_call(self._loaded, name, request.tensors, rows))
         return Frame("outputs", request.token, self._head(called.seconds), called.outputs)
 
-    def _concurrent(self, request: Frame) -> Frame:
+    def _concurrent(self, request: Frame, tell: Callable[[Frame], None]) -> Frame:
         name, signature = self._signature(request)
         check_inputs(signature, request.tensors)
         calls = [(int(first), int(last)) for first, last in request.head["calls"]]
         threads, seconds = int(request.head["threads"]), float(request.head["seconds"])
-        outputs = at_once(self._loaded, name, request.tensors, calls, threads, seconds)
+        progress = Frame("progress", request.token)
+        outputs = at_once(self._loaded, name, request.tensors, calls, threads, seconds, lambda: tell(progress))
         return Frame("outputs", request.token, self._head(0.0), outputs)
 
     def _stop(self, request: Frame) -> Frame:
@@ -103,7 +110,8 @@ class Probe:
         return name, signature
 
     def _head(self, seconds: float) -> dict[str, object]:
-        return {"seconds": seconds, "resident_bytes": resident_bytes(), "state": self._state.look()}
+        state = {**self._state.look(), **self._tries.look()}
+        return {"seconds": seconds, "resident_bytes": resident_bytes(), "state": state}
 
 
 class OwnThread:
@@ -139,7 +147,7 @@ def serve(probe: Probe, requests: BinaryIO, answers: BinaryIO) -> int:
     if first.kind == "failed":
         return 1
     while (request := read_frame(requests)) is not None:
-        response = probe.answer(request)
+        response = probe.answer(request, lambda frame: write_frame(answers, frame))
         write_frame(answers, response)
         if response.kind == "stopped":
             break

@@ -10,7 +10,7 @@ from tidegate_serving.admission import claimed_verdict
 from tidegate_serving.contract.repository import verdict_path
 
 _TIMES = ("issued_at", "expires_at")
-_MEASURED = ("load", "latency", "unload", "threads")
+_MEASURED = ("load", "latency", "idle", "unload", "threads")
 """Checks whose numbers and sentences are of measured times, or of what was done within a time."""
 
 

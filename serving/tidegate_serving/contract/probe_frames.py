@@ -14,10 +14,12 @@ with status 0 in the middle is not taken for a success.
                     {"kind": "failed", "token": "", WHY}                    and then it ends
                     {"kind": "outputs", "token": str, HELD, "tensors": [...]}    for `concurrent`, the rows of all calls
                                                                             of all rounds, one below the other
+                    {"kind": "progress", "token": str}                      more calls of `concurrent` are answered
                     {"kind": "error", "token": str, WHY, HELD}              a typed refusal; it lives on
                     {"kind": "stopped", "token": str, "seconds": float}     unloaded; and then it ends
     HELD            "seconds": float, "resident_bytes": int,
-                    "state": {"open_files": int, "threads": int, "children": int, "changed": [words]}
+                    "state": {"open_files": int, "threads": int, "children": int, "changed": [words],
+                              "addresses": [host:port that it called], "writes": [paths outside its folders]}
     WHY             "code": str, "message": str, "raised": [names of the classes of what the model raised]
 """
 

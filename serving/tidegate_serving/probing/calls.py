@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 
@@ -22,6 +22,7 @@ from tidegate_serving.probing.state import seconds_without_processor
 
 _SWITCH_SECONDS = 1e-5
 _MOST_ROUNDS = 32
+_TELL_SECONDS = 0.02
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,17 +53,18 @@ def at_once(
     calls: Sequence[tuple[int, int]],
     threads: int,
     seconds: float,
+    progress: Callable[[], None],
 ) -> dict[str, Array]:
     """Outputs of all calls, each a range of rows, from every thread and round, one below the other.
 
     Threads start together, each with another call, and go on for `seconds`, at least two rounds; every other one is
-    `interleaved`. The first error ends all of them.
+    `interleaved`. The first error ends all of them. `progress` is called whenever more are answered.
     """
     callers = _Callers(loaded, signature, inputs, calls, threads, time.monotonic() + seconds)
     interval = sys.getswitchinterval()
     sys.setswitchinterval(_SWITCH_SECONDS)
     try:
-        parts = callers.work()
+        parts = callers.work(progress)
     finally:
         sys.setswitchinterval(interval)
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
@@ -89,14 +91,20 @@ class _Callers:
         self._start = threading.Barrier(threads)
         self._errors: list[BaseException] = []
         self._parts: list[list[Mapping[str, Array]]] = [[] for _ in range(threads)]
+        self._answered = [0] * threads
 
-    def work(self) -> list[Mapping[str, Array]]:
+    def work(self, progress: Callable[[], None]) -> list[Mapping[str, Array]]:
         """Outputs by thread, round and call."""
         threads = [threading.Thread(target=self._run, args=(number,), daemon=True) for number in range(self._threads)]
         for thread in threads:
             thread.start()
+        told = 0
         for thread in threads:
-            thread.join()
+            while thread.is_alive():
+                thread.join(_TELL_SECONDS)
+                if (answered := sum(self._answered)) > told:
+                    told = answered
+                    progress()
         if self._errors:
             raise self._errors[0]
         return [part for parts in self._parts for part in parts]
@@ -119,4 +127,5 @@ class _Callers:
             first, last = self._calls[call]
             own = {name: array[first:last].copy() for name, array in self._inputs.items()}
             outputs[call] = one_call(self._loaded, self._signature, own, last - first).outputs
+            self._answered[number] += 1
         return [outputs[call] for call in range(len(self._calls))]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 import sys
 import sysconfig
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,6 +17,7 @@ from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
 
+_INSTALLING = threading.Lock()
 _EVENTS = 100_000
 _ONE_IN = 12
 _LIBRARIES = tuple(
@@ -36,11 +38,17 @@ def interleaved(seed: int) -> Iterator[None]:
     It stops doing so after 100,000 instructions, so that a model of much Python code is slowed down for a moment only.
     """
     before = sys.gettrace()
-    sys.settrace(_tracer(random.Random(seed)))
+    _install(_tracer(random.Random(seed)))
     try:
         yield
     finally:
-        sys.settrace(before)
+        _install(before)
+
+
+def _install(tracer: Any) -> None:
+    """One thread at a time: Python refuses a second while one waits in the middle of it."""
+    with _INSTALLING:
+        sys.settrace(tracer)
 
 
 def _tracer(chance: random.Random) -> Callable[[FrameType, str, Any], Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 import threading
 from pathlib import Path
@@ -84,3 +85,31 @@ def frame_of(function: Any) -> Any:
         f_code = function.__code__
 
     return Frame()
+
+
+INSTALLS_SLOWLY = """
+import sys, threading, time
+from tidegate_serving.probing.interleaving import interleaved
+
+sys.addaudithook(lambda event, _: time.sleep(0.01) if event == "sys.settrace" else None)
+failed = []
+
+def work(number):
+    try:
+        for turn in range(5):
+            with interleaved(seed=turn):
+                pass
+    except RuntimeError as error:
+        failed.append(str(error))
+
+threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+[thread.start() for thread in threads]
+[thread.join() for thread in threads]
+sys.exit(f"{len(failed)} threads failed: {failed[0]}" if failed else 0)
+"""
+
+
+def test_threads_that_begin_at_the_same_time_do_not_meet() -> None:
+    """Python refuses to install a trace function while another thread does; a busy machine makes them meet."""
+    run = subprocess.run([sys.executable, "-c", INSTALLS_SLOWLY], capture_output=True, text=True, timeout=60)
+    assert (run.returncode, run.stderr) == (0, "")

@@ -1,4 +1,6 @@
-"""Models that are odd, heavy or loud, and do no harm; each must pass the robustness gate without a word.
+"""Models that are odd, heavy or loud, and do no harm; each must pass the robustness gate.
+
+None may be warned of anything but what its `warns` names.
 
 `test_faults` examines each once, `tests.bench.gate.robustness` many times.
 """
@@ -79,8 +81,34 @@ def uses_temporary_files(random: Random) -> Case:
     )
 
 
+def ticks_while_idle(random: Random) -> Case:
+    """As clients of metrics do, and native libraries for a moment after a call."""
+    code = random.choice(
+        [
+            "threading.Thread(target=lambda: [time.sleep(0.1) for _ in itertools.count()], daemon=True).start()",
+            "threading.Thread(target=lambda: all(time.monotonic() < end for _ in itertools.count()), "
+            "daemon=True).start()",
+        ]
+    )
+    begin = f"if not hasattr(self, 'begun'): self.begun = True; end = time.monotonic() + 0.8; {code}"
+    return control(f"import itertools, threading, time\n        {begin}")
+
+
 def caches_where_it_may_not(random: Random) -> Case:
-    return control("\n        try: open(__file__ + '.cache', 'w')\n        except OSError: pass")
+    return control("\n        try: open(__file__ + '.cache', 'w')\n        except OSError: pass", warns=r"\.cache")
+
+
+def asks_for_telemetry_at_home(random: Random) -> Case:
+    """A library that looks for a collector beside it, as tracing and metrics clients do, and does without."""
+    call = random.choice(
+        [
+            "__import__('socket').create_connection(('127.0.0.1', 8126), 1)",
+            "__import__('socket').create_connection(('localhost', 8126), 1)",
+            "__import__('socket').socket(2, 2).sendto(b'seen', ('127.0.0.1', 8125))",
+            "__import__('urllib.request').request.urlopen('http://[::1]:4318/v1/traces', timeout=1)",
+        ]
+    )
+    return control(f"\n        try: {call}\n        except OSError: pass", warns=r"127\.0\.0\.1:812|::1:(4318|8126)")
 
 
 CONTROLS: Mapping[str, Draw] = {
@@ -95,6 +123,8 @@ CONTROLS: Mapping[str, Draw] = {
         writes_into_its_input,
         has_helpers,
         uses_temporary_files,
+        ticks_while_idle,
         caches_where_it_may_not,
+        asks_for_telemetry_at_home,
     )
 }

@@ -50,9 +50,9 @@ def fault(line: str, *checks: str, words: str = "", missing: bool = False, **lim
     return Case(before_return(line), Outcome.FAIL, checks, words, limits, missing)
 
 
-def control(line: str, **limits: Any) -> Case:
-    """The honest model with one line that does no harm."""
-    return Case(before_return(line), Outcome.PASS, limits=limits)
+def control(line: str, *, warns: str = "", **limits: Any) -> Case:
+    """The honest model with one line that does no harm; `warns` says what it must be warned of, if anything."""
+    return Case(before_return(line), Outcome.WARN if warns else Outcome.PASS, words=warns, limits=limits)
 
 
 def death(random: Random) -> tuple[str, str]:

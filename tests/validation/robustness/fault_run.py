@@ -60,9 +60,12 @@ def wrong(case: Case, findings: list[Finding]) -> str:
     """Why the verdict is not the right one for the right reason; empty where it is."""
     outcome = worst([one.outcome for one in findings])
     failed = [one for one in findings if one.outcome is Outcome.FAIL]
-    if case.outcome is Outcome.PASS:
-        said = [f"{one.outcome} {one.check}: {one.sentence}" for one in findings if one.outcome is not Outcome.PASS]
-        return "; ".join(said)
+    if case.outcome in (Outcome.PASS, Outcome.WARN):
+        said = [one for one in findings if one.outcome is not Outcome.PASS]
+        if case.outcome is Outcome.WARN and not said:
+            return "no word of it"
+        unexpected = [one for one in said if one.outcome is not case.outcome or not re.search(case.words, one.sentence)]
+        return "; ".join(f"{one.outcome} {one.check}: {one.sentence}" for one in unexpected)
     if outcome is not case.outcome:
         return f"{outcome} instead of {case.outcome}"
     if not failed:

@@ -200,8 +200,18 @@ def fork_bomb(random: Random) -> Case:
         ]
     )
     line = f"import os, subprocess, threading, time\n        if {condition}:\n            {bomb}"
-    words = r"processes and threads, of 60|temporarily unavailable|no answer within|can't start new thread"
-    return fault(line, "boundary", "data", "golden", words=words, missing=missing, processes=60, call_seconds=2.0)
+    words = r"processes, of 60|threads, of 200|temporarily unavailable|no answer within|can't start new thread"
+    return fault(
+        line,
+        "boundary",
+        "data",
+        "golden",
+        words=words,
+        missing=missing,
+        processes=60,
+        most_threads=200,
+        call_seconds=2.0,
+    )
 
 
 def open_files_leak(random: Random) -> Case:
@@ -214,14 +224,14 @@ def open_files_leak(random: Random) -> Case:
 def threads_leak(random: Random) -> Case:
     start = "__import__('threading').Thread(target=__import__('threading').Event().wait, daemon=True).start()"
     line = f"self.n = getattr(self, 'n', 0) + 1\n        if self.n % {random.choice([4, 8])} == 0: {start}"
-    return fault(line, "leak", words="threads grow", processes=2000)
+    return fault(line, "leak", words="threads grow")
 
 
 def children_left(random: Random) -> Case:
     command = random.choice(["sleep 1000 &", "setsid sleep 1000 &"])
     count = "self.n = getattr(self, 'n', 0) + 1"
     line = f"{count}\n        if self.n % 4 == 0: __import__('subprocess').run(['sh', '-c', '{command}'])"
-    return fault(line, "leak", words="processes behind", processes=2000)
+    return fault(line, "leak", words="processes behind")
 
 
 def disk_fill(random: Random) -> Case:
@@ -256,6 +266,20 @@ def huge_allocation(random: Random) -> Case:
     )
     words = "MemoryError|MB of memory"
     return fault(f"if {condition}: {what}", "boundary", "data", "golden", words=words, missing=missing, memory_mb=300)
+
+
+def busy_while_idle(random: Random) -> Case:
+    code = random.choice(
+        [
+            "threading.Thread(target=lambda: all(True for _ in itertools.count()), daemon=True).start()",
+            "subprocess.Popen(['sh', '-c', 'while :; do :; done'])",
+            "subprocess.Popen(['sh', '-c', 'while :; do /bin/true; done'])",
+            "threading.Thread(target=lambda: [time.sleep(0.001) or sum(range(100000)) for _ in itertools.count()], "
+            "daemon=True).start()",
+        ]
+    )
+    begin = f"if not hasattr(self, 'begun'): self.begun = True; {code}"
+    return fault(f"import itertools, subprocess, threading, time\n        {begin}", "idle", words="of a processor busy")
 
 
 def spoilt_by_bad_input(random: Random) -> Case:
@@ -329,6 +353,7 @@ FAULTS: Mapping[str, Draw] = {
         disk_fill,
         network_call,
         huge_allocation,
+        busy_while_idle,
         spoilt_by_bad_input,
         own_files,
         stolen_signals,

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -23,6 +25,7 @@ from tidegate_validation.outcomes import worst
 from tidegate_validation.robustness.gate import examine
 from tidegate_validation.robustness.input_domain import input_domains
 from tidegate_validation.robustness.limits import RobustnessLimits
+from tidegate_validation.robustness.output_range import OutputRange
 from tidegate_validation.statistics import make_profile
 
 LIMITS = RobustnessLimits(load_seconds=60, call_seconds=5, max_batch=256, sample_rows=400, golden_rows=4)
@@ -79,6 +82,15 @@ def test_nan_for_a_value_that_never_goes_missing_is_a_warning_only(tmp_path: Pat
     found = examined(tmp_path, plain)
     assert worst([one.outcome for one in found]) is Outcome.WARN
     assert {one.subject for one in found if one.outcome is Outcome.WARN} == {"weight"}
+
+
+def test_inputs_that_pass_a_missing_number_on_are_named_in_one_warning(tmp_path: Path) -> None:
+    line = "score = score + 0 * inputs['weight'] + 0 * inputs['size']"
+    (told,) = (one for one in examined(tmp_path, before_return(line)) if one.outcome is not Outcome.PASS)
+    words = "with any of `weight`, `size` missing (NaN) it answers NaN or infinity in `probability`"
+    assert (told.outcome, told.sentence) == (Outcome.WARN, words)
+    assert told.example is not None
+    assert told.example["inputs"] == ["weight", "size"]
 
 
 def test_refusing_what_cannot_happen_passes(tmp_path: Path) -> None:
@@ -190,6 +202,153 @@ def test_a_process_that_writes_rubbish_is_no_pass(tmp_path: Path) -> None:
     rubbish = "import sys; sys.stdout.buffer.write(b'\\x00\\x00\\x00\\x02ha'); sys.stdout.flush(); sys.stdin.read()"
     found = failing(examined(tmp_path, HONEST, probe=(sys.executable, "-c", rubbish)))
     assert [one.check for one in found] == ["load"]
+
+
+AT_ONCE = "if not __import__('threading').current_thread().name.startswith('tidegate'): "
+
+
+def test_each_of_many_calls_at_once_has_its_own_deadline(tmp_path: Path) -> None:
+    """Two rounds of eight calls take longer than one call may; each is well within what it may take."""
+    limits = replace(LIMITS, call_seconds=1.5, threads=2)
+    found = examined(tmp_path, before_return(AT_ONCE + "__import__('time').sleep(0.2)"), limits=limits)
+    assert worst([one.outcome for one in found]) is Outcome.PASS, [one.sentence for one in found]
+
+
+def test_calls_at_once_that_come_to_a_halt_are_told_by_their_deadline(tmp_path: Path) -> None:
+    limits = replace(LIMITS, call_seconds=1, threads=2)
+    source = before_return(AT_ONCE + "__import__('threading').Event().wait()")
+    found = [one for one in failing(examined(tmp_path, source, limits=limits)) if one.check == "threads"]
+    assert [one.sentence.partition(",")[0] for one in found] == [
+        "asked by 2 threads at once it gave no answer within 7 s"
+    ]
+
+
+SLEEP = "__import__('time').sleep"
+IN_A_ROW = """self.row = len(score) == 1 and getattr(self, 'row', 0) + 1
+        if self.row >= 8 and self.__dict__.setdefault('sleeps', 0) < {times}:
+            self.sleeps += 1
+            __import__('time').sleep({seconds})"""
+"""Slow for some calls with one row, once there are more of them in a row than before calls are measured."""
+
+
+def latency_of(findings: list[Finding]) -> list[Finding]:
+    return [one for one in findings if one.check == "latency" and one.limit]
+
+
+def test_a_slow_version_is_told_after_few_calls(tmp_path: Path) -> None:
+    """Hundreds of calls of it would take longer than the whole gate may."""
+    limits = replace(LIMITS, p99_ms=20.0, total_seconds=100)
+    line = IN_A_ROW.format(times=16, seconds=0.5)
+    found = examined(tmp_path, before_return(line), limits=limits)
+    (told,) = failing(found)
+    assert re.match(r"99 % of (8|12) calls with 1 row took 5\d\d ms or less, the budget is 20 ms", told.sentence)
+    assert "; measured twice: 99 % of " in told.sentence
+
+
+def test_a_version_too_slow_to_be_measured_is_called_slow_all_the_same(tmp_path: Path) -> None:
+    limits = replace(LIMITS, p99_ms=20.0, total_seconds=4)
+    found = examined(tmp_path, before_return(f"{SLEEP}(0.4)"), limits=limits)
+    assert {one.check: one.outcome for one in found if one.outcome is not Outcome.PASS} == {
+        "time": Outcome.INCONCLUSIVE,
+        "latency": Outcome.FAIL,
+    }
+
+
+def test_a_budget_that_is_missed_for_a_moment_is_measured_again(tmp_path: Path) -> None:
+    """The machine is busy for the first calls that are measured, which here the model itself plays."""
+    line = IN_A_ROW.format(times=5, seconds=0.1)
+    limits = replace(LIMITS, p99_ms=25.0)
+    (told,) = latency_of(examined(tmp_path, before_return(line), limits=limits))
+    assert told.outcome is Outcome.WARN
+    assert "missed at first (99 % of " in told.sentence
+    assert told.sentence.endswith("kept when measured again")
+
+
+@pytest.mark.parametrize(("held", "outcome"), [(300, Outcome.PASS), (10**6, Outcome.FAIL)], ids=["ends", "goes on"])
+def test_memory_that_seems_to_leak_is_measured_again(tmp_path: Path, held: int, outcome: Outcome) -> None:
+    line = f"self.kept = getattr(self, 'kept', []); len(self.kept) < {held} and self.kept.append(bytes(2**16))"
+    found = examined(tmp_path, before_return(line))
+    (told,) = (one for one in found if one.check == "memory")
+    assert told.outcome is outcome
+    assert re.search(r"; measured twice, and it grew over \d+ calls at first$", told.sentence)
+
+
+MANY_THREADS = """if not hasattr(self, 'started'):
+            self.started = [threading.Thread(target=threading.Event().wait, daemon=True) for _ in range(40)]
+            [thread.start() for thread in self.started]"""
+MANY_PROCESSES = """if not hasattr(self, 'started'):
+            self.started = [subprocess.Popen(['sleep', '1000']) for _ in range(40)]"""
+
+
+@pytest.mark.parametrize(
+    ("line", "limits", "words"),
+    [
+        (MANY_THREADS, {"processes": 8}, ""),
+        (MANY_THREADS, {"most_threads": 20}, "threads, of 20 that it may have|can't start new thread"),
+        (MANY_PROCESSES, {"processes": 8}, "started [0-9]+ processes, of 8 that it may have"),
+    ],
+    ids=["threads", "too many threads", "too many processes"],
+)
+def test_threads_are_no_processes(tmp_path: Path, line: str, limits: dict[str, Any], words: str) -> None:
+    source = "import subprocess, threading\n" + before_return(line)
+    found = failing(examined(tmp_path, source, limits=replace(LIMITS, **limits)))
+    assert bool(found) is bool(words)
+    assert all(re.search(words, one.sentence) for one in found[:1]), found[0].sentence
+
+
+QUIETLY = "\n        try: {}\n        except OSError: pass"
+
+
+@pytest.mark.parametrize(
+    ("call", "check", "words"),
+    [
+        (
+            "__import__('socket').create_connection(('127.0.0.1', 8126), 1)",
+            "network",
+            "it called addresses of its own machine, where a server may have other services: 127.0.0.1:8126",
+        ),
+        (
+            "__import__('subprocess').run(['bash', '-c', 'echo seen > /dev/udp/127.0.0.1/8125'])",
+            "network",
+            r"it called addresses of its own machine, .*: [1-9][0-9]* packets from native code or from a child",
+        ),
+        (
+            "open('/etc/tidegate.conf', 'w')",
+            "files",
+            "it tried to write outside its working folder: /etc/tidegate.conf",
+        ),
+        ("__import__('os').mkdir('/opt/model')", "files", "it tried to write outside its working folder: /opt/model"),
+    ],
+    ids=["loopback", "loopback by a child", "file", "folder"],
+)
+def test_what_is_tried_and_refused_is_told(tmp_path: Path, call: str, check: str, words: str) -> None:
+    found = examined(tmp_path, before_return(QUIETLY.format(call)))
+    (told,) = (one for one in found if one.outcome is not Outcome.PASS)
+    assert (told.outcome, told.check) == (Outcome.WARN, check)
+    assert re.fullmatch(words, told.sentence)
+
+
+@pytest.mark.parametrize(
+    ("name", "allowed", "sentence"),
+    [
+        ("probability", OutputRange(minimum=0, maximum=1), ""),
+        (
+            "probability",
+            OutputRange(maximum=0.5),
+            r"for row [0-9]+ of the data `probability` is 0\.[0-9]+, above .* 0\.5",
+        ),
+        ("odds", OutputRange(maximum=1), "the policy's output_range names 'odds', the version has probability"),
+    ],
+    ids=["kept", "above", "unknown"],
+)
+def test_answers_keep_to_the_range_of_the_policy(
+    tmp_path: Path, name: str, allowed: OutputRange, sentence: str
+) -> None:
+    found = examined(tmp_path, HONEST, limits=replace(LIMITS, output_range={name: allowed}))
+    failed = failing(found)
+    assert [one.check for one in failed] == (["range"] if sentence else [])
+    assert all(re.fullmatch(sentence, one.sentence) for one in failed), failed[0].sentence
+    assert bool(sentence) or any(one.check == "range" for one in found)
 
 
 def test_the_gate_ends_in_time_and_says_what_it_did_not_try(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -100,3 +101,18 @@ def test_the_rule(likelihood: Likelihood, answer: Answer, baseline: Answer | Non
 def test_limits_that_make_no_sense_are_refused(limits: dict[str, Any], words: str) -> None:
     with pytest.raises(InvalidInput, match=words):
         RobustnessLimits(**limits)
+
+
+def test_the_documented_defaults_are_those_of_the_limits() -> None:
+    text = (Path(__file__).parents[3] / "docs" / "policy.md").read_text(encoding="utf-8")
+    table = text.partition("| key of `[robustness]` |")[2].partition("\n\n")[0]
+    limits = RobustnessLimits()
+    rows = [[cell.strip() for cell in line.split("|")[1:3]] for line in table.splitlines()[2:]]
+    assert len(rows) >= 10
+    for names, told in rows:
+        keys = [name.strip("` ") for name in names.split(",")]
+        defaults = told.split(", ") * (len(keys) if ", " not in told else 1)
+        for key, default in zip(keys, defaults, strict=True):
+            value = getattr(limits, key)
+            written = f"{value:g}" if isinstance(value, float) else str(value)
+            assert default.lower() == written.lower(), key

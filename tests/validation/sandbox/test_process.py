@@ -23,7 +23,7 @@ from tidegate_validation.sandbox.environment import environment, import_path
 from tidegate_validation.sandbox.limits import SandboxLimits
 from tidegate_validation.sandbox.process import SandboxedProcess
 
-LIMITS = SandboxLimits(memory_mb=600, processes=80, disk_mb=8, open_files=64)
+LIMITS = SandboxLimits(memory_mb=600, most_threads=80, disk_mb=8, open_files=64)
 
 
 @contextlib.contextmanager
@@ -231,7 +231,7 @@ inner.kill()
 def test_a_user_who_is_not_root_gets_a_sandbox_too(version: Path) -> None:
     """The outer sandbox makes a user without rights; the inner one is that user's own."""
     source = INSIDE.format(look=look(version), version=str(version))
-    found = said(source, version, replace(LIMITS, processes=400, memory_mb=2000))
+    found = said(source, version, replace(LIMITS, most_threads=400, memory_mb=2000))
     inner = found["inner"]
     assert isinstance(inner, dict)
     assert inner["user"] == found["outer"] != 0
@@ -243,7 +243,7 @@ def test_a_user_who_is_not_root_gets_a_sandbox_too(version: Path) -> None:
 def test_a_user_without_namespaces_is_said_to_share_all(version: Path) -> None:
     source = INSIDE.replace("open_files=64", "open_files=64, sandbox=False")
     source = source.format(look=look(version), version=str(version))
-    found = said(source, version, replace(LIMITS, processes=400, memory_mb=2000))
+    found = said(source, version, replace(LIMITS, most_threads=400, memory_mb=2000))
     words = str(found["words"])
     assert "may read and write what that user may" in words
     assert "tries to reach the network are refused" in words

@@ -5,6 +5,7 @@ Stages ask the version through it, so that deaths, time and failing inputs are c
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -35,8 +36,9 @@ class Examination:
     """What stages share. `good` is one row that the version answered with `expected`; `baseline` can be asked too.
 
     `real_rows` says that no row of real data has failed so far, `steady` that the same request was always answered
-    alike, `changed` what the version did to its process, `seconds` how long ordinary calls took. `end` is the gate's
-    deadline by the monotonic clock.
+    alike, `changed` what the version did to its process, `addresses` which it called, `writes` which it tried outside
+    its folders, `out_of_range` which outputs the policy's range does not hold, `seconds` how long calls took,
+    `single_seconds` those with one ordinary row. `end` is the gate's deadline by the monotonic clock.
     """
 
     session: Session
@@ -52,14 +54,23 @@ class Examination:
     good: Examples | None = None
     expected: Mapping[str, Array] = field(default_factory=dict)
     seconds: list[float] = field(default_factory=list)
+    single_seconds: list[float] = field(default_factory=list)
     changed: dict[str, None] = field(default_factory=dict)
+    addresses: dict[str, None] = field(default_factory=dict)
+    writes: dict[str, None] = field(default_factory=dict)
+    out_of_range: set[str] = field(default_factory=set)
     real_rows: bool = True
     steady: bool = True
     stage: str = "load"
 
     def ask(self, examples: Examples) -> Answer:
         """The version's answer to whole examples; an answer with another number of rows counts as garbled."""
-        return self.ask_raw(examples.arrays, len(examples))
+        answer = self.ask_raw(examples.arrays, len(examples))
+        if len(examples) == 1 and answer.kind is AnswerKind.OUTPUTS:
+            self.single_seconds.append(answer.seconds)
+        if answer.kind is AnswerKind.OUTPUTS and answer.non_finite() is None:
+            self._hold_to_range(examples, answer)
+        return answer
 
     def ask_raw(self, tensors: Mapping[str, Array], rows: int, most: float | None = None) -> Answer:
         """The version's answer to tensors as they are, within `most` seconds, the limits' if not given."""
@@ -74,8 +85,8 @@ class Examination:
         loaded = self.session.load(self.time_for(self.limits.load_seconds))
         if loaded.fatal:
             return self._noted(loaded)
-        seconds = self.time_for(self.limits.call_seconds)
-        return self._noted(self.session.ask_at_once(examples.arrays, calls, threads, seconds))
+        seconds, within = self.limits.call_seconds, self.time_for(math.inf)
+        return self._noted(self.session.ask_at_once(examples.arrays, calls, threads, seconds, within))
 
     def ask_baseline(self, tensors: Mapping[str, Array]) -> Answer | None:
         """The baseline's answer to the inputs that it knows; None without a baseline or where it lacks one."""
@@ -126,6 +137,19 @@ class Examination:
             return self.good
         return self.sample(count, seed=3)
 
+    def _hold_to_range(self, examples: Examples, answer: Answer) -> None:
+        """Reports the first row of each output whose answer the policy rules out."""
+        for name, allowed in self.limits.output_range.items():
+            outside = allowed.first_outside(answer.outputs[name]) if name in answer.outputs else None
+            if outside is None or name in self.out_of_range:
+                continue
+            self.out_of_range.add(name)
+            row = examples.take(np.array([outside[0]]))
+            whose = f"row {row.rows[0]} of the data" if row.rows[0] >= 0 else "the manifest's example"
+            kept = self.keep("range", name, row.arrays, Way.ANSWER)
+            sentence = f"for {whose} `{name}` {outside[1]}"
+            self.report("range", name, Outcome.FAIL, sentence, example={"input": row.row(0), **kept})
+
     def _checked(self, answer: Answer, rows: int) -> Answer:
         if answer.kind is AnswerKind.OUTPUTS:
             self.seconds.append(answer.seconds)
@@ -136,6 +160,8 @@ class Examination:
 
     def _noted(self, answer: Answer) -> Answer:
         self.changed |= dict.fromkeys(answer.state.changed)
+        self.addresses |= dict.fromkeys(answer.state.addresses)
+        self.writes |= dict.fromkeys(answer.state.writes)
         if answer.kind is AnswerKind.HUNG and time.monotonic() >= self.end:
             raise OutOfTime(self.stage)
         return answer

@@ -18,6 +18,7 @@ from tidegate_serving.contract.formats import check_format
 from tidegate_serving.contract.probe_frames import Frame, read_frame, write_frame
 from tidegate_serving.contract.tensors import Array
 from tidegate_serving.files import written_aside
+from tidegate_serving.typed_config import read_config
 from tidegate_validation.robustness.limits import RobustnessLimits
 
 KIND = "failing-input"
@@ -141,5 +142,5 @@ def _origin(head: Mapping[str, Any]) -> Origin:
         servable=str(head["servable"]),
         manifest_digest=str(head["manifest_digest"]),
         signature=str(head["signature"]),
-        limits=RobustnessLimits(**head["limits"]),
+        limits=read_config(RobustnessLimits, head["limits"], "the limits"),
     )

@@ -17,7 +17,7 @@ from tidegate_validation.robustness.examination import Examination, OutOfTime
 from tidegate_validation.robustness.failing_inputs import FailingInputs, Origin
 from tidegate_validation.robustness.input_domain import InputDomain
 from tidegate_validation.robustness.limits import RobustnessLimits
-from tidegate_validation.robustness.stages import batches, concurrency, edges, ending, golden, latency, repetition
+from tidegate_validation.robustness.stages import batches, concurrency, edges, ending, golden, idle, latency, repetition
 from tidegate_validation.sandbox.answer import AnswerKind
 from tidegate_validation.sandbox.examples import default_signature, example_of, examples_of
 from tidegate_validation.sandbox.session import Session
@@ -26,11 +26,12 @@ _ENDING_SECONDS = 1.0
 _STAGES: Sequence[Callable[[Examination], None]] = (
     golden.real_data,
     repetition.repetition,
+    latency.latency,
+    idle.idle,
     batches.batches,
     concurrency.threads,
     edges.boundaries,
     edges.malformed,
-    latency.latency,
 )
 """In this order, after the version was loaded and answered ordinary rows; none runs once too many processes died."""
 
@@ -69,6 +70,7 @@ def examine(case: Case, domains: Mapping[str, InputDomain], limits: RobustnessLi
         examination.end = max(end, time.monotonic() + _ENDING_SECONDS)
         examination.stage = "unloading"
         _in_time(examination, lambda: ending.unloading(examination))
+    golden.output_range(examination)
     ending.conduct(examination, candidate.manifest, candidate.directory)
     ending.sandbox_limits(examination)
     return examination.findings
@@ -94,6 +96,7 @@ def _in_time(examination: Examination, run: Callable[[], None]) -> None:
         limit = examination.limits.total_seconds
         sentence = f"the gate's {limit:g} s were over in the stage {examination.stage!r}; what follows is untried"
         examination.report("time", examination.stage, Outcome.INCONCLUSIVE, sentence, limit=limit)
+        latency.report_if_slow(examination)
 
 
 def _origin(candidate: Version, limits: RobustnessLimits, signature: str) -> Origin:

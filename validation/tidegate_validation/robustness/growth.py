@@ -5,13 +5,13 @@ A leak grows to the end, in every part of the calls; what fills a cache or warms
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 import numpy as np
 
-from tidegate_serving.admission import Outcome
+from tidegate_serving.admission import Finding, Outcome
 from tidegate_validation.robustness.examination import Examination
 from tidegate_validation.sandbox.answer import Answer
 
@@ -60,21 +60,53 @@ class UsageHistory:
         self.processes_after, self.log_after = processes, log
 
 
-def report_growth(examination: Examination, usage: UsageHistory) -> None:
-    """Findings about memory, files, threads, processes and the log."""
+def report_growth(examination: Examination, usage: UsageHistory, again: Callable[[], UsageHistory | None]) -> None:
+    """Findings about memory, files, threads, processes and the log.
+
+    What grows is measured once more by `again`, which gives None where a call failed: a leak goes on, a coincidence
+    does not.
+    """
+    findings = _judged(examination, usage)
+    grown = {finding.subject for finding in findings if finding.outcome is Outcome.FAIL}
+    later = again() if grown else None
+    if later is not None:
+        second = {finding.subject: finding for finding in _judged(examination, later)}
+        first_words = f"; measured twice, and it grew over {len(usage.resident)} calls at first"
+        findings = [
+            replace(second[finding.subject], sentence=second[finding.subject].sentence + first_words)
+            if finding.subject in grown
+            else finding
+            for finding in findings
+        ]
+    examination.findings += findings
+
+
+def _judged(examination: Examination, usage: UsageHistory) -> list[Finding]:
     calls = len(usage.resident)
+    findings = []
     for name, counts in (("open files", usage.open_files), ("threads", usage.threads)):
         if keeps_growing(counts):
             grown = counts[-1] - counts[0]
-            _leak(examination, name, f"{name} grow with every call: {grown} more after {calls} calls", grown / calls)
+            findings.append(
+                _leak(name, f"{name} grow with every call: {grown} more after {calls} calls", grown / calls)
+            )
         else:
-            examination.report("leak", name, Outcome.PASS, f"{name} do not grow: {counts[-1]} after {calls} calls")
+            words = f"{name} do not grow: {counts[-1]} after {calls} calls"
+            findings.append(Finding("leak", name, Outcome.PASS, words))
     left = usage.processes_after - usage.processes_before
     if left >= min(_LEAST_LEFT, calls / 2):
         sentence = f"it leaves processes behind with every call: {left} more after {calls} calls"
-        _leak(examination, "processes", sentence, left / calls)
-    _memory(examination, usage.resident)
-    _log(examination, (usage.log_after - usage.log_before) / calls / _KILOBYTE)
+        findings.append(_leak("processes", sentence, left / calls))
+    else:
+        words = f"it leaves no processes behind: {usage.processes_after} after {calls} calls"
+        findings.append(Finding("leak", "processes", Outcome.PASS, words))
+    findings.append(_memory(usage.resident, examination.limits.leak_kb))
+    per_call = (usage.log_after - usage.log_before) / calls / _KILOBYTE
+    if per_call > examination.limits.log_kb:
+        sentence = f"it writes {per_call:.0f} KiB to its log with every call, which would fill a server's disk"
+        limit = float(examination.limits.log_kb)
+        findings.append(Finding("log", "calls", Outcome.WARN, sentence, number=per_call, limit=limit))
+    return findings
 
 
 def keeps_growing(counts: Sequence[int]) -> bool:
@@ -85,7 +117,7 @@ def keeps_growing(counts: Sequence[int]) -> bool:
     return rising and counts[-1] - counts[int(_WARM * len(counts))] >= _LEAST_LEFT
 
 
-def _memory(examination: Examination, resident: Sequence[int]) -> None:
+def _memory(resident: Sequence[int], limit: float) -> Finding:
     from scipy import stats
 
     warm = np.asarray(resident[int(_WARM * len(resident)) :], dtype=np.float64)
@@ -93,10 +125,9 @@ def _memory(examination: Examination, resident: Sequence[int]) -> None:
     slope, _, low, high = (float(value) for value in stats.theilslopes(warm[places], places))
     parts = [float(np.median(part)) for part in np.array_split(warm, _PARTS)]
     risen = all(later - earlier > _LEAST_LEAKED / 8 for earlier, later in pairwise(parts))
-    limit = examination.limits.leak_kb
     grows = low / _KILOBYTE > limit and risen and warm[-1] - warm[0] > _LEAST_LEAKED
     words = f"memory grows by {slope / _KILOBYTE:.3g} KiB with every call, over {len(resident)} calls"
-    examination.report(
+    return Finding(
         "memory",
         "resident memory",
         Outcome.FAIL if grows else Outcome.PASS,
@@ -108,13 +139,5 @@ def _memory(examination: Examination, resident: Sequence[int]) -> None:
     )
 
 
-def _leak(examination: Examination, name: str, sentence: str, per_call: float) -> None:
-    cause = {"kind": "leak"}
-    examination.report("leak", name, Outcome.FAIL, sentence, number=per_call, limit=0.0, cause=cause)
-
-
-def _log(examination: Examination, per_call: float) -> None:
-    limit = float(examination.limits.log_kb)
-    if per_call > limit:
-        sentence = f"it writes {per_call:.0f} KiB to its log with every call, which would fill a server's disk"
-        examination.report("log", "calls", Outcome.WARN, sentence, number=per_call, limit=limit)
+def _leak(name: str, sentence: str, per_call: float) -> Finding:
+    return Finding("leak", name, Outcome.FAIL, sentence, number=per_call, limit=0.0, cause={"kind": "leak"})

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from tidegate_serving.contract.errors import InvalidInput
+from tidegate_validation.robustness.output_range import OutputRange
 from tidegate_validation.sandbox.limits import SandboxLimits, above_zero
 
 _COUNTS = ("FAIL", "WARN", "PASS")
@@ -20,7 +22,9 @@ class RobustnessLimits(SandboxLimits):
     `tolerance` is the relative difference allowed between answers to the same row alone, in a batch, and again.
     `crashes` is after how many crashes probing ends, `total_seconds` after how long. `nondeterminism` is what differing
     answers to the same input count as: FAIL, WARN or PASS. `leak_kb` is the growth of memory per call that counts as a
-    leak, `log_kb` what a call may write to the log before that is a WARN.
+    leak, `log_kb` what a call may write to the log before that is a WARN. `idle_share` is the share of a processor that
+    it may keep busy while it is asked nothing; more counts as `idle_counts`. `output_range` holds, by the name of an
+    output, which numbers it may answer to ordinary rows.
     """
 
     total_seconds: float = 1800.0
@@ -39,10 +43,13 @@ class RobustnessLimits(SandboxLimits):
     nondeterminism: str = "FAIL"
     leak_kb: float = 1.0
     log_kb: int = 64
+    idle_share: float = 0.2
+    idle_counts: str = "FAIL"
+    output_range: Mapping[str, OutputRange] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         SandboxLimits.__post_init__(self)
-        above_zero(self, "total_seconds", "max_batch", "golden_rows", "sample_rows", "crashes", "slower")
-        for name in ("nondeterminism", "slower_counts"):
+        above_zero(self, "total_seconds", "max_batch", "golden_rows", "sample_rows", "crashes", "slower", "idle_share")
+        for name in ("nondeterminism", "slower_counts", "idle_counts"):
             if getattr(self, name) not in _COUNTS:
                 raise InvalidInput(f"the limit {name} is {getattr(self, name)!r}: use one of {', '.join(_COUNTS)}")

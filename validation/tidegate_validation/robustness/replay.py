@@ -67,6 +67,11 @@ def _version(origin: Origin, path: Path) -> Path:
 
 def _answer(session: Session, failed: FailingInput, origin: Origin) -> tuple[bool, str, str]:
     answer = session.ask(failed.tensors)
+    allowed = origin.limits.output_range.get(failed.subject) if failed.check == "range" else None
+    if allowed is not None and answered(answer) and failed.subject in answer.outputs:
+        outside = allowed.first_outside(answer.outputs[failed.subject])
+        words = f"`{failed.subject}` {outside[1] if outside else 'stays within the range of the policy'}"
+        return outside is not None, words, answer.log
     return not answered(answer), f"it is sent {_rows(failed.tensors)} row(s): {came_back(answer)}", answer.log
 
 

@@ -28,18 +28,20 @@ class ProcessState:
     """The model's process after a call: how many files and threads it has.
 
     `changed` says in words what the model did to the process that it would share with an engine: closed streams, signal
-    handlers, the working directory.
+    handlers, the working directory. `addresses` it called so far, `writes` it tried outside its own folders.
     """
 
     open_files: int = 0
     threads: int = 0
     changed: tuple[str, ...] = ()
+    addresses: tuple[str, ...] = ()
+    writes: tuple[str, ...] = ()
 
     @classmethod
     def from_head(cls, head: Mapping[str, Any]) -> ProcessState:
         """From an answer frame's `state`."""
-        changed = tuple(str(words) for words in head.get("changed", ()))
-        return cls(int(head.get("open_files", 0)), int(head.get("threads", 0)), changed)
+        told = (tuple(str(words) for words in head.get(name, ())) for name in ("changed", "addresses", "writes"))
+        return cls(int(head.get("open_files", 0)), int(head.get("threads", 0)), *told)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,8 @@ class SandboxLimits:
 
     Deadlines: `load_seconds`, `call_seconds`, `exit_seconds` for unloading and ending.
     What the process may use: `memory_mb` resident in all its processes together, never more than four fifths of what
-    the machine has free; `cpu_seconds` per process; `open_files`; `processes`, threads included; `disk_mb` of files,
+    the machine has free; `cpu_seconds` per process; `open_files`; `processes`, and `most_threads`
+    in all of them together; `disk_mb` of files,
     `file_mb` in one; `network`.
     `sandbox` false shares processes and files with this machine; `other_user` false keeps root where the gate is root.
     `allow_pickle` lets models be loaded that are pickles.
@@ -26,6 +27,7 @@ class SandboxLimits:
     cpu_seconds: int = 900
     open_files: int = 1024
     processes: int = 1024
+    most_threads: int = 4096
     disk_mb: int = 1024
     file_mb: int = 1024
     network: bool = False

@@ -6,6 +6,7 @@ Whatever the version does, crash, hang or end without a word, the caller gets an
 from __future__ import annotations
 
 import contextlib
+import math
 import queue
 import sys
 import threading
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from tidegate_serving.contract.errors import TidegateError
+from tidegate_serving.contract.formats import MALFORMED
 from tidegate_serving.contract.probe_frames import Frame, read_frame, write_frame
 from tidegate_serving.contract.signature import SERVING_DEFAULT
 from tidegate_serving.contract.tensors import Array
@@ -27,8 +29,10 @@ _LOG_BYTES = 4000
 _POLL = 1.0
 _LAST_WORDS = 0.5
 _DUMP = 0.7
-_CONCURRENT_SHARE = 0.25
 _CONCURRENT_SECONDS = 1.0
+_INTERLEAVING_SECONDS = 5.0
+"""What the probe's own switching of threads may add to calls at once, on a busy machine."""
+_ANSWERED = ("loaded", "outputs", "stopped")
 
 
 class ModelProcess:
@@ -48,6 +52,7 @@ class ModelProcess:
         self._to_send: queue.SimpleQueue[Frame | None] = queue.SimpleQueue()
         self._threads: list[threading.Thread] = []
         self._calls = 0
+        self._deadline = 0.0
         self.late = 0.0
         """By how many seconds the latest answer of all came after its deadline."""
 
@@ -61,11 +66,10 @@ class ModelProcess:
         for thread in self._threads:
             thread.start()
         most = seconds if seconds is not None else self._limits.load_seconds
-        begun = time.monotonic()
         answer = self._await("", most)
         if answer.kind is not AnswerKind.OUTPUTS:
             self.close()
-        self.late = max(self.late, time.monotonic() - begun - most)
+        self.late = max(self.late, time.monotonic() - self._deadline)
         return answer
 
     def predict(
@@ -80,16 +84,18 @@ class ModelProcess:
         calls: Sequence[tuple[int, int]],
         threads: int,
         seconds: float | None = None,
+        within: float = math.inf,
         signature: str = SERVING_DEFAULT,
     ) -> Answer:
         """Calls with the given ranges of rows, again and again from several threads at once.
 
-        The outputs hold, for every round, the rows of all calls in order: shape [rounds * rows, ...].
+        The outputs hold, for every round, the rows of all calls in order: shape [rounds * rows, ...]. `seconds` is each
+        call's own deadline; threads may have to take turns, so that the next call of any may take so long for each of
+        them. `within` is the deadline of all calls together.
         """
-        whole = seconds if seconds is not None else self._limits.call_seconds
-        going_on = min(_CONCURRENT_SECONDS, _CONCURRENT_SHARE * whole)
-        head = {"signature": signature, "calls": calls, "threads": threads, "seconds": going_on}
-        return self._call("concurrent", head, tensors, whole)
+        each = seconds if seconds is not None else self._limits.call_seconds
+        head = {"signature": signature, "calls": calls, "threads": threads, "seconds": _CONCURRENT_SECONDS}
+        return self._call("concurrent", head, tensors, threads * each + _INTERLEAVING_SECONDS, within)
 
     def stop(self, seconds: float) -> Answer:
         """Has the version unloaded and the process end by itself; OUTPUTS without outputs where that went well."""
@@ -113,23 +119,29 @@ class ModelProcess:
             thread.join(timeout=_LAST_WORDS)
 
     def _call(
-        self, kind: str, head: Mapping[str, object], tensors: Mapping[str, Array], seconds: float | None
+        self,
+        kind: str,
+        head: Mapping[str, object],
+        tensors: Mapping[str, Array],
+        seconds: float | None,
+        within: float = math.inf,
     ) -> Answer:
         self._calls += 1
         token = f"{self._calls}"
         most = seconds if seconds is not None else self._limits.call_seconds
-        begun = time.monotonic()
         self._to_send.put(Frame(kind, token, head, tensors))
-        answer = self._await(token, most)
+        answer = self._await(token, most, within)
         if answer.fatal:
             self.close()
-        self.late = max(self.late, time.monotonic() - begun - most)
+        self.late = max(self.late, time.monotonic() - self._deadline)
         return answer
 
-    def _await(self, token: str, seconds: float) -> Answer:
-        begun = time.monotonic()
+    def _await(self, token: str, seconds: float, within: float = math.inf) -> Answer:
+        """The answer to one frame; `seconds` begin again whenever there is progress, `within` does not."""
+        last = time.monotonic() + within
+        self._deadline = min(time.monotonic() + seconds, last)
         while True:
-            left = begun + seconds - time.monotonic()
+            left = self._deadline - time.monotonic()
             try:
                 frame = self._received.get(timeout=max(0.0, min(left, _POLL)))
             except queue.Empty:
@@ -137,13 +149,19 @@ class ModelProcess:
                     return self._after_end()
                 if left > 0:
                     continue
-                return self._after_deadline(f"gave no answer within {seconds:g} s")
+                return self._after_deadline(f"gave no answer within {min(seconds, within):g} s")
             if isinstance(frame, Exception):
                 return self._dead(AnswerKind.GARBLED, f"wrote what is no answer ({frame})")
             if frame is None:
                 return self._after_end()
-            if frame.token == token:
-                return _answer(frame, self.sandboxed.log(_LOG_BYTES) if frame.kind == "failed" else "")
+            if frame.token == token and frame.kind == "progress":
+                self._deadline = min(time.monotonic() + seconds, last)
+            elif frame.token == token:
+                try:
+                    return _answer(frame, self.sandboxed.log(_LOG_BYTES) if frame.kind == "failed" else "")
+                except MALFORMED as error:
+                    words = f"wrote a frame whose head is no answer's ({type(error).__name__}: {error})"
+                    return self._dead(AnswerKind.GARBLED, words)
 
     def _after_end(self) -> Answer:
         status = self.sandboxed.wait(_LAST_WORDS)
@@ -169,7 +187,7 @@ class ModelProcess:
                 while (frame := read_frame(stream)) is not None:
                     self._received.put(frame)
                 self._received.put(None)
-            except (TidegateError, ValueError, KeyError, TypeError, OSError) as error:
+            except (TidegateError, OSError) as error:
                 self._received.put(error if self.sandboxed.running else None)
 
     def _send(self, stream: BinaryIO) -> None:
@@ -179,15 +197,19 @@ class ModelProcess:
 
 
 def _answer(frame: Frame, log: str) -> Answer:
+    """What a frame says. One of MALFORMED for a head that lacks something or holds what cannot be."""
     if frame.kind == "failed":
         return Answer(AnswerKind.NOT_LOADED, words=str(frame.head["message"]), log=log)
     if frame.kind == "error":
         raised = tuple(str(name) for name in frame.head.get("raised", ()))
         return Answer(AnswerKind.REFUSED, words=str(frame.head["message"]), raised=raised)
+    seconds = float(frame.head.get("seconds", 0.0))
+    if frame.kind not in _ANSWERED or not 0.0 <= seconds < math.inf:
+        raise ValueError(f"kind {frame.kind!r}, {seconds:g} s")
     return Answer(
         AnswerKind.OUTPUTS,
         outputs=frame.tensors,
-        seconds=float(frame.head.get("seconds", 0.0)),
+        seconds=seconds,
         resident_bytes=int(frame.head.get("resident_bytes", 0)),
         state=ProcessState.from_head(frame.head.get("state", {})),
     )

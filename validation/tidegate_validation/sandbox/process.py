@@ -117,6 +117,10 @@ class SandboxedProcess:
         """How many processes it is now, itself included."""
         return self._watch.processes()
 
+    def processor_seconds(self) -> float:
+        """Processor time that it and what it started had or waited for so far."""
+        return self._watch.processor_seconds()
+
     def log(self, most: int) -> str:
         """The end of its log."""
         return self._log.text(most)
@@ -197,7 +201,7 @@ class SandboxedProcess:
             file_bytes=limits.file_mb * _MEGABYTE,
             cpu_seconds=limits.cpu_seconds,
             open_files=limits.open_files,
-            processes=limits.processes,
+            threads=limits.most_threads,
         )
 
     def _watch_it(self) -> None:

@@ -5,6 +5,7 @@ Gates open one session per version; it counts deaths, so that they can stop aski
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -80,10 +81,11 @@ class Session:
         calls: Sequence[tuple[int, int]],
         threads: int,
         seconds: float | None = None,
+        within: float = math.inf,
     ) -> Answer:
         """Many calls from several threads; see `ModelProcess.predict_at_once`."""
         return self._call(
-            lambda process: process.predict_at_once(tensors, calls, threads, seconds, signature=self._signature)
+            lambda process: process.predict_at_once(tensors, calls, threads, seconds, within, self._signature)
         )
 
     def stop(self, seconds: float) -> Answer | None:
@@ -98,6 +100,10 @@ class Session:
     def log_bytes_now(self) -> int:
         """How much it wrote to its log so far, in all its processes."""
         return self.log_bytes + (self._process.sandboxed.log_bytes if self._process is not None else 0)
+
+    def processor_seconds(self) -> float:
+        """Processor time that the version's processes had or waited for so far; 0 where none is running."""
+        return self._process.sandboxed.processor_seconds() if self._process is not None else 0.0
 
     def processes(self) -> int:
         """How many processes the version has now, itself included."""

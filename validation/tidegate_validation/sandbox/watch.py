@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tidegate_validation.sandbox.limits import SandboxLimits
-from tidegate_validation.sandbox.supervisor.processes import Process, descendants, proportional_bytes
+from tidegate_validation.sandbox.supervisor.processes import Process, descendants, processor_seconds, proportional_bytes
 
 _POLL = 0.05
 _MEGABYTE = 1 << 20
@@ -23,20 +23,27 @@ _MOST_SHARE = 0.9
 
 @dataclass(slots=True)
 class Use:
-    """The most that a process and its descendants used at once, and how often it tried to reach the network."""
+    """The most that a process and its descendants used at once, and how often it tried to reach the network.
+
+    `loopback_packets` counts those that found their way to this machine's own addresses.
+    """
 
     resident_bytes: int = 0
+    processes: int = 0
     threads: int = 0
     disk_bytes: int = 0
     network_tries: int = 0
+    loopback_packets: int = 0
 
     def with_more(self, other: Use) -> Use:
         """What two processes, one after the other, used at most; tries to reach the network add up."""
         return Use(
             max(self.resident_bytes, other.resident_bytes),
+            max(self.processes, other.processes),
             max(self.threads, other.threads),
             max(self.disk_bytes, other.disk_bytes),
             self.network_tries + other.network_tries,
+            self.loopback_packets + other.loopback_packets,
         )
 
 
@@ -75,14 +82,21 @@ class Watch:
         """How many processes there are now."""
         return len(self._found())
 
+    def processor_seconds(self) -> float:
+        """Processor time that they had or waited for so far."""
+        return sum(processor_seconds(process.pid) for process in self._found())
+
     def look(self) -> None:
         """Notes what is in use now."""
         found = self._found()
         if found:
+            self.use.processes = max(self.use.processes, len(found))
             self.use.threads = max(self.use.threads, sum(process.threads for process in found))
             self.use.resident_bytes = max(self.use.resident_bytes, self._resident(found))
             self.use.disk_bytes = max(self.use.disk_bytes, self._on_disk())
-            self.use.network_tries = max(self.use.network_tries, network_tries(self._supervisor))
+            if _has_own_network(self._supervisor):
+                self.use.network_tries = max(self.use.network_tries, network_tries(self._supervisor))
+                self.use.loopback_packets = max(self.use.loopback_packets, loopback_packets(self._supervisor))
 
     def _found(self) -> list[Process]:
         return [process for process in descendants(self._supervisor) if process.pid not in self._own]
@@ -96,8 +110,10 @@ class Watch:
                 return
 
     def _exceeded(self) -> str | None:
-        if self.use.threads >= _MOST_SHARE * self._limits.processes:
-            return f"started {self.use.threads} processes and threads, of {self._limits.processes} that it may have"
+        if self.use.processes > self._limits.processes:
+            return f"started {self.use.processes} processes, of {self._limits.processes} that it may have"
+        if self.use.threads >= _MOST_SHARE * self._limits.most_threads:
+            return f"started {self.use.threads} threads, of {self._limits.most_threads} that it may have"
         if self.use.resident_bytes > self._memory:
             used, most = self.use.resident_bytes // _MEGABYTE, self._memory // _MEGABYTE
             return f"used {used} MB of memory, more than the {most} MB that it may"
@@ -124,14 +140,11 @@ class Watch:
 
 
 def network_tries(pid: int) -> int:
-    """How many packets of a process's own network namespace found no way out, by the kernel's count.
-
-    0 where the process is gone, or shares this process's network.
+    """How many packets of a process's own network namespace found no way out, by the kernel's count; 0 where it is
+    gone.
     """
     found = 0
     try:
-        if Path(f"/proc/{pid}/ns/net").readlink() == Path("/proc/self/ns/net").readlink():
-            return 0
         lines = Path(f"/proc/{pid}/net/snmp").read_text(encoding="ascii").splitlines()
         names, values = [line.split() for line in lines if line.startswith("Ip:")]
         found += int(values[names.index("OutNoRoutes")])
@@ -141,6 +154,25 @@ def network_tries(pid: int) -> int:
     except (OSError, ValueError):
         return found
     return found
+
+
+def loopback_packets(pid: int) -> int:
+    """How many packets a process's own network namespace sent to itself; 0 where it is gone."""
+    try:
+        for line in Path(f"/proc/{pid}/net/dev").read_text(encoding="ascii").splitlines():
+            name, _, numbers = line.partition(":")
+            if name.strip() == "lo":
+                return int(numbers.split()[9])
+    except (OSError, ValueError, IndexError):
+        return 0
+    return 0
+
+
+def _has_own_network(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/ns/net").readlink() != Path("/proc/self/ns/net").readlink()
+    except OSError:
+        return False
 
 
 def _size(folder: str) -> int:

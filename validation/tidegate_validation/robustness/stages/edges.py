@@ -5,10 +5,10 @@ The version has answered ordinary rows before, so that what fails here is the in
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from tidegate_serving.admission import Outcome
+from tidegate_serving.admission import Finding, Outcome
 from tidegate_validation.robustness.examination import Examination
 from tidegate_validation.robustness.failing_inputs import Way
 from tidegate_validation.robustness.finding import came_back, example, probe_finding
@@ -18,6 +18,9 @@ from tidegate_validation.robustness.stages.bad_rows import report_if_unsteady
 from tidegate_validation.sandbox.answer import Answer
 from tidegate_validation.sandbox.examples import Examples
 
+_MISSING = " missing (NaN) "
+_MISSING_NUMBERS = "missing numbers"
+
 
 def boundaries(examination: Examination) -> None:
     """Every column at its edges."""
@@ -25,6 +28,25 @@ def boundaries(examination: Examination) -> None:
         _probe_all(
             examination, "boundary", boundary_probes(examination.signature, examination.good, examination.domains)
         )
+        examination.findings[:] = missing_together(examination.findings)
+
+
+def missing_together(findings: Sequence[Finding]) -> list[Finding]:
+    """One warning for all inputs that are answered alike when their number is missing, where each had its own."""
+    alike: dict[str, list[Finding]] = {}
+    for finding in findings:
+        answer = finding.sentence.partition(_MISSING)[2]
+        if answer and finding.check == "boundary" and finding.outcome is Outcome.WARN:
+            alike.setdefault(answer, []).append(finding)
+    found = list(findings)
+    for answer, ones in alike.items():
+        if len(ones) > 1:
+            names = [one.subject for one in ones]
+            sentence = f"with any of {', '.join(f'`{name}`' for name in names)}{_MISSING}{answer}"
+            shown = {**(ones[0].example or {}), "inputs": names}
+            found[found.index(ones[0])] = replace(ones[0], subject=_MISSING_NUMBERS, sentence=sentence, example=shown)
+            found = [one for one in found if one not in ones]
+    return found
 
 
 def malformed(examination: Examination) -> None:

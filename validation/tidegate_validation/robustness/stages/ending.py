@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 from pathlib import Path
 
 from tidegate_serving.admission import Outcome
@@ -12,6 +13,7 @@ from tidegate_validation.sandbox.answer import AnswerKind
 from tidegate_validation.sandbox.watch import memory_limit
 
 _MEGABYTE = 1 << 20
+_SHOWN = 3
 _HARMLESS = ("changed the working directory", "changed the mode of new files")
 
 
@@ -38,11 +40,11 @@ def conduct(examination: Examination, manifest: Manifest, directory: Path) -> No
     for words in examination.changed:
         outcome = Outcome.WARN if words in _HARMLESS else Outcome.FAIL
         examination.report("process", words, outcome, f"it {words}, of a process that it shares with an engine")
-    tries = examination.session.use.network_tries
-    if tries and not examination.limits.network:
-        sentence = f"it tried to reach the network, {tries} packet{'s' if tries > 1 else ''} found no way out"
-        cause = {"kind": "network"}
-        examination.report("network", "version", Outcome.FAIL, sentence, number=float(tries), limit=0.0, cause=cause)
+    if not examination.limits.network:
+        _network(examination)
+    if examination.writes:
+        sentence = f"it tried to write outside its working folder: {_few(list(examination.writes))}"
+        examination.report("files", "outside", Outcome.WARN, sentence, example={"paths": list(examination.writes)})
     try:
         verify_files(manifest, directory)
     except Tampered as error:
@@ -50,10 +52,44 @@ def conduct(examination: Examination, manifest: Manifest, directory: Path) -> No
         examination.report("files", "version", Outcome.FAIL, sentence)
 
 
+def _network(examination: Examination) -> None:
+    """Calls to other machines, which a server may not reach either; calls to its own may be a library's habit."""
+    near = [address for address in examination.addresses if _is_loopback(address)]
+    far = [address for address in examination.addresses if address not in near]
+    use = examination.session.use
+    if use.network_tries:
+        tries = use.network_tries
+        called = f" ({_few(far)})" if far else ""
+        sentence = f"it tried to reach the network{called}, {tries} packet{'s' if tries > 1 else ''} found no way out"
+        cause = {"kind": "network"}
+        examination.report("network", "version", Outcome.FAIL, sentence, number=float(tries), limit=0.0, cause=cause)
+    if near or use.loopback_packets:
+        called = _few(near) if near else f"{use.loopback_packets} packets from native code or from a child"
+        sentence = f"it called addresses of its own machine, where a server may have other services: {called}"
+        packets = float(use.loopback_packets)
+        examination.report("network", "loopback", Outcome.WARN, sentence, number=packets, example={"addresses": near})
+
+
+def _is_loopback(address: str) -> bool:
+    host = address.rpartition(":")[0].partition("%")[0]
+    try:
+        found = ipaddress.ip_address(host)
+    except ValueError:
+        return host in ("", "localhost")
+    return found.is_loopback or found.is_unspecified
+
+
+def _few(words: list[str]) -> str:
+    more = f" and {len(words) - _SHOWN} more" if len(words) > _SHOWN else ""
+    return ", ".join(words[:_SHOWN]) + more
+
+
 def sandbox_limits(examination: Examination) -> None:
     """What this machine could not hold the version to, and what it used of what it may."""
     session, limits = examination.session, examination.limits
-    used = f"used {session.use.resident_bytes // _MEGABYTE} MB, {session.use.threads} threads, {session.calls} calls"
+    use = session.use
+    used = f"used {use.resident_bytes // _MEGABYTE} MB, {use.processes} process{'es' if use.processes != 1 else ''}, "
+    used += f"{use.threads} threads, {session.calls} calls"
     missing = list(dict.fromkeys(session.not_limited))
     if memory_limit(limits) < limits.memory_mb * _MEGABYTE:
         missing.append(f"memory is limited to {memory_limit(limits) // _MEGABYTE} MB, all that this machine can spare")

@@ -53,6 +53,17 @@ def real_data(examination: Examination) -> None:
     examination.report("data", "examples", Outcome.PASS, f"answers {len(rows)} rows of real data with finite numbers")
 
 
+def output_range(examination: Examination) -> None:
+    """Says of each output of the policy's range that it was kept, or that the version has none of that name."""
+    outputs = [spec.name for spec in examination.signature.outputs]
+    for name in examination.limits.output_range:
+        if name not in outputs:
+            sentence = f"the policy's output_range names {name!r}, the version has {', '.join(outputs)}"
+            examination.report("range", name, Outcome.FAIL, sentence)
+        elif name not in examination.out_of_range and examination.good is not None:
+            examination.report("range", name, Outcome.PASS, f"`{name}` stays within the policy's range on all rows")
+
+
 def _unusual_first(examination: Examination) -> Examples:
     """A bounded sample of the data that holds its rows with missing values and with rare categories."""
     data = examination.data

@@ -7,6 +7,7 @@ failure on an input. `growth` judges what the process uses.
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -21,7 +22,9 @@ from tidegate_validation.sandbox.examples import Examples
 
 _LEAST_CALLS, _MOST_CALLS = 160, 1600
 """A version that fails on one call in twenty passes 160 with a chance of 3 in 10,000."""
-_SECONDS = 4.0
+_SECONDS, _MOST_SECONDS = 4.0, 120.0
+"""How long it looks for growth, and how long it asks a slow version, of which it learns from fewer calls."""
+_FEWEST_CALLS = 20
 _LOOKS = 80
 _ROWS, _REQUESTS = 64, 4
 
@@ -29,26 +32,56 @@ _ROWS, _REQUESTS = 64, 4
 def repetition(examination: Examination) -> None:
     """Some requests in turn, 160 times in all, and more for some seconds while what is in use seems to grow."""
     requests = _requests(examination)
-    first: list[Answer] = []
+    asked = _Asked(requests, [None] * len(requests))
+    usage = _ask_again_and_again(examination, asked)
+    if usage is None:
+        return
+    _report_difference(examination, asked.worst, asked.worst_request, asked.calls)
+    report_growth(examination, usage, lambda: _ask_again_and_again(examination, asked))
+
+
+@dataclass(slots=True)
+class _Asked:
+    """What was asked so far: each request's first answer, and the largest difference to it."""
+
+    requests: list[Examples]
+    first: list[Answer | None]
+    calls: int = 0
+    worst: float = 0.0
+    worst_request: Examples = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.worst_request = self.requests[0]
+
+
+def _ask_again_and_again(examination: Examination, asked: _Asked) -> UsageHistory | None:
+    """What was in use, call after call; None where a call failed, which is reported."""
     usage = UsageHistory(examination.session.processes(), examination.session.log_bytes_now())
-    worst, worst_request, calls = 0.0, requests[0], 0
-    end = time.monotonic() + _SECONDS
-    while calls < _LEAST_CALLS or (calls < _MOST_CALLS and time.monotonic() < end and _open(usage, calls)):
-        request = requests[calls % len(requests)]
+    begun = time.monotonic()
+    while _more_needed(usage, time.monotonic() - begun):
+        place = len(usage.resident) % len(asked.requests)
+        request = asked.requests[place]
         answer = examination.ask(request)
         if not answered(answer):
-            _failed_at_last(examination, request, answer, calls)
-            return
-        if calls < len(requests):
-            first.append(answer)
-        difference = largest_difference(answer.outputs, first[calls % len(requests)].outputs)
-        if difference > worst:
-            worst, worst_request = difference, request
+            _failed_at_last(examination, request, answer, asked.calls)
+            return None
+        before = asked.first[place]
+        if before is None:
+            asked.first[place] = before = answer
+        difference = largest_difference(answer.outputs, before.outputs)
+        if difference > asked.worst:
+            asked.worst, asked.worst_request = difference, request
         usage.add(answer)
-        calls += 1
-    _report_difference(examination, worst, worst_request, calls)
+        asked.calls += 1
     usage.end(examination.session.processes(), examination.session.log_bytes_now())
-    report_growth(examination, usage)
+    return usage
+
+
+def _more_needed(usage: UsageHistory, lasted: float) -> bool:
+    calls = len(usage.resident)
+    if calls < _LEAST_CALLS:
+        return calls < _FEWEST_CALLS or lasted < _MOST_SECONDS
+    return calls < _MOST_CALLS and lasted < _SECONDS and _open(usage, calls)
 
 
 def _open(usage: UsageHistory, calls: int) -> bool:

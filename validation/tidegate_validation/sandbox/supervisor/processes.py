@@ -1,4 +1,4 @@
-"""The processes below one process, from /proc: which they are, and the memory and threads that each has."""
+"""The processes below one process, from /proc: which they are, and the memory, threads and time that each has."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 _PAGE = os.sysconf("SC_PAGE_SIZE")
+_TICKS = os.sysconf("SC_CLK_TCK")
 _LISTS_CHILDREN = Path(f"/proc/self/task/{os.getpid()}/children").exists()
 
 
@@ -65,6 +66,24 @@ def proportional_bytes(pid: int) -> int:
         return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:"))
     except OSError:
         return 0
+
+
+def processor_seconds(pid: int) -> float:
+    """Processor time of a process and of its children that ended, and the time in which its threads waited for it.
+
+    So a process that wants a processor all the time is known on a busy machine too. 0 where it is gone.
+    """
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_bytes().rsplit(b")", 1)[1].split()
+    except OSError:
+        return 0.0
+    waited = 0
+    for task in Path(f"/proc/{pid}/task").glob("*/schedstat"):
+        try:
+            waited += int(task.read_text(encoding="ascii").split()[1])
+        except (OSError, IndexError, ValueError):  # a thread that ended, or a kernel that keeps no count
+            continue
+    return sum(int(ticks) for ticks in fields[11:15]) / _TICKS + waited / 1e9
 
 
 def _read(pid: int) -> Process | None:

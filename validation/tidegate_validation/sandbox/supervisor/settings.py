@@ -30,7 +30,7 @@ class Settings(NamedTuple):
     file_bytes: int
     cpu_seconds: int
     open_files: int
-    processes: int
+    threads: int
 
     def to_json(self) -> str:
         """As one argument of a command line."""

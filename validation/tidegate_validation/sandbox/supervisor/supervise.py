@@ -176,9 +176,9 @@ def _limit(settings: Settings, owner: int, others: int) -> None:
         "open files": (resource.RLIMIT_NOFILE, settings.open_files, 0),
     }
     if owner != 0:
-        limits["processes"] = (resource.RLIMIT_NPROC, settings.processes + others, 0)
+        limits["processes and threads"] = (resource.RLIMIT_NPROC, settings.threads + others, 0)
     else:
-        _report(settings, missing=["the number of processes is watched only, since no limit binds root"])
+        _report(settings, missing=["the number of processes and threads is watched only, since no limit binds root"])
     for name, (kind, soft, grace) in limits.items():
         most = resource.getrlimit(kind)[1]
         limit = soft if most == resource.RLIM_INFINITY else min(soft, most)

@@ -1,0 +1,82 @@
+"""What a version tries besides answering: addresses that it calls and writes outside the folders that are its own.
+
+Python tells of both before they happen (PEP 578), whether they are refused or not; native code that goes past Python is
+not seen here.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+_MOST = 16
+_WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
+_FIRST_IS_WRITTEN = ("os.remove", "os.rmdir", "os.truncate", "os.chmod", "os.chown", "os.utime")
+_COMMON = ("/tmp", "/var/tmp", "/dev", "/proc/self", f"/proc/{os.getpid()}")
+
+
+class Tries:
+    """The first few of each kind, from `watch` on; the version's own `directory` is to be read only."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = os.path.realpath(directory)
+        own = [os.environ.get(name, "") for name in ("HOME", "TMPDIR")]
+        self._own = tuple(os.path.realpath(path) for path in (*own, *_COMMON) if path)
+        self._addresses: dict[str, None] = {}
+        self._writes: dict[str, None] = {}
+        self._events: Mapping[str, Callable[[tuple[Any, ...]], None]] = {
+            "socket.connect": lambda arguments: self._address(arguments[1]),
+            "socket.sendto": lambda arguments: self._address(arguments[1]),
+            "socket.sendmsg": lambda arguments: self._address(arguments[1]),
+            "open": self._open,
+            "os.mkdir": self._mkdir,
+            "os.rename": lambda arguments: self._write(*arguments[:2]),
+            "os.link": lambda arguments: self._write(arguments[1]),
+            "os.symlink": lambda arguments: self._write(arguments[1]),
+            **dict.fromkeys(_FIRST_IS_WRITTEN, lambda arguments: self._write(arguments[0])),
+        }
+
+    def watch(self) -> None:
+        """Watches until the process ends; Python has no way back."""
+        sys.addaudithook(self._heard)
+
+    def look(self) -> dict[str, list[str]]:
+        """`addresses`, as `host:port`, and `writes`, as absolute paths."""
+        return {"addresses": list(self._addresses), "writes": list(self._writes)}
+
+    def _heard(self, event: str, arguments: tuple[Any, ...]) -> None:
+        noted = self._events.get(event)
+        if noted is not None:
+            noted(arguments)
+
+    def _address(self, address: object) -> None:
+        if isinstance(address, tuple) and len(address) >= 2 and len(self._addresses) < _MOST:
+            self._addresses[f"{address[0]}:{address[1]}"] = None
+
+    def _open(self, arguments: tuple[Any, ...]) -> None:
+        path, _, flags = arguments
+        if isinstance(flags, int) and flags & _WRITING:
+            self._write(path)
+
+    def _mkdir(self, arguments: tuple[Any, ...]) -> None:
+        path = arguments[0]
+        if isinstance(path, (str, bytes)) and not os.path.lexists(path):
+            self._write(path)
+
+    def _write(self, *paths: object) -> None:
+        for path in paths:
+            if not isinstance(path, (str, bytes, os.PathLike)) or len(self._writes) >= _MOST:
+                continue
+            try:
+                whole = os.path.realpath(os.fsdecode(path))
+            except (OSError, ValueError):  # the call itself will fail as it does without us
+                continue
+            if _within(whole, self._directory) or not any(_within(whole, folder) for folder in self._own):
+                self._writes[whole] = None
+
+
+def _within(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(folder + "/")
