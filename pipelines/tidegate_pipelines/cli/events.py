@@ -1,6 +1,6 @@
 """`tidegate events`: what changed in an engine, in words, newest last; decisions with who and why.
 
-In comes a span of time; out go the entries of the engine's journal.
+It asks the engine for its journal over a span of time.
 """
 
 from __future__ import annotations
