@@ -6,7 +6,6 @@ second start changes nothing. For production, use the secrets of your platform i
 
 from __future__ import annotations
 
-import hashlib
 import json
 import secrets
 import sys
@@ -20,7 +19,9 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from tidegate_operators.steps.tokens import make_token
 from tidegate_serving.admission import make_keys
+from tidegate_serving.control.access.grants import Role
 
 DAYS = 365
 PIPELINE = "airflow"
@@ -48,17 +49,14 @@ def make_certificate(folder: Path, name: str) -> None:
     (folder / "tls.crt").write_bytes(certificate.public_bytes(pem))
 
 
-def make_token(folder: Path, name: str) -> None:
+def make_connection(folder: Path, name: str) -> None:
     """A token of the pipeline: its line in access.toml, and Airflow's connection to the engine that has it."""
-    token = f"tg_{secrets.token_urlsafe(32)}"
-    sha256 = hashlib.sha256(token.encode()).hexdigest()
-    line = f'[[token]]\nname = "{PIPELINE}"\nsha256 = "{sha256}"\nrole = "release"\n'
-    (folder / "access.toml").write_text(f'format = "tidegate.access/1"\n\n{line}')
+    made = make_token(name=PIPELINE, role=Role.RELEASE, access_file=folder / "access.toml")
     connection = {
         "conn_type": "tidegate",
         "host": name,
         "port": 8502,
-        "password": token,
+        "password": made.token,
         "extra": {"tls": True, "ca": str(folder / "tls.crt")},
     }
     (folder / "connections.json").write_text(json.dumps({"tidegate_default": connection}, indent=1) + "\n")
@@ -85,7 +83,7 @@ def make_validator(folder: Path, _: str) -> None:
 
 PARTS: dict[str, Callable[[Path, str], None]] = {
     "tls.crt": make_certificate,
-    "connections.json": make_token,
+    "connections.json": make_connection,
     "airflow-users.json": make_passwords,
     "validator.pub": make_validator,
 }

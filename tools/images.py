@@ -24,7 +24,7 @@ IMAGES = ("engine", "pipeline-steps", "mlflow", "airflow", "postgres")
 LOCAL_BASE = "localhost/tidegate/base:bookworm"
 PACKAGES = "ca-certificates,python3,python3-venv"
 CERTIFICATES = Path("/etc/ssl/certs/ca-certificates.crt")
-ENVIRONMENT = {"BUILDAH_ISOLATION": "chroot", "BUILDAH_FORMAT": "docker"}
+ENVIRONMENT = {**os.environ, "BUILDAH_ISOLATION": "chroot", "BUILDAH_FORMAT": "docker"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +38,7 @@ class Built:
 def buildah(*arguments: str | Path) -> str:
     """Runs one command of buildah's; what it printed. CalledProcessError, after its own words, when it fails."""
     command = ["buildah", *map(str, arguments)]
-    environment = {**os.environ, **ENVIRONMENT}
-    return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env=environment).stdout.strip()
+    return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env=ENVIRONMENT).stdout.strip()
 
 
 def tag(image: str) -> str:

@@ -18,17 +18,11 @@ from typing import Any, Self
 
 import yaml
 from tests.support.eventually import eventually
+from tools.images import ENVIRONMENT, buildah
 
 OWNER = 10001
 HEALTHY_SECONDS = 240.0
 STOP_SECONDS = 30.0
-ENVIRONMENT = {**os.environ, "BUILDAH_ISOLATION": "chroot"}
-
-
-def buildah(*arguments: str | Path) -> str:
-    """What one command of buildah's printed. CalledProcessError when it fails."""
-    command = ["buildah", *map(str, arguments)]
-    return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env=ENVIRONMENT).stdout.strip()
 
 
 class Container:

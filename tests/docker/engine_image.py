@@ -13,10 +13,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.docker.containers import ENVIRONMENT, OWNER, Container, buildah
+from tests.docker.containers import OWNER, Container
 from tests.support.engine_process import free_port
 from tests.support.eventually import eventually
 from tests.support.versions import publish
+from tools.images import ENVIRONMENT, buildah
 
 IMAGE = "tidegate/engine:0.1.0"
 MOST_BYTES = 350 << 20

@@ -44,7 +44,7 @@ def client_of(target: str) -> Any:
 
 
 @dataclass(frozen=True)
-class Desk:
+class Team:
     """What a user of MLflow has at hand: a target, a registry with three versions, data, and the validator's key."""
 
     target: str
@@ -77,11 +77,11 @@ class Desk:
 
 
 @pytest.fixture(scope="module")
-def desk(
+def team(
     mlflow_address: str, world: World, endpoints: Endpoints, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Desk]:
+) -> Iterator[Team]:
     """Versions 1 and 2 of `tide` are good, 3 has learnt the opposite; 2 is the alias `next`."""
-    folder = tmp_path_factory.mktemp("desk")
+    folder = tmp_path_factory.mktemp("team")
     training = frame(2000, 1)
     training.to_parquet(folder / "training.parquet")
     frame(2000, 2).to_parquet(folder / "held_out.parquet")
@@ -99,50 +99,50 @@ def desk(
                 pyfunc_predict_fn="predict_proba",
             )
     mlflow.MlflowClient(mlflow_address).set_registered_model_alias(NAME, "next", "2")
-    yield Desk(f"tidegate://{endpoints.control}", mlflow_address, folder, world)
+    yield Team(f"tidegate://{endpoints.control}", mlflow_address, folder, world)
     mlflow.set_tracking_uri("")
 
 
 def test_from_the_command_line_a_deployment_is_released_asked_updated_and_taken_away(
-    desk: Desk, endpoints: Endpoints
+    team: Team, endpoints: Endpoints
 ) -> None:
-    created = desk.mlflow("create", "--name", NAME, "-m", f"models:/{NAME}/1", config=desk.config)
+    created = team.mlflow("create", "--name", NAME, "-m", f"models:/{NAME}/1", config=team.config)
     assert f"mlflow deployment {NAME} is created" in created
     assert available(endpoints, NAME) == [1]
-    listed = ast.literal_eval(desk.mlflow("list").partition("\n")[2])
+    listed = ast.literal_eval(team.mlflow("list").partition("\n")[2])
     assert {"name": NAME, "flavor": "mlflow", "version": 1, "state": "AVAILABLE", "problem": ""} in listed
-    rows = desk.folder / "rows.json"
+    rows = team.folder / "rows.json"
     rows.write_text(frame(3, 9)[["a", "b"]].to_json(orient="records"))
-    answer = json.loads(desk.mlflow("predict", "--name", NAME, "-I", str(rows)))
+    answer = json.loads(team.mlflow("predict", "--name", NAME, "-I", str(rows)))
     assert answer["version"] == 1
     assert np.shape(answer["predictions"]) == (3, 2)
     with pytest.raises(MlflowException, match="use `mlflow deployments update`"):
-        desk.mlflow("create", "--name", NAME, "-m", f"models:/{NAME}/2", config={**desk.config, "canary": "no"})
-    updated = desk.mlflow(
-        "update", "--name", NAME, "-m", f"models:/{NAME}@next", config={**desk.config, "canary": "no"}
+        team.mlflow("create", "--name", NAME, "-m", f"models:/{NAME}/2", config={**team.config, "canary": "no"})
+    updated = team.mlflow(
+        "update", "--name", NAME, "-m", f"models:/{NAME}@next", config={**team.config, "canary": "no"}
     )
     assert f"Deployment {NAME} is updated" in updated
     assert available(endpoints, NAME) == [2]
-    assert "'state': 'AVAILABLE'" in desk.mlflow("get", "--name", NAME)
-    assert f"Deployment {NAME} is deleted" in desk.mlflow("delete", "--name", NAME)
+    assert "'state': 'AVAILABLE'" in team.mlflow("get", "--name", NAME)
+    assert f"Deployment {NAME} is deleted" in team.mlflow("delete", "--name", NAME)
     assert available(endpoints, NAME) == []
-    assert "held_out" in desk.mlflow("help")
+    assert "held_out" in team.mlflow("help")
 
 
 def test_what_a_gate_refuses_is_an_error_with_its_sentence_and_the_registry_has_the_verdict(
-    desk: Desk, endpoints: Endpoints
+    team: Team, endpoints: Endpoints
 ) -> None:
-    client, config = desk.client(), {**desk.config, "canary": "no"}
+    client, config = team.client(), {**team.config, "canary": "no"}
     first = client.create_deployment("guarded", f"models:/{NAME}/1", config=config)
     assert (first["name"], first["version"], first["flavor"]) == ("guarded", 1, "mlflow")
     assert client.create_deployment("guarded", f"models:/{NAME}/1", config=config)["version"] == 1, "again: the same"
     with pytest.raises(MlflowException, match=r"guarded:3 is refused by the quality gate") as refused:
         client.update_deployment("guarded", f"models:/{NAME}/3", config=config)
     assert available(endpoints, "guarded") == [1]
-    tags = mlflow.MlflowClient(desk.registry).get_model_version(NAME, "3").tags
+    tags = mlflow.MlflowClient(team.registry).get_model_version(NAME, "3").tags
     assert tags["tidegate.allowed"] == "false"
     assert tags["tidegate.sentence"] == refused.value.message
-    directory = desk.world.repository / "guarded" / "3"
+    directory = team.world.repository / "guarded" / "3"
     assert verdict_path(directory).is_file()
     assert (report_directory(directory) / "index.html").is_file()
     with pytest.raises(MlflowException, match="guarded:3 is refused by the quality gate"):
@@ -155,9 +155,9 @@ def test_what_a_gate_refuses_is_an_error_with_its_sentence_and_the_registry_has_
         client.get_deployment("guarded")
 
 
-def test_inputs_come_as_a_frame_columns_or_rows(desk: Desk) -> None:
-    client = desk.client()
-    client.create_deployment("asked", f"models:/{NAME}/1", config={**desk.config, "canary": "no"})
+def test_inputs_come_as_a_frame_columns_or_rows(team: Team) -> None:
+    client = team.client()
+    client.create_deployment("asked", f"models:/{NAME}/1", config={**team.config, "canary": "no"})
     rows = frame(2, 4)[["a", "b"]]
     answers = [
         client.predict("asked", inputs)["predictions"]
@@ -172,9 +172,9 @@ def test_inputs_come_as_a_frame_columns_or_rows(desk: Desk) -> None:
         client.predict("nobody", rows)
 
 
-def test_a_model_of_no_registry_gets_the_next_free_number(desk: Desk, endpoints: Endpoints) -> None:
-    source = mlflow.MlflowClient(desk.registry).get_model_version(NAME, "1").source
-    client, config = desk.client(), {**desk.config, "canary": "no"}
+def test_a_model_of_no_registry_gets_the_next_free_number(team: Team, endpoints: Endpoints) -> None:
+    source = mlflow.MlflowClient(team.registry).get_model_version(NAME, "1").source
+    client, config = team.client(), {**team.config, "canary": "no"}
     assert client.create_deployment("loose", source, config=config)["version"] == 1
     assert client.update_deployment("loose", source, config=config)["version"] == 2
     assert available(endpoints, "loose") == [2]
@@ -193,19 +193,19 @@ def test_a_model_of_no_registry_gets_the_next_free_number(desk: Desk, endpoints:
         ("runs:/0123456789abcdef0123456789abcdef/model", {}, "cannot be downloaded"),
     ],
 )
-def test_bad_input_is_said_with_its_cure(desk: Desk, uri: str, changes: dict[str, str], words: str) -> None:
+def test_bad_input_is_said_with_its_cure(team: Team, uri: str, changes: dict[str, str], words: str) -> None:
     with pytest.raises(MlflowException, match=words):
-        desk.client().create_deployment("wrong", uri, config={**desk.config, **changes})
-    assert not (desk.world.repository / "wrong").exists()
+        team.client().create_deployment("wrong", uri, config={**team.config, **changes})
+    assert not (team.world.repository / "wrong").exists()
 
 
-def test_a_flavor_that_the_model_does_not_have_and_an_update_of_nothing_are_refused(desk: Desk) -> None:
+def test_a_flavor_that_the_model_does_not_have_and_an_update_of_nothing_are_refused(team: Team) -> None:
     with pytest.raises(MlflowException, match=r"no flavor 'onnx' \(it has python_function, sklearn\)"):
-        desk.client().create_deployment("wrong", f"models:/{NAME}/1", "onnx", desk.config)
+        team.client().create_deployment("wrong", f"models:/{NAME}/1", "onnx", team.config)
     with pytest.raises(MlflowException, match="'wrong' serves nothing: use `mlflow deployments create`"):
-        desk.client().update_deployment("wrong", f"models:/{NAME}/1", config=desk.config)
+        team.client().update_deployment("wrong", f"models:/{NAME}/1", config=team.config)
     with pytest.raises(MlflowException, match="no model URI"):
-        desk.client().update_deployment("wrong", config=desk.config)
+        team.client().update_deployment("wrong", config=team.config)
 
 
 def test_an_engine_that_is_not_there_and_an_address_that_is_none_are_said() -> None:
@@ -216,17 +216,17 @@ def test_an_engine_that_is_not_there_and_an_address_that_is_none_are_said() -> N
 
 
 def test_a_bare_target_is_the_engine_of_the_environment(
-    desk: Desk, endpoints: Endpoints, monkeypatch: pytest.MonkeyPatch
+    team: Team, endpoints: Endpoints, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TIDEGATE_CONTROL", endpoints.control)
     assert isinstance(client_of("tidegate").list_deployments(), list)
 
 
-def test_run_local_serves_without_gates_until_it_is_interrupted(desk: Desk, tmp_path: Path) -> None:
+def test_run_local_serves_without_gates_until_it_is_interrupted(team: Team, tmp_path: Path) -> None:
     ready, any_port = tmp_path / "ready.json", "127.0.0.1:0"
     addresses = ("-C", f"grpc_address={any_port}", "-C", f"rest_address={any_port}", "-C", f"ready_file={ready}")
-    rows = ("-C", f"sample={desk.folder / 'training.parquet'}", "-C", "label=late")
-    model = ("--name", "here", "-m", f"models:/{NAME}/1", "-C", f"tracking_uri={desk.registry}", *rows)
+    rows = ("-C", f"sample={team.folder / 'training.parquet'}", "-C", "label=late")
+    model = ("--name", "here", "-m", f"models:/{NAME}/1", "-C", f"tracking_uri={team.registry}", *rows)
     command = [sys.executable, "-m", "mlflow", "deployments", "run-local", "-t", "tidegate", *model, *addresses]
     with Running(command, tmp_path / "said.txt") as process:
         eventually(lambda: ready.is_file() or process.poll() is not None, 120.0)

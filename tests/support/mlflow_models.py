@@ -1,6 +1,6 @@
 """MLflow models for tests, made by MLflow in a process of its own: `python -m tests.support.mlflow_models DIR`.
 
-Out come DIR/NAME/1, model directories as `save_model` of each flavour writes them, beside DIR/rows.json with the rows
+It leaves DIR/NAME/1, model directories as `save_model` of each flavour writes them, beside DIR/rows.json with the rows
 that they were made from and what each model says of them.
 """
 

@@ -1,7 +1,7 @@
 """TensorFlow SavedModels for tests, made in a process of its own: `python -m tests.support.saved_models DIR`.
 
-The session fixture `saved_models` in `tests/conftest.py` runs it once; out come DIR/NAME/1 as any TensorFlow user would
-have them, without manifests. `NAMES` says what each is good for.
+The session fixture `saved_models` in `tests/conftest.py` runs it once; it leaves DIR/NAME/1 as any TensorFlow user
+would have them, without manifests. `NAMES` says what each is good for.
 """
 
 from __future__ import annotations

@@ -11,6 +11,7 @@ import urllib.parse
 import urllib.request
 from datetime import UTC, datetime, timedelta
 
+from tidegate_operators.steps.engine_group import engines_of
 from tidegate_serving.connection import EngineConnection
 from tidegate_serving.contract.errors import DeadlinePassed, Unavailable
 from tidegate_serving.contract.servable import State
@@ -22,12 +23,18 @@ _AWAY = (Unavailable, DeadlinePassed)
 
 def version_state(engine: EngineConnection, servable: str, version: int | None) -> str | None:
     """AVAILABLE, END for a version that is gone or failed; None while there is something to wait for, also for an
-    engine that does not answer. Without a version: AVAILABLE once ordinary clients are answered."""
+    engine that does not answer. Without a version: AVAILABLE once ordinary clients are answered. Of a group: AVAILABLE
+    where it is so in all its engines, END where in one of them."""
     try:
-        with ControlClient(engine) as client:
-            status = client.status(servable).servable(servable)
+        found = {_state_in(one, servable, version) for one in engines_of(engine)}
     except _AWAY:
         return None
+    return "END" if "END" in found else found.pop() if len(found) == 1 else None
+
+
+def _state_in(engine: EngineConnection, servable: str, version: int | None) -> str | None:
+    with ControlClient(engine) as client:
+        status = client.status(servable).servable(servable)
     if status is None:
         return None
     if version is None:

@@ -124,7 +124,7 @@ def _all_or_none(outcomes: Outcomes[Change] | Outcomes[None], pushed: Push, told
             change(client, pushed.id.name, _undo(pushed, engine), why)
 
     if outcomes.failed:
-        lost = {engine for engine, error in outcomes.failed if error.code == Unavailable.code}
+        lost = {engine for engine, error in outcomes.failed if isinstance(error, Unavailable)}
         on_each([engine for engine in told if engine not in lost], take_back).all()
         outcomes.all(f"{pushed.id} was pushed nowhere")
 

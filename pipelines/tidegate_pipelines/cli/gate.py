@@ -27,6 +27,12 @@ _GRAVITY = ("FAIL", "ERROR", "INCONCLUSIVE", "WARN")
 _FURTHER = 5
 
 
+FileSignature = Annotated[
+    Path | None,
+    typer.Option("--signature", metavar="FILE", help="How a model's file is called, as JSON, where it does not tell."),
+]
+
+
 def register(app: typer.Typer) -> None:
     """Adds the command."""
     app.command()(validate)
@@ -48,12 +54,7 @@ def validate(
     platform: Annotated[
         str | None, typer.Option("--platform", help="Of a model's file, where its name does not tell.")
     ] = None,
-    signature: Annotated[
-        Path | None,
-        typer.Option(
-            "--signature", metavar="FILE", help="How a model's file is called, as JSON, where it does not tell."
-        ),
-    ] = None,
+    signature: FileSignature = None,
     report: Annotated[
         Path | None, typer.Option("--report", metavar="DIRECTORY", help="Where the page goes without --key.")
     ] = None,

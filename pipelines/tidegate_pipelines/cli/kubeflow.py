@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -18,6 +19,23 @@ Examples:
       --signing-secret validator=/etc/tidegate/keys --secret-env TIDEGATE_TOKEN=engine/token
   tidegate kubeflow compile components -o components/
 """
+
+Claims = Annotated[
+    list[str] | None, typer.Option("--claim", metavar="CLAIM=PATH", help="Mount a volume claim in every task.")
+]
+SigningSecrets = Annotated[
+    list[str] | None,
+    typer.Option("--signing-secret", metavar="SECRET=PATH", help="Mount the key's Secret where a verdict is signed."),
+]
+SecretVolumes = Annotated[
+    list[str] | None, typer.Option("--secret-volume", metavar="SECRET=PATH", help="Mount a Secret, with a CA say.")
+]
+SecretVariables = Annotated[
+    list[str] | None, typer.Option("--secret-env", metavar="NAME=SECRET/KEY", help="A variable from a Secret.")
+]
+Variables = Annotated[
+    list[str] | None, typer.Option("--env", metavar="NAME=VALUE", help="A variable, TIDEGATE_CONTROL say.")
+]
 
 app = typer.Typer(help=_HELP, no_args_is_help=True, rich_markup_mode=None)
 
@@ -49,24 +67,11 @@ def compile_(
     image: Annotated[
         str | None, typer.Option("--image", help="What the tasks run.", envvar="TIDEGATE_IMAGE", show_default=False)
     ] = None,
-    claim: Annotated[
-        list[str] | None, typer.Option("--claim", metavar="CLAIM=PATH", help="Mount a volume claim in every task.")
-    ] = None,
-    signing_secret: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--signing-secret", metavar="SECRET=PATH", help="Mount the key's Secret where a verdict is signed."
-        ),
-    ] = None,
-    secret_volume: Annotated[
-        list[str] | None, typer.Option("--secret-volume", metavar="SECRET=PATH", help="Mount a Secret, with a CA say.")
-    ] = None,
-    secret_env: Annotated[
-        list[str] | None, typer.Option("--secret-env", metavar="NAME=SECRET/KEY", help="A variable from a Secret.")
-    ] = None,
-    env: Annotated[
-        list[str] | None, typer.Option("--env", metavar="NAME=VALUE", help="A variable, TIDEGATE_CONTROL say.")
-    ] = None,
+    claim: Claims = None,
+    signing_secret: SigningSecrets = None,
+    secret_volume: SecretVolumes = None,
+    secret_env: SecretVariables = None,
+    env: Variables = None,
 ) -> None:
     """Write the YAML of a pipeline, or of every component.
 
@@ -84,17 +89,16 @@ def compile_(
         from tidegate_pipelines.kubeflow import PodSettings, compile_components, compile_pipeline
     except ImportError as error:
         raise Unsupported(f"{error}: Kubeflow needs the extra, `pip install 'tidegate[kfp]'`") from error
-    settings = {
-        "--claim": _pairs("--claim", claim),
-        "--signing-secret": _pairs("--signing-secret", signing_secret),
-        "--secret-volume": _pairs("--secret-volume", secret_volume),
-        "--secret-env": _pairs("--secret-env", secret_env),
-        "--env": _pairs("--env", env),
+    options = {
+        "--claim": claim,
+        "--signing-secret": signing_secret,
+        "--secret-volume": secret_volume,
+        "--secret-env": secret_env,
+        "--env": env,
     }
+    settings = {option: _pairs(option, given) for option, given in options.items()}
     if what is What.COMPONENTS:
-        for option, given in settings.items():
-            if given:
-                raise typer.BadParameter("is for pipelines: a component gets it in yours", param_hint=option)
+        _refuse_settings(settings)
         written = compile_components(output, image)
         say(f"{len(written)} components in {output}")
         return
@@ -108,6 +112,12 @@ def compile_(
     )
     compile_pipeline(what.value, output, pods)
     say(f"pipeline tidegate-{what.value} in {output}: upload it, or `kfp run create -f {output}`")
+
+
+def _refuse_settings(settings: Mapping[str, Mapping[str, str]]) -> None:
+    for option, given in settings.items():
+        if given:
+            raise typer.BadParameter("is for pipelines: a component gets it in yours", param_hint=option)
 
 
 def _pairs(option: str, given: list[str] | None) -> dict[str, str]:

@@ -1,6 +1,6 @@
 """How fast a version's handle is taken and released from many threads while versions come and go all the time.
 
-Runs `tidegate-lookup`, which takes turns between our way and bare `Arc` clones of the same map; out come rows.
+Runs `tidegate-lookup`, which takes turns between our way and bare `Arc` clones of the same map: a row a figure.
 """
 
 from __future__ import annotations

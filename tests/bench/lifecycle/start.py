@@ -1,6 +1,6 @@
 """How long it takes until Tidegate is there: `import tidegate`, and an engine from exec to its first answer.
 
-Fresh processes with a warm file cache, as the second start of a day; out come medians as rows.
+Fresh processes with a warm file cache, as the second start of a day; medians become rows.
 """
 
 from __future__ import annotations

@@ -13,7 +13,9 @@ from tests.support.command import Command
 from tests.support.engine_process import EngineProcess
 from tests.support.versions import adding, publish
 
+from tidegate_operators.airflow.waiting import version_state
 from tidegate_operators.steps import promote, push, reconcile, rollback, withdraw
+from tidegate_serving.connection import EngineConnection
 from tidegate_serving.contract.errors import FailedPrecondition, InvalidInput, NotFound, TidegateError, Unavailable
 from tidegate_serving.control_client import ControlClient
 
@@ -107,6 +109,17 @@ def test_a_promotion_that_reached_one_engine_reaches_the_other_when_it_is_tried_
     assert group.wanted("again") == [([2], 2), ([1, 2], 1)]
     promote(control=group.control, servable="again", version=2)
     assert group.wanted("again") == [([2], 2)] * 2
+
+
+def test_who_waits_for_a_group_waits_for_all_its_engines(group: Group) -> None:
+    engines = EngineConnection.of(group.control)
+    push(directory=group.publish("seen", 1), control=group.control)
+    push(directory=group.publish("seen", 2), control=group.addresses[0])
+    assert version_state(EngineConnection.of(group.addresses[0]), "seen", 2) == "AVAILABLE"
+    assert version_state(engines, "seen", 2) is None
+    push(directory=group.root / "seen" / "2", control=group.control)
+    assert version_state(engines, "seen", 2) == "AVAILABLE"
+    assert version_state(EngineConnection.of(f"{group.control},{NOBODY}"), "seen", 2) is None
 
 
 def test_a_version_is_withdrawn_from_all(group: Group) -> None:

@@ -62,7 +62,7 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RemoteEngine]:
 @pytest.mark.parametrize("role", [role.value for role in Role])
 def test_every_role_may_look(engine: RemoteEngine, role: str, action: str) -> None:
     with engine.control(role) as control:
-        LOOK[action](control)
+        assert LOOK[action](control)
 
 
 @pytest.mark.parametrize("action", OPERATE)
