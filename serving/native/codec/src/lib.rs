@@ -8,6 +8,7 @@ pub mod inference;
 pub mod json;
 pub mod model_metadata;
 pub mod model_spec;
+pub mod open_inference;
 pub mod protobuf;
 pub mod signatures;
 pub mod status;

@@ -10,6 +10,7 @@ pub mod http1;
 pub mod http2;
 pub mod json;
 pub mod null_model;
+pub mod open_inference;
 pub mod pages;
 pub mod protobuf;
 
@@ -17,9 +18,10 @@ pub mod protobuf;
 pub type Target = fn(&[u8]);
 
 /// All, by the names of their corpora.
-pub const DECODERS: [(&str, Target); 5] = [
+pub const DECODERS: [(&str, Target); 6] = [
     ("protobuf", protobuf::run),
     ("json", json::run),
+    ("open_inference", open_inference::run),
     ("gzip", gzip::run),
     ("http1", http1::run),
     ("http2", http2::run),

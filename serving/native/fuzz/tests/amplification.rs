@@ -1,6 +1,7 @@
 //! Large messages of many small parts: what a decoder makes of them, before anybody counts it, stays near their own size.
 
 use tidegate_codec::json;
+use tidegate_codec::open_inference;
 use tidegate_codec::protobuf::examples;
 use tidegate_codec::protobuf::multi_inference::MultiInferenceRequest;
 use tidegate_codec::protobuf::predict::PredictRequest;
@@ -39,6 +40,12 @@ fn a_message_that_repeats_an_empty_field() {
         near(&message, |bytes| SessionRunRequest::parse(bytes).is_ok());
         near(&message, |bytes| MultiInferenceRequest::parse(bytes).is_ok());
     }
+    for field in 1..8 {
+        let message = [field << 3 | 2, 0].repeat(LARGE / 2);
+        near(&message, |bytes| open_inference::message::parse(bytes).is_ok());
+    }
+    let body = format!("{{\"inputs\":[{}{{}}]}}", "{},".repeat(LARGE / 3));
+    near(body.as_bytes(), |bytes| open_inference::json_request::parse(bytes, bytes.len()).is_ok());
 }
 
 fn examples_without_features() {

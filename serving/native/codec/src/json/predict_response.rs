@@ -102,11 +102,17 @@ fn write_element(out: &mut Vec<u8>, name: &str, slice: &Slice<'_>, index: usize)
         Column::Raw(words) => words,
     };
     let size = slice.dtype.size();
+    write_number(out, slice.dtype, &words.as_bytes()[index * size..(index + 1) * size]);
+}
+
+/// Writes one element of a type other than half floats and strings.
+#[inline]
+pub(crate) fn write_number(out: &mut Vec<u8>, dtype: DType, element: &[u8]) {
     let mut wide = [0u8; 8];
-    wide[..size].copy_from_slice(&words.as_bytes()[index * size..(index + 1) * size]);
+    wide[..element.len()].copy_from_slice(element);
     let bits = u64::from_le_bytes(wide);
     let mut digits = itoa::Buffer::new();
-    let text = match slice.dtype {
+    let text = match dtype {
         DType::Float32 => return write_float(out, f32::from_bits(bits as u32)),
         DType::Float64 => return write_double(out, f64::from_bits(bits)),
         DType::Bool => ["false", "true"][usize::from(bits != 0)],

@@ -257,7 +257,7 @@ fn fill_numbers(view: &View<'_>, spec: &TensorSpec, words: &mut Words, elements:
     let mut reader = Reader::new(view.message);
     while let Some(found) = reader.next_field()? {
         if found.number == wanted {
-            push_values(&found, spec, words, limit)
+            push_values(&found, MESSAGE, spec, words, limit)
                 .map_err(|why| why.unwrap_or_else(|| wrong_count(spec, &view.shape, elements + 1, elements)))?;
         }
     }
@@ -272,8 +272,14 @@ fn fill_numbers(view: &View<'_>, spec: &TensorSpec, words: &mut Words, elements:
     Ok(())
 }
 
-/// Appends one occurrence, packed or not; `Err(None)` says that there are too many values.
-fn push_values(found: &Field<'_>, spec: &TensorSpec, words: &mut Words, limit: usize) -> Result<(), Option<Status>> {
+/// Appends one occurrence of a field of a message, packed or not; `Err(None)` says that there are too many values.
+pub(crate) fn push_values(
+    found: &Field<'_>,
+    message: &str,
+    spec: &TensorSpec,
+    words: &mut Words,
+    limit: usize,
+) -> Result<(), Option<Status>> {
     let fits = |words: &Words, more: usize| if words.len() + more > limit { Err(None) } else { Ok(()) };
     let size = spec.dtype.size();
     let floats = matches!(spec.dtype, DType::Float32 | DType::Float64);
@@ -301,9 +307,9 @@ fn push_values(found: &Field<'_>, spec: &TensorSpec, words: &mut Words, limit: u
             push_integer(value, spec, words).map_err(Some)?;
         }
         _ => {
-            let (number, name) = (found.number, MESSAGE);
+            let number = found.number;
             return Err(Some(Status::invalid(format!(
-                "malformed protobuf: {name} field {number} has the wrong wire type"
+                "malformed protobuf: {message} field {number} has the wrong wire type"
             ))));
         }
     }
@@ -341,7 +347,7 @@ fn push_integer(value: u64, spec: &TensorSpec, words: &mut Words) -> Result<(), 
 }
 
 /// Widens element `raw`, of a non-float type, to the varint that its value field holds.
-fn element_varint(dtype: DType, raw: &[u8]) -> u64 {
+pub(crate) fn element_varint(dtype: DType, raw: &[u8]) -> u64 {
     let mut wide = [0u8; 8];
     wide[..raw.len()].copy_from_slice(raw);
     let value = u64::from_le_bytes(wide);

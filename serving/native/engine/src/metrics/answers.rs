@@ -46,10 +46,12 @@ pub enum Call {
     MultiInference = 3,
     /// Feeds and fetches.
     SessionRun = 4,
+    /// Any outputs, by the Open Inference Protocol.
+    ModelInfer = 5,
 }
 
 /// Their names in metrics.
-pub const CALLS: [&str; 5] = ["Predict", "Classify", "Regress", "MultiInference", "SessionRun"];
+pub const CALLS: [&str; 6] = ["Predict", "Classify", "Regress", "MultiInference", "SessionRun", "ModelInfer"];
 /// Their names in metrics.
 pub const ENDPOINTS: [&str; 3] = ["grpc", "rest", "embedded"];
 

@@ -28,6 +28,13 @@ impl ModelStates {
         }
     }
 
+    /// The states of all versions of all models.
+    pub fn all(&self) -> Vec<(String, VersionState)> {
+        let models = lock(&self.models);
+        let each = models.iter().flat_map(|(model, states)| states.iter().map(move |state| (model, state)));
+        each.map(|(model, state)| (model.clone(), state.clone())).collect()
+    }
+
     /// Samples of `tidegate_version_state`, of all models or of one: the state in which each version is.
     pub fn samples(&self, only: Option<&str>, list: &mut impl Samples) {
         let known: Vec<_> = {

@@ -7,5 +7,6 @@ pub mod embedded;
 pub mod examples;
 pub mod grpc;
 pub mod headers;
+pub mod open_inference;
 pub mod reply;
 pub mod rest;

@@ -10,6 +10,7 @@ use tidegate_codec::status::{Code, Status};
 use tidegate_engine::request::Tags;
 use tokio::sync::watch;
 
+use crate::endpoints::grpc::infer_methods;
 use crate::endpoints::grpc::reply::trailers_of;
 use crate::endpoints::grpc::service::GrpcCall;
 use crate::state::Readiness;
@@ -22,8 +23,9 @@ pub const WATCH: &str = "/grpc.health.v1.Health/Watch";
 /// Both.
 pub const METHODS: [&str; 2] = [CHECK, WATCH];
 
-const SERVICES: [&str; 4] = [
+const SERVICES: [&str; 5] = [
     "",
+    infer_methods::SERVICE,
     "tensorflow.serving.PredictionService",
     "tensorflow.serving.ModelService",
     "tensorflow.serving.SessionService",

@@ -1,4 +1,4 @@
-//! The methods of TensorFlow Serving's gRPC services: which are answered here and which Python answers.
+//! The methods of the gRPC services: which are answered here and which Python answers.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use crate::endpoints::examples::Examples;
 use crate::endpoints::grpc::fan_in::TaskReply;
 use crate::endpoints::grpc::prediction::{Predict, PredictionReply, SessionRun};
 use crate::endpoints::grpc::service::{GrpcCall, GrpcService};
-use crate::endpoints::grpc::{health, multi_inference};
+use crate::endpoints::grpc::{health, infer_methods, multi_inference};
 use crate::endpoints::headers::ID_HEADER;
 use crate::state::PlaneState;
 
@@ -69,6 +69,9 @@ impl<R: Reply + From<PredictionReply> + From<TaskReply>> GrpcService for GrpcMet
             health::WATCH => return self.watch_health(call),
             _ => {}
         }
+        if let Some(method) = infer_methods::method(path) {
+            return self.open_inference(method, call);
+        }
         match control::METHODS.iter().find(|method| **method == path) {
             Some(method) => self.call_python(method, call),
             None => {
@@ -81,7 +84,7 @@ impl<R: Reply + From<PredictionReply> + From<TaskReply>> GrpcService for GrpcMet
 }
 
 impl<R: Reply + From<PredictionReply> + From<TaskReply>> GrpcMethods<R> {
-    fn id(&self, call: &GrpcCall) -> RequestId {
+    pub(crate) fn id(&self, call: &GrpcCall) -> RequestId {
         RequestId::choose(call.head.headers.get(ID_HEADER), &self.state.engine.ids)
     }
 
@@ -93,6 +96,15 @@ impl<R: Reply + From<PredictionReply> + From<TaskReply>> GrpcMethods<R> {
     /// The metadata, the message, and the way back.
     fn open(&self, call: GrpcCall) -> (request::Parts, Bytes, RequestContext<PredictionReply>) {
         let id = self.id(&call);
+        self.open_as(call, id)
+    }
+
+    /// The same with the identity that the message gives.
+    pub(crate) fn open_as(
+        &self,
+        call: GrpcCall,
+        id: RequestId,
+    ) -> (request::Parts, Bytes, RequestContext<PredictionReply>) {
         let GrpcCall { head, message, received, deadline, reply } = call;
         let bytes = message.len();
         (head, message, RequestContext { reply: reply.into(), id, received, deadline, bytes })
@@ -154,7 +166,7 @@ impl<R: Reply + From<PredictionReply> + From<TaskReply>> GrpcMethods<R> {
     }
 
     /// Answers a call that needs no batch.
-    fn reply(&self, call: GrpcCall, version: Option<&HeaderValue>, answer: Result<Vec<u8>, Status>) {
+    pub(crate) fn reply(&self, call: GrpcCall, version: Option<&HeaderValue>, answer: Result<Vec<u8>, Status>) {
         let id = self.id(&call);
         let tags = Tags { version, id: Some(&id) };
         self.count(answer.as_ref().err().map_or(Code::Ok, |status| status.code), &call);

@@ -1,11 +1,14 @@
-//! The gRPC endpoint: HTTP/2 connections, and the methods of TensorFlow Serving and of gRPC's health service.
+//! The gRPC endpoint: HTTP/2 connections, and the methods of TensorFlow Serving, of the Open Inference Protocol and of gRPC's
+//! health service.
 
 pub mod connection;
 pub mod fan_in;
 pub mod health;
+pub mod infer_methods;
 pub mod message;
 pub mod methods;
 pub mod multi_inference;
+pub mod open_inference;
 pub mod prediction;
 pub mod reply;
 pub mod service;

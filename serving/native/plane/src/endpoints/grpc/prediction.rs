@@ -1,10 +1,12 @@
-//! Predict and SessionRun requests as the engine takes them, and the answers to these, Classify and Regress.
+//! Predict and SessionRun requests as the engine takes them, and the answers to these and all others.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
 use tidegate_codec::inference::InferenceOutputs;
 use tidegate_codec::model_spec::ModelSpec;
+use tidegate_codec::open_inference::answer::InferAnswer;
+use tidegate_codec::open_inference::message;
 use tidegate_codec::protobuf::frame::{finish_frame, start_frame};
 use tidegate_codec::protobuf::predict::{PredictRequest, encode_response, select_outputs};
 use tidegate_codec::protobuf::session_run::{self, Fetched, SessionRunRequest};
@@ -19,6 +21,7 @@ use tidegate_engine::serving_map::Version;
 use crate::endpoints::body::held;
 use crate::endpoints::examples::InferenceReply;
 use crate::endpoints::grpc::reply::GrpcReply;
+use crate::endpoints::open_inference::InferReply;
 
 /// A `PredictRequest`.
 pub struct Predict<'a>(pub &'a PredictRequest<'a>);
@@ -97,6 +100,8 @@ pub enum Selection {
     Fetches(Fetched),
     /// A classification or a regression.
     Inference(InferenceOutputs),
+    /// The answer to an infer request.
+    Infer(Box<InferAnswer>),
 }
 
 /// A call's way back, and the message that is to be sent on it.
@@ -123,6 +128,12 @@ impl PredictionReply {
 impl InferenceReply for PredictionReply {
     fn select_inference(&mut self, outputs: InferenceOutputs) {
         self.selection = Selection::Inference(outputs);
+    }
+}
+
+impl InferReply for PredictionReply {
+    fn select_infer(&mut self, answer: InferAnswer) {
+        self.selection = Selection::Infer(Box::new(answer));
     }
 }
 
@@ -168,6 +179,10 @@ fn encode(rows: &Rows<'_>, selection: &Selection) -> Result<Bytes, Status> {
             inference.write_result(&mut out);
             spec.write(&mut out, 2);
             finish_frame(out)
+        }
+        Selection::Infer(answer) => {
+            let version = rows.served.version;
+            message::encode(spec.name, version, answer, |index| rows.named(index))
         }
     })
 }

@@ -1,9 +1,12 @@
-//! The REST endpoint: HTTP/1.1 connections and the paths of TensorFlow Serving.
+//! The REST endpoint: HTTP/1.1 connections and the paths of TensorFlow Serving and of the Open
+//! Inference Protocol.
 
 pub mod body;
 pub mod connection;
 pub mod cors;
 pub mod framing;
+pub mod infer_response;
+pub mod open_inference;
 pub mod path;
 pub mod prediction;
 pub mod routes;

@@ -1,4 +1,4 @@
-//! REST paths as TensorFlow Serving reads them: any case, percent-decoded, versions in digits.
+//! REST paths, read as TensorFlow Serving does: any case, percent-decoded, versions in digits.
 
 use tidegate_codec::inference::InferenceMethod;
 use tidegate_codec::model_spec::{ModelSpec, VersionChoice};
@@ -28,6 +28,16 @@ pub enum Route {
     Ready,
     /// `GET /v2/models/NAME[/versions/V]/ready`.
     ModelReady(Target),
+    /// `GET /v2`.
+    ServerMetadata,
+    /// `GET /v2/models/NAME[/versions/V]`.
+    InferMetadata(Target),
+    /// `POST /v2/models/NAME[/versions/V]/infer`.
+    Infer(Target),
+    /// `POST /v2/repository/index`.
+    RepositoryIndex,
+    /// `POST /v2/repository/models/NAME/load` or `/unload`.
+    RepositoryChange,
     /// A path that we do not have.
     Unknown,
 }
@@ -63,11 +73,26 @@ pub fn parse(method: &str, path: &str) -> Result<Route, Status> {
         "/metrics" | "/monitoring/prometheus/metrics" if get => return Ok(Route::Metrics),
         "/v2/health/live" if get => return Ok(Route::Live),
         "/v2/health/ready" if get => return Ok(Route::Ready),
+        "/v2" | "/v2/" if get => return Ok(Route::ServerMetadata),
+        "/v2/repository/index" if method == "POST" => return Ok(Route::RepositoryIndex),
         _ => {}
     }
-    if let Some(rest) = strip_prefix(path, "/v2/models").filter(|_| get) {
-        let Some(rest) = strip_suffix(rest, "/ready") else { return Ok(Route::Unknown) };
-        return target(rest).ok_or_else(malformed)??.map(Route::ModelReady).ok_or_else(malformed);
+    if strip_prefix(path, "/v2/repository/models/").is_some() && method == "POST" {
+        return Ok(Route::RepositoryChange);
+    }
+    if let Some(rest) = strip_prefix(path, "/v2/models") {
+        let (rest, route): (&str, fn(Target) -> Route) = match method {
+            "POST" => match strip_suffix(rest, "/infer") {
+                Some(rest) => (rest, Route::Infer),
+                None => return Ok(Route::Unknown),
+            },
+            _ if get => match strip_suffix(rest, "/ready") {
+                Some(rest) => (rest, Route::ModelReady),
+                None => (rest, Route::InferMetadata),
+            },
+            _ => return Ok(Route::Unknown),
+        };
+        return target(rest).ok_or_else(malformed)??.map(route).ok_or_else(malformed);
     }
     let Some(rest) = strip_prefix(path, "/v1/models") else {
         return if strip_prefix(path, "/v1/").is_some() { Err(malformed()) } else { Ok(Route::Unknown) };

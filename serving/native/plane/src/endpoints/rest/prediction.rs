@@ -1,4 +1,4 @@
-//! Predict requests as the engine takes them, and the answers to these, classify and regress requests.
+//! Predict requests as the engine takes them, and the answers to these and all others.
 
 use std::sync::Arc;
 
@@ -7,6 +7,7 @@ use tidegate_codec::inference::InferenceOutputs;
 use tidegate_codec::json::predict_request::{Form, JsonRequest};
 use tidegate_codec::json::predict_response;
 use tidegate_codec::model_spec::ModelSpec;
+use tidegate_codec::open_inference::answer::InferAnswer;
 use tidegate_codec::signatures::{RequestRows, Signature};
 use tidegate_codec::status::{Code, Status};
 use tidegate_codec::tensors::Page;
@@ -18,6 +19,8 @@ use tokio::sync::oneshot;
 
 use crate::endpoints::body::held;
 use crate::endpoints::examples::InferenceReply;
+use crate::endpoints::open_inference::InferReply;
+use crate::endpoints::rest::infer_response;
 use crate::endpoints::rest::service::{RestAnswer, RestResponse, failure, with_bytes};
 
 /// The body of a predict request.
@@ -47,12 +50,14 @@ impl Payload for Predict<'_> {
 }
 
 /// The form of an answer.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 enum Selection {
     /// All outputs, in the form of the request.
     Outputs(Form),
     /// A classification or a regression.
     Inference(InferenceOutputs),
+    /// The answer to an infer request.
+    Infer(Box<InferAnswer>),
 }
 
 /// A request's way back, and the form of its answer.
@@ -76,6 +81,12 @@ impl InferenceReply for RestReply {
     }
 }
 
+impl InferReply for RestReply {
+    fn select_infer(&mut self, answer: InferAnswer) {
+        self.selection = Selection::Infer(Box::new(answer));
+    }
+}
+
 impl Reply for RestReply {
     fn endpoint(&self) -> Endpoint {
         Endpoint::Rest
@@ -86,8 +97,8 @@ impl Reply for RestReply {
     }
 
     fn succeed(self, rows: &Rows<'_>, tags: Tags<'_>) -> Code {
-        let (code, response) = match encode(rows, self.selection) {
-            Ok(body) => (Code::Ok, with_bytes(StatusCode::OK, held(body.into(), &rows.served.memory), tags)),
+        let (code, response) = match respond(rows, &self.selection, tags) {
+            Ok(response) => (Code::Ok, response),
             Err(status) => (status.code, failure(&status, tags)),
         };
         let _ = self.sender.send(response);
@@ -99,10 +110,13 @@ impl Reply for RestReply {
     }
 }
 
-fn encode(rows: &Rows<'_>, selection: Selection) -> Result<Vec<u8>, Status> {
-    match selection {
-        Selection::Inference(outputs) => rows.inference(outputs).map(|inference| inference.to_json()),
-        Selection::Outputs(form) if rows.outputs.len() == 1 => predict_response::encode(&[rows.named(0)], form),
-        Selection::Outputs(form) => predict_response::encode(&rows.all_named().collect::<Vec<_>>(), form),
-    }
+fn respond(rows: &Rows<'_>, selection: &Selection, tags: Tags<'_>) -> Result<RestResponse, Status> {
+    let outputs = || rows.all_named().collect::<Vec<_>>();
+    let body = match selection {
+        Selection::Inference(outputs) => rows.inference(*outputs).map(|inference| inference.to_json())?,
+        Selection::Outputs(form) if rows.outputs.len() == 1 => predict_response::encode(&[rows.named(0)], *form)?,
+        Selection::Outputs(form) => predict_response::encode(&outputs(), *form)?,
+        Selection::Infer(answer) => return infer_response::respond(rows, answer, tags),
+    };
+    Ok(with_bytes(StatusCode::OK, held(body.into(), &rows.served.memory), tags))
 }

@@ -1,4 +1,4 @@
-//! The routes of the REST endpoint: predict, model status, metadata, metrics and health.
+//! The routes of the REST endpoint: what each path leads to, and TensorFlow Serving's, metrics and health themselves.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -15,6 +15,7 @@ use tokio::sync::oneshot;
 
 use crate::endpoints::examples::Examples;
 use crate::endpoints::headers::ID_HEADER;
+use crate::endpoints::open_inference::no_loading;
 use crate::endpoints::rest::cors;
 use crate::endpoints::rest::path::{self, Route, Target};
 use crate::endpoints::rest::prediction::{Predict, RestReply};
@@ -23,7 +24,8 @@ use crate::state::PlaneState;
 
 const PATHS: &str = "POST /v1/models/NAME[/versions/V|/labels/L]:predict (or :classify, :regress), \
                      GET /v1/models/NAME[/versions/V|/labels/L], GET /v1/models/NAME/metadata, GET /metrics, \
-                     GET /v2/health/live, GET /v2/health/ready, GET /v2/models/NAME[/versions/V]/ready";
+                     GET /v2, GET /v2/health/live, GET /v2/health/ready, GET /v2/models/NAME[/versions/V][/ready], \
+                     POST /v2/models/NAME[/versions/V]/infer, POST /v2/repository/index";
 
 /// The routes, answered by one I/O thread.
 pub struct RestRoutes<R> {
@@ -52,6 +54,11 @@ impl<R: Reply + From<RestReply>> RestService for RestRoutes<R> {
                 RestAnswer::Ready(with_body(StatusCode::OK, Vec::new(), Tags { version: None, id: Some(&id) }))
             }
             Ok(Route::ModelReady(target)) => RestAnswer::Ready(self.model_ready(&target)),
+            Ok(Route::Infer(target)) => self.infer(&call, &target),
+            Ok(Route::ServerMetadata) => RestAnswer::Ready(self.server_metadata(&call, &id)),
+            Ok(Route::InferMetadata(target)) => RestAnswer::Ready(self.infer_metadata(&call, &target, &id)),
+            Ok(Route::RepositoryIndex) => self.repository_index(&call, id),
+            Ok(Route::RepositoryChange) => RestAnswer::Ready(self.fail(&call, &no_loading(), &id)),
             Ok(Route::Unknown) => {
                 let (method, path) = (&call.head.method, call.head.uri.path());
                 let what = format!("no such path: {method} {path}; there are {PATHS}");
@@ -74,12 +81,12 @@ impl<R: Reply + From<RestReply>> RestRoutes<R> {
         }
     }
 
-    fn count(&self, code: Code, call: &RestCall) {
+    pub(crate) fn count(&self, code: Code, call: &RestCall) {
         self.state.engine.metrics.unrouted.count(Endpoint::Rest, code);
         self.state.engine.metrics.count_latency(Endpoint::Rest, call.received.elapsed());
     }
 
-    fn fail(&self, call: &RestCall, status: &Status, id: &RequestId) -> RestResponse {
+    pub(crate) fn fail(&self, call: &RestCall, status: &Status, id: &RequestId) -> RestResponse {
         self.count(status.code, call);
         failure(status, Tags { version: None, id: Some(id) })
     }
@@ -168,6 +175,7 @@ impl<R: Reply + From<RestReply>> RestRoutes<R> {
     }
 }
 
-fn context(call: &RestCall, reply: RestReply, id: RequestId) -> RequestContext<RestReply> {
+/// What goes with a request to the engine.
+pub(crate) fn context(call: &RestCall, reply: RestReply, id: RequestId) -> RequestContext<RestReply> {
     RequestContext { reply, id, received: call.received, deadline: call.deadline, bytes: call.body.len() }
 }

@@ -1,0 +1,111 @@
+//! One input of a `ModelInfer` request: its shape and type as its client states them, held against the signature, and
+//! its values in one of three forms.
+
+use std::borrow::Cow;
+
+use crate::dtype::DType;
+use crate::json::scanner::Scanner;
+use crate::open_inference::{contents, datatype, json_values, raw};
+use crate::signatures::{InputShape, TensorSpec, show_shape};
+use crate::status::Status;
+use crate::tensors::{Column, Room};
+
+/// Most dimensions that a tensor may have, as in TensorFlow.
+const MAX_RANK: usize = 254;
+
+/// Where an input's values are.
+#[derive(Clone, Copy, Debug)]
+pub enum InferData<'a> {
+    /// Nowhere, so far.
+    Missing,
+    /// Here, as bytes.
+    Raw(&'a [u8]),
+    /// In this `InferTensorContents`.
+    Contents(&'a [u8]),
+    /// In a list in JSON that begins here.
+    Json(Scanner<'a>),
+}
+
+/// An input as it came.
+#[derive(Debug)]
+pub struct InferInput<'a> {
+    /// Its name.
+    pub name: Cow<'a, str>,
+    /// Its type, in the protocol's words.
+    pub datatype: Cow<'a, str>,
+    /// Its dimensions.
+    pub shape: Vec<usize>,
+    /// Its values.
+    pub data: InferData<'a>,
+}
+
+impl<'a> InferInput<'a> {
+    /// Without values and dimensions.
+    pub fn new(name: Cow<'a, str>) -> InferInput<'a> {
+        InferInput { name, datatype: Cow::Borrowed(""), shape: Vec::new(), data: InferData::Missing }
+    }
+
+    /// Adds a dimension.
+    pub fn push_dim(&mut self, size: i64) -> Result<(), Status> {
+        let name = &self.name;
+        if self.shape.len() == MAX_RANK {
+            return Err(Status::invalid(format!("input '{name}' has more than {MAX_RANK} dimensions")));
+        }
+        let known = usize::try_from(size);
+        self.shape.push(known.map_err(|_| {
+            Status::invalid(format!("input '{name}' has a dimension of size {size}: send the shape of the data"))
+        })?);
+        Ok(())
+    }
+
+    /// Appends its values to the column of its input.
+    pub fn read(
+        &self,
+        spec: &TensorSpec,
+        column: &mut Column,
+        max_bytes: usize,
+        room: &mut dyn Room,
+    ) -> Result<InputShape, Status> {
+        self.check_datatype(spec)?;
+        let found = InputShape::of_shape(spec, &self.shape).ok_or_else(|| {
+            let (sent, want) = (show_shape(&self.shape), spec.show());
+            Status::invalid(format!("input '{}' has shape {sent}, but the model expects {want}", spec.name))
+        })?;
+        let elements = self.elements(spec, max_bytes)?;
+        match self.data {
+            InferData::Raw(bytes) => raw::read(bytes, spec, &self.shape, elements, column, room)?,
+            InferData::Contents(contents) => contents::read(contents, spec, elements, column, room)?,
+            InferData::Json(values) => json_values::read(values, spec, &self.shape, elements, column, room)?,
+            InferData::Missing if elements == 0 => {}
+            InferData::Missing => return Err(Status::invalid(format!("input '{}' has no data", spec.name))),
+        }
+        Ok(found)
+    }
+
+    fn check_datatype(&self, spec: &TensorSpec) -> Result<(), Status> {
+        let (name, sent, want) = (&spec.name, &self.datatype, datatype::name(spec.dtype));
+        match datatype::from_name(sent) {
+            Some(dtype) if dtype == spec.dtype => Ok(()),
+            Some(_) => Err(Status::invalid(format!(
+                "input '{name}' has datatype {sent}, but the model expects {want}: send it as {want}"
+            ))),
+            None => Err(Status::invalid(format!(
+                "input '{name}' has datatype '{sent}': send {want} (the protocol has {})",
+                datatype::all()
+            ))),
+        }
+    }
+
+    /// How many values the shape stands for, which must not take more than a message may.
+    fn elements(&self, spec: &TensorSpec, max_bytes: usize) -> Result<usize, Status> {
+        let size = if spec.dtype == DType::String { size_of::<u64>() } else { spec.dtype.size() };
+        let elements = self.shape.iter().try_fold(1usize, |product, dim| product.checked_mul(*dim));
+        elements.filter(|count| count.checked_mul(size).is_some_and(|bytes| bytes <= max_bytes)).ok_or_else(|| {
+            Status::exhausted(format!(
+                "input '{}' of shape {} would take more than the limit of {max_bytes} bytes",
+                spec.name,
+                show_shape(&self.shape)
+            ))
+        })
+    }
+}

@@ -1,0 +1,184 @@
+//! `ModelInferRequest`, read without copying, and `ModelInferResponse`, written as one gRPC frame.
+
+use std::borrow::Cow;
+
+use bytes::Bytes;
+
+use crate::model_spec::VersionChoice;
+use crate::open_inference::answer::{InferAnswer, OutputForm};
+use crate::open_inference::input::{InferData, InferInput};
+use crate::open_inference::request::{InferRequest, SIGNATURE_NAME, WantedOutput, refuse_elsewhere, version_choice};
+use crate::open_inference::{contents, datatype, raw};
+use crate::protobuf::frame::{finish_frame, start_frame};
+use crate::protobuf::wire::{self, Field, Reader, Value, push_entry};
+use crate::status::Status;
+use crate::tensors::Slice;
+
+const MESSAGE: &str = "ModelInferRequest";
+const INPUT: &str = "InferInputTensor";
+
+/// A request with the model that it is for.
+#[derive(Debug)]
+pub struct ModelInfer<'a> {
+    /// The model's name.
+    pub name: &'a str,
+    /// Which version.
+    pub choice: VersionChoice<'a>,
+    /// The rest.
+    pub request: InferRequest<'a>,
+}
+
+/// Reads the message; the values of its inputs are read when they are appended.
+pub fn parse(message: &[u8]) -> Result<ModelInfer<'_>, Status> {
+    let (mut name, mut choice) = ("", VersionChoice::Any);
+    let mut request = InferRequest::default();
+    let mut raw: Vec<&[u8]> = Vec::new();
+    let mut reader = Reader::new(message);
+    while let Some(found) = reader.next_field()? {
+        match found.number {
+            1 => name = found.text(MESSAGE)?,
+            2 => choice = version_choice(found.text(MESSAGE)?)?,
+            3 => request.id = Cow::Borrowed(found.text(MESSAGE)?),
+            4 => match read_parameter(found.bytes(MESSAGE)?, MESSAGE)? {
+                (SIGNATURE_NAME, Some(Parameter::Text(name))) => request.signature_name = Cow::Borrowed(name),
+                (SIGNATURE_NAME, _) => {
+                    return Err(Status::invalid(format!("parameter '{SIGNATURE_NAME}' must be a string")));
+                }
+                _ => {}
+            },
+            5 => request.push_input(read_input(found.bytes(MESSAGE)?)?)?,
+            6 => request.push_output(read_output(found.bytes(MESSAGE)?)?)?,
+            7 => push_entry(&mut raw, found.bytes(MESSAGE)?, "inputs in raw_input_contents")?,
+            _ => {}
+        }
+    }
+    if !raw.is_empty() {
+        request.form = OutputForm::Bytes;
+        join_raw(request.inputs_mut(), &raw)?;
+    }
+    Ok(ModelInfer { name, choice, request })
+}
+
+/// Gives each input its bytes: all of them or none have their values there.
+fn join_raw<'a>(inputs: &mut [InferInput<'a>], raw: &[&'a [u8]]) -> Result<(), Status> {
+    if inputs.len() != raw.len() {
+        let (count, entries) = (inputs.len(), raw.len());
+        return Err(Status::invalid(format!(
+            "raw_input_contents has {entries} entries for {count} inputs: send one for each, in their order"
+        )));
+    }
+    for (input, bytes) in inputs.iter_mut().zip(raw) {
+        if !matches!(input.data, InferData::Missing | InferData::Contents([])) {
+            let name = &input.name;
+            return Err(Status::invalid(format!(
+                "input '{name}' has values in contents and in raw_input_contents: send one of them"
+            )));
+        }
+        input.data = InferData::Raw(bytes);
+    }
+    Ok(())
+}
+
+/// The value of a parameter, as far as any is looked at.
+enum Parameter<'a> {
+    Text(&'a str),
+    Other,
+}
+
+/// An entry of a map of parameters.
+fn read_parameter<'a>(entry: &'a [u8], of: &str) -> Result<(&'a str, Option<Parameter<'a>>), Status> {
+    let (key, value) = wire::read_pair(entry, of)?;
+    let mut parameter = None;
+    let mut reader = Reader::new(value);
+    while let Some(found) = reader.next_field()? {
+        parameter = Some(match found.number {
+            3 => Parameter::Text(found.text("InferParameter")?),
+            _ => Parameter::Other,
+        });
+    }
+    Ok((wire::text(key, of, 1)?, parameter))
+}
+
+fn read_input(message: &[u8]) -> Result<InferInput<'_>, Status> {
+    let mut input = InferInput::new(Cow::Borrowed(""));
+    let mut reader = Reader::new(message);
+    while let Some(found) = reader.next_field()? {
+        match found.number {
+            1 => input.name = Cow::Borrowed(found.text(INPUT)?),
+            2 => input.datatype = Cow::Borrowed(found.text(INPUT)?),
+            3 => read_dims(&found, &mut input)?,
+            4 => refuse_elsewhere(read_parameter(found.bytes(INPUT)?, INPUT)?.0)?,
+            5 => input.data = InferData::Contents(found.bytes(INPUT)?),
+            _ => {}
+        }
+    }
+    Ok(input)
+}
+
+fn read_dims(found: &Field<'_>, input: &mut InferInput<'_>) -> Result<(), Status> {
+    match found.value {
+        Value::Varint(size) => input.push_dim(size as i64),
+        _ => {
+            let mut dims = Reader::new(found.bytes(INPUT)?);
+            while let Some(size) = dims.next_varint()? {
+                input.push_dim(size as i64)?;
+            }
+            Ok(())
+        }
+    }
+}
+
+fn read_output(message: &[u8]) -> Result<WantedOutput<'_>, Status> {
+    const OUTPUT: &str = "InferRequestedOutputTensor";
+    let mut name = "";
+    let mut reader = Reader::new(message);
+    while let Some(found) = reader.next_field()? {
+        match found.number {
+            1 => name = found.text(OUTPUT)?,
+            2 => refuse_elsewhere(read_parameter(found.bytes(OUTPUT)?, OUTPUT)?.0)?,
+            _ => {}
+        }
+    }
+    Ok(WantedOutput { name: Cow::Borrowed(name), form: None })
+}
+
+/// The framed `ModelInferResponse`. All outputs go as bytes where one of them cannot go as values.
+pub fn encode<'a>(
+    model: &str,
+    version: i64,
+    answer: &InferAnswer,
+    output: impl Fn(usize) -> (&'a str, Slice<'a>),
+) -> Bytes {
+    let outputs: Vec<(&str, Slice<'_>)> = answer.outputs.iter().map(|(index, _)| output(*index)).collect();
+    let as_bytes = answer.outputs.iter().any(|(_, form)| *form == OutputForm::Bytes)
+        || outputs.iter().any(|(_, slice)| !contents::can_hold(slice.dtype));
+    let bytes: usize = if as_bytes { outputs.iter().map(|(_, slice)| raw::length(slice)).sum() } else { 0 };
+    let mut out = start_frame(96 + model.len() + answer.id.len() + 64 * outputs.len() + bytes);
+    wire::put_bytes(&mut out, 1, model.as_bytes());
+    wire::put_bytes(&mut out, 2, version.to_string().as_bytes());
+    if !answer.id.is_empty() {
+        wire::put_bytes(&mut out, 3, answer.id.as_bytes());
+    }
+    let mut message = Vec::new();
+    for (name, slice) in &outputs {
+        message.clear();
+        wire::put_bytes(&mut message, 1, name.as_bytes());
+        wire::put_bytes(&mut message, 2, datatype::name(slice.dtype).as_bytes());
+        let dims = || slice.dims().map(|size| size as u64);
+        wire::put_key(&mut message, 3, wire::BYTES);
+        wire::put_varint(&mut message, dims().map(wire::varint_len).sum::<usize>() as u64);
+        dims().for_each(|size| wire::put_varint(&mut message, size));
+        if !as_bytes {
+            wire::put_bytes(&mut message, 5, &contents::of(slice));
+        }
+        wire::put_bytes(&mut out, 5, &message);
+    }
+    if as_bytes {
+        for (_, slice) in &outputs {
+            wire::put_key(&mut out, 6, wire::BYTES);
+            wire::put_varint(&mut out, raw::length(slice) as u64);
+            raw::write(&mut out, slice);
+        }
+    }
+    finish_frame(out)
+}

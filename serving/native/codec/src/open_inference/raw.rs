@@ -1,0 +1,91 @@
+//! Elements as bytes: little-endian, row after row; byte strings each after its length in four bytes.
+
+use crate::dtype::DType;
+use crate::signatures::{TensorSpec, show_shape};
+use crate::status::Status;
+use crate::tensors::{Column, Room, Slice, Strings};
+
+/// Bytes of the length before each byte string.
+const LENGTH: usize = 4;
+
+/// Appends the elements of a tensor of this shape.
+pub fn read(
+    bytes: &[u8],
+    spec: &TensorSpec,
+    shape: &[usize],
+    elements: usize,
+    column: &mut Column,
+    room: &mut dyn Room,
+) -> Result<(), Status> {
+    match column {
+        Column::Strings(strings) => read_strings(bytes, spec, shape, elements, strings, room),
+        Column::Raw(words) => {
+            let wanted = elements * spec.dtype.size();
+            if bytes.len() != wanted {
+                let (name, sent, dtype) = (&spec.name, bytes.len(), super::datatype::name(spec.dtype));
+                return Err(Status::invalid(format!(
+                    "input '{name}' has {sent} bytes, but shape {} of {dtype} needs {wanted}",
+                    show_shape(shape)
+                )));
+            }
+            room.take(wanted)?;
+            if spec.dtype == DType::Bool {
+                words.grow(wanted).iter_mut().zip(bytes).for_each(|(to, from)| *to = u8::from(*from != 0));
+            } else {
+                words.push(bytes);
+            }
+            Ok(())
+        }
+    }
+}
+
+fn read_strings(
+    mut bytes: &[u8],
+    spec: &TensorSpec,
+    shape: &[usize],
+    elements: usize,
+    strings: &mut Strings,
+    room: &mut dyn Room,
+) -> Result<(), Status> {
+    let wrong = |found: usize, why: &str| {
+        Status::invalid(format!(
+            "input '{}' has {found} byte strings{why}, but shape {} needs {elements}: send each after its length as four \
+             bytes, little-endian",
+            spec.name,
+            show_shape(shape)
+        ))
+    };
+    if elements > bytes.len() / LENGTH {
+        return Err(wrong(bytes.len() / LENGTH, " at most"));
+    }
+    room.take(bytes.len() + elements * size_of::<u64>())?;
+    for found in 0..elements {
+        let Some((length, rest)) = bytes.split_first_chunk::<LENGTH>() else { return Err(wrong(found, "")) };
+        let length = u32::from_le_bytes(*length) as usize;
+        let Some((string, rest)) = rest.split_at_checked(length) else {
+            return Err(wrong(found, " and one that ends too early"));
+        };
+        strings.push(string);
+        bytes = rest;
+    }
+    if bytes.is_empty() { Ok(()) } else { Err(wrong(elements, " and more")) }
+}
+
+/// Bytes that a request's rows of an output take.
+pub fn length(slice: &Slice<'_>) -> usize {
+    match slice.dtype {
+        DType::String => slice.strings().map(|string| LENGTH + string.len()).sum(),
+        _ => slice.raw().len(),
+    }
+}
+
+/// Appends them.
+pub fn write(out: &mut Vec<u8>, slice: &Slice<'_>) {
+    match slice.dtype {
+        DType::String => slice.strings().for_each(|string| {
+            out.extend_from_slice(&(string.len() as u32).to_le_bytes());
+            out.extend_from_slice(string);
+        }),
+        _ => out.extend_from_slice(slice.raw()),
+    }
+}

@@ -1,0 +1,140 @@
+//! A `ModelInfer` request in any form: which model, what its client calls it, its inputs, and the outputs that it wants.
+
+use std::borrow::Cow;
+
+use crate::model_spec::{ModelSpec, VersionChoice};
+use crate::open_inference::answer::{InferAnswer, OutputForm};
+use crate::open_inference::input::InferInput;
+use crate::protobuf::wire::push_entry;
+use crate::signatures::{InputTally, RequestRows, Signature};
+use crate::status::{Code, Status};
+use crate::tensors::Page;
+
+/// The parameter by which a request names a signature; the protocol itself knows one way to call a model.
+pub const SIGNATURE_NAME: &str = "signature_name";
+
+/// One output that a client asks for.
+#[derive(Debug)]
+pub struct WantedOutput<'a> {
+    /// Its name.
+    pub name: Cow<'a, str>,
+    /// How it is to be sent, where the client says so.
+    pub form: Option<OutputForm>,
+}
+
+/// A request, borrowed from its message.
+#[derive(Debug, Default)]
+pub struct InferRequest<'a> {
+    /// What the client calls this request; comes back with the answer.
+    pub id: Cow<'a, str>,
+    /// Empty for the default.
+    pub signature_name: Cow<'a, str>,
+    /// How outputs are sent for which nothing else is said.
+    pub form: OutputForm,
+    inputs: Vec<InferInput<'a>>,
+    outputs: Vec<WantedOutput<'a>>,
+}
+
+impl<'a> InferRequest<'a> {
+    /// Adds an input, unless there are too many.
+    pub fn push_input(&mut self, input: InferInput<'a>) -> Result<(), Status> {
+        push_entry(&mut self.inputs, input, "inputs")
+    }
+
+    /// Adds an output that is wanted, unless there are too many.
+    pub fn push_output(&mut self, output: WantedOutput<'a>) -> Result<(), Status> {
+        push_entry(&mut self.outputs, output, "outputs")
+    }
+
+    /// The inputs so far, for what comes apart from them.
+    pub fn inputs_mut(&mut self) -> &mut [InferInput<'a>] {
+        &mut self.inputs
+    }
+
+    /// Which model, with the signature that the request names.
+    pub fn spec<'s>(&'s self, name: &'s str, choice: VersionChoice<'s>) -> ModelSpec<'s> {
+        ModelSpec { name, choice, signature_name: &self.signature_name }
+    }
+
+    /// What the answer is made of: the outputs that are wanted, all when none is named.
+    pub fn answer(&self, signature: &Signature) -> Result<InferAnswer, Status> {
+        let mut outputs: Vec<(usize, OutputForm)> = Vec::with_capacity(signature.outputs.len());
+        for wanted in &self.outputs {
+            let Some(index) = signature.outputs.iter().position(|spec| spec.name == wanted.name) else {
+                return Err(Status::invalid(format!(
+                    "the model has no output '{}': it has {}",
+                    wanted.name,
+                    names(signature.outputs.iter().map(|spec| spec.name.as_str()))
+                )));
+            };
+            if outputs.iter().any(|(other, _)| *other == index) {
+                return Err(Status::invalid(format!("output '{}' is asked for twice", wanted.name)));
+            }
+            outputs.push((index, wanted.form.unwrap_or(self.form)));
+        }
+        if self.outputs.is_empty() {
+            outputs.extend((0..signature.outputs.len()).map(|index| (index, self.form)));
+        }
+        Ok(InferAnswer { id: self.id.as_ref().into(), outputs: outputs.into() })
+    }
+
+    /// Appends the inputs to the open batch. On error columns may hold a part: the caller truncates them.
+    pub fn read_inputs(
+        &self,
+        signature: &Signature,
+        page: &mut Page<'_>,
+        max_bytes: usize,
+    ) -> Result<RequestRows, Status> {
+        let mut tally = InputTally::new(signature, page.shapes);
+        let mut came = vec![false; signature.inputs.len()];
+        for (position, input) in self.inputs.iter().enumerate() {
+            let Some(index) = signature.input_index(input.name.as_bytes(), position) else {
+                return Err(Status::invalid(format!(
+                    "the model has no input '{}': it has {}",
+                    input.name,
+                    names(signature.inputs.iter().map(|spec| spec.name.as_str()))
+                )));
+            };
+            if std::mem::replace(&mut came[index], true) {
+                return Err(Status::invalid(format!("input '{}' is given twice", input.name)));
+            }
+            let found = input.read(&signature.inputs[index], &mut page.columns[index], max_bytes, page.room)?;
+            tally.note(index, found, page.shapes)?;
+        }
+        let inputs = signature.inputs.iter().zip(&*signature.defaults).zip(&came);
+        let missing = inputs.filter(|((_, default), came)| !**came && default.is_none());
+        let missing: Vec<&str> = missing.map(|((spec, _), _)| spec.name.as_str()).collect();
+        if !missing.is_empty() {
+            return Err(Status::invalid(format!("the request lacks input {}", names(missing.into_iter()))));
+        }
+        let rows = tally.settle(page)?;
+        rows.ok_or_else(|| Status::invalid("the request has no input: send those that the model's metadata names"))
+    }
+}
+
+fn names<'n>(names: impl Iterator<Item = &'n str>) -> String {
+    names.map(|name| format!("'{name}'")).collect::<Vec<_>>().join(", ")
+}
+
+/// A version as its clients write it: nothing, its number, or a label.
+pub fn version_choice(text: &str) -> Result<VersionChoice<'_>, Status> {
+    if text.is_empty() {
+        return Ok(VersionChoice::Any);
+    }
+    if !text.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Ok(VersionChoice::Label(text));
+    }
+    let number = text.parse().map_err(|_| Status::invalid(format!("version {text} is larger than any version's")))?;
+    Ok(VersionChoice::Version(number))
+}
+
+/// Refuses the extensions that say that values are elsewhere, or wanted otherwise: to leave them out would be a wrong
+/// answer.
+pub fn refuse_elsewhere(parameter: &str) -> Result<(), Status> {
+    let what = match parameter {
+        "shared_memory_region" => "shared memory",
+        "classification" => "classification of outputs",
+        _ => return Ok(()),
+    };
+    Err(Status::new(Code::Unimplemented, format!("parameter '{parameter}': there is no {what} here")))
+}

@@ -1,0 +1,44 @@
+//! The names of the methods of the Open Inference Protocol's gRPC service.
+
+/// The service's name.
+pub const SERVICE: &str = "inference.GRPCInferenceService";
+
+/// What a method of the service does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Method {
+    /// Predicts.
+    ModelInfer,
+    /// Whether the process answers.
+    ServerLive,
+    /// Whether requests should come.
+    ServerReady,
+    /// Whether a model would answer.
+    ModelReady,
+    /// Name, version and extensions of the server.
+    ServerMetadata,
+    /// A model's versions and tensors.
+    ModelMetadata,
+    /// All models.
+    RepositoryIndex,
+    /// Asks for a model to come or go.
+    RepositoryChange,
+}
+
+/// The methods, by their names in the service.
+pub const METHODS: [(&str, Method); 9] = [
+    ("ModelInfer", Method::ModelInfer),
+    ("ServerLive", Method::ServerLive),
+    ("ServerReady", Method::ServerReady),
+    ("ModelReady", Method::ModelReady),
+    ("ServerMetadata", Method::ServerMetadata),
+    ("ModelMetadata", Method::ModelMetadata),
+    ("RepositoryIndex", Method::RepositoryIndex),
+    ("RepositoryModelLoad", Method::RepositoryChange),
+    ("RepositoryModelUnload", Method::RepositoryChange),
+];
+
+/// The method that a path names.
+pub fn method(path: &str) -> Option<Method> {
+    let name = path.strip_prefix('/')?.strip_prefix(SERVICE)?.strip_prefix('/')?;
+    METHODS.iter().find(|(known, _)| *known == name).map(|(_, method)| *method)
+}

@@ -1,0 +1,93 @@
+//! The Open Inference Protocol over REST: what its paths lead to.
+
+use http::{HeaderMap, StatusCode};
+use tidegate_codec::json::predict_request::Form;
+use tidegate_codec::open_inference::{index, json_request, metadata};
+use tidegate_codec::status::{Code, Status};
+use tidegate_engine::metrics::Endpoint;
+use tidegate_engine::request::{Reply, Tags};
+use tidegate_engine::request_id::RequestId;
+use tokio::sync::oneshot;
+
+use crate::aside::LARGE;
+use crate::endpoints::headers::ID_HEADER;
+use crate::endpoints::open_inference::{Infer, SERVER_VERSION, choose_id, describe, list};
+use crate::endpoints::rest::infer_response::JSON_LENGTH;
+use crate::endpoints::rest::path::Target;
+use crate::endpoints::rest::prediction::RestReply;
+use crate::endpoints::rest::routes::{RestRoutes, context};
+use crate::endpoints::rest::service::{RestAnswer, RestCall, RestResponse, failure, with_body};
+
+impl<R: Reply + From<RestReply>> RestRoutes<R> {
+    /// Predicts.
+    pub(crate) fn infer(&self, call: &RestCall, target: &Target) -> RestAnswer {
+        let ids = &self.state.engine.ids;
+        let length = json_length(&call.head.headers, call.body.len());
+        let parsed = length.and_then(|length| json_request::parse(&call.body, length));
+        let own = parsed.as_ref().ok().map(|request| request.id.as_ref());
+        let id = choose_id(call.head.headers.get(ID_HEADER), own, ids);
+        match parsed {
+            Ok(request) => {
+                let (reply, answer) = RestReply::new(Form::Columnar);
+                let named = target.spec("");
+                let spec = request.spec(named.name, named.choice);
+                self.dispatcher.dispatch(context(call, reply, id), &spec, &call.head.headers, &Infer::new(&request));
+                answer
+            }
+            Err(status) => RestAnswer::Ready(self.fail(call, &status, &id)),
+        }
+    }
+
+    /// Name, version and extensions of the server.
+    pub(crate) fn server_metadata(&self, call: &RestCall, id: &RequestId) -> RestResponse {
+        self.count(Code::Ok, call);
+        with_body(StatusCode::OK, metadata::server_json(SERVER_VERSION), Tags { version: None, id: Some(id) })
+    }
+
+    /// A model's versions and tensors.
+    pub(crate) fn infer_metadata(&self, call: &RestCall, target: &Target, id: &RequestId) -> RestResponse {
+        let described = describe(&self.state.engine, &target.spec(""), |version, description| {
+            with_body(StatusCode::OK, description.json(), Tags { version: Some(&version.header), id: Some(id) })
+        });
+        match described {
+            Ok(response) => {
+                self.count(Code::Ok, call);
+                response
+            }
+            Err(status) => self.fail(call, &status, id),
+        }
+    }
+
+    /// Lists all models, aside since there may be thousands.
+    pub(crate) fn repository_index(&self, call: &RestCall, id: RequestId) -> RestAnswer {
+        let ready = match index::parse_json(&call.body) {
+            Ok(ready) => ready,
+            Err(status) => return RestAnswer::Ready(self.fail(call, &status, &id)),
+        };
+        let (sender, later) = oneshot::channel();
+        let (state, received, deadline) = (self.state.clone(), call.received, call.deadline);
+        tokio::spawn(async move {
+            let engine = state.engine.clone();
+            let listed = state.aside.run(LARGE, deadline, move || index::json(&list(&engine, ready))).await;
+            let metrics = &state.engine.metrics;
+            metrics.unrouted.count(Endpoint::Rest, listed.as_ref().err().map_or(Code::Ok, |status| status.code));
+            metrics.count_latency(Endpoint::Rest, received.elapsed());
+            let tags = Tags { version: None, id: Some(&id) };
+            let _ = sender.send(match listed {
+                Ok(body) => with_body(StatusCode::OK, body, tags),
+                Err(status) => failure(&status, tags),
+            });
+        });
+        RestAnswer::Later(later)
+    }
+}
+
+/// How many bytes of a body are JSON: what its header says, or all.
+fn json_length(headers: &HeaderMap, all: usize) -> Result<usize, Status> {
+    let Some(sent) = headers.get(JSON_LENGTH) else { return Ok(all) };
+    let length = sent.to_str().ok().and_then(|text| text.parse().ok());
+    length.ok_or_else(|| {
+        let sent = String::from_utf8_lossy(sent.as_bytes());
+        Status::invalid(format!("Inference-Header-Content-Length is '{sent}': send the number of bytes of JSON"))
+    })
+}
