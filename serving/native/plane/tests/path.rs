@@ -26,8 +26,27 @@ fn reads_the_paths_of_tensorflow_serving() {
     let ready = |path| parse("GET", path).unwrap();
     assert_eq!(ready("/v2/models/m/ready"), Route::ModelReady(target_of("m", None, None)));
     assert_eq!(ready("/v2/models/m/versions/3/ready"), Route::ModelReady(target_of("m", Some(3), None)));
-    assert_eq!(ready("/v2/models/m"), Route::Unknown);
     assert_eq!(parse("GET", "/other").unwrap(), Route::Unknown);
+}
+
+#[test]
+fn reads_the_paths_of_the_open_inference_protocol() {
+    let (get, post) = (|path| parse("GET", path).unwrap(), |path| parse("POST", path).unwrap());
+    assert_eq!((get("/v2"), get("/v2/")), (Route::ServerMetadata, Route::ServerMetadata));
+    assert_eq!(get("/v2/models/m"), Route::InferMetadata(target_of("m", None, None)));
+    assert_eq!(get("/v2/models/m/versions/3"), Route::InferMetadata(target_of("m", Some(3), None)));
+    assert_eq!(post("/v2/models/a%2Fb/infer"), Route::Infer(target_of("a/b", None, None)));
+    assert_eq!(post("/v2/models/m/versions/3/infer"), Route::Infer(target_of("m", Some(3), None)));
+    assert_eq!(post("/v2/models/m/labels/stable/infer"), Route::Infer(target_of("m", None, Some("stable"))));
+    assert_eq!(post("/v2/repository/index"), Route::RepositoryIndex);
+    assert_eq!(post("/v2/repository/models/m/load"), Route::RepositoryChange);
+    assert_eq!((post("/v2/models/m"), post("/v2/models/m/explain")), (Route::Unknown, Route::Unknown));
+    assert_eq!(parse("DELETE", "/v2/models/m").unwrap(), Route::Unknown);
+    for (method, path) in
+        [("GET", "/v2/models"), ("POST", "/v2/models/infer"), ("POST", "/v2/models/m/versions/x/infer")]
+    {
+        assert!(parse(method, path).is_err(), "{method} {path}");
+    }
 }
 
 #[test]
