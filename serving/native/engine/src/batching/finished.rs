@@ -46,6 +46,8 @@ pub struct FinishedBatch {
     pub served: Arc<ServedSignature>,
     /// Its requests.
     pub entries: Vec<Entry>,
+    /// Whether they are refused where they wait, so that they still count against their queue.
+    pub refused: bool,
     /// The inputs as they came, where something is logged and there was memory for a copy.
     pub inputs: Vec<Column>,
     /// Inner dimensions of each input.

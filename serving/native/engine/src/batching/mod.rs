@@ -11,6 +11,7 @@ pub mod fault_search;
 pub mod finished;
 pub mod limits;
 pub mod output_check;
+pub mod pacing;
 pub mod queue;
 pub mod served_signature;
 pub mod service_time;

@@ -64,6 +64,8 @@ impl Fixture {
         Entry {
             first_row: 0,
             rows: 0,
+            seat: 0,
+            refused: false,
             flat: false,
             slot: Some(slot),
             id: RequestId::choose(None, &self.ids),

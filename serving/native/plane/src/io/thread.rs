@@ -52,6 +52,9 @@ impl Signals {
 /// How long the refusals at the end of a drain may take on their way to the clients.
 const FAREWELL: Duration = Duration::from_millis(250);
 
+/// After so many answers others have their turn.
+const IN_A_ROW: usize = 256;
+
 /// What one I/O thread works on.
 #[derive(Clone)]
 pub struct IoLane {
@@ -145,7 +148,7 @@ async fn serve(lane: IoLane, listeners: Vec<(Endpoint, Listener)>, signals: Sign
 
 /// Answers every request of finished batches, for as long as the runtime lives.
 async fn answer_batches(dispatcher: Arc<PlaneDispatcher>, completions: Arc<CompletionQueue>, aside: Arc<Aside>) {
-    let mut finished = Vec::new();
+    let (mut finished, mut answered) = (Vec::new(), 0);
     loop {
         completions.take(&mut finished).await;
         for batch in finished.drain(..) {
@@ -153,8 +156,13 @@ async fn answer_batches(dispatcher: Arc<PlaneDispatcher>, completions: Arc<Compl
                 tokio::spawn(answer_aside(dispatcher.clone(), batch, bytes, aside.clone()));
                 continue;
             }
+            answered += batch.entries.len();
             // A fault in one batch must not silence all later ones; the deadline sweep answers what was left out.
             let _ = catch_unwind(AssertUnwindSafe(|| dispatcher.answer_batch(batch)));
+            if answered > IN_A_ROW {
+                answered = 0;
+                tokio::task::yield_now().await;
+            }
         }
     }
 }
