@@ -53,6 +53,9 @@ impl ColumnMemory {
     }
 }
 
+/// Bytes that are copied before the GIL is free for others.
+const COPIED_AT_ONCE: usize = 512 << 10;
+
 /// Copies the memory of a C-contiguous array; none if it is not one.
 pub(crate) fn copy_contiguous(array: &Bound<'_, PyAny>) -> Option<Tensor> {
     let py = array.py();
@@ -68,9 +71,16 @@ pub(crate) fn copy_contiguous(array: &Bound<'_, PyAny>) -> Option<Tensor> {
     let rank = usize::try_from(view.ndim).unwrap_or(0);
     let length = usize::try_from(view.len).unwrap_or(0);
     let mut words = Words::default();
-    if length > 0 {
-        // SAFETY: a C-contiguous view has `len` readable bytes from `buf`, and the GIL is held while they are copied.
-        words.push(unsafe { std::slice::from_raw_parts(view.buf.cast::<u8>(), length) });
+    words.reserve(length);
+    for start in (0..length).step_by(COPIED_AT_ONCE) {
+        let piece = COPIED_AT_ONCE.min(length - start);
+        // SAFETY: a C-contiguous view has `len` readable bytes from `buf` until it is released, wherever the GIL is
+        // meanwhile; it is held while they are copied.
+        words.push(unsafe { std::slice::from_raw_parts(view.buf.cast::<u8>().add(start), piece) });
+        if start + piece < length {
+            // Other models need not wait until all is copied.
+            py.detach(|| ());
+        }
     }
     let shape = if rank == 0 || view.shape.is_null() {
         Vec::new()
