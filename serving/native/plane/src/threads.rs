@@ -3,11 +3,13 @@
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::sync::{Arc, Mutex};
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
+use tidegate_engine::disposal::Disposed;
+use tidegate_engine::memory::Memory;
 use tidegate_engine::metrics::Metrics;
 use tidegate_engine::serving_map::Remains;
 use tidegate_engine::sync::lock;
@@ -32,8 +34,8 @@ pub struct Threads {
     io: Mutex<Vec<JoinHandle<bool>>>,
     lanes: Mutex<Vec<Arc<PlaneDispatcher>>>,
     helpers: Mutex<Vec<JoinHandle<()>>>,
-    /// Ends the thread of freed memory when it is dropped.
-    purging: Mutex<Option<Sender<()>>>,
+    /// Whose freed blocks the thread of freed memory drops until it is told to end.
+    memory: Mutex<Option<Arc<Memory>>>,
     released: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -72,16 +74,13 @@ impl Threads {
             })?;
             lock(&self.helpers).push(helper);
         }
-        let (purging, ended) = channel();
-        let freed = hooks.clone();
+        let (disposed, freed) = (engine.limits.memory.disposal.open(), hooks.clone());
         let memory = spawn("tg-memory", move || {
             freed.step_back();
-            while ended.recv_timeout(PURGE_EVERY) == Err(RecvTimeoutError::Timeout) {
-                freed.return_memory();
-            }
+            return_memory(&disposed, &*freed);
         })?;
         lock(&self.helpers).push(memory);
-        *lock(&self.purging) = Some(purging);
+        *lock(&self.memory) = Some(engine.limits.memory.clone());
         let metrics = engine.metrics.clone();
         *lock(&self.released) = Some(spawn("tg-released", move || release(&remains, &metrics, &*hooks))?);
         for (index, (listeners, completions)) in lanes.into_iter().enumerate() {
@@ -105,7 +104,9 @@ impl Threads {
 
     /// Waits for the log, control and helper threads, and that of freed memory, which were told to end. True if they did.
     pub fn join_helpers(&self, until: Instant) -> bool {
-        drop(lock(&self.purging).take());
+        if let Some(memory) = lock(&self.memory).take() {
+            memory.disposal.close();
+        }
         let threads = std::mem::take(&mut *lock(&self.helpers));
         let ended = threads.into_iter().filter_map(|thread| join(thread, until).err()).count() == 0;
         // What a helper entered since its I/O thread ended must not hold its version.
@@ -140,6 +141,22 @@ fn join(thread: JoinHandle<()>, until: Instant) -> Result<(), JoinHandle<()>> {
     }
     let _ = thread.join();
     Ok(())
+}
+
+/// Drops large blocks as they come, and has the allocator give back what else was freed every now and then.
+fn return_memory(disposed: &Receiver<Disposed>, hooks: &dyn Hooks) {
+    let mut due = Instant::now() + PURGE_EVERY;
+    loop {
+        match disposed.recv_timeout(due.saturating_duration_since(Instant::now())) {
+            Ok(block) => drop(block),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return,
+        }
+        if Instant::now() >= due {
+            hooks.return_memory();
+            due = Instant::now() + PURGE_EVERY;
+        }
+    }
 }
 
 /// Takes versions apart whose last handle is gone: threads joined, model dropped, Python told.

@@ -12,7 +12,9 @@ use tidegate_codec::signatures::{RequestRows, Signature, TensorSpec};
 use tidegate_codec::status::Status;
 use tidegate_codec::tensors::{Column, Page};
 use tidegate_engine::batching::queue::NextBatch;
-use tidegate_engine::batching::{Appended, Batching, Entry, ExecutorPool, Queue, Role, ServedSignature, ThreadStarter, Unanswered};
+use tidegate_engine::batching::{
+    Appended, Batching, Entry, ExecutorPool, Queue, Role, ServedSignature, ThreadStarter, Unanswered,
+};
 use tidegate_engine::memory::Memory;
 use tidegate_engine::metrics::VersionMetrics;
 use tidegate_engine::request_id::{IdSource, RequestId};

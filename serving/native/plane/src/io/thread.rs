@@ -17,6 +17,7 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::sync::watch;
 
 use crate::aside::{Aside, large_answers};
+use crate::connections::pace::Pace;
 use crate::connections::peer::Peer;
 use crate::connections::socket::WatchedSocket;
 use crate::connections::tended::{Connections, OpenConnection};
@@ -124,7 +125,15 @@ async fn serve(lane: IoLane, listeners: Vec<(Endpoint, Listener)>, signals: Sign
     let engine = state.engine.clone();
     let grpc = Arc::new(GrpcMethods { dispatcher: dispatcher.clone(), state: state.clone() });
     let rest = Arc::new(RestRoutes { dispatcher: dispatcher.clone(), state });
-    let host = Host { engine, aside: aside.clone(), grpc, rest, tracker: tracker.clone(), signals: signals.clone() };
+    let host = Host {
+        engine,
+        aside: aside.clone(),
+        pace: Pace::default(),
+        grpc,
+        rest,
+        tracker: tracker.clone(),
+        signals: signals.clone(),
+    };
     let accept = |(endpoint, listener)| tokio::spawn(host.clone().accept(endpoint, listener));
     let endpoints: Vec<_> = listeners.into_iter().map(accept).collect();
     for endpoint in endpoints {
@@ -191,6 +200,7 @@ impl Listener {
 struct Host {
     engine: Arc<Engine>,
     aside: Arc<Aside>,
+    pace: Pace,
     grpc: Arc<GrpcMethods<AnyReply>>,
     rest: Arc<RestRoutes<AnyReply>>,
     tracker: Arc<Tracker>,
@@ -221,7 +231,7 @@ impl Host {
 
     fn receive<T: AsyncRead + AsyncWrite + Unpin + Send + 'static>(&self, endpoint: Endpoint, socket: T) {
         let open = self.signals.connections.admit(endpoint);
-        let socket = WatchedSocket::new(socket, open.lifeline.clone());
+        let socket = WatchedSocket::new(socket, open.lifeline.clone(), self.pace.clone());
         let drain = DrainWatch::new(self.signals.draining.subscribe());
         let limits = self.engine.limits.clone();
         let (connections, lifeline) = (self.signals.connections.clone(), open.lifeline.clone());
