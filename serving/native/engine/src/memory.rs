@@ -20,6 +20,7 @@ pub struct Memory {
     largest_message: usize,
     used: AtomicUsize,
     refused: AtomicU64,
+    large_outputs: AtomicU64,
     models: Mutex<HashMap<String, Weak<Share>>>,
     logs: Mutex<HashMap<String, Weak<Share>>>,
     /// Where large blocks go.
@@ -48,7 +49,8 @@ impl Memory {
     pub fn new(limit: usize, largest_message: usize) -> Memory {
         let (used, refused) = (AtomicUsize::new(0), AtomicU64::new(0));
         let (models, logs, disposal) = (Mutex::default(), Mutex::default(), Disposal::default());
-        Memory { limit, largest_message, used, refused, models, logs, disposal }
+        let large_outputs = AtomicU64::new(0);
+        Memory { limit, largest_message, used, refused, large_outputs, models, logs, disposal }
     }
 
     /// Bytes that requests may hold.
@@ -64,6 +66,11 @@ impl Memory {
     /// Requests that were refused for want of memory.
     pub fn refused(&self) -> u64 {
         self.refused.load(Ordering::Relaxed)
+    }
+
+    /// How often models made large outputs, in memory of their own.
+    pub fn large_outputs(&self) -> u64 {
+        self.large_outputs.load(Ordering::Relaxed)
     }
 
     /// Kept for small requests.
@@ -150,6 +157,11 @@ impl Share {
     /// Bytes that it holds.
     pub fn used(&self) -> usize {
         self.used.load(Ordering::Relaxed)
+    }
+
+    /// A model made large outputs, in memory of its own.
+    pub fn count_large_outputs(&self) {
+        self.memory.large_outputs.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Drops a block of so many bytes, on a thread of its own where it is large.

@@ -102,7 +102,7 @@ impl Endpoints {
         std::thread::spawn(move || calls.run(&*hooks));
         let jobs = Arc::new(jobs);
         for jobs in std::iter::repeat_n(jobs, ASIDE) {
-            std::thread::spawn(move || jobs.run());
+            std::thread::spawn(move || jobs.run(&|| ()));
         }
         let completions: Arc<CompletionQueue> = Arc::default();
         let (released, _remains) = channel();

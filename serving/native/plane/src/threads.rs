@@ -70,23 +70,25 @@ impl Threads {
             let (jobs, hooks) = (jobs.clone(), hooks.clone());
             let helper = spawn(&format!("tg-aside-{index}"), move || {
                 hooks.step_back();
-                jobs.run();
+                jobs.run(&|| hooks.share_memory());
             })?;
             lock(&self.helpers).push(helper);
         }
-        let (disposed, freed) = (engine.limits.memory.disposal.open(), hooks.clone());
+        let (disposed, of_models, freed) =
+            (engine.limits.memory.disposal.open(), engine.limits.memory.clone(), hooks.clone());
         let memory = spawn("tg-memory", move || {
             freed.step_back();
-            return_memory(&disposed, &*freed);
+            return_memory(&disposed, &of_models, &*freed);
         })?;
         lock(&self.helpers).push(memory);
         *lock(&self.memory) = Some(engine.limits.memory.clone());
-        let metrics = engine.metrics.clone();
-        *lock(&self.released) = Some(spawn("tg-released", move || release(&remains, &metrics, &*hooks))?);
+        let (metrics, told) = (engine.metrics.clone(), hooks.clone());
+        *lock(&self.released) = Some(spawn("tg-released", move || release(&remains, &metrics, &*told))?);
         for (index, (listeners, completions)) in lanes.into_iter().enumerate() {
             let dispatcher = Arc::new(PlaneDispatcher::new(index, engine.clone()));
             lock(&self.lanes).push(dispatcher.clone());
-            let (lane, signals) = (IoLane { dispatcher, completions, state: state.clone() }, signals.clone());
+            let lane = IoLane { dispatcher, completions, state: state.clone(), hooks: hooks.clone() };
+            let signals = signals.clone();
             let name = format!("tg-io-{index}");
             let io = IoThread::new(listeners).map_err(|why| named(&name, &why))?;
             let started = spawn(&name, move || io.run(&lane, &signals))?;
@@ -144,8 +146,9 @@ fn join(thread: JoinHandle<()>, until: Instant) -> Result<(), JoinHandle<()>> {
 }
 
 /// Drops large blocks as they come, and has the allocator give back what else was freed every now and then.
-fn return_memory(disposed: &Receiver<Disposed>, hooks: &dyn Hooks) {
+fn return_memory(disposed: &Receiver<Disposed>, memory: &Memory, hooks: &dyn Hooks) {
     let mut due = Instant::now() + PURGE_EVERY;
+    let (mut seen, mut owed) = (memory.large_outputs(), false);
     loop {
         match disposed.recv_timeout(due.saturating_duration_since(Instant::now())) {
             Ok(block) => drop(block),
@@ -154,6 +157,12 @@ fn return_memory(disposed: &Receiver<Disposed>, hooks: &dyn Hooks) {
         }
         if Instant::now() >= due {
             hooks.return_memory();
+            let made = memory.large_outputs();
+            match made != seen {
+                true => (seen, owed) = (made, true),
+                false if std::mem::take(&mut owed) => hooks.return_model_memory(),
+                false => {}
+            }
             due = Instant::now() + PURGE_EVERY;
         }
     }

@@ -131,3 +131,18 @@ pub(crate) fn purge_freed() {
     // SAFETY: any thread may collect at any time.
     unsafe { mi_collect(true) };
 }
+
+/// Lets other threads, and `purge_freed`, have what this thread keeps of memory that was freed.
+pub(crate) fn share_freed() {
+    // SAFETY: as above.
+    unsafe { mi_collect(false) };
+}
+
+/// Gives the system back what models freed, where their allocator is that of glibc.
+pub(crate) fn trim_heap() {
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    // SAFETY: any thread may trim at any time.
+    unsafe {
+        libc::malloc_trim(0)
+    };
+}

@@ -16,6 +16,9 @@ use crate::sync::lock;
 /// Outputs of a run that are not counted: the next answers are written from them at once.
 const FEW: usize = 16 << 10;
 
+/// Outputs of a run whose memory the model's allocator may keep.
+const LARGE: usize = 1 << 20;
+
 /// The model has its outputs in memory of its own until they are copied.
 const COPIES: usize = 2;
 
@@ -85,6 +88,9 @@ impl Outputs {
         match self.memory.bytes() {
             more if more >= bytes => self.memory.shrink(more - bytes),
             fewer => self.memory.note(bytes - fewer),
+        }
+        if bytes > LARGE {
+            self.home.share.count_large_outputs();
         }
         if bytes > 0 {
             self.bytes = bytes;

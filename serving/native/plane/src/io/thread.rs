@@ -28,6 +28,7 @@ use crate::endpoints::grpc::unix_authority::UnixAuthority;
 use crate::endpoints::reply::{AnyReply, PlaneDispatcher};
 use crate::endpoints::rest::connection as rest_connection;
 use crate::endpoints::rest::routes::RestRoutes;
+use crate::hooks::Hooks;
 use crate::io::completion_queue::CompletionQueue;
 use crate::state::PlaneState;
 
@@ -53,6 +54,9 @@ impl Signals {
 /// How long the refusals at the end of a drain may take on their way to the clients.
 const FAREWELL: Duration = Duration::from_millis(250);
 
+/// How often an I/O thread lets others have memory that it freed.
+const SHARE_EVERY: Duration = Duration::from_secs(1);
+
 /// What one I/O thread works on.
 #[derive(Clone)]
 pub struct IoLane {
@@ -62,6 +66,8 @@ pub struct IoLane {
     pub completions: Arc<CompletionQueue>,
     /// What all share.
     pub state: Arc<PlaneState>,
+    /// What is asked of the allocator.
+    pub hooks: Arc<dyn Hooks>,
 }
 
 /// The endpoints' listeners of one I/O thread.
@@ -110,13 +116,14 @@ impl IoThread {
 
 async fn serve(lane: IoLane, listeners: Vec<(Endpoint, Listener)>, signals: Signals) -> bool {
     let tracker = Arc::new(Tracker::default());
-    let IoLane { dispatcher, completions, state } = lane;
+    let IoLane { dispatcher, completions, state, hooks } = lane;
     let aside = state.aside.clone();
     tokio::spawn(answer_batches(dispatcher.clone(), completions, aside.clone()));
     let flushing = dispatcher.clone();
     tokio::spawn(async move { flushing.run_idle_flush().await });
     let sweeping = dispatcher.clone();
     tokio::spawn(async move { sweeping.run_sweep().await });
+    tokio::spawn(share_memory(hooks));
     if dispatcher.lane == 0 {
         let connections = signals.connections.clone();
         tokio::spawn(async move { connections.tend().await });
@@ -150,6 +157,14 @@ async fn serve(lane: IoLane, listeners: Vec<(Endpoint, Listener)>, signals: Sign
     }
     let _ = tokio::time::timeout_at(until.into(), copies.empty()).await;
     complete
+}
+
+/// Keeps little of what is freed on this thread, for as long as the runtime lives.
+async fn share_memory(hooks: Arc<dyn Hooks>) {
+    loop {
+        tokio::time::sleep(SHARE_EVERY).await;
+        hooks.share_memory();
+    }
 }
 
 /// Answers every request of finished batches, for as long as the runtime lives.
