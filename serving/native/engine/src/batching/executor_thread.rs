@@ -63,6 +63,7 @@ impl ExecutorThread {
             let now = Instant::now();
             for step in 0..self.queues.len() {
                 let queue = &self.queues[(turn + step) % self.queues.len()];
+                queue.served.unanswered.wait();
                 match queue.take(now) {
                     NextBatch::Batch(batch) => {
                         // The requests of a batch that is lost are answered by the deadline sweep.
@@ -118,6 +119,13 @@ impl ExecutorThread {
             return;
         }
         queue.pace(&mut batch, now);
+        let mut unanswered = match served.unanswered.expect(batch.rows, batch.entries.len()) {
+            Ok(unanswered) => unanswered,
+            Err(refused) => {
+                let entries = std::mem::take(&mut batch.entries);
+                return self.complete_unrun(served, Unrun::of(&batch, entries, refused));
+            }
+        };
         let batching = queue.batching();
         let sizes = &*batching.allowed_batch_sizes;
         let again = batch.entries.len() > 1 || bisect::may_run_again(&served.signature, batch.unbatched, sizes);
@@ -127,9 +135,11 @@ impl ExecutorThread {
         let conduct =
             Conduct { kept: kept.as_deref().filter(|_| again), sizes, max_batch_rows: batching.max_batch_rows };
         let parts = bisect::run(&*self.executor, queue, &mut batch, &conduct);
+        unanswered.settle(&parts);
         self.completions[lane].complete(FinishedBatch {
             version: batch.version,
             memory: Some(batch.memory),
+            unanswered: Some(unanswered),
             served: served.clone(),
             entries: batch.entries,
             refused: false,
@@ -159,6 +169,7 @@ impl ExecutorThread {
         self.completions[lane].complete(FinishedBatch {
             version,
             memory: None,
+            unanswered: None,
             served: served.clone(),
             entries,
             refused,

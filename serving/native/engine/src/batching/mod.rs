@@ -16,6 +16,7 @@ pub mod queue;
 pub mod served_signature;
 pub mod service_time;
 pub(crate) mod taking;
+pub mod unanswered;
 pub mod waiting;
 
 pub use append::{Appended, Decode, Urgency};
@@ -27,4 +28,5 @@ pub use finished::{Completions, CompletionsByLane, FinishedBatch, Part};
 pub use limits::Batching;
 pub use queue::Queue;
 pub use served_signature::ServedSignature;
+pub use unanswered::{Outputs, Unanswered};
 pub use waiting::Place;
