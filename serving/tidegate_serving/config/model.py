@@ -25,7 +25,7 @@ _VERSIONS = (0, 2**63 - 1)
 class BatchingConfig:
     """When a batch closes and how long its queue may grow.
 
-    max_batch_rows: a batch closes at this many rows, or sooner where its answers would take more than 64 MiB.
+    max_batch_rows: a batch closes at this many rows, or sooner where its answers would take more than 16 MiB.
     timeout_us: above zero, a batch waits this many microseconds for more rows; 0 closes it when the sockets run dry.
     max_queued_rows: beyond this many waiting rows a request is refused with RESOURCE_EXHAUSTED. One request of more
         rows than that counts as one batch and runs max_batch_rows at a time.

@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 pub mod batching;
+pub mod disposal;
 pub mod engine;
 pub mod limits;
 pub mod log;

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, Weak};
 
 use tidegate_codec::status::Status;
 
+use crate::disposal::{Disposal, LARGE_BLOCK};
 use crate::sync::lock;
 
 /// A request of at most this many bytes may use the reserve, so that it is served while large ones are refused.
@@ -19,8 +20,11 @@ pub struct Memory {
     largest_message: usize,
     used: AtomicUsize,
     refused: AtomicU64,
+    large_outputs: AtomicU64,
     models: Mutex<HashMap<String, Weak<Share>>>,
     logs: Mutex<HashMap<String, Weak<Share>>>,
+    /// Where large blocks go.
+    pub disposal: Disposal,
 }
 
 /// What one connection or one model may hold of it.
@@ -44,7 +48,9 @@ impl Memory {
     /// A budget of this many bytes. A share is never so small that one message of the largest size does not fit.
     pub fn new(limit: usize, largest_message: usize) -> Memory {
         let (used, refused) = (AtomicUsize::new(0), AtomicU64::new(0));
-        Memory { limit, largest_message, used, refused, models: Mutex::default(), logs: Mutex::default() }
+        let (models, logs, disposal) = (Mutex::default(), Mutex::default(), Disposal::default());
+        let large_outputs = AtomicU64::new(0);
+        Memory { limit, largest_message, used, refused, large_outputs, models, logs, disposal }
     }
 
     /// Bytes that requests may hold.
@@ -60,6 +66,11 @@ impl Memory {
     /// Requests that were refused for want of memory.
     pub fn refused(&self) -> u64 {
         self.refused.load(Ordering::Relaxed)
+    }
+
+    /// How often models made large outputs, in memory of their own.
+    pub fn large_outputs(&self) -> u64 {
+        self.large_outputs.load(Ordering::Relaxed)
     }
 
     /// Kept for small requests.
@@ -148,6 +159,18 @@ impl Share {
         self.used.load(Ordering::Relaxed)
     }
 
+    /// A model made large outputs, in memory of its own.
+    pub fn count_large_outputs(&self) {
+        self.memory.large_outputs.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Drops a block of so many bytes, on a thread of its own where it is large.
+    pub fn dispose(self: &Arc<Share>, what: impl Send + 'static, bytes: usize) {
+        if bytes >= LARGE_BLOCK {
+            self.memory.disposal.put(Box::new(what), self.note(bytes));
+        }
+    }
+
     /// Bytes that are there already, unless large requests would find no room for as much.
     pub fn note_spare(self: &Arc<Share>, bytes: usize) -> Option<Reservation> {
         let memory = &*self.memory;
@@ -199,6 +222,11 @@ impl Reservation {
     /// Adds another of the same share.
     pub fn join(&mut self, mut other: Reservation) {
         self.bytes += std::mem::take(&mut other.bytes);
+    }
+
+    /// What it is a part of.
+    pub fn share(&self) -> Arc<Share> {
+        self.share.clone()
     }
 
     /// Bytes held.

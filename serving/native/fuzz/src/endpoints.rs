@@ -9,6 +9,7 @@ use tidegate_engine::batching::Completions;
 use tidegate_engine::metrics::Endpoint;
 use tidegate_engine::serving_map::{Remains, Wiring};
 use tidegate_plane::aside::aside;
+use tidegate_plane::connections::pace::Pace;
 use tidegate_plane::connections::peer::Peer;
 use tidegate_plane::connections::socket::WatchedSocket;
 use tidegate_plane::connections::tended::Connections;
@@ -101,7 +102,7 @@ impl Endpoints {
         std::thread::spawn(move || calls.run(&*hooks));
         let jobs = Arc::new(jobs);
         for jobs in std::iter::repeat_n(jobs, ASIDE) {
-            std::thread::spawn(move || jobs.run());
+            std::thread::spawn(move || jobs.run(&|| ()));
         }
         let completions: Arc<CompletionQueue> = Arc::default();
         let (released, _remains) = channel();
@@ -177,15 +178,15 @@ impl Endpoints {
             let watched = lifeline.clone();
             match via {
                 Via::Rest => {
-                    let socket = WatchedSocket::new(server, watched);
+                    let socket = WatchedSocket::new(server, watched, Pace::default());
                     lifeline.run(rest_connection::serve(socket, rest, peer, drain)).await;
                 }
                 Via::Grpc => {
-                    let socket = WatchedSocket::new(server, watched);
+                    let socket = WatchedSocket::new(server, watched, Pace::default());
                     lifeline.run(grpc_connection::serve(socket, grpc, peer, drain)).await;
                 }
                 Via::GrpcOnUnixSocket => {
-                    let socket = WatchedSocket::new(UnixAuthority::new(server), watched);
+                    let socket = WatchedSocket::new(UnixAuthority::new(server), watched, Pace::default());
                     lifeline.run(grpc_connection::serve(socket, grpc, peer, drain)).await;
                 }
             }

@@ -1,10 +1,10 @@
 //! Work that would keep an I/O thread for more than about a millisecond, on threads of its own: reading, unpacking and
 //! writing much. Whatever waits for its turn waits as a task, which can be given up at any time.
 
+use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex};
-use std::time::Instant;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use tidegate_codec::status::{Code, Status};
 use tidegate_engine::batching::FinishedBatch;
@@ -22,6 +22,9 @@ const HUGE: usize = 1 << 20;
 /// Large answers of fewer bytes each are many small ones, which took no less to read.
 const SMALL_ANSWER: usize = 256;
 
+/// A thread that had nothing to do for that long gives back what it keeps.
+const IDLE: Duration = Duration::from_secs(1);
+
 /// As many pieces of work are handed over at a time as there are threads.
 type Permits = (Option<OwnedSemaphorePermit>, OwnedSemaphorePermit);
 
@@ -32,45 +35,56 @@ struct Job {
     permits: Permits,
 }
 
+#[derive(Default)]
+struct Queue {
+    jobs: VecDeque<Job>,
+    closed: bool,
+}
+
+/// Work that was handed over.
+#[derive(Default)]
+struct Jobs {
+    queue: Mutex<Queue>,
+    came: Condvar,
+}
+
 /// The way to the threads.
-#[derive(Debug)]
 pub struct Aside {
     threads: usize,
     turns: Arc<Semaphore>,
     huge_turns: Arc<Semaphore>,
-    jobs: Mutex<Option<Sender<Job>>>,
+    jobs: Arc<Jobs>,
     closed: watch::Sender<bool>,
 }
 
 /// The threads' end of it.
-pub struct AsideJobs(Mutex<Receiver<Job>>);
+pub struct AsideJobs(Arc<Jobs>);
 
 /// Leave to begin; must be used on an I/O thread.
 pub struct Turn {
-    jobs: Sender<Job>,
+    jobs: Arc<Jobs>,
     permits: Permits,
 }
 
 /// Both ends, for two threads or more.
 pub fn aside(threads: usize) -> (Aside, AsideJobs) {
-    let (sender, receiver) = channel();
+    let jobs = Arc::<Jobs>::default();
     let turns = |count| Arc::new(Semaphore::new(count));
     let aside = Aside {
         threads,
         turns: turns(threads),
         huge_turns: turns(threads - 1),
-        jobs: Mutex::new(Some(sender)),
+        jobs: jobs.clone(),
         closed: watch::channel(false).0,
     };
-    (aside, AsideJobs(Mutex::new(receiver)))
+    (aside, AsideJobs(jobs))
 }
 
 impl Aside {
     /// A turn for work on so many bytes, unless the server stops.
     pub async fn turn(&self, bytes: usize) -> Result<Turn, Status> {
-        let permits = self.permits(bytes).await;
-        let jobs = lock(&self.jobs).clone();
-        jobs.zip(permits.ok()).map(|(jobs, permits)| Turn { jobs, permits }).ok_or_else(stopping)
+        let permits = self.permits(bytes).await.map_err(|_| stopping())?;
+        Ok(Turn { jobs: self.jobs.clone(), permits })
     }
 
     /// The same, unless the deadline passes before.
@@ -109,7 +123,7 @@ impl Aside {
         let idle = self.turns.available_permits() == self.threads;
         self.turns.close();
         self.huge_turns.close();
-        lock(&self.jobs).take();
+        self.jobs.close();
         self.closed.send_replace(true);
         !idle
     }
@@ -127,22 +141,72 @@ impl Turn {
     /// Hands the work over.
     pub fn begin(self, work: impl FnOnce() + Send + 'static) {
         let job = Job { runtime: Handle::current(), work: Box::new(work), permits: self.permits };
-        // Without a thread to take it the work is dropped, which answers whoever waits for it.
-        let _ = self.jobs.send(job);
+        self.jobs.put(job);
+    }
+}
+
+impl Jobs {
+    fn close(&self) {
+        lock(&self.queue).closed = true;
+        self.came.notify_all();
+    }
+
+    /// Leaves a job; where no thread takes it any more it is dropped, which answers whoever waits for it.
+    fn put(&self, job: Job) {
+        let mut queue = lock(&self.queue);
+        if queue.closed {
+            drop(queue);
+            return drop(job);
+        }
+        queue.jobs.push_back(job);
+        drop(queue);
+        self.came.notify_one();
+    }
+
+    /// The next job, once there is one; none after the last one. `idle` is called where that takes long.
+    fn take(&self, idle: &dyn Fn()) -> Option<Job> {
+        let mut queue = lock(&self.queue);
+        let mut until = Some(Instant::now() + IDLE);
+        loop {
+            if let Some(job) = queue.jobs.pop_front() {
+                return Some(job);
+            }
+            if queue.closed {
+                return None;
+            }
+            let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+            queue = match left {
+                None => self.came.wait(queue).unwrap_or_else(PoisonError::into_inner),
+                Some(Duration::ZERO) => {
+                    until = None;
+                    drop(queue);
+                    idle();
+                    lock(&self.queue)
+                }
+                Some(left) => self.came.wait_timeout(queue, left).unwrap_or_else(PoisonError::into_inner).0,
+            };
+        }
     }
 }
 
 impl AsideJobs {
-    /// One of the threads.
-    pub fn run(&self) {
-        loop {
-            let job = lock(&self.0).recv();
-            let Ok(Job { runtime, work, permits }) = job else { return };
+    /// One of the threads; `idle` is called on it when it had nothing to do for a while.
+    pub fn run(&self, idle: &dyn Fn()) {
+        while let Some(Job { runtime, work, permits }) = self.0.take(idle) {
             let _entered = runtime.enter();
             // A fault in one request must not keep all others; it has been printed where it happened.
             let _ = catch_unwind(AssertUnwindSafe(work));
             drop(permits);
         }
+    }
+}
+
+impl Drop for AsideJobs {
+    /// Nobody takes what is left.
+    fn drop(&mut self) {
+        self.0.close();
+        let left = std::mem::take(&mut lock(&self.0.queue).jobs);
+        drop(left);
     }
 }
 

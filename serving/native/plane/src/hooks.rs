@@ -3,7 +3,7 @@
 use tidegate_codec::status::Status;
 use tidegate_engine::log::LogSink;
 
-/// Callbacks, and where log blocks go; none is called on an I/O thread.
+/// Callbacks, and where log blocks go; but for `share_memory` none is called on an I/O thread.
 pub trait Hooks: LogSink {
     /// The last handle of a retired version is gone.
     fn released(&self, model: &str, version: i64);
@@ -16,4 +16,11 @@ pub trait Hooks: LogSink {
 
     /// Gives all freed memory back to the system; called now and then on a thread of its own.
     fn return_memory(&self) {}
+
+    /// The same of what models freed that made large outputs; called on that thread when they made none for a while.
+    fn return_model_memory(&self) {}
+
+    /// Lets others have what the calling thread keeps of freed memory; called now and then, on I/O threads too, and so at
+    /// once done.
+    fn share_memory(&self) {}
 }

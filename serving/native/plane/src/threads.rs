@@ -3,11 +3,13 @@
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::sync::{Arc, Mutex};
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
+use tidegate_engine::disposal::Disposed;
+use tidegate_engine::memory::Memory;
 use tidegate_engine::metrics::Metrics;
 use tidegate_engine::serving_map::Remains;
 use tidegate_engine::sync::lock;
@@ -32,8 +34,8 @@ pub struct Threads {
     io: Mutex<Vec<JoinHandle<bool>>>,
     lanes: Mutex<Vec<Arc<PlaneDispatcher>>>,
     helpers: Mutex<Vec<JoinHandle<()>>>,
-    /// Ends the thread of freed memory when it is dropped.
-    purging: Mutex<Option<Sender<()>>>,
+    /// Whose freed blocks the thread of freed memory drops until it is told to end.
+    memory: Mutex<Option<Arc<Memory>>>,
     released: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -68,26 +70,25 @@ impl Threads {
             let (jobs, hooks) = (jobs.clone(), hooks.clone());
             let helper = spawn(&format!("tg-aside-{index}"), move || {
                 hooks.step_back();
-                jobs.run();
+                jobs.run(&|| hooks.share_memory());
             })?;
             lock(&self.helpers).push(helper);
         }
-        let (purging, ended) = channel();
-        let freed = hooks.clone();
+        let (disposed, of_models, freed) =
+            (engine.limits.memory.disposal.open(), engine.limits.memory.clone(), hooks.clone());
         let memory = spawn("tg-memory", move || {
             freed.step_back();
-            while ended.recv_timeout(PURGE_EVERY) == Err(RecvTimeoutError::Timeout) {
-                freed.return_memory();
-            }
+            return_memory(&disposed, &of_models, &*freed);
         })?;
         lock(&self.helpers).push(memory);
-        *lock(&self.purging) = Some(purging);
-        let metrics = engine.metrics.clone();
-        *lock(&self.released) = Some(spawn("tg-released", move || release(&remains, &metrics, &*hooks))?);
+        *lock(&self.memory) = Some(engine.limits.memory.clone());
+        let (metrics, told) = (engine.metrics.clone(), hooks.clone());
+        *lock(&self.released) = Some(spawn("tg-released", move || release(&remains, &metrics, &*told))?);
         for (index, (listeners, completions)) in lanes.into_iter().enumerate() {
             let dispatcher = Arc::new(PlaneDispatcher::new(index, engine.clone()));
             lock(&self.lanes).push(dispatcher.clone());
-            let (lane, signals) = (IoLane { dispatcher, completions, state: state.clone() }, signals.clone());
+            let lane = IoLane { dispatcher, completions, state: state.clone(), hooks: hooks.clone() };
+            let signals = signals.clone();
             let name = format!("tg-io-{index}");
             let io = IoThread::new(listeners).map_err(|why| named(&name, &why))?;
             let started = spawn(&name, move || io.run(&lane, &signals))?;
@@ -105,7 +106,9 @@ impl Threads {
 
     /// Waits for the log, control and helper threads, and that of freed memory, which were told to end. True if they did.
     pub fn join_helpers(&self, until: Instant) -> bool {
-        drop(lock(&self.purging).take());
+        if let Some(memory) = lock(&self.memory).take() {
+            memory.disposal.close();
+        }
         let threads = std::mem::take(&mut *lock(&self.helpers));
         let ended = threads.into_iter().filter_map(|thread| join(thread, until).err()).count() == 0;
         // What a helper entered since its I/O thread ended must not hold its version.
@@ -140,6 +143,29 @@ fn join(thread: JoinHandle<()>, until: Instant) -> Result<(), JoinHandle<()>> {
     }
     let _ = thread.join();
     Ok(())
+}
+
+/// Drops large blocks as they come, and has the allocator give back what else was freed every now and then.
+fn return_memory(disposed: &Receiver<Disposed>, memory: &Memory, hooks: &dyn Hooks) {
+    let mut due = Instant::now() + PURGE_EVERY;
+    let (mut seen, mut owed) = (memory.large_outputs(), false);
+    loop {
+        match disposed.recv_timeout(due.saturating_duration_since(Instant::now())) {
+            Ok(block) => drop(block),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return,
+        }
+        if Instant::now() >= due {
+            hooks.return_memory();
+            let made = memory.large_outputs();
+            match made != seen {
+                true => (seen, owed) = (made, true),
+                false if std::mem::take(&mut owed) => hooks.return_model_memory(),
+                false => {}
+            }
+            due = Instant::now() + PURGE_EVERY;
+        }
+    }
 }
 
 /// Takes versions apart whose last handle is gone: threads joined, model dropped, Python told.

@@ -180,7 +180,7 @@ fn threads(count: usize) -> (Runtime, Aside, Arc<AsideJobs>) {
     let jobs = Arc::new(jobs);
     for _ in 0..count {
         let jobs = jobs.clone();
-        std::thread::spawn(move || jobs.run());
+        std::thread::spawn(move || jobs.run(&|| ()));
     }
     (Builder::new_current_thread().enable_all().build().unwrap(), aside, jobs)
 }
@@ -221,7 +221,7 @@ fn after_the_end_nothing_begins_and_the_threads_end() {
     let (runtime, aside, jobs) = threads(2);
     let (sender, ended) = channel();
     std::thread::spawn(move || {
-        jobs.run();
+        jobs.run(&|| ());
         sender.send(()).unwrap();
     });
     assert!(!aside.close(), "nothing was under way");

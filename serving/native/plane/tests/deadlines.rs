@@ -105,9 +105,9 @@ fn a_model_that_always_raises_is_given_up_after_few_runs() {
     });
     let running = running(&model, Batching { max_batch_rows: 1024, ..support::batching() });
     let mut client = running.grpc();
-    let first = started(&mut client, "20S");
+    let first = started(&mut client, "600S");
     gate.wait_for(1);
-    let calls: Vec<_> = (0..256).map(|_| started(&mut client, "20S")).collect();
+    let calls: Vec<_> = (0..256).map(|_| started(&mut client, "600S")).collect();
     eventually("all wait", || running.m1("tidegate_queued_rows") == 256.0);
     gate.open();
     for call in [first].into_iter().chain(calls) {
@@ -127,7 +127,7 @@ fn requests_that_are_late_give_their_memory_back_although_the_model_hangs() {
     let first = started(&mut client, "20S");
     gate.wait_for(1);
     let before = running.sample("tidegate_request_memory_bytes");
-    let calls: Vec<_> = (0..600).map(|_| started(&mut client, "300m")).collect();
+    let calls: Vec<_> = (0..600).map(|_| started(&mut client, "1S")).collect();
     eventually("all wait", || running.m1("tidegate_queued_rows") == 600.0);
     assert!(running.sample("tidegate_request_memory_bytes") > before);
     for call in calls {

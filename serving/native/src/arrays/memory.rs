@@ -53,6 +53,9 @@ impl ColumnMemory {
     }
 }
 
+/// Bytes that are copied before the GIL is free for others.
+const COPIED_AT_ONCE: usize = 512 << 10;
+
 /// Copies the memory of a C-contiguous array; none if it is not one.
 pub(crate) fn copy_contiguous(array: &Bound<'_, PyAny>) -> Option<Tensor> {
     let py = array.py();
@@ -68,9 +71,16 @@ pub(crate) fn copy_contiguous(array: &Bound<'_, PyAny>) -> Option<Tensor> {
     let rank = usize::try_from(view.ndim).unwrap_or(0);
     let length = usize::try_from(view.len).unwrap_or(0);
     let mut words = Words::default();
-    if length > 0 {
-        // SAFETY: a C-contiguous view has `len` readable bytes from `buf`, and the GIL is held while they are copied.
-        words.push(unsafe { std::slice::from_raw_parts(view.buf.cast::<u8>(), length) });
+    words.reserve(length);
+    for start in (0..length).step_by(COPIED_AT_ONCE) {
+        let piece = COPIED_AT_ONCE.min(length - start);
+        // SAFETY: a C-contiguous view has `len` readable bytes from `buf` until it is released, wherever the GIL is
+        // meanwhile; it is held while they are copied.
+        words.push(unsafe { std::slice::from_raw_parts(view.buf.cast::<u8>().add(start), piece) });
+        if start + piece < length {
+            // Other models need not wait until all is copied.
+            py.detach(|| ());
+        }
     }
     let shape = if rank == 0 || view.shape.is_null() {
         Vec::new()
@@ -120,4 +130,19 @@ pub(crate) fn keep_little() {
 pub(crate) fn purge_freed() {
     // SAFETY: any thread may collect at any time.
     unsafe { mi_collect(true) };
+}
+
+/// Lets other threads, and `purge_freed`, have what this thread keeps of memory that was freed.
+pub(crate) fn share_freed() {
+    // SAFETY: as above.
+    unsafe { mi_collect(false) };
+}
+
+/// Gives the system back what models freed, where their allocator is that of glibc.
+pub(crate) fn trim_heap() {
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    // SAFETY: any thread may trim at any time.
+    unsafe {
+        libc::malloc_trim(0)
+    };
 }

@@ -9,7 +9,7 @@ use tidegate_codec::status::{Code, Status};
 use tidegate_engine::log::{LogBlock, LogSink};
 use tidegate_plane::hooks::Hooks;
 
-use crate::arrays::memory::purge_freed;
+use crate::arrays::memory::{purge_freed, share_freed, trim_heap};
 use crate::callbacks::closing::Closing;
 use crate::callbacks::executor::to_status;
 
@@ -53,6 +53,14 @@ impl Hooks for Callbacks {
 
     fn return_memory(&self) {
         purge_freed();
+    }
+
+    fn return_model_memory(&self) {
+        trim_heap();
+    }
+
+    fn share_memory(&self) {
+        share_freed();
     }
 }
 

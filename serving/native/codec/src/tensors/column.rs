@@ -47,6 +47,14 @@ impl Words {
         self.words.capacity() * 8
     }
 
+    /// Makes room for `bytes` more, so that they are not moved while they come in pieces.
+    pub fn reserve(&mut self, bytes: usize) {
+        let (len, words) = (self.len, (self.len + bytes).div_ceil(8));
+        if words > self.words.len() {
+            self.lengthen(words, len);
+        }
+    }
+
     /// Makes room for `bytes` more and hands it out; its content is unspecified and must be overwritten.
     pub fn grow(&mut self, bytes: usize) -> &mut [u8] {
         let start = self.len;

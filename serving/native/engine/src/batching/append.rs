@@ -12,6 +12,7 @@ use tidegate_codec::tensors::{Column, Lease, Page};
 
 use crate::batching::batch::{Batch, Entry, KeepAlive};
 use crate::batching::limits::Batching;
+use crate::batching::pacing::{SHORT, too_slow};
 use crate::batching::queue::{Lane, Queue};
 use crate::batching::taking::Taking;
 use crate::batching::waiting::Place;
@@ -184,11 +185,12 @@ impl Queue {
         let counted = (before + rows).saturating_sub(self.excess_rows.load(Ordering::Relaxed));
         // A request of many batches must itself be through in time.
         let ahead = if excess > 0 { before + rows } else { before };
-        let wait = if ahead > 0 { self.expected_wait(ahead, batching) } else { Duration::ZERO };
+        let wait = if ahead > 0 { self.expected_wait(ahead, rows - excess, incoming) } else { Duration::ZERO };
         let refused = match counted > limit {
             true => Some(self.full(rows - excess, limit)),
             false if wait > Duration::ZERO && incoming.received + wait > incoming.deadline => {
-                Some(self.too_slow(ahead, wait))
+                self.served.metrics.rejections.fetch_add(1, Ordering::Relaxed);
+                Some(too_slow(ahead, wait))
             }
             false => None,
         };
@@ -292,8 +294,8 @@ impl Queue {
             open.opened = received;
             lane.due = false;
         }
-        let place = Some(Place { waiting: open.waiting.clone(), rows: entry.rows });
-        entry.first_row = open.rows;
+        let place = Some(Place { waiting: open.waiting.clone(), rows: entry.rows, seat: open.rows });
+        (entry.first_row, entry.seat) = (open.rows, open.rows);
         open.rows += entry.rows;
         open.waiting.enter(entry.rows, decoded.excess);
         open.oversized = decoded.excess > 0;
@@ -320,20 +322,13 @@ impl Queue {
         Status::exhausted(format!("the batch queue is full: {rows} more rows would pass its limit of {limit} rows"))
     }
 
-    /// How long rows that come behind those that wait will wait themselves, by what earlier batches took.
-    fn expected_wait(&self, before: usize, batching: &Batching) -> Duration {
-        let runs = (before / batching.max_batch_rows) as u64;
-        Duration::from_nanos(self.service.expect(before as u64, runs) / batching.concurrency as u64)
-    }
-
-    #[cold]
-    fn too_slow(&self, rows: usize, wait: Duration) -> Status {
-        self.served.metrics.rejections.fetch_add(1, Ordering::Relaxed);
-        let wait = wait.as_millis();
-        Status::exhausted(format!(
-            "the batch queue is full: {rows} rows wait, which takes about {wait} ms, and the request's deadline is \
-             sooner"
-        ))
+    /// How long it will be until rows are answered that come behind those that wait, by what earlier runs took.
+    fn expected_wait(&self, ahead: usize, rows: usize, incoming: &Incoming<'_>) -> Duration {
+        let wait = self.time_for(ahead, rows, incoming.batching);
+        if wait < SHORT {
+            return wait;
+        }
+        wait + self.service.busy_after(incoming.received) / incoming.batching.concurrency as u32
     }
 }
 

@@ -32,6 +32,10 @@ pub struct Entry {
     pub first_row: usize,
     /// Its number of rows.
     pub rows: usize,
+    /// Rows before it in the batch as it was first put together.
+    pub seat: usize,
+    /// Whether it is refused although it waited: its answer would come too late.
+    pub refused: bool,
     /// Whether its inputs came flat, and its outputs go so.
     pub flat: bool,
     /// Where its answer goes; none for a shadow.
@@ -99,5 +103,54 @@ impl Batch {
             self.rows += entry.rows;
         }
         gone
+    }
+
+    /// Marks who cannot be answered in time with so many rows ahead, and counts the rows of the others. Returns copies of
+    /// the marked. Copies for a shadow stay: nobody waits for them.
+    pub(crate) fn refuse_unless(
+        &mut self,
+        now: Instant,
+        ahead: &mut usize,
+        in_time: impl Fn(&Entry, usize) -> bool,
+    ) -> Vec<Entry> {
+        let mut late = Vec::new();
+        for entry in self.entries.iter_mut().filter(|entry| !entry.refused && entry.deadline > now) {
+            if entry.slot.is_none() || in_time(entry, *ahead) {
+                *ahead += entry.rows;
+            } else {
+                entry.refused = true;
+                late.push(entry.clone());
+            }
+        }
+        late
+    }
+
+    /// Takes the entries from `at` on out, with their rows, which go into `columns`. They wait once more.
+    pub fn split_off(&mut self, at: usize, specs: &[TensorSpec], mut columns: Vec<Lease>) -> Batch {
+        let mut entries = self.entries.split_off(at);
+        let first_row = entries.first().map_or(self.rows, |entry| entry.first_row);
+        let rows = self.rows - first_row;
+        for (index, spec) in specs.iter().enumerate() {
+            let row = Column::row_extent(spec.dtype, &self.shapes[index]);
+            columns[index].extend(&self.columns[index], first_row * row..self.rows * row);
+            self.columns[index].truncate(first_row * row);
+        }
+        self.rows = first_row;
+        entries.iter_mut().for_each(|entry| entry.first_row -= first_row);
+        let bytes = columns.iter().map(|column| column.byte_size()).sum();
+        let seats = entries.iter().map(|entry| entry.seat).collect();
+        Batch {
+            version: self.version.clone(),
+            columns,
+            shapes: self.shapes.clone(),
+            entries,
+            rows,
+            waiting: self.waiting.put_back(seats, rows),
+            oversized: false,
+            unbatched: self.unbatched,
+            opened: self.opened,
+            memory: self.memory.split(bytes),
+            lane: self.lane,
+        }
     }
 }

@@ -28,12 +28,14 @@ pub struct Conduct<'a> {
     pub max_batch_rows: usize,
 }
 
-/// Runs the batch.
+/// Runs the batch, and learns from the first run how long it takes.
 pub fn run(executor: &dyn Executor, queue: &Queue, batch: &mut Batch, conduct: &Conduct<'_>) -> Vec<Part> {
+    let began = Instant::now();
     let columns = std::mem::take(&mut batch.columns);
     let all = 0..batch.entries.len();
     let runner = Runner { executor, queue, batch, conduct };
     let ran = runner.execute(columns, all);
+    queue.service.count(runner.batch.rows, began.elapsed());
     let mut parts = Vec::new();
     runner.again(ran, &mut parts);
     parts.sort_unstable_by_key(|part| part.entries.start);

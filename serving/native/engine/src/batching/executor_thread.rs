@@ -13,6 +13,7 @@ use crate::batching::bisect::{self, Conduct};
 use crate::batching::executor::Executor;
 use crate::batching::executor_pool::{ExecutorPool, Instruction};
 use crate::batching::finished::{CompletionsByLane, FinishedBatch, Part};
+use crate::batching::pacing::Unrun;
 use crate::batching::queue::{NextBatch, Queue};
 use crate::batching::served_signature::ServedSignature;
 
@@ -47,7 +48,7 @@ impl ExecutorThread {
         for queue in &*self.queues {
             while let NextBatch::Batch(mut batch) = queue.take_early() {
                 let entries = std::mem::take(&mut batch.entries);
-                self.complete_unrun(&queue.served, &batch, entries, status.clone());
+                self.complete_unrun(&queue.served, Unrun::of(&batch, entries, status.clone()));
             }
         }
     }
@@ -62,6 +63,7 @@ impl ExecutorThread {
             let now = Instant::now();
             for step in 0..self.queues.len() {
                 let queue = &self.queues[(turn + step) % self.queues.len()];
+                queue.served.unanswered.wait();
                 match queue.take(now) {
                     NextBatch::Batch(batch) => {
                         // The requests of a batch that is lost are answered by the deadline sweep.
@@ -104,17 +106,26 @@ impl ExecutorThread {
         let specs = &served.signature.inputs;
         let cancelled = batch.waiting.cancelled();
         let is_cancelled = |entry: &Entry| entry.slot.is_some_and(|slot| cancelled.contains(&slot));
-        let dead = batch.drop_dead(specs, |entry| entry.deadline <= now || is_cancelled(entry));
+        let mut dead = batch.drop_dead(specs, |entry| entry.refused || entry.deadline <= now || is_cancelled(entry));
+        dead.retain(|entry| !entry.refused);
         if !dead.is_empty() {
             let gone = dead.iter().filter(|entry| is_cancelled(entry)).count();
             served.metrics.cancelled.fetch_add(gone as u64, Ordering::Relaxed);
             served.metrics.deadline_drops.fetch_add((dead.len() - gone) as u64, Ordering::Relaxed);
             let late = "the deadline passed while the request waited in the batch queue";
-            self.complete_unrun(served, &batch, dead, Status::new(Code::DeadlineExceeded, late));
+            self.complete_unrun(served, Unrun::of(&batch, dead, Status::new(Code::DeadlineExceeded, late)));
         }
         if batch.entries.is_empty() {
             return;
         }
+        queue.pace(&mut batch, now);
+        let mut unanswered = match served.unanswered.expect(batch.rows, batch.entries.len()) {
+            Ok(unanswered) => unanswered,
+            Err(refused) => {
+                let entries = std::mem::take(&mut batch.entries);
+                return self.complete_unrun(served, Unrun::of(&batch, entries, refused));
+            }
+        };
         let batching = queue.batching();
         let sizes = &*batching.allowed_batch_sizes;
         let again = batch.entries.len() > 1 || bisect::may_run_again(&served.signature, batch.unbatched, sizes);
@@ -124,16 +135,21 @@ impl ExecutorThread {
         let conduct =
             Conduct { kept: kept.as_deref().filter(|_| again), sizes, max_batch_rows: batching.max_batch_rows };
         let parts = bisect::run(&*self.executor, queue, &mut batch, &conduct);
-        queue.service.count(batch.rows, now.elapsed());
+        unanswered.settle(&parts);
         self.completions[lane].complete(FinishedBatch {
             version: batch.version,
             memory: Some(batch.memory),
+            unanswered: Some(unanswered),
             served: served.clone(),
             entries: batch.entries,
+            refused: false,
             inputs: kept.filter(|_| logged).unwrap_or_default(),
             shapes: batch.shapes,
             parts,
         });
+        for unrun in queue.give_up(Instant::now()) {
+            self.complete_unrun(served, unrun);
+        }
     }
 
     /// A copy of the inputs, which are the model's, who may write into them: for the log, and to be run again. Without
@@ -144,24 +160,21 @@ impl ExecutorThread {
         Some(batch.columns.iter().map(|column| Column::clone(column)).collect())
     }
 
-    fn complete_unrun(&self, served: &Arc<ServedSignature>, batch: &Batch, mut entries: Vec<Entry>, why: Status) {
+    fn complete_unrun(&self, served: &Arc<ServedSignature>, unrun: Unrun) {
+        let Unrun { version, shapes, unbatched, lane, mut entries, refused, why } = unrun;
         for entry in &mut entries {
             entry.logged = false;
         }
-        let part = Part {
-            entries: 0..entries.len(),
-            first_row: 0,
-            unbatched: batch.unbatched,
-            outputs: Err(why),
-            errors: Vec::new(),
-        };
-        self.completions[batch.lane].complete(FinishedBatch {
-            version: batch.version.clone(),
+        let part = Part { entries: 0..entries.len(), first_row: 0, unbatched, outputs: Err(why), errors: Vec::new() };
+        self.completions[lane].complete(FinishedBatch {
+            version,
             memory: None,
+            unanswered: None,
             served: served.clone(),
             entries,
+            refused,
             inputs: Vec::new(),
-            shapes: batch.shapes.clone(),
+            shapes,
             parts: vec![part],
         });
     }

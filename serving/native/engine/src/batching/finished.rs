@@ -8,6 +8,7 @@ use tidegate_codec::tensors::{Column, Tensor};
 
 use crate::batching::batch::{Entry, KeepAlive};
 use crate::batching::served_signature::ServedSignature;
+use crate::batching::unanswered::Outputs;
 use crate::memory::Reservation;
 
 /// A run of requests that one executor call answered.
@@ -42,10 +43,14 @@ pub struct FinishedBatch {
     pub version: KeepAlive,
     /// What its inputs took, until the answers are to be written.
     pub memory: Option<Reservation>,
+    /// What its outputs take until they are written as answers; none where it did not run.
+    pub unanswered: Option<Outputs>,
     /// Whose signature was run.
     pub served: Arc<ServedSignature>,
     /// Its requests.
     pub entries: Vec<Entry>,
+    /// Whether they are refused where they wait, so that they still count against their queue.
+    pub refused: bool,
     /// The inputs as they came, where something is logged and there was memory for a copy.
     pub inputs: Vec<Column>,
     /// Inner dimensions of each input.

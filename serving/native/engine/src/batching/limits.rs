@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use tidegate_codec::signatures::TensorSpec;
 
-/// What the answers of one batch take at most, where the signature says how large they are and one row takes no more.
-const OUTPUT_BYTES: usize = 64 << 20;
+/// What the answers of one batch take at most, where the signature says how large they are and one row takes no more. A
+/// model in Python keeps all others from running for about as long as it takes to write them.
+pub(crate) const OUTPUT_BYTES: usize = 16 << 20;
 
 /// When a batch closes and how long its queue may grow.
 #[derive(Clone, Debug)]

@@ -11,10 +11,12 @@ pub mod fault_search;
 pub mod finished;
 pub mod limits;
 pub mod output_check;
+pub mod pacing;
 pub mod queue;
 pub mod served_signature;
 pub mod service_time;
 pub(crate) mod taking;
+pub mod unanswered;
 pub mod waiting;
 
 pub use append::{Appended, Decode, Urgency};
@@ -26,4 +28,5 @@ pub use finished::{Completions, CompletionsByLane, FinishedBatch, Part};
 pub use limits::Batching;
 pub use queue::Queue;
 pub use served_signature::ServedSignature;
+pub use unanswered::{Outputs, Unanswered};
 pub use waiting::Place;

@@ -177,9 +177,9 @@ impl Queue {
     /// Returns whether it was still waiting.
     pub fn abandon(&self, place: &Place, cancelled: Option<u64>) -> bool {
         if let Some(slot) = cancelled {
-            place.waiting.cancel(slot);
+            place.waiting.cancel(place.seat, slot);
         }
-        let waited = place.waiting.leave(place.rows);
+        let waited = place.waiting.leave(place.seat, place.rows);
         if waited {
             self.discount(&place.waiting, place.rows);
         }
@@ -200,7 +200,8 @@ impl Queue {
             }
         }
         for batch in dead {
-            let (requests, cancelled) = (batch.entries.len() as u64, batch.waiting.cancelled().len() as u64);
+            let requests = batch.entries.iter().filter(|entry| !entry.refused).count() as u64;
+            let cancelled = batch.waiting.cancelled().len() as u64;
             self.served.metrics.cancelled.fetch_add(cancelled, Ordering::Relaxed);
             self.served.metrics.deadline_drops.fetch_add(requests - cancelled, Ordering::Relaxed);
         }

@@ -6,6 +6,7 @@ use http::HeaderValue;
 use tidegate_codec::model_spec::{ModelSpec, VersionChoice};
 use tidegate_codec::signatures::Signature;
 
+use crate::batching::unanswered::Unanswered;
 use crate::memory::Share;
 use crate::metrics::VersionMetrics;
 
@@ -22,6 +23,8 @@ pub struct ServedSignature {
     pub signature: Signature,
     /// The memory that requests of its model may take.
     pub memory: Arc<Share>,
+    /// What it gave back and is not written as answers.
+    pub unanswered: Arc<Unanswered>,
     /// What waits to be logged of its model.
     pub log: Arc<Share>,
     /// Counters of the version.

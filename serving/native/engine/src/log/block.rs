@@ -42,7 +42,7 @@ pub struct Record {
 impl Record {
     /// Keeps of a finished batch what the log needs.
     pub fn new(finished: FinishedBatch, outcomes: Vec<Outcome>) -> Record {
-        let FinishedBatch { version: _, memory: _, served, entries, inputs, shapes, parts } = finished;
+        let FinishedBatch { served, entries, inputs, shapes, parts, .. } = finished;
         Record { served, entries, outcomes, inputs, shapes, parts, memory: None }
     }
 

@@ -59,7 +59,12 @@ impl<R: Reply> Dispatcher<R> {
         let Some(pending) = pending else {
             return if entry.deadline <= now { Code::DeadlineExceeded } else { Code::Cancelled };
         };
-        let Pending { reply, id, queue, received, .. } = pending;
+        let Pending { reply, id, queue, received, place, .. } = pending;
+        if finished.refused
+            && let Some(place) = place
+        {
+            queue.abandon(&place, None);
+        }
         let served = &queue.served;
         let endpoint = reply.endpoint();
         let tags = Tags { version: Some(&served.version_header), id: Some(&id) };

@@ -17,7 +17,7 @@ const BUSY: Duration = Duration::from_millis(4);
 const IDLE: Duration = Duration::from_millis(50);
 
 /// So many requests are answered before other work of the I/O thread has its turn.
-const SLICE: usize = 512;
+const SLICE: usize = 64;
 
 impl<R: Reply> Dispatcher<R> {
     /// Sweeps for as long as the runtime lives.

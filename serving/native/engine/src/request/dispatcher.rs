@@ -114,6 +114,8 @@ impl<R: Reply> Dispatcher<R> {
         let entry = Entry {
             first_row: 0,
             rows: 0,
+            seat: 0,
+            refused: false,
             flat: false,
             slot: None,
             id: id.clone(),

@@ -8,7 +8,7 @@ use http::HeaderValue;
 use tidegate_codec::model_metadata::Description;
 use tidegate_codec::signatures::Signature;
 
-use crate::batching::{Batching, CompletionsByLane, Executor, ExecutorPool, Queue, ServedSignature};
+use crate::batching::{Batching, CompletionsByLane, Executor, ExecutorPool, Queue, ServedSignature, Unanswered};
 use crate::memory::Memory;
 use crate::metrics::Metrics;
 use crate::serving_map::version::{Parts, Remains, Version};
@@ -154,14 +154,16 @@ impl Publish {
         let description = self.description.take();
         let model: Arc<str> = self.model.as_str().into();
         let metrics = wiring.metrics.version(&self.model, self.version);
+        let memory = wiring.memory.of_model(&self.model);
         let queues = |executors: &Arc<ExecutorPool>| -> Vec<Arc<Queue>> {
             let queue = |signature: Signature| {
                 let served = Arc::new(ServedSignature {
                     model: model.clone(),
                     version: self.version,
                     version_header: HeaderValue::from(self.version),
+                    unanswered: Unanswered::new(memory.clone(), &signature.outputs),
                     signature,
-                    memory: wiring.memory.of_model(&self.model),
+                    memory: memory.clone(),
                     log: wiring.memory.of_log(&self.model),
                     metrics: metrics.clone(),
                 });

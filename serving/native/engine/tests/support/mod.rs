@@ -12,7 +12,9 @@ use tidegate_codec::signatures::{RequestRows, Signature, TensorSpec};
 use tidegate_codec::status::Status;
 use tidegate_codec::tensors::{Column, Page};
 use tidegate_engine::batching::queue::NextBatch;
-use tidegate_engine::batching::{Appended, Batching, Entry, ExecutorPool, Queue, Role, ServedSignature, ThreadStarter};
+use tidegate_engine::batching::{
+    Appended, Batching, Entry, ExecutorPool, Queue, Role, ServedSignature, ThreadStarter, Unanswered,
+};
 use tidegate_engine::memory::Memory;
 use tidegate_engine::metrics::VersionMetrics;
 use tidegate_engine::request_id::{IdSource, RequestId};
@@ -33,11 +35,13 @@ pub struct Fixture {
 pub fn fixture(max_batch_rows: usize, max_queued_rows: usize) -> Fixture {
     let memory = Arc::new(Memory::new(1 << 30, 1 << 20));
     let spec = |name| vec![TensorSpec::new(name, DType::Float32, [-1])];
+    let signature = Signature::new("s".to_owned(), String::new(), spec("x"), spec("y")).unwrap();
     let served = ServedSignature {
         model: "m".into(),
         version: 1,
         version_header: HeaderValue::from(1),
-        signature: Signature::new("s".to_owned(), String::new(), spec("x"), spec("y")).unwrap(),
+        unanswered: Unanswered::new(memory.of_model("m"), &signature.outputs),
+        signature,
         memory: memory.of_model("m"),
         log: memory.of_log("m"),
         metrics: Arc::<VersionMetrics>::default(),
@@ -64,6 +68,8 @@ impl Fixture {
         Entry {
             first_row: 0,
             rows: 0,
+            seat: 0,
+            refused: false,
             flat: false,
             slot: Some(slot),
             id: RequestId::choose(None, &self.ids),

@@ -141,7 +141,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let (aside, jobs) = aside::aside(2);
     let (aside, jobs) = (Arc::new(aside), Arc::new(jobs));
     for jobs in [jobs.clone(), jobs] {
-        std::thread::spawn(move || jobs.run());
+        std::thread::spawn(move || jobs.run(&|| ()));
     }
     let peer = |endpoint| {
         let peer = Peer {

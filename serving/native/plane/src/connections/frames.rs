@@ -21,12 +21,13 @@ pub struct Frames {
     begun: bool,
     /// Frames, or blocks of headers, that are complete.
     complete: u64,
+    calls: usize,
 }
 
 impl Default for Frames {
     fn default() -> Frames {
         let (data, block_open, begun) = (false, false, false);
-        Frames { left: PREFACE, head: [0; HEAD], come: 0, data, block_open, begun, complete: 0 }
+        Frames { left: PREFACE, head: [0; HEAD], come: 0, data, block_open, begun, complete: 0, calls: 0 }
     }
 }
 
@@ -65,10 +66,16 @@ impl Frames {
         }
         self.begun = true;
         self.data = kind == DATA;
+        self.calls += usize::from(kind == HEADERS);
         if kind == HEADERS || kind == CONTINUATION {
             self.block_open = flags & END_HEADERS == 0;
         }
         Ok(())
+    }
+
+    /// How many calls began since this was asked last.
+    pub fn take_calls(&mut self) -> usize {
+        std::mem::take(&mut self.calls)
     }
 
     /// The number of the frame of which only a part has come; 0 for none, or for one of data.

@@ -35,6 +35,8 @@ pub struct Lifeline {
     pub(crate) partial: AtomicU64,
     /// The largest chunk of the present body that was announced, in bytes.
     pub(crate) largest_chunk: AtomicU64,
+    /// Messages that come now of which much has come, or is to come.
+    large: AtomicUsize,
     /// The number of the write that the peer takes nothing of; 0 where there is none.
     pub(crate) blocked: AtomicU64,
     writes: AtomicU64,
@@ -55,6 +57,7 @@ impl Lifeline {
             heard: AtomicBool::new(false),
             partial: AtomicU64::new(1),
             largest_chunk: AtomicU64::new(0),
+            large: AtomicUsize::new(0),
             blocked: AtomicU64::new(0),
             writes: AtomicU64::new(0),
             calls: AtomicU64::new(0),
@@ -75,6 +78,17 @@ impl Lifeline {
     /// The largest chunk of the present body that was announced, in bytes, whether it has come or not.
     pub fn largest_chunk(&self) -> u64 {
         self.largest_chunk.load(Ordering::Relaxed)
+    }
+
+    /// A large message comes, until the token is dropped.
+    pub fn begin_large(self: &Arc<Lifeline>) -> LargeMessage {
+        self.large.fetch_add(1, Ordering::Relaxed);
+        LargeMessage(self.clone())
+    }
+
+    /// Whether a large message comes.
+    pub(crate) fn is_large(&self) -> bool {
+        self.large.load(Ordering::Relaxed) > 0
     }
 
     /// The head of a request is complete.
@@ -153,6 +167,16 @@ impl<F: Future<Output = ()>> Future for Run<F> {
             return Poll::Ready(());
         }
         self.connection.as_mut().poll(context)
+    }
+}
+
+/// A large message on its way.
+#[derive(Debug)]
+pub struct LargeMessage(Arc<Lifeline>);
+
+impl Drop for LargeMessage {
+    fn drop(&mut self) {
+        self.0.large.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

@@ -3,6 +3,7 @@
 pub mod chunks;
 pub mod frames;
 pub mod lifeline;
+pub mod pace;
 pub mod peer;
 pub mod socket;
 pub mod tended;

@@ -1,4 +1,4 @@
-//! A socket that notes on its connection's lifeline what its peer sends and takes.
+//! A socket that notes on its connection's lifeline what its peer sends and takes, and reads by turns where that is much.
 
 use std::io;
 use std::pin::Pin;
@@ -12,6 +12,13 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use crate::connections::chunks::Chunks;
 use crate::connections::frames::Frames;
 use crate::connections::lifeline::{Lifeline, PROTOCOL_ERROR};
+use crate::connections::pace::Pace;
+
+/// Who sends more than that at once has to wait for turns, whatever it is.
+const AT_ONCE: usize = 128 << 10;
+
+/// So does who began more calls than that with what was read last.
+const CALLS: usize = 16;
 
 /// A socket and the lifeline of its connection.
 pub struct WatchedSocket<S> {
@@ -20,13 +27,18 @@ pub struct WatchedSocket<S> {
     /// Where it speaks HTTP/2.
     frames: Option<Frames>,
     chunks: Chunks,
+    pace: Pace,
+    /// Bytes that came since nothing was there to be read.
+    at_once: usize,
+    /// Calls that began with what was read last.
+    calls: usize,
 }
 
 impl<S> WatchedSocket<S> {
     /// Around an accepted socket.
-    pub fn new(inner: S, lifeline: Arc<Lifeline>) -> WatchedSocket<S> {
+    pub fn new(inner: S, lifeline: Arc<Lifeline>, pace: Pace) -> WatchedSocket<S> {
         let frames = (lifeline.endpoint == Endpoint::Grpc).then(Frames::default);
-        WatchedSocket { inner, lifeline, frames, chunks: Chunks::default() }
+        WatchedSocket { inner, lifeline, frames, chunks: Chunks::default(), pace, at_once: 0, calls: 0 }
     }
 
     /// Notes what came. Of HTTP/2 that does not begin with SETTINGS, what came before it is left.
@@ -64,12 +76,26 @@ impl<S: AsyncRead + Unpin> AsyncRead for WatchedSocket<S> {
         if self.lifeline.orders() & PROTOCOL_ERROR != 0 {
             return Poll::Pending;
         }
+        let paced = self.at_once >= AT_ONCE || self.calls > CALLS || self.lifeline.is_large();
+        if paced {
+            ready!(self.pace.poll_turn(cx));
+        }
         let before = into.filled().len();
-        ready!(Pin::new(&mut self.inner).poll_read(cx, into))?;
-        if into.filled().len() == before {
+        let Poll::Ready(read) = Pin::new(&mut self.inner).poll_read(cx, into) else {
+            self.at_once = 0;
+            return Poll::Pending;
+        };
+        read?;
+        let bytes = into.filled().len() - before;
+        if bytes == 0 {
             return Poll::Ready(Ok(()));
         }
+        self.at_once += bytes;
         self.note(into, before);
+        self.calls = self.frames.as_mut().map_or(0, Frames::take_calls);
+        if paced || self.calls > CALLS {
+            self.pace.note(bytes, self.calls);
+        }
         // An empty read would be the end of the stream.
         if into.filled().len() == before { Poll::Pending } else { Poll::Ready(Ok(())) }
     }

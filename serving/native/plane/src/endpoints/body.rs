@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use tidegate_codec::status::Status;
+use tidegate_engine::disposal::LARGE_BLOCK;
 use tidegate_engine::memory::{Reservation, Share};
 
 /// Answers of at most this many bytes are not counted.
@@ -12,8 +13,8 @@ const UNCOUNTED: usize = 4 << 10;
 /// Memory is taken this far ahead of what has come, at most.
 const STEP: usize = 1 << 20;
 
-/// From here on the buffer grows in larger leaps: memory that is not written yet costs nothing, and copying does.
-const LARGE: usize = 1 << 20;
+/// From here on there is a buffer for all that is expected: memory that is not written yet costs nothing, and copying does.
+const LARGE: usize = 256 << 10;
 
 /// A body or a message that arrives in pieces. What comes in one piece is used at once and not counted.
 #[derive(Debug, Default)]
@@ -58,8 +59,8 @@ impl Arriving {
             memory.grow(counted - memory.bytes(), counted)?;
         }
         if needed > self.pieces.capacity() {
-            let times = if needed > LARGE { 8 } else { 2 };
-            let capacity = self.pieces.capacity().saturating_mul(times).min(expected).max(needed);
+            let capacity = if needed > LARGE { expected } else { (2 * self.pieces.capacity()).min(expected) };
+            let capacity = capacity.max(needed);
             self.pieces.reserve_exact(capacity - self.pieces.len());
         }
         self.pieces.extend_from_slice(piece);
@@ -67,19 +68,55 @@ impl Arriving {
     }
 
     /// All that has come, and what must be kept for as long as it is used.
-    pub fn finish(self) -> (Bytes, Option<Reservation>) {
-        (self.whole.unwrap_or_else(|| self.pieces.into()), self.memory)
+    pub fn finish(mut self) -> (Bytes, Option<Reservation>) {
+        let (whole, pieces, memory) = (self.whole.take(), std::mem::take(&mut self.pieces), self.memory.take());
+        let bytes = whole.unwrap_or_else(|| match &memory {
+            Some(memory) if pieces.capacity() >= LARGE_BLOCK => {
+                Bytes::from_owner(Block { capacity: pieces.capacity(), bytes: pieces.into(), share: memory.share() })
+            }
+            _ => pieces.into(),
+        });
+        (bytes, memory)
+    }
+}
+
+impl Drop for Arriving {
+    fn drop(&mut self) {
+        if let Some(memory) = &self.memory {
+            let pieces = std::mem::take(&mut self.pieces);
+            let capacity = pieces.capacity();
+            memory.share().dispose(pieces, capacity);
+        }
+    }
+}
+
+/// A large block, wherever it is dropped.
+struct Block {
+    bytes: Bytes,
+    capacity: usize,
+    share: Arc<Share>,
+}
+
+impl AsRef<[u8]> for Block {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl Drop for Block {
+    fn drop(&mut self) {
+        self.share.dispose(std::mem::take(&mut self.bytes), self.capacity);
     }
 }
 
 struct Held {
-    bytes: Bytes,
+    block: Block,
     _memory: Reservation,
 }
 
 impl AsRef<[u8]> for Held {
     fn as_ref(&self) -> &[u8] {
-        &self.bytes
+        self.block.as_ref()
     }
 }
 
@@ -90,5 +127,6 @@ pub fn held(bytes: Bytes, share: &Arc<Share>) -> Bytes {
         return bytes;
     }
     let memory = share.note(bytes.len());
-    Bytes::from_owner(Held { bytes, _memory: memory })
+    let block = Block { capacity: bytes.len(), bytes, share: share.clone() };
+    Bytes::from_owner(Held { block, _memory: memory })
 }

@@ -17,6 +17,7 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::sync::watch;
 
 use crate::aside::{Aside, large_answers};
+use crate::connections::pace::Pace;
 use crate::connections::peer::Peer;
 use crate::connections::socket::WatchedSocket;
 use crate::connections::tended::{Connections, OpenConnection};
@@ -27,6 +28,7 @@ use crate::endpoints::grpc::unix_authority::UnixAuthority;
 use crate::endpoints::reply::{AnyReply, PlaneDispatcher};
 use crate::endpoints::rest::connection as rest_connection;
 use crate::endpoints::rest::routes::RestRoutes;
+use crate::hooks::Hooks;
 use crate::io::completion_queue::CompletionQueue;
 use crate::state::PlaneState;
 
@@ -52,6 +54,12 @@ impl Signals {
 /// How long the refusals at the end of a drain may take on their way to the clients.
 const FAREWELL: Duration = Duration::from_millis(250);
 
+/// After so many answers others have their turn.
+const IN_A_ROW: usize = 128;
+
+/// How often an I/O thread lets others have memory that it freed.
+const SHARE_EVERY: Duration = Duration::from_secs(1);
+
 /// What one I/O thread works on.
 #[derive(Clone)]
 pub struct IoLane {
@@ -61,6 +69,8 @@ pub struct IoLane {
     pub completions: Arc<CompletionQueue>,
     /// What all share.
     pub state: Arc<PlaneState>,
+    /// What is asked of the allocator.
+    pub hooks: Arc<dyn Hooks>,
 }
 
 /// The endpoints' listeners of one I/O thread.
@@ -109,13 +119,14 @@ impl IoThread {
 
 async fn serve(lane: IoLane, listeners: Vec<(Endpoint, Listener)>, signals: Signals) -> bool {
     let tracker = Arc::new(Tracker::default());
-    let IoLane { dispatcher, completions, state } = lane;
+    let IoLane { dispatcher, completions, state, hooks } = lane;
     let aside = state.aside.clone();
     tokio::spawn(answer_batches(dispatcher.clone(), completions, aside.clone()));
     let flushing = dispatcher.clone();
     tokio::spawn(async move { flushing.run_idle_flush().await });
     let sweeping = dispatcher.clone();
     tokio::spawn(async move { sweeping.run_sweep().await });
+    tokio::spawn(share_memory(hooks));
     if dispatcher.lane == 0 {
         let connections = signals.connections.clone();
         tokio::spawn(async move { connections.tend().await });
@@ -124,7 +135,15 @@ async fn serve(lane: IoLane, listeners: Vec<(Endpoint, Listener)>, signals: Sign
     let engine = state.engine.clone();
     let grpc = Arc::new(GrpcMethods { dispatcher: dispatcher.clone(), state: state.clone() });
     let rest = Arc::new(RestRoutes { dispatcher: dispatcher.clone(), state });
-    let host = Host { engine, aside: aside.clone(), grpc, rest, tracker: tracker.clone(), signals: signals.clone() };
+    let host = Host {
+        engine,
+        aside: aside.clone(),
+        pace: Pace::default(),
+        grpc,
+        rest,
+        tracker: tracker.clone(),
+        signals: signals.clone(),
+    };
     let accept = |(endpoint, listener)| tokio::spawn(host.clone().accept(endpoint, listener));
     let endpoints: Vec<_> = listeners.into_iter().map(accept).collect();
     for endpoint in endpoints {
@@ -143,9 +162,17 @@ async fn serve(lane: IoLane, listeners: Vec<(Endpoint, Listener)>, signals: Sign
     complete
 }
 
+/// Keeps little of what is freed on this thread, for as long as the runtime lives.
+async fn share_memory(hooks: Arc<dyn Hooks>) {
+    loop {
+        tokio::time::sleep(SHARE_EVERY).await;
+        hooks.share_memory();
+    }
+}
+
 /// Answers every request of finished batches, for as long as the runtime lives.
 async fn answer_batches(dispatcher: Arc<PlaneDispatcher>, completions: Arc<CompletionQueue>, aside: Arc<Aside>) {
-    let mut finished = Vec::new();
+    let (mut finished, mut answered) = (Vec::new(), 0);
     loop {
         completions.take(&mut finished).await;
         for batch in finished.drain(..) {
@@ -153,8 +180,13 @@ async fn answer_batches(dispatcher: Arc<PlaneDispatcher>, completions: Arc<Compl
                 tokio::spawn(answer_aside(dispatcher.clone(), batch, bytes, aside.clone()));
                 continue;
             }
+            answered += batch.entries.len();
             // A fault in one batch must not silence all later ones; the deadline sweep answers what was left out.
             let _ = catch_unwind(AssertUnwindSafe(|| dispatcher.answer_batch(batch)));
+            if answered > IN_A_ROW {
+                answered = 0;
+                tokio::task::yield_now().await;
+            }
         }
     }
 }
@@ -191,6 +223,7 @@ impl Listener {
 struct Host {
     engine: Arc<Engine>,
     aside: Arc<Aside>,
+    pace: Pace,
     grpc: Arc<GrpcMethods<AnyReply>>,
     rest: Arc<RestRoutes<AnyReply>>,
     tracker: Arc<Tracker>,
@@ -221,7 +254,7 @@ impl Host {
 
     fn receive<T: AsyncRead + AsyncWrite + Unpin + Send + 'static>(&self, endpoint: Endpoint, socket: T) {
         let open = self.signals.connections.admit(endpoint);
-        let socket = WatchedSocket::new(socket, open.lifeline.clone());
+        let socket = WatchedSocket::new(socket, open.lifeline.clone(), self.pace.clone());
         let drain = DrainWatch::new(self.signals.draining.subscribe());
         let limits = self.engine.limits.clone();
         let (connections, lifeline) = (self.signals.connections.clone(), open.lifeline.clone());

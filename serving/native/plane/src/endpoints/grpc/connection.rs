@@ -18,7 +18,8 @@ use tidegate_engine::request::Tags;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::Sleep;
 
-use crate::connections::lifeline::{LEAVE, PING, PROTOCOL_ERROR};
+use crate::aside::LARGE;
+use crate::connections::lifeline::{LEAVE, LargeMessage, PING, PROTOCOL_ERROR};
 use crate::connections::peer::Peer;
 use crate::drain::DrainWatch;
 use crate::endpoints::body::Arriving;
@@ -32,6 +33,8 @@ struct Partial {
     body: RecvStream,
     reply: GrpcReply,
     arriving: Arriving,
+    /// While it comes, where it is large.
+    large: Option<LargeMessage>,
     deadline: Instant,
 }
 
@@ -140,7 +143,7 @@ impl<S: GrpcService, T: AsyncRead + AsyncWrite + Unpin> GrpcConnection<S, T> {
             Ok(timeout) => Instant::now() + timeout,
             Err(status) => return reply.fail(&status, Tags::default()),
         };
-        self.partial.push(Partial { head, body, reply, arriving: Arriving::default(), deadline });
+        self.partial.push(Partial { head, body, reply, arriving: Arriving::default(), large: None, deadline });
     }
 
     fn read_messages(&mut self, context: &mut Context<'_>) {
@@ -232,6 +235,9 @@ impl Partial {
                     return Progress::Done;
                 }
                 Ok(length) => {
+                    if self.large.is_none() && length.unwrap_or(so_far) > LARGE {
+                        self.large = Some(peer.lifeline.begin_large());
+                    }
                     if let Err(status) = self.arriving.wait(length.map_or(0, |length| length + FRAME_HEAD), share) {
                         self.reply.fail(&status, Tags::default());
                         return Progress::Done;

@@ -27,9 +27,6 @@ use crate::endpoints::rest::service::{
     RestAnswer, RestCall, RestResponse, RestService, close_after, failure, with_body,
 };
 
-/// Others have their turn once so many bytes of a body were read, however many more have come.
-const TURN: usize = 256 << 10;
-
 /// A body, and the memory that it takes.
 pub type CountedBody = (Bytes, Option<Reservation>);
 
@@ -111,6 +108,7 @@ fn with_status(status: StatusCode, why: &Status) -> RestResponse {
 pub async fn read(
     body: Incoming,
     limits: &Limits,
+    lifeline: &Arc<Lifeline>,
     deadline: Instant,
     share: &Arc<Share>,
 ) -> Result<CountedBody, Box<RestResponse>> {
@@ -124,26 +122,26 @@ pub async fn read(
     let expected = body.size_hint().exact().map_or(0, |declared| declared as usize);
     let mut body = pin!(body);
     let collected = async {
-        let (mut arriving, mut in_turn) = (Arriving::default(), 0);
+        let mut arriving = Arriving::default();
+        let mut large = (expected > LARGE).then(|| lifeline.begin_large());
         while let Some(frame) = body.as_mut().frame().await {
             let frame = frame.map_err(|why| bad_body(&why))?;
             let Ok(data) = frame.into_data() else { continue };
-            if arriving.so_far().len() + data.len() > limit {
+            let so_far = arriving.so_far().len() + data.len();
+            if so_far > limit {
                 return Err(too_large(&format!("more than {limit}"), limit));
             }
-            in_turn += data.len();
+            if large.is_none() && so_far > LARGE {
+                large = Some(lifeline.begin_large());
+            }
             let most = if expected == 0 { limit } else { expected };
-            let last = arriving.so_far().len() + data.len() == expected;
-            let counted = match last {
+            let counted = match so_far == expected {
                 true => arriving.push(data, expected, share),
                 false => arriving.push(data, most, share).and_then(|()| arriving.wait(most, share)),
             };
             counted.map_err(|why| Box::new(failure(&why, Tags::default())))?;
-            if in_turn > TURN && !last {
-                in_turn = 0;
-                tokio::task::yield_now().await;
-            }
         }
+        drop(large);
         Ok(arriving.finish())
     };
     // The first poll finds a small body complete; only then is a timer worth its cost.

@@ -23,6 +23,9 @@ use crate::endpoints::rest::body::{self, WholeRequest};
 use crate::endpoints::rest::service::{RestAnswer, RestResponse, RestService, close_after, failure};
 use crate::endpoints::rest::{cors, framing, path};
 
+/// Bytes of a request that are read at once, and the largest head.
+const MOST_AT_ONCE: usize = 64 << 10;
+
 /// Serves one connection until the client leaves or the drain is over.
 pub async fn serve<S, T>(socket: T, service: Arc<S>, peer: Peer, mut drain: DrainWatch)
 where
@@ -54,6 +57,7 @@ where
     let mut builder = http1::Builder::new();
     // Whoever tends connections knows how long a head may take, and tells it from a connection that is idle.
     builder.header_read_timeout(None);
+    builder.max_buf_size(MOST_AT_ONCE);
     let mut connection = pin!(builder.serve_connection(TokioIo::new(socket), handler));
     let mut leaving = false;
     poll_fn(|context| {
@@ -78,9 +82,9 @@ async fn answer<S: RestService>(
     let deadline = Instant::now() + limits.request_timeout();
     let (head, incoming) = request.into_parts();
     let whole = match chunks {
-        None => body::read(incoming, limits, deadline, share).await,
+        None => body::read(incoming, limits, &peer.lifeline, deadline, share).await,
         Some(lifeline) => {
-            let read = body::read(incoming, limits, deadline, share);
+            let read = body::read(incoming, limits, &peer.lifeline, deadline, share);
             body::unless_announced(&lifeline, limits.max_message_bytes(), read).await
         }
     };

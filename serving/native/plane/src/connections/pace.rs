@@ -1,0 +1,73 @@
+//! Connections that send much read by turns: between two looks at the sockets they get so many bytes and so many calls
+//! together, so that everybody else is served meanwhile, however many of them there are.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Waker};
+
+use tidegate_engine::sync::lock;
+
+/// Bytes between two looks at the sockets: about half a millisecond's work.
+const BETWEEN_LOOKS: usize = 256 << 10;
+/// Calls between two looks at the sockets: a fifth of a millisecond's work.
+const CALLS_BETWEEN_LOOKS: usize = 32;
+/// So many of those who wait may try at each look.
+const WOKEN: usize = 16;
+
+#[derive(Debug, Default)]
+struct State {
+    read: usize,
+    calls: usize,
+    waiting: VecDeque<Waker>,
+    /// Whether somebody looks after those who wait.
+    tended: bool,
+}
+
+/// The reading of one I/O thread.
+#[derive(Clone, Debug, Default)]
+pub struct Pace(Arc<Mutex<State>>);
+
+impl Pace {
+    /// Ready when a connection that sends much may read; it is woken when it is to ask again. Must be used on the I/O
+    /// thread.
+    pub fn poll_turn(&self, context: &Context<'_>) -> Poll<()> {
+        let mut state = lock(&self.0);
+        if !state.tended {
+            state.tended = true;
+            tokio::spawn(self.clone().tend());
+        }
+        if state.read < BETWEEN_LOOKS && state.calls < CALLS_BETWEEN_LOOKS {
+            return Poll::Ready(());
+        }
+        // It may be asked again for other reasons while it waits.
+        if !state.waiting.iter().any(|waits| waits.will_wake(context.waker())) {
+            state.waiting.push_back(context.waker().clone());
+        }
+        Poll::Pending
+    }
+
+    /// It has read so many bytes, and so many calls began with them.
+    pub fn note(&self, bytes: usize, calls: usize) {
+        let mut state = lock(&self.0);
+        state.read += bytes;
+        state.calls += calls;
+    }
+
+    /// Begins a new turn after each look at the sockets, until nobody reads much any more.
+    async fn tend(self) {
+        loop {
+            // A task that yields runs again once the sockets were looked at.
+            tokio::task::yield_now().await;
+            let mut state = lock(&self.0);
+            state.calls = 0;
+            if std::mem::take(&mut state.read) == 0 && state.waiting.is_empty() {
+                state.tended = false;
+                return;
+            }
+            let woken = state.waiting.len().min(WOKEN);
+            let woken: Vec<Waker> = state.waiting.drain(..woken).collect();
+            drop(state);
+            woken.into_iter().for_each(Waker::wake);
+        }
+    }
+}

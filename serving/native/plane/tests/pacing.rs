@@ -1,0 +1,136 @@
+//! A queue takes what its model can answer in time, also right after the model was loaded; a quick one is never refused by
+//! mistake, whatever its first run or some runs take.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod support;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use support::messages::{float_values, outputs, predict_x};
+use support::{
+    Gate, Model, Running, answer, eventually, grpc, half_plus_two, publish_with, scalar_signature, settings,
+};
+use tidegate_codec::status::Code;
+use tidegate_engine::batching::Batching;
+
+const EXHAUSTED: i32 = Code::ResourceExhausted as i32;
+const EACH: usize = 50;
+const LATE: i32 = Code::DeadlineExceeded as i32;
+
+/// A model whose n-th run of some rows takes so long.
+fn timed(time: impl Fn(usize, usize) -> Duration + Send + Sync + 'static) -> Arc<Model> {
+    let runs = AtomicUsize::new(0);
+    Model::new(move |work| {
+        std::thread::sleep(time(runs.fetch_add(1, Ordering::Relaxed), work.rows));
+        Ok(answer(half_plus_two(work)))
+    })
+}
+
+fn served(model: &Arc<Model>, concurrency: usize) -> Running {
+    let running = Running::start(&settings());
+    let batching = Batching { max_batch_rows: 1024, max_queued_rows: 16_384, concurrency, ..support::batching() };
+    running.plane.apply(vec![publish_with("m", 1, model, scalar_signature(), batching)]).unwrap();
+    running
+}
+
+/// Asks so often at once, with this deadline: how many were answered, refused and late.
+fn burst(running: &Running, count: usize, timeout: &str) -> [usize; 3] {
+    finish(ask(running, count, timeout))
+}
+
+/// Over several connections, as an HTTP/2 client takes few small answers unread.
+fn ask(running: &Running, count: usize, timeout: &str) -> Vec<(grpc::Client, Vec<grpc::Call>)> {
+    let over_one = |_| {
+        let mut client = running.grpc();
+        let start =
+            |value| client.start(grpc::PREDICT, &[("grpc-timeout", timeout)], grpc::frame(&predict_x(&[value as f32])));
+        let calls = (0..EACH).map(start).collect();
+        (client, calls)
+    };
+    (0..count / EACH).map(over_one).collect()
+}
+
+fn finish(asked: Vec<(grpc::Client, Vec<grpc::Call>)>) -> [usize; 3] {
+    let mut counts = [0; 3];
+    let all = asked.into_iter().flat_map(|(client, calls)| {
+        calls.into_iter().enumerate().map(move |(value, call)| (value, client.finish(call))).collect::<Vec<_>>()
+    });
+    for (value, found) in all {
+        match found.code {
+            0 => assert_eq!(float_values(&outputs(&found.body)[0].1), [value as f32 * 0.5 + 2.0]),
+            EXHAUSTED => assert!(found.message.contains("rows wait, which takes about"), "{}", found.message),
+            other => assert_eq!(other, LATE, "{}", found.message),
+        }
+        counts[[0, EXHAUSTED, LATE].iter().position(|code| *code == found.code).unwrap()] += 1;
+    }
+    counts
+}
+
+fn millis(count: usize) -> Duration {
+    Duration::from_millis(count as u64)
+}
+
+#[test]
+fn a_first_burst_is_answered_as_far_as_it_can_be_and_the_rest_is_refused_soon() {
+    for concurrency in [1, 4] {
+        let gate = Arc::new(Gate::default());
+        let at = gate.clone();
+        let model = timed(move |run, rows| {
+            if run == 0 {
+                at.pass();
+            }
+            millis(10 * concurrency * rows)
+        });
+        let running = served(&model, concurrency);
+        let calls = ask(&running, 600, "3S");
+        gate.open();
+        let began = Instant::now();
+        eventually("most of the rest is refused", || running.m1("tidegate_queue_rejections_total") >= 50.0);
+        assert!(began.elapsed() < millis(2000), "refused after {:?}", began.elapsed());
+        let [answered, refused, late] = finish(calls);
+        assert!(answered >= 150 && late <= 30, "{answered} answered, {refused} refused, {late} late of {concurrency}");
+        assert_eq!(running.m1("tidegate_queue_rejections_total"), refused as f64);
+        eventually("nobody waits", || running.m1("tidegate_queued_rows") == 0.0);
+    }
+}
+
+#[test]
+fn a_model_whose_first_run_alone_is_slow_answers_all() {
+    let running = served(&timed(|run, _| millis(if run == 0 { 500 } else { 0 })), 1);
+    assert_eq!(burst(&running, 600, "2S"), [600, 0, 0]);
+    assert_eq!(burst(&running, 600, "400m"), [600, 0, 0]);
+}
+
+#[test]
+fn a_model_that_is_slow_now_and_then_answers_all() {
+    let running = served(&timed(|run, _| millis(if run % 4 == 3 { 150 } else { 1 })), 1);
+    for _ in 0..8 {
+        assert_eq!(burst(&running, 300, "1S"), [300, 0, 0]);
+    }
+}
+
+#[test]
+fn a_model_whose_runs_take_long_whatever_their_rows_answers_all() {
+    let running = served(&timed(|_, _| millis(120)), 1);
+    for _ in 0..3 {
+        assert_eq!(burst(&running, 600, "1S"), [600, 0, 0]);
+    }
+}
+
+#[test]
+fn what_was_put_back_can_still_be_given_up() {
+    let gate = Arc::new(Gate::default());
+    let model = Model::gated(&gate);
+    let running = served(&model, 1);
+    let calls = ask(&running, 100, "400m");
+    gate.wait_for(1);
+    eventually("the others wait", || running.m1("tidegate_queued_rows") >= 92.0);
+    assert_eq!(finish(calls), [0, 0, 100]);
+    assert_eq!(running.m1("tidegate_queued_rows"), 0.0);
+    eventually("its memory is back", || running.sample("tidegate_request_memory_bytes") < 100.0);
+    gate.open();
+    assert_eq!(running.grpc().predict(&predict_x(&[1.0])).code, 0);
+}
