@@ -22,6 +22,7 @@ from tidegate_serving.config.model import (
     THREADS,
     BatchingConfig,
     ModelConfig,
+    check_isolation,
     check_policy,
 )
 from tidegate_serving.connection import is_loopback
@@ -75,6 +76,8 @@ class EngineConfig:
     warm_up: whether the requests of a version's warm-up file are run before it serves.
     warm_up_iterations: how often each of them is run.
     warm_up_batch_sizes: numbers of rows to which each of them, and the manifest's example, is also stretched.
+    isolation: where models run: `engine`, in the engine's process, or `own`, each version in `concurrency` processes of
+        its own, which are replaced when they die.
     load_threads: versions that load at the same time.
     initial_load_threads: versions that load at the same time at the start; 0 for four per processor.
     unload_threads: versions that unload at the same time.
@@ -143,6 +146,7 @@ class EngineConfig:
     warm_up: bool = True
     warm_up_iterations: int = within((1, 1_000_000), 1)
     warm_up_batch_sizes: tuple[int, ...] = within(ROWS, ())
+    isolation: str = "engine"
     load_threads: int = within(THREADS, 2)
     initial_load_threads: int = within((0, THREADS[1]), 0)
     unload_threads: int = within(THREADS, 1)
@@ -194,6 +198,7 @@ class EngineConfig:
                 "verdict, so set both, or publish with `tidegate publish`"
             )
         check_policy(self.policy)
+        check_isolation(self.isolation)
         parse_version_policy(self.versions)
         for name in self.models:
             check_name(name)
@@ -216,6 +221,11 @@ class EngineConfig:
                 f"without TLS and a role: set {', '.join(missing)} (`tidegate token new NAME --file FILE` makes an "
                 "access file), or use 127.0.0.1"
             )
+
+    def isolation_of(self, servable: str) -> str:
+        """Where the versions of a servable run."""
+        model = self.models.get(servable)
+        return self.isolation if model is None or model.isolation is None else model.isolation
 
     @classmethod
     def load(

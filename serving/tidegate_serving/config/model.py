@@ -14,6 +14,7 @@ from tidegate_serving.sources.file_system.version_policy import parse_version_po
 from tidegate_serving.typed_config import check_bounds, within
 
 POLICIES = ("availability", "resources")
+ISOLATIONS = ("engine", "own")
 ROWS = (1, 2**31 - 1)
 THREADS = (1, 1024)
 SECONDS = (0, 10**9)
@@ -71,6 +72,7 @@ class ModelConfig:
     batching: instead of the engine's defaults.
     log_sampling_rate: instead of the engine's.
     keep_previous: instead of the engine's.
+    isolation: instead of the engine's.
     """
 
     path: str | None = None
@@ -83,10 +85,13 @@ class ModelConfig:
     batching: BatchingConfig | None = None
     log_sampling_rate: float | None = within(SHARE, None)
     keep_previous: bool | None = None
+    isolation: str | None = None
 
     def __post_init__(self) -> None:
         if self.policy is not None:
             check_policy(self.policy)
+        if self.isolation is not None:
+            check_isolation(self.isolation)
         check_bounds(self)
         if self.versions is not None:
             parse_version_policy(self.versions)
@@ -101,3 +106,9 @@ def check_policy(policy: str) -> None:
     """InvalidInput for a servable version policy that there is not."""
     if policy not in POLICIES:
         raise InvalidInput(f"policy is {policy!r}: use {' or '.join(POLICIES)}")
+
+
+def check_isolation(isolation: str) -> None:
+    """InvalidInput for a place to run models in that there is not."""
+    if isolation not in ISOLATIONS:
+        raise InvalidInput(f"isolation is {isolation!r}: use {' or '.join(ISOLATIONS)}")

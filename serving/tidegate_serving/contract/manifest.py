@@ -90,17 +90,23 @@ def read_manifest(directory: Path) -> tuple[Manifest, str]:
         data = path.read_bytes()
     except FileNotFoundError as error:
         raise NotFound(f"{directory} has no {FILE_NAME}: the version is not complete, publish it again") from error
+    return manifest_of(data, str(path)), digest(data)
+
+
+def manifest_of(data: bytes, where: str) -> Manifest:
+    """The manifest that these bytes are. Raises Tampered, naming where they come from, when they are none, Unsupported
+    for a foreign format."""
     try:
         document = json.loads(data)
     except MALFORMED as error:
-        raise Tampered(f"{path} is not JSON ({error}): publish the version again") from error
+        raise Tampered(f"{where} is not JSON ({error}): publish the version again") from error
     if not isinstance(document, dict):
-        raise Tampered(f"{path} holds no object: publish the version again")
-    check_format(document, kind="manifest", version=VERSION, where=str(path))
+        raise Tampered(f"{where} holds no object: publish the version again")
+    check_format(document, kind="manifest", version=VERSION, where=where)
     try:
-        return _from_document(document), digest(data)
+        return _from_document(document)
     except (*MALFORMED, InvalidInput) as error:
-        raise Tampered(f"{path} cannot be used ({error}): publish the version again") from error
+        raise Tampered(f"{where} cannot be used ({error}): publish the version again") from error
 
 
 def _from_document(document: Mapping[str, Any]) -> Manifest:

@@ -28,6 +28,7 @@ class VersionLoader:
     size_for: the number of rows that the engine gives a model at once where so many wait, so that warm-up does too;
         None for just as many.
     verify: raises Tampered where a directory's files differ from its manifest.
+    elsewhere: verifies, loads and warms up a directory with a manifest outside this process; None to do it here.
 
     Signatures that a manifest lacks are discovered by the platform.
     """
@@ -40,13 +41,15 @@ class VersionLoader:
         admit: Callable[[Manifest, str], None],
         size_for: Callable[[int], int] | None = None,
         verify: Callable[[Manifest, Path], None] = verify_files,
+        elsewhere: Callable[[Manifest, Path], LoadedVersion] | None = None,
     ) -> None:
         self._id = id
         self._path = path
         self._registry = registry
         self._admit = admit
         self._size_for = size_for
-        self._verify = verify
+        self._verify = verify if elsewhere is None else lambda manifest, directory: None
+        self._elsewhere = elsewhere
         self._loaded: LoadedVersion | None = None
 
     def estimate(self) -> int:
@@ -57,6 +60,9 @@ class VersionLoader:
     def load(self) -> LoadedVersion:
         """Verifies, loads and warms up. Raises the contract's errors, ModelFailed for whatever the model raised."""
         manifest = self._described() if self._is_bare() else self._verified()
+        if self._elsewhere is not None:
+            self._loaded = self._elsewhere(manifest, self._path.directory)
+            return self._loaded
         try:
             if not manifest.signatures:
                 manifest = self._registry.discover(self._path.directory, manifest).complete(manifest)

@@ -5,8 +5,6 @@ The plane calls it on an executor thread with a batch; what it returns is split 
 
 from __future__ import annotations
 
-import logging
-import time
 from collections.abc import Callable
 
 import tidegate_native as native
@@ -14,18 +12,17 @@ import tidegate_native as native
 from tidegate_serving.contract.errors import ModelFailed, TidegateError, words_of
 from tidegate_serving.contract.servable import ServableId
 from tidegate_serving.contract.signature import Signature
+from tidegate_serving.platforms.complaints import Complaints
 from tidegate_serving.platforms.loader import Answer, LoadedVersion
 from tidegate_serving.platforms.tensor_checks import check_outputs
 
 Executor = Callable[[native.Batch], native.Result]
-_SECONDS_BETWEEN_TRACEBACKS = 1.0
-_log = logging.getLogger(__name__)
 
 
 def make_executor(loaded: LoadedVersion) -> Executor:
     """An executor that asks the servable. It raises errors of our family only, whose `grpc_code` clients get."""
     servable_id, servable, signatures = loaded.manifest.id, loaded.servable, dict(loaded.manifest.signatures)
-    complain = _Complaints(servable_id)
+    complain = Complaints(servable_id)
 
     def execute(batch: native.Batch) -> native.Result:
         name = batch.signature
@@ -50,17 +47,3 @@ def _checked(id: ServableId, signature: Signature, rows: int | None, answer: Ans
     if wrong:
         raise ModelFailed(f"{id} reports an error for row {wrong[0]} of a batch of {rows} rows")
     return native.Result(outputs, {row: (error.grpc_code, str(error)) for row, error in answer.errors.items()})
-
-
-class _Complaints:
-    """Logs what a model raised, with its traceback, at most once a second."""
-
-    def __init__(self, id: ServableId) -> None:
-        self._id = id
-        self._next = 0.0
-
-    def __call__(self, error: BaseException) -> None:
-        now = time.monotonic()
-        if now >= self._next:
-            self._next = now + _SECONDS_BETWEEN_TRACEBACKS
-            _log.warning("%s raised on a batch", self._id, exc_info=error)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tidegate_serving.admission import Admission, AdmissionRecords, AdmitUnverified, LiveAdmission, VerdictAdmission
-from tidegate_serving.config import BatchingConfig, EngineConfig
+from tidegate_serving.config import EngineConfig
 from tidegate_serving.config.files import file_system_options
 from tidegate_serving.contract.desired_state import CALLABLE, VersionReference
 from tidegate_serving.contract.errors import InvalidInput
@@ -25,11 +25,11 @@ from tidegate_serving.embedded.program import Place, Program
 from tidegate_serving.lifecycle.monitor import StateMonitor
 from tidegate_serving.low_priority import verify_at_low_priority
 from tidegate_serving.platforms.loader import Loader
-from tidegate_serving.platforms.platform import PlatformOptions, WarmUpOptions
 from tidegate_serving.platforms.registry import PlatformRegistry, installed_platforms
 from tidegate_serving.platforms.version_loader import VersionLoader
-from tidegate_serving.runtime.assembly import Lifecycle
+from tidegate_serving.runtime.assembly import Lifecycle, LiveConfig
 from tidegate_serving.runtime.fetched_loader import FetchedLoader
+from tidegate_serving.runtime.isolation import Isolation, platform_options
 from tidegate_serving.sources.context import SourceContext
 from tidegate_serving.sources.extra.sources import ExtraPlan, ExtraSources
 from tidegate_serving.sources.file_system.source import FileSystemOptions, FileSystemSource
@@ -110,7 +110,7 @@ def plan_sources(config: EngineConfig, added: Collection[str] = ()) -> SourcePla
 
     `added` are platforms that were added while the engine runs.
     """
-    registry = installed_platforms(_platform_options(config))
+    registry = installed_platforms(platform_options(config))
     _check_platforms(config, sorted({*registry.names, *added}))
     _check_settings(config, registry)
     return SourcePlan(
@@ -122,8 +122,9 @@ def plan_sources(config: EngineConfig, added: Collection[str] = ()) -> SourcePla
     )
 
 
-def make_sources(config: EngineConfig, lifecycle: Lifecycle) -> Sources:
+def make_sources(live: LiveConfig, lifecycle: Lifecycle) -> Sources:
     """Sources that have not started. Raises what `plan_sources` raises, and for state on disk that cannot be read."""
+    config = live.now
     plan = plan_sources(config)
     reconciler, owners, problems = lifecycle.reconciler, lifecycle.owners, lifecycle.problems
     roots, journal = list(plan.roots), lifecycle.journal
@@ -131,7 +132,8 @@ def make_sources(config: EngineConfig, lifecycle: Lifecycle) -> Sources:
     program = Program(Place(reconciler, lifecycle.monitor, owners, config.allow_unverified))
     store = DesiredStateStore(config.state_directory)
     pushed = PushStores(config.push_stores, admission, lambda: _from_stores(store))
-    adapters = _adapters(plan.registry, admission, lifecycle.front.batching, program, pushed.bring)
+    isolation = Isolation(live, lifecycle.front.batching)
+    adapters = _adapters(plan.registry, admission, isolation, program, pushed.bring)
     router = Router(adapters, lifecycle.manager)
     locator = Locator(reconciler, admission.check)
     operations = Operations(reconciler, locator, journal)
@@ -162,18 +164,6 @@ def _from_stores(store: DesiredStateStore) -> set[ServableId]:
     """Versions that are desired and came from an object store."""
     desired = [(one.servable, version) for one in store.all() for version in one.versions]
     return {ServableId(name, version.version) for name, version in desired if version.address}
-
-
-def _platform_options(config: EngineConfig) -> PlatformOptions:
-    settings = {
-        platform: {key: _text(value) for key, value in table.items()} for platform, table in config.platforms.items()
-    }
-    warm_up = WarmUpOptions(config.warm_up, config.warm_up_iterations, config.warm_up_batch_sizes)
-    return PlatformOptions(config.allow_pickle, settings, warm_up)
-
-
-def _text(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _check_platforms(config: EngineConfig, known: Sequence[str]) -> None:
@@ -216,7 +206,7 @@ def _admission(config: EngineConfig) -> Admission:
 def _adapters(
     registry: PlatformRegistry,
     admission: Admission,
-    batching: Callable[[str], BatchingConfig],
+    isolation: Isolation,
     program: Program,
     fetch: Fetch,
 ) -> Callable[[str], Adapter[Loader]]:
@@ -225,7 +215,7 @@ def _adapters(
             admission.check(path.directory, manifest, digest)
 
         loader = VersionLoader(
-            id, path, registry, admit, lambda rows: batching(id.name).size_for(rows), verify_at_low_priority
+            id, path, registry, admit, isolation.size_for(id), verify_at_low_priority, isolation.elsewhere(id)
         )
         return FetchedLoader(id, path, loader, fetch) if path.address else loader
 

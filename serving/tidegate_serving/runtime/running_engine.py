@@ -73,7 +73,7 @@ class RunningEngine:
     def start(self) -> None:
         """Builds and starts everything; returns once every version is settled, or start_seconds have passed."""
         parts, config = self.lifecycle, self._config
-        self._sources = sources = make_sources(config, parts)
+        self._sources = sources = make_sources(self.live, parts)
         self._reloader = Reloader(self.live, parts, sources)
         self._swap = ModelSwap(self.live, self._reloader, parts)
         reload_call = ReloadCall(lambda: self.live.now, self._swap_models, lambda: self.counters())

@@ -1,0 +1,52 @@
+"""Where a version runs, after the config that the engine lives by: in this process, or in workers of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from tidegate_serving.config import BatchingConfig, EngineConfig
+from tidegate_serving.contract.manifest import Manifest
+from tidegate_serving.contract.servable import ServableId
+from tidegate_serving.platforms.loader import LoadedVersion
+from tidegate_serving.platforms.platform import PlatformOptions, WarmUpOptions
+from tidegate_serving.runtime.assembly import LiveConfig
+from tidegate_serving.workers.load import load_in_workers
+from tidegate_serving.workers.task import WorkerTask
+
+
+class Isolation:
+    """Asked whenever a version is to be loaded, so that a reload counts for the next one."""
+
+    def __init__(self, live: LiveConfig, batching: Callable[[str], BatchingConfig]) -> None:
+        self._live = live
+        self._batching = batching
+
+    def size_for(self, id: ServableId) -> Callable[[int], int]:
+        """Says the number of rows that a version's model is given at once where so many wait."""
+        return lambda rows: self._batching(id.name).size_for(rows)
+
+    def elsewhere(self, id: ServableId) -> Callable[[Manifest, Path], LoadedVersion] | None:
+        """What loads a version outside this process; None for one that runs here."""
+        if self._live.now.isolation_of(id.name) != "own":
+            return None
+
+        def load(manifest: Manifest, directory: Path) -> LoadedVersion:
+            batching, options = self._batching(id.name), platform_options(self._live.now)
+            task = WorkerTask(directory, manifest.to_bytes().decode(), options, batching.allowed_batch_sizes)
+            return load_in_workers(id, task, batching.concurrency)
+
+        return load
+
+
+def platform_options(config: EngineConfig) -> PlatformOptions:
+    """What the engine's operator allows platforms and sets for them."""
+    settings = {
+        platform: {key: _text(value) for key, value in table.items()} for platform, table in config.platforms.items()
+    }
+    warm_up = WarmUpOptions(config.warm_up, config.warm_up_iterations, config.warm_up_batch_sizes)
+    return PlatformOptions(config.allow_pickle, settings, warm_up)
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

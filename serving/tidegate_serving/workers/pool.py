@@ -1,0 +1,208 @@
+"""A pool of workers as one servable: the idle one that ran last gets the next batch, and one that dies is replaced.
+
+A batch whose worker died is tried once more by another. Once that has failed too, somebody's request may be the reason:
+for a while a batch is then tried once only, so that the data plane, which runs a failed batch again in halves, finds
+the request without ending two workers for each half.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping
+
+from tidegate_serving.contract.errors import ModelFailed, TidegateError, Unavailable
+from tidegate_serving.contract.servable import ServableId
+from tidegate_serving.contract.tensors import Array
+from tidegate_serving.platforms.loader import Answer
+from tidegate_serving.workers.process import Worker, WorkerDescription, WorkerDied
+from tidegate_serving.workers.task import WorkerTask
+
+FIRST_PAUSE_SECONDS = 0.5
+LONGEST_PAUSE_SECONDS = 30.0
+DEATHS_WITHOUT_PAUSE = 3
+SUSPECT_SECONDS = 10.0
+_log = logging.getLogger(__name__)
+
+
+class WorkerPool:
+    """`count` processes that have one version loaded. For any number of threads."""
+
+    def __init__(self, id: ServableId, task: WorkerTask, count: int, start: Callable[[], Worker] = Worker) -> None:
+        self._id = id
+        self._task = task
+        self._start = start
+        self._changed = threading.Condition()
+        self._workers: set[Worker] = set()
+        self._idle: list[Worker] = []
+        self._deaths = 0
+        self._restarts = 0
+        self._last_words = ""
+        self._next_start = 0.0
+        self._suspect_until = 0.0
+        self._closed = False
+        self._count = count
+
+    def load(self) -> WorkerDescription:
+        """Starts all workers, side by side, and waits until they have loaded; what the first says. Raises what a load
+        raised, ModelFailed where a process ended meanwhile; then no worker is left."""
+        found: list[WorkerDescription | Exception] = []
+
+        def bring() -> None:
+            try:
+                found.append(self._bring())
+            except (TidegateError, WorkerDied, OSError) as error:
+                found.append(error)
+
+        threads = [threading.Thread(target=bring, name="tidegate-worker-load") for _ in range(self._count)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        for one in found:
+            if isinstance(one, Exception):
+                self.close()
+                if isinstance(one, TidegateError):
+                    raise one
+                raise ModelFailed(f"{self._id} cannot be loaded by a worker process: {one}") from one
+        descriptions = [one for one in found if isinstance(one, WorkerDescription)]
+        first, resident = descriptions[0], sum(one.resident_bytes for one in descriptions)
+        return WorkerDescription(first.manifest, first.definitions, resident)
+
+    @property
+    def pids(self) -> list[int]:
+        """Of the processes that live, sorted."""
+        with self._changed:
+            return sorted(worker.pid for worker in self._workers)
+
+    @property
+    def restarts(self) -> int:
+        """How many workers were started in place of one that had died."""
+        with self._changed:
+            return self._restarts
+
+    def predict(self, signature: str, inputs: Mapping[str, Array]) -> Answer:
+        """The answer of an idle worker. Raises what the model raised; ModelFailed for a batch that ends its worker,
+        Unavailable where workers keep dying."""
+        suspected = time.monotonic() < self._suspect_until
+        for last in (True,) if suspected else (False, True):
+            worker = self._take()
+            try:
+                answer = worker.predict(signature, inputs)
+            except WorkerDied as error:
+                self._mourn(worker, error)
+                if last:
+                    self._suspect_until = time.monotonic() + SUSPECT_SECONDS
+                    raise ModelFailed(f"{self._id} ended its worker process on this batch: {error}") from error
+                continue
+            except BaseException:
+                self._give_back(worker)
+                raise
+            self._give_back(worker)
+            return answer
+        raise AssertionError("a batch is answered or raises")
+
+    def close(self) -> None:
+        """Ends all workers; those that wait for one get Unavailable."""
+        with self._changed:
+            self._closed = True
+            workers, self._workers, self._idle = self._workers, set(), []
+            self._changed.notify_all()
+        threads = [threading.Thread(target=worker.close, name="tidegate-worker-close") for worker in workers]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    def _bring(self) -> WorkerDescription:
+        """One more worker, loaded and idle. OSError where no process can be started."""
+        worker = self._start()
+        with self._changed:
+            if self._closed:
+                worker.bury()
+                raise Unavailable(f"{self._id} is being unloaded")
+            self._workers.add(worker)
+        try:
+            description = worker.load(self._task)
+        except BaseException:
+            with self._changed:
+                self._workers.discard(worker)
+            worker.bury()
+            raise
+        with self._changed:
+            if self._closed:
+                return description
+            self._idle.append(worker)
+            self._changed.notify()
+        threading.Thread(target=self._watch, args=(worker,), name="tidegate-worker-watch", daemon=True).start()
+        return description
+
+    def _watch(self, worker: Worker) -> None:
+        """Notices that a worker dies while it has nothing to do; else whoever waits for its answer does."""
+        words = worker.await_end()
+        with self._changed:
+            if worker not in self._idle:
+                return
+            self._idle.remove(worker)
+        self._mourn(worker, WorkerDied(words))
+
+    def _take(self) -> Worker:
+        """An idle worker, once there is one."""
+        with self._changed:
+            while not self._idle:
+                if self._closed:
+                    raise Unavailable(f"{self._id} is being unloaded")
+                if not self._workers and self._deaths > DEATHS_WITHOUT_PAUSE:
+                    wait = max(0.0, self._next_start - time.monotonic())
+                    raise Unavailable(
+                        f"worker processes of {self._id} ended {self._deaths} times in a row (at last: "
+                        f"{self._last_words}); the next one starts in {wait:.1f} s"
+                    )
+                self._changed.wait()
+            return self._idle.pop()
+
+    def _give_back(self, worker: Worker) -> None:
+        with self._changed:
+            self._deaths = 0
+            if worker in self._workers:
+                self._idle.append(worker)
+                self._changed.notify()
+
+    def _mourn(self, worker: Worker, why: WorkerDied) -> None:
+        """Buries a worker and has another one come."""
+        worker.bury()
+        with self._changed:
+            self._workers.discard(worker)
+            if self._closed:
+                return
+            self._note_death(str(why))
+        _log.warning("a worker process of %s (pid %d) died: %s", self._id, worker.pid, why)
+        threading.Thread(target=self._replace, name="tidegate-worker-restart", daemon=True).start()
+
+    def _note_death(self, words: str) -> None:
+        self._deaths += 1
+        self._last_words = words
+        beyond = self._deaths - DEATHS_WITHOUT_PAUSE
+        pause = min(LONGEST_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2 ** min(beyond, 16)) if beyond > 0 else 0.0
+        self._next_start = time.monotonic() + pause
+        self._changed.notify_all()
+
+    def _replace(self) -> None:
+        """Starts workers until one has loaded or the pool closes."""
+        while True:
+            with self._changed:
+                while not self._closed and (pause := self._next_start - time.monotonic()) > 0:
+                    self._changed.wait(pause)
+                if self._closed:
+                    return
+                self._restarts += 1
+            try:
+                self._bring()
+                return
+            except (TidegateError, WorkerDied, OSError) as error:
+                with self._changed:
+                    if self._closed:
+                        return
+                    self._note_death(str(error))
+                _log.warning("a worker process of %s could not be replaced: %s", self._id, error)

@@ -1,0 +1,134 @@
+"""An engine whose models run in processes of their own: nothing that happens to these reaches its clients."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.support.control import push_and_wait
+from tests.support.engine_process import EngineProcess
+from tests.support.eventually import eventually
+from tests.support.versions import Draft, adding, publish
+
+from tidegate_serving.contract.errors import ModelFailed
+from tidegate_serving.contract.signature import Signature, TensorSpec
+
+PID = """
+import os
+import numpy as np
+
+class Model:
+    def predict(self, inputs):
+        if (inputs["x"] == -1).any():
+            os.kill(os.getpid(), 9)
+        return {"y": np.full(len(inputs["x"]), os.getpid(), np.int64)}
+"""
+PIDS = Signature((TensorSpec("x", "float32"),), (TensorSpec("y", "int64"),))
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> Iterator[EngineProcess]:
+    directory = publish(tmp_path / "r", "m", 1, Draft(files={"model.py": PID}, signature=PIDS))
+    inside = publish(tmp_path / "r", "inside", 1, Draft(files={"model.py": PID}, signature=PIDS))
+    config = {"isolation": "own", "batching": {"concurrency": 2, "max_batch_rows": 8}}
+    with EngineProcess(tmp_path / "engine", roots=[tmp_path / "r"], allow_unverified=True, **config) as running:
+        running.config.write_text(running.config.read_text() + '[models.inside]\nisolation = "engine"\n')
+        with running.control() as control:
+            control.reload(requested_by="test")
+            push_and_wait(control, directory)
+            push_and_wait(control, inside)
+        yield running
+
+
+def workers(engine: EngineProcess) -> list[int]:
+    """All processes that the engine started and that live."""
+    parents = ((int(path.name), parent(path)) for path in Path("/proc").glob("[0-9]*"))
+    return sorted(pid for pid, of in parents if of == engine.addresses["pid"] and lives(pid))
+
+
+def parent(process: Path) -> int | None:
+    try:
+        return int((process / "stat").read_text().rpartition(")")[2].split()[1])
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+
+
+def is_replaced(engine: EngineProcess, gone: int) -> bool:
+    now = workers(engine)
+    return gone not in now and len(now) == 2
+
+
+def lives(pid: int) -> bool:
+    try:
+        return "State:\tZ" not in Path(f"/proc/{pid}/status").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def asked(engine: EngineProcess, model: str, *x: float) -> list[int]:
+    with engine.client() as client:
+        return [int(pid) for pid in client.predict(model, {"x": np.array(x, np.float32)}).outputs["y"]]
+
+
+def test_a_model_runs_where_its_config_says(engine: EngineProcess) -> None:
+    assert set(asked(engine, "m", 1, 2)) <= set(workers(engine))
+    assert len(workers(engine)) == 2
+    assert asked(engine, "inside", 1) == [engine.addresses["pid"]]
+
+
+def test_workers_that_are_killed_under_load_lose_no_request(engine: EngineProcess) -> None:
+    stop = threading.Event()
+
+    def load() -> int:
+        count = 0
+        with engine.client() as client:
+            while not stop.is_set():
+                client.predict("m", {"x": np.array([1], np.float32)}, timeout=60)
+                count += 1
+        return count
+
+    with ThreadPoolExecutor(8) as threads:
+        running = [threads.submit(load) for _ in range(8)]
+        for _ in range(5):
+            before = workers(engine)
+            os.kill(before[0], signal.SIGKILL)
+            eventually(partial(is_replaced, engine, before[0]), 60)
+        stop.set()
+        assert sum(one.result() for one in running) > 100
+
+
+def test_a_request_that_ends_its_worker_fails_alone(engine: EngineProcess) -> None:
+    with ThreadPoolExecutor(16) as threads, engine.client() as client:
+
+        def ask(x: float) -> str:
+            try:
+                client.predict("m", {"x": np.array([x], np.float32)}, timeout=120)
+            except ModelFailed as error:
+                return error.message
+            return "answered"
+
+        found = list(threads.map(ask, [*range(1, 8), -1, *range(8, 16)]))
+    assert "ended its worker process on this batch: it was ended by SIGKILL" in found.pop(7)
+    assert set(found) == {"answered"}
+
+
+def test_workers_end_with_their_engine(engine: EngineProcess) -> None:
+    pids = workers(engine)
+    os.kill(engine.addresses["pid"], signal.SIGKILL)
+    eventually(lambda: not any(lives(pid) for pid in pids), 30)
+
+
+def test_a_version_that_is_withdrawn_leaves_no_worker(engine: EngineProcess, tmp_path: Path) -> None:
+    pids = workers(engine)
+    directory = publish(tmp_path / "r", "m", 2, adding(1))
+    with engine.control() as control:
+        push_and_wait(control, directory)
+    eventually(lambda: not any(lives(pid) for pid in pids), 30)
+    assert len(workers(engine)) == 2

@@ -1,0 +1,219 @@
+"""A pool of real worker processes: what it answers, and what is left of it when workers die."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.support.eventually import eventually
+from tests.support.versions import Draft, publish
+
+from tidegate_serving.contract.errors import InvalidInput, ModelFailed, Tampered, Unavailable
+from tidegate_serving.contract.servable import ServableId
+from tidegate_serving.contract.signature import SERVING_DEFAULT, Signature, TensorSpec
+from tidegate_serving.platforms.platform import PlatformOptions
+from tidegate_serving.workers.pool import DEATHS_WITHOUT_PAUSE, WorkerPool
+from tidegate_serving.workers.task import WorkerTask
+
+SIGNATURE = Signature(
+    (TensorSpec("x", "float32"), TensorSpec("s", "string", (-1, 2))),
+    (TensorSpec("y", "float32"), TensorSpec("t", "string", (-1, 2)), TensorSpec("pid", "int64")),
+)
+MODEL = """
+import os, time
+from functools import partial
+from pathlib import Path
+import numpy as np
+from tidegate_serving.contract.errors import InvalidInput
+from tidegate_serving.platforms.loader import Answer
+
+class Model:
+    def __init__(self, directory):
+        self.here = Path(directory)
+
+    def predict(self, inputs):
+        x, s = inputs["x"], inputs["s"]
+        if (x == -1).any():
+            os.kill(os.getpid(), 9)
+        if (x == -2).any():
+            raise ValueError("two below")
+        if (x == -3).any():
+            time.sleep(3600)
+        errors = {int(row): InvalidInput("four below") for row in np.flatnonzero(x == -4)}
+        if (x == -5).any():
+            raise InvalidInput("five below")
+        pid = np.full(len(x), os.getpid(), np.int64)
+        return Answer({"y": x * 2, "t": s[:, ::-1], "pid": pid}, errors)
+"""
+Make = Callable[..., WorkerPool]
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Iterator[Make]:
+    """Makes pools that have loaded, and ends them."""
+    pools: list[WorkerPool] = []
+
+    def make_pool(count: int = 1, model: str = MODEL, before: Callable[[Path], object] | None = None) -> WorkerPool:
+        example = {"x": 1.0, "s": ["a", "b"]}
+        draft = Draft(files={"model.py": model}, signature=SIGNATURE, example=example)
+        directory = publish(tmp_path / str(len(pools)), "m", 1, draft)
+        manifest = (directory / "manifest.json").read_text()
+        if before is not None:
+            before(directory)
+        pools.append(WorkerPool(ServableId("m", 1), WorkerTask(directory, manifest, PlatformOptions()), count))
+        pools[-1].load()
+        return pools[-1]
+
+    yield make_pool
+    for pool in pools:
+        pool.close()
+
+
+def ask(pool: WorkerPool, *x: float) -> dict[str, np.ndarray[tuple[int, ...], np.dtype[np.generic]]]:
+    texts = np.array([[f"{value}".encode(), b"\x00\xff"] for value in x], dtype=object)
+    answer = pool.predict(SERVING_DEFAULT, {"x": np.array(x, np.float32), "s": texts})
+    assert not answer.errors
+    return dict(answer.outputs)
+
+
+def is_whole(pool: WorkerPool, restarts: int, count: int) -> bool:
+    """Whether so many workers were replaced and all are there again."""
+    return pool.restarts == restarts and len(pool.pids) == count
+
+
+def lives(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def test_answers_come_from_another_process(make: Make) -> None:
+    pool = make()
+    found = ask(pool, 1, 2.5)
+    assert found["y"].tolist() == [2.0, 5.0]
+    assert found["t"].tolist() == [[b"\x00\xff", b"1"], [b"\x00\xff", b"2.5"]]
+    assert set(found["pid"].tolist()) == set(pool.pids) != {os.getpid()}
+
+
+def test_batches_of_any_size_go_through_and_memory_follows_them(make: Make) -> None:
+    pool = make()
+    for rows in (1, 100_000, 3, 1_000_000, 1):
+        x = np.arange(rows, dtype=np.float32)
+        texts = np.full((rows, 2), b"t", dtype=object)
+        assert (pool.predict(SERVING_DEFAULT, {"x": x, "s": texts}).outputs["y"] == x * 2).all()
+
+
+def test_what_a_model_raises_comes_back_and_the_worker_stays(make: Make) -> None:
+    pool = make()
+    before = pool.pids
+    with pytest.raises(ModelFailed, match="m:1 raised ValueError: two below"):
+        ask(pool, -2)
+    with pytest.raises(InvalidInput, match="five below"):
+        ask(pool, -5)
+    x = np.array([1, -4], np.float32)
+    answer = pool.predict(SERVING_DEFAULT, {"x": x, "s": np.full((2, 2), b"", dtype=object)})
+    assert [(row, type(error), error.message) for row, error in answer.errors.items()] == [
+        (1, InvalidInput, "four below")
+    ]
+    assert (pool.pids, pool.restarts) == (before, 0)
+
+
+def test_all_workers_work_at_the_same_time(make: Make) -> None:
+    pool = make(3, MODEL.replace('"y": x * 2', '"y": (time.sleep(0.05), x * 2)[1]'))
+    with ThreadPoolExecutor(12) as threads:
+        answers = list(threads.map(lambda number: ask(pool, number), range(24)))
+    assert [answer["y"][0] for answer in answers] == [2.0 * number for number in range(24)]
+    assert {int(answer["pid"][0]) for answer in answers} == set(pool.pids)
+
+
+def test_workers_that_are_killed_under_load_lose_nothing(make: Make) -> None:
+    pool, kills = make(2), 6
+    stop = threading.Event()
+
+    def load(start: int) -> int:
+        count = 0
+        while not stop.is_set():
+            assert ask(pool, start + count)["y"].tolist() == [2.0 * (start + count)]
+            count += 1
+        return count
+
+    with ThreadPoolExecutor(4) as threads:
+        running = [threads.submit(load, start) for start in range(0, 4000, 1000)]
+        for number in range(kills):
+            os.kill(pool.pids[0], signal.SIGKILL)
+            eventually(partial(is_whole, pool, number + 1, 2), 60)
+        stop.set()
+        assert all(one.result() > 0 for one in running)
+
+
+def test_a_batch_that_ends_every_worker_fails_and_the_next_is_answered(make: Make) -> None:
+    pool = make(2)
+    with pytest.raises(ModelFailed, match="m:1 ended its worker process on this batch: it was ended by SIGKILL"):
+        ask(pool, -1)
+    died = pool.restarts
+    with pytest.raises(ModelFailed, match="on this batch"):
+        ask(pool, -1)
+    assert ask(pool, 3)["y"].tolist() == [6.0]
+    eventually(lambda: len(pool.pids) == 2, 60)
+    assert pool.restarts - died <= 3, "the first batch was tried twice, the second once"
+
+
+def test_workers_that_keep_dying_are_started_ever_more_rarely_and_requests_are_told(make: Make) -> None:
+    pool = make()
+    for _ in range(DEATHS_WITHOUT_PAUSE + 1):
+        with pytest.raises((ModelFailed, Unavailable)):
+            ask(pool, -1)
+    with pytest.raises(
+        Unavailable, match=r"worker processes of m:1 ended \d times in a row \(at last: it was ended by"
+    ):
+        ask(pool, 1)
+    eventually(lambda: bool(pool.pids), 60)
+    assert ask(pool, 1)["y"].tolist() == [2.0]
+
+
+def test_a_call_that_hangs_ends_with_the_pool(make: Make) -> None:
+    pool = make()
+    (pid,) = pool.pids
+    with ThreadPoolExecutor(1) as threads:
+        hung = threads.submit(ask, pool, -3)
+        eventually(lambda: not pool._idle, 10)
+        pool.close()
+        with pytest.raises((ModelFailed, Unavailable)):
+            hung.result(20)
+    assert not lives(pid)
+    with pytest.raises(Unavailable, match="m:1 is being unloaded"):
+        ask(pool, 1)
+
+
+def test_a_load_that_fails_says_why_and_leaves_no_process(make: Make, tmp_path: Path) -> None:
+    with pytest.raises(ModelFailed, match="cannot be loaded by a worker process: it ended with status 7"):
+        make(2, "import os\nos._exit(7)")
+    with pytest.raises(ModelFailed, match="KeyError: 'nothing'"):
+        make(1, "class Model:\n    def __init__(self, directory):\n        raise KeyError('nothing')")
+
+    def change(directory: Path) -> None:
+        (directory / "model.py").write_text(MODEL + "\n")
+
+    with pytest.raises(Tampered, match=r"model\.py"):
+        make(1, MODEL, change)
+
+
+def test_a_worker_started_later_loads_no_other_files(make: Make) -> None:
+    pool = make()
+    directory = pool._task.directory
+    good = (directory / "model.py").read_text()
+    (directory / "model.py").write_text("class Model:\n    def predict(self, inputs):\n        raise SystemExit")
+    os.kill(pool.pids[0], signal.SIGKILL)
+    eventually(lambda: "model.py" in pool._last_words, 60)
+    (directory / "model.py").write_text(good)
+    eventually(lambda: bool(pool.pids), 60)
+    assert ask(pool, 1)["y"].tolist() == [2.0]
