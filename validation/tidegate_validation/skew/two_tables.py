@@ -6,7 +6,7 @@ The reference becomes a profile in memory, so that tables and the inference log 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from tidegate_serving.contract.errors import InvalidInput
@@ -14,6 +14,7 @@ from tidegate_validation.skew.compare import compare
 from tidegate_validation.skew.report import SkewReport, make_report
 from tidegate_validation.skew.rule import SkewRule
 from tidegate_validation.statistics.build import make_profile
+from tidegate_validation.statistics.profile import Profile
 from tidegate_validation.statistics.window import table_window
 from tidegate_validation.tables import as_table
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _SHOWN = 48
+_DAY = 86_400
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,16 +56,49 @@ def report_on_tables(
     columns = columns or Columns()
     before, now = as_table(reference, "reference data"), as_table(current, "current data")
     _check(before, now, columns)
-    before, now = (table.drop_columns(_left_out(table, columns)) for table in (before, now))
-    features = [name for name in before.column_names if name != columns.time]
-    if columns.label is not None and columns.label not in now.column_names:
+    profile = profile_table(before, columns, now.column_names)
+    title = f"{_name(current, 'the current table')} against {_name(reference, 'the reference')}"
+    return replace(report_on_table(profile, now, columns, rule), title=title)
+
+
+def profile_table(before: pa.Table, columns: Columns, served: Sequence[str]) -> Profile:
+    """The profile of a reference; a label that is not among the `served` columns is left out."""
+    table = _prepared(before, columns)
+    features = [name for name in table.column_names if name != columns.time]
+    if columns.label is not None and columns.label not in served:
         features.remove(columns.label)
-    profile = make_profile(before, features=features, label=None, event_time=columns.time)
-    with table_window(now, event_time=columns.time) as window:
-        comparison = compare(profile, window, rule or SkewRule())
-    return make_report(
-        profile, comparison, f"{_name(current, 'the current table')} against {_name(reference, 'the reference')}"
-    )
+    return make_profile(table, features=features, label=None, event_time=columns.time)
+
+
+def report_on_table(profile: Profile, now: pa.Table, columns: Columns, rule: SkewRule | None = None) -> SkewReport:
+    """The report on a table against a profile that `profile_table` made."""
+    with table_window(_prepared(now, columns), event_time=columns.time) as window:
+        return make_report(profile, compare(profile, window, rule or SkewRule()), "the current table")
+
+
+def _prepared(table: pa.Table, columns: Columns) -> pa.Table:
+    """Without what is to be left out; of time stamps other than the event's only the time of day, in hours, remains."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    table = table.drop_columns(_left_out(table, columns))
+    for place, field in enumerate(table.schema):
+        if pa.types.is_timestamp(field.type) and field.name != columns.time:
+            second = pc.divide(pc.cast(pc.cast(table[field.name], pa.timestamp("us")), pa.int64()), 1_000_000)
+            hours = pc.divide(
+                pc.cast(
+                    pc.subtract(
+                        second,
+                        pc.multiply(
+                            pc.cast(pc.floor(pc.divide(pc.cast(second, pa.float64()), _DAY)), pa.int64()), _DAY
+                        ),
+                    ),
+                    pa.float64(),
+                ),
+                3600.0,
+            )
+            table = table.set_column(place, field.name, hours)
+    return table
 
 
 def _check(before: pa.Table, now: pa.Table, columns: Columns) -> None:
