@@ -83,7 +83,7 @@ ORDERS_PART = (
     faults.part_times("weight", 2.20462, 0.2),
     faults.some("price", 0.0, 0.05, faults.kind("default value", "new value", value=0.0), "zeros"),
     faults.some("weight", -1.0, 0.05, faults.kind("default value", "new value", value=-1.0), "minus ones"),
-    faults.some("discount", 0.0, 0.05, faults.kind("default value", value=0.0), "zeros"),
+    faults.some("shipping", 0.0, 0.05, faults.kind("default value", "new value", value=0.0), "zeros"),
     faults.some("quantity", 0.0, 0.05, faults.kind("default value", "new value", value=0.0), "zeros"),
     faults.beyond("weight", 17.0, 0.02),
     faults.beyond("quantity", 14.0, 0.02),

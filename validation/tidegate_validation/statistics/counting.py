@@ -68,6 +68,18 @@ def count_relation(
     return counts
 
 
+def count_repeated(connection: Any, relation: str, block: str, columns: Sequence[str]) -> FeatureCounts:
+    """Per block, rows that differ in some of `columns` from all before them (bin 0), and those that do not (bin 1)."""
+    names = ", ".join(quote(name) for name in columns)
+    found = connection.execute(
+        f"SELECT b, count(*) AS n, count(DISTINCT h) AS d FROM "
+        f"(SELECT {block} AS b, hash({names}) AS h FROM {relation}) GROUP BY b"
+    ).fetchnumpy()
+    blocks, n, once = (np.asarray(found[name], dtype=np.int64) for name in ("b", "n", "d"))
+    codes = np.repeat(np.array([0, 1], dtype=np.int64), len(blocks))
+    return FeatureCounts.from_rows(np.tile(blocks, 2), codes, np.concatenate([once, n - once]))
+
+
 def _run(
     connection: Any, relation: str, block: str, features: Sequence[FeatureProfile], terms: Sequence[_Term]
 ) -> dict[str, FeatureCounts]:

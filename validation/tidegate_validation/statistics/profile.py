@@ -18,11 +18,12 @@ from tidegate_serving.contract.formats import check_format
 from tidegate_validation.statistics.bins import FrozenBins, bins_from_dict
 from tidegate_validation.statistics.blocks import BlockUnit
 from tidegate_validation.statistics.counts import FeatureCounts, read_counts, write_counts
+from tidegate_validation.statistics.points import Points
 from tidegate_validation.statistics.sql import Family
 
 FILE_NAME = "profile.json"
 COUNTS_NAME = "counts.parquet"
-VERSION = "1"
+VERSION = "2"
 STREAM = "training"
 
 
@@ -41,8 +42,9 @@ class FeatureProfile:
     `missing` and `infinite` are rows that are null, NaN or empty, and infinite. `new_rate` is the share of rows whose
     value occurs in one block only: the Good-Turing estimate, by blocks, of how often a new day brings a new value; None
     where there are too many values to say; `new_values` is how many such values there are. `quantiles` are values at
-    `levels`; `support` holds all values with their counts where they are few. Numbers in the unit of the column; times
-    in Unix seconds.
+    `levels`; `support` holds all values with their counts where they are few; `points` says what single values weigh.
+    `clusters` is how many rows come together where values are lowest and highest. Numbers in the unit of the column;
+    times in Unix seconds.
     """
 
     name: str
@@ -61,6 +63,8 @@ class FeatureProfile:
     levels: tuple[float, ...] = ()
     quantiles: tuple[float, ...] = ()
     support: tuple[tuple[float, int], ...] = ()
+    points: Points = field(default_factory=Points)
+    clusters: tuple[float, float] = (1.0, 1.0)
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON."""
@@ -68,6 +72,7 @@ class FeatureProfile:
             **asdict(self),
             "bins": self.bins.to_dict() if self.bins else None,
             "support": {"values": [value for value, _ in self.support], "n": [n for _, n in self.support]},
+            "points": self.points.to_dict(),
         }
 
     @classmethod
@@ -83,6 +88,8 @@ class FeatureProfile:
             role=Role(data["role"]),
             bins=bins_from_dict(data["bins"]) if data["bins"] else None,
             support=tuple(zip(support["values"], support["n"], strict=True)),
+            points=Points.from_dict(data["points"]),
+            clusters=(float(data["clusters"][0]), float(data["clusters"][1])),
         )
 
 
