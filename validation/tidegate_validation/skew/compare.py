@@ -14,6 +14,7 @@ from tidegate_validation.skew.onset import onset
 from tidegate_validation.skew.repeated import repeated_rows
 from tidegate_validation.skew.rule import Aspect, Judgement, SkewRule, judge
 from tidegate_validation.skew.schema import compare_schema
+from tidegate_validation.skew.together import looser_columns
 from tidegate_validation.statistics.counting import count_relation
 from tidegate_validation.statistics.counts import FeatureCounts
 from tidegate_validation.statistics.points import digits_name
@@ -59,6 +60,10 @@ def compare(profile: Profile, window: Window, rule: SkewRule) -> Comparison:
     for name, measured in numbers.items():
         since = onset(profile.features[name], profile.counts[name], counts[name])
         findings[name] = findings_of(measured, judgements[name], causes.get(name), rule, since)
+    excused = {name for name, found in findings.items() if found[0].outcome is Outcome.FAIL}
+    together = looser_columns(profile, window, excused, rule)
+    for finding in together:
+        findings[finding.subject].insert(0, finding)
     for finding in [*schema.findings, *repeated_rows(profile, window, rule)]:
         findings.setdefault(finding.subject, []).append(finding)
     return Comparison(window.rows, findings, numbers, causes, counts)
@@ -100,6 +105,8 @@ class _Inquiry:
             self.numbers[feature.name],
             {one.test: one for one in about},
             lambda: dict(self._others(feature)),
+            self.profile.counts.get(digits_name(feature.name)),
+            {one.name: one.support for one in self.profile.inputs},
         )
         return name_cause(suspect, lambda: self._conversion(feature, sample))
 

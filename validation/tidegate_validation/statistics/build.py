@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from tidegate_serving.contract.errors import InvalidInput
+from tidegate_validation.statistics.association import Association
+from tidegate_validation.statistics.associations import chosen_columns, find_associations, levels_of, to_levels
 from tidegate_validation.statistics.blocks import ROW_INDEX, BlockUnit, chunk_of, day_of
-from tidegate_validation.statistics.counting import count_relation, count_repeated, types_of
+from tidegate_validation.statistics.counting import code_rows, count_relation, count_repeated, types_of
 from tidegate_validation.statistics.counts import REPEATED, FeatureCounts
 from tidegate_validation.statistics.points import digits_name, digits_of, weigh
 from tidegate_validation.statistics.profile import FeatureProfile, Profile, Role, write_profile
@@ -53,6 +55,7 @@ def make_profile(data: Any, *, features: Sequence[str], label: str | None, event
         counts = count_relation(connection, TABLE, block, profiles, {})
         profiles, digits = _with_points(connection, block, profiles, counts)
         counts.update(digits)
+        pairs = _pairs(connection, block, [one for one in profiles if one.role is Role.INPUT], counts)
         counts[REPEATED] = count_repeated(connection, TABLE, block, [one for one in names if one != label])
     return Profile(
         id="",
@@ -63,7 +66,20 @@ def make_profile(data: Any, *, features: Sequence[str], label: str | None, event
         event_time=event_time,
         features={profile.name: profile for profile in profiles},
         counts=counts,
+        pairs=pairs,
     )
+
+
+def _pairs(
+    connection: Any, block: str, profiles: Sequence[FeatureProfile], counts: Mapping[str, FeatureCounts]
+) -> tuple[Association, ...]:
+    """The inputs that go together."""
+    chosen = chosen_columns(profiles)
+    if len(chosen) < 2:
+        return ()
+    blocks, codes = code_rows(connection, TABLE, block, chosen, {})
+    levels = [to_levels(codes[:, place], levels_of(one, counts[one.name])) for place, one in enumerate(chosen)]
+    return find_associations([one.name for one in chosen], levels, blocks)
 
 
 def _with_points(

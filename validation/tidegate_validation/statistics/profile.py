@@ -15,6 +15,7 @@ from typing import Any
 
 from tidegate_serving.contract.errors import InvalidInput, NotFound, Tampered
 from tidegate_serving.contract.formats import check_format
+from tidegate_validation.statistics.association import Association
 from tidegate_validation.statistics.bins import FrozenBins, bins_from_dict
 from tidegate_validation.statistics.blocks import BlockUnit
 from tidegate_validation.statistics.counts import FeatureCounts, read_counts, write_counts
@@ -95,7 +96,10 @@ class FeatureProfile:
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """The whole profile. `id` is the SHA-256 of everything else; `counts` are rows per feature, block and bin."""
+    """The whole profile. `id` is the SHA-256 of everything else; `counts` are rows per feature, block and bin.
+
+    `pairs` are columns that go together.
+    """
 
     id: str
     rows: int
@@ -105,6 +109,7 @@ class Profile:
     event_time: str | None
     features: Mapping[str, FeatureProfile]
     counts: Mapping[str, FeatureCounts] = field(default_factory=dict)
+    pairs: tuple[Association, ...] = ()
 
     @property
     def inputs(self) -> list[FeatureProfile]:
@@ -121,6 +126,7 @@ class Profile:
             "label": self.label,
             "event_time": self.event_time,
             "features": [feature.to_dict() for feature in self.features.values()],
+            "pairs": [pair.to_dict() for pair in self.pairs],
         }
 
 
@@ -161,6 +167,7 @@ def read_profile(directory: Path) -> Profile:
             event_time=document["event_time"],
             features={feature.name: feature for feature in features},
             counts=counts,
+            pairs=tuple(Association.from_dict(data) for data in document["pairs"]),
         )
     except InvalidInput as error:
         raise InvalidInput(f"{path}: {error}") from error

@@ -6,18 +6,19 @@ A cause is named only where it leaves little of the difference and clearly less 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from tidegate_validation.skew.diagnosis.cause import Cause
+from tidegate_validation.skew.diagnosis.landing import landing
 from tidegate_validation.skew.diagnosis.units import Conversion, factors
 from tidegate_validation.skew.numbers import FeatureNumbers
 from tidegate_validation.skew.rule import Aspect, Judgement
 from tidegate_validation.statistics.arrays import Floats
 from tidegate_validation.statistics.bins import OFF_SUPPORT, CategoryBins, DiscreteBins, NumericBins
 from tidegate_validation.statistics.counts import FeatureCounts
-from tidegate_validation.statistics.points import digits, heaviest, step_of
+from tidegate_validation.statistics.points import FINEST, digits, heaviest, step_of
 from tidegate_validation.statistics.profile import FeatureProfile
 from tidegate_validation.statistics.sample import TextSample, ValueSample
 from tidegate_validation.statistics.sql import Family
@@ -40,6 +41,10 @@ _LEAVES = 0.4
 _CLEARLY = 0.75
 _PART = 0.03
 _GONE = 0.1
+_FAMILIAR = 0.95
+_AS_WELL = 1.25
+_USUAL = 0.9
+_TELLING_VALUES = 8
 _DAY_HOURS = 24.0
 _ROUND_FACTORS = tuple(Conversion(10.0**power, "", "", common=True) for power in (1, 2, 3, 4, 6, -1, -2, -3, -4, -6))
 
@@ -55,6 +60,8 @@ class Suspect:
     numbers: FeatureNumbers
     judgements: Mapping[Aspect, Judgement]
     others: Callable[[], Mapping[str, float]]
+    digits_before: FeatureCounts | None = None
+    known_to: Mapping[str, tuple[tuple[float, int], ...]] = field(default_factory=dict)
 
     def flagged(self, aspect: Aspect) -> bool:
         """Whether that test said WARN or FAIL."""
@@ -82,9 +89,9 @@ def name_cause(suspect: Suspect, plain: Callable[[], Cause | None]) -> Cause | N
     return (
         _clock(suspect, suspect.sample)
         or factor
+        or _fewer_digits(suspect, suspect.sample)
         or _single_value(suspect)
         or _part_in_another_unit(suspect, suspect.sample)
-        or _fewer_digits(suspect, suspect.sample)
         or _outside(suspect, suspect.sample)
     )
 
@@ -116,6 +123,9 @@ def _one_value(suspect: Suspect) -> Cause | None:
 
 def _another_column(suspect: Suspect) -> Cause | None:
     """The column's values are distributed as those of another column are in training, and not as its own."""
+    by_values = _values_of_another(suspect)
+    if by_values is not None:
+        return Cause(OTHER_COLUMN, details=(("column", by_values),))
     before = distance_of(*_both(suspect))
     near = sorted(suspect.others().items(), key=lambda one: one[1])
     if not near or near[0][1] > _LEAVES * before or near[0][1] > max(2.0 * suspect.noise, 0.6):
@@ -124,6 +134,28 @@ def _another_column(suspect: Suspect) -> Cause | None:
     if len(near) > 1 and left > _CLEARLY * near[1][1]:
         return None
     return Cause(OTHER_COLUMN, details=(("column", name), ("left", round(left, 3))))
+
+
+def _values_of_another(suspect: Suspect) -> str | None:
+    """The column whose few values are those that are served here, where they are not the column's own."""
+    if not isinstance(suspect.sample, ValueSample) or not len(suspect.sample.values):
+        return None
+    values, weights = suspect.sample.distinct()
+    at_home = {name: _at_home(values, weights, known) for name, known in suspect.known_to.items() if known}
+    if suspect.feature.name not in at_home or len(values) < _TELLING_VALUES:
+        return None
+    own = at_home.pop(suspect.feature.name)
+    ranked = sorted(at_home, key=lambda name: -at_home[name])
+    if not ranked or at_home[ranked[0]] < _FAMILIAR or own > _FEW:
+        return None
+    if len(ranked) > 1 and at_home[ranked[1]] > _FAMILIAR - 0.2:
+        return None
+    return ranked[0]
+
+
+def _at_home(values: Floats, weights: Floats, known: tuple[tuple[float, int], ...]) -> float:
+    own = np.array([value for value, _ in known])
+    return landing(values, weights, own, 1.0, 0.0, 0.0)
 
 
 def _clipped(suspect: Suspect, sample: ValueSample) -> Cause | None:
@@ -179,46 +211,50 @@ def _single_value(suspect: Suspect) -> Cause | None:
     point = suspect.numbers.point
     if point is None or not suspect.flagged(Aspect.POINT):
         return None
-    kind = DEFAULT if point.expected > 0 else NEW_VALUE
+    low, high = suspect.feature.minimum, suspect.feature.maximum
+    beyond = isinstance(point.value, float) and low is not None and high is not None and not low <= point.value <= high
+    kind = NEW_VALUE if beyond or point.expected == 0 else DEFAULT
     share = point.excess / max(1 - point.expected, 1e-9)
     return Cause(kind, share=share, details=(("value", point.value), ("before", point.expected)))
 
 
 def _part_in_another_unit(suspect: Suspect, sample: ValueSample) -> Cause | None:
     """A part of the rows in another unit: training's shares mixed with the same values times a factor."""
-    bins = suspect.feature.bins
-    if not isinstance(bins, NumericBins) or not len(suspect.feature.quantiles) or not len(sample.values):
+    feature = suspect.feature
+    if not isinstance(feature.bins, NumericBins) or not feature.quantiles or not len(sample.values):
         return None
-    p, q = _both(suspect)
+    edges = _further_edges(feature.bins, sample)
+    levels = np.linspace(0.0005, 0.9995, 1000)
+    known = np.interp(levels, feature.levels, feature.quantiles)
+    ones = np.ones(len(known))
+    p = _shares(np.searchsorted(edges, known, side="right"), ones, len(edges) + 1)
+    q = _shares(np.searchsorted(edges, sample.values, side="right"), sample.n, len(edges) + 1)
     before = distance_of(p, q)
     left = []
     for one in (*factors(), *_ROUND_FACTORS):
-        moved = _moved(suspect.feature, bins, one.factor, sample)
-        if moved is None:
-            continue
+        moved = _shares(np.searchsorted(edges, known * one.factor, side="right"), ones, len(edges) + 1)
         share, predicted = _mixed(p, q, moved)
         if _PART <= share <= 1 - _PART:
             left.append((distance_of(predicted, q), share, one))
-    left.sort(key=lambda one: (round(one[0], 3), not one[2].common))
+    left.sort(key=lambda one: one[0])
     if not left or left[0][0] > max(_LEAVES * before, min(suspect.noise, 0.5 * before)):
         return None
-    residual, share, best = left[0]
+    as_well = [one for one in left if one[0] <= _AS_WELL * left[0][0] + 0.01]
+    residual, share, best = next((one for one in as_well if one[2].common), left[0])
     rivals = [one for one in left if abs(np.log(one[2].factor / best.factor)) > 0.1]
     if rivals and residual > _CLEARLY * rivals[0][0]:
         return None
     return Cause("constant factor", best.factor, share=share, name=best.words or None)
 
 
-def _moved(feature: FeatureProfile, bins: NumericBins, factor: float, sample: ValueSample) -> Floats | None:
-    """Training's shares times a factor, with what lies beyond its range told apart by the window's own values."""
-    levels = np.linspace(0.0005, 0.9995, 1000)
-    values = np.interp(levels, feature.levels, feature.quantiles) * factor
-    if not (sample.values.min() <= values.max() and values.min() <= sample.values.max()):
-        return None
-    top = float(sample.values.max())
-    if np.mean(values > top * 1.5) > 0.2:
-        return None
-    return _shares(bins.assign(values), np.ones(len(values)), bins.size)
+def _further_edges(bins: NumericBins, sample: ValueSample) -> Floats:
+    """The bins' edges and, beyond them, as many more as it takes to tell large factors apart."""
+    edges = list(bins.edges)
+    top = max(edges[-1], 1e-9)
+    while top < float(sample.values.max()) and len(edges) < 200:
+        top *= 1.5
+        edges.append(top)
+    return np.array(edges)
 
 
 def _mixed(p: Floats, q: Floats, moved: Floats) -> tuple[float, Floats]:
@@ -238,7 +274,10 @@ def _fewer_digits(suspect: Suspect, sample: ValueSample) -> Cause | None:
     codes = digits(values)
     finer = np.cumsum([float(weights[codes == code].sum()) for code in range(int(codes.max()) + 1)]) / weights.sum()
     coarsest = int(np.searchsorted(finer, 0.99))
-    if coarsest >= len(finer) or coarsest > 7:
+    before_digits = suspect.digits_before
+    if coarsest >= len(finer) or coarsest >= FINEST or before_digits is None:
+        return None
+    if before_digits.of(tuple(range(coarsest + 1))).sum() > _USUAL * before_digits.rows:
         return None
     step = step_of(coarsest)
     for larger in (step * 5, step * 2.5, step * 2):
