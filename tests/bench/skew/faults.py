@@ -141,7 +141,7 @@ def rounded(column: str, step: float, truncate: bool = False) -> Fault:
         f"{column} {'truncated' if truncate else 'rounded'} to {step:g}",
         (column,),
         change(column, lambda values, _: cut(values / step) * step),
-        kind("truncated" if truncate else "rounded", step=float(step)),
+        kind("rounded", step=float(step)),
     )
 
 

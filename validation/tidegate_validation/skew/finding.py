@@ -101,8 +101,9 @@ _OTHER: Mapping[str, Callable[[Cause, Mapping[str, Any]], str]] = {
     ),
     rivals.RENAMED: lambda _, d: f"the category {_value(d['old'])} is called {_value(d['new'])} now",
     rivals.MERGED: lambda _, d: f"the category {_value(d['old'])} is counted as {_value(d['new'])} now",
-    rivals.ROUNDED: lambda _, d: f"values are rounded to {d['step']:g}, in training they were not",
-    rivals.TRUNCATED: lambda _, d: f"values are cut off to {d['step']:g}, in training they were not",
+    rivals.ROUNDED: lambda _, d: (
+        f"values are {'rounded or cut off' if d['way'] == 'either' else d['way']} to {d['step']:g}, unlike in training"
+    ),
     rivals.OUTSIDE: lambda _, d: (
         f"{d['share']} of the values lie {d['side']} {_value(d['limit'])}, the end of training's range"
     ),

@@ -9,8 +9,10 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Association:
-    """A pair that goes together: the cells in which it does, how much on average of `blocks` blocks of about `rows` rows,
-    and by how much blocks differ in that."""
+    """A pair that goes together, in `cells`, and how much: on average of `blocks` blocks of about `rows` rows.
+
+    `spread` is by how much blocks differ in that.
+    """
 
     first: str
     second: str

@@ -1,4 +1,4 @@
-"""How columns go together, pair by pair and block by block: what a shuffled column loses although its values are the same.
+"""How columns go together, pair by pair and block by block: what a shuffled column loses and its values do not show.
 
 Each column is cut into a few levels. Of a pair, those cells count that hold more rows than independent columns would
 put there; the share of rows in them, less what the block's own margins would bring, is how much the pair goes together.

@@ -33,7 +33,6 @@ NEW_CATEGORY = "new category"
 RENAMED = "renamed category"
 MERGED = "merged categories"
 ROUNDED = "rounded"
-TRUNCATED = "truncated"
 OUTSIDE = "outside the range"
 _ALL = 0.95
 _FEW = 0.5
@@ -44,6 +43,7 @@ _GONE = 0.1
 _FAMILIAR = 0.95
 _AS_WELL = 1.25
 _USUAL = 0.9
+_SURE = 3.0
 _TELLING_VALUES = 8
 _DAY_HOURS = 24.0
 _ROUND_FACTORS = tuple(Conversion(10.0**power, "", "", common=True) for power in (1, 2, 3, 4, 6, -1, -2, -3, -4, -6))
@@ -252,7 +252,7 @@ def _further_edges(bins: NumericBins, sample: ValueSample) -> Floats:
     edges = list(bins.edges)
     top = max(edges[-1], 1e-9)
     while top < float(sample.values.max()) and len(edges) < 200:
-        top *= 1.5
+        top *= 3.0
         edges.append(top)
     return np.array(edges)
 
@@ -284,16 +284,20 @@ def _fewer_digits(suspect: Suspect, sample: ValueSample) -> Cause | None:
         if np.average(np.abs(values / larger - np.round(values / larger)) < 1e-6, weights=weights) > 0.99:
             step = larger
             break
-    levels = np.linspace(0.005, 0.995, 199)
+    return Cause(ROUNDED, details=(("step", step), ("way", _way(suspect, sample, step))))
+
+
+def _way(suspect: Suspect, sample: ValueSample, step: float) -> str:
+    """Whether values were rounded or cut off, or `either` where days differ by more than that difference."""
+    levels = np.linspace(0.05, 0.95, 181)
     before = np.interp(levels, suspect.feature.levels, suspect.feature.quantiles)
-    order = np.argsort(sample.values, kind="stable")
-    total = np.cumsum(sample.n[order])
-    now = sample.values[order][np.minimum(np.searchsorted(total, levels * total[-1]), len(order) - 1)]
-    errors = {
-        kind: float(np.mean(np.abs(how(before / step) * step - now)))
-        for kind, how in ((ROUNDED, np.round), (TRUNCATED, np.floor))
-    }
-    return Cause(min(errors, key=lambda kind: errors[kind]), details=(("step", step),))
+    total = np.cumsum(sample.n)
+    now = sample.values[np.minimum(np.searchsorted(total, levels * total[-1]), len(total) - 1)]
+    level = suspect.numbers.distribution.level
+    if level is None or step / 2 < _SURE * level.error * float(before.std()):
+        return "either"
+    gaps = {"rounded": np.round(before / step) * step - now, "cut off": np.floor(before / step) * step - now}
+    return min(gaps, key=lambda way: float(np.abs(gaps[way]).mean()))
 
 
 def _outside(suspect: Suspect, sample: ValueSample) -> Cause | None:
