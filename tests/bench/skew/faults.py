@@ -39,7 +39,7 @@ def _same(found: Any, wanted: Any) -> bool:
     return bool(found == wanted)
 
 
-def change(column: str, how: Callable[[pd.Series[Any], Random], Any]) -> Plant:
+def change(column: str, how: Callable[[Any, Random], Any]) -> Plant:
     """Replaces one column."""
     return lambda rows, random: rows.assign(**{column: how(rows[column], random)})
 

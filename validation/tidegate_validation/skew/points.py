@@ -13,6 +13,8 @@ _LEAST = 0.01
 _MOST = 100
 _SPECIAL = {0.0, -1.0, 1.0, *(sign * 10.0**power - sign for power in range(1, 7) for sign in (1, -1))}
 _SIZE = 0.1
+_HEAVY = 1.5
+"""A value that nobody would take for a default may weigh this many times what values of the column do on their days."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,12 +75,13 @@ def _excess(
     by_rows = middle * (1 - middle) * (1 / rows + 1 / present)
     by_days = point.spread**2 * (1 / max(blocks, 1) + 1 / max(reference, 1))
     special = value in _SPECIAL or value in (feature.minimum, feature.maximum)
+    heavy = point.peak if special else max(point.peak, _HEAVY * feature.points.usual_peak)
     return PointExcess(
         value=value,
         share=share,
         expected=point.share,
         error=max(by_rows + by_days, 1e-12) ** 0.5,
         freedom=float(max(reference - 1, 3)),
-        room=max(0.0, point.peak - point.share) / max(blocks, 1),
+        room=max(0.0, heavy - point.share) / max(blocks, 1),
         tries=4 if special else tries,
     )

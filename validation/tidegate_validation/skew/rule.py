@@ -32,10 +32,6 @@ _NOTED = 4.0
 """Unseen values are worth a WARN from the limit divided by this."""
 
 
-_SOME = 0.7
-"""A value's weight is worth a WARN from this part of the limit on."""
-
-
 @dataclass(frozen=True, slots=True)
 class SkewRule:
     """Thresholds of the skew tests.
@@ -122,7 +118,7 @@ def _of_single_values(numbers: FeatureNumbers, rule: SkewRule) -> list[_Test]:
     if numbers.point is not None:
         limit = numbers.point.limit(rule.point_margin)
         p_margin = numbers.point.p_value(limit)
-        found.append(_Test(numbers, Aspect.POINT, p_margin, numbers.point.p_value(_SOME * limit), limit))
+        found.append(_Test(numbers, Aspect.POINT, p_margin, p_margin, limit))
     return found
 
 

@@ -15,6 +15,7 @@ from tidegate_validation.statistics.counts import FeatureCounts
 from tidegate_validation.statistics.sample import TextSample, ValueSample
 
 _KEPT = 200
+_USUAL = 0.95
 _GRAINS = tuple(10.0**power for power in range(3, -5, -1))
 FINEST = len(_GRAINS)
 _DIGITS = 3e-7
@@ -42,6 +43,11 @@ class Points:
     listed: tuple[Point, ...] = ()
     rest: float = 0.0
     novel: float = 0.0
+
+    @property
+    def usual_peak(self) -> float:
+        """The share that 19 of 20 listed values keep below on every day."""
+        return float(np.quantile([point.peak for point in self.listed], _USUAL)) if self.listed else 0.0
 
     def of(self, value: float | str) -> Point:
         """What is known of a value, or what can be said at most of one that is not listed."""

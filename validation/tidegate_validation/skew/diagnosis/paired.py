@@ -39,8 +39,9 @@ def explain_pairs(
     before, now = x[wrong], y[wrong]
     if _missing(now).mean() > _NEARLY_ALL:
         return PairCause("missing values", "they are missing")
+    numbers = _is_number(x) and _is_number(y)
     ways: list[Callable[[], PairCause | None]] = [
-        lambda: _of_numbers(before, now) if _is_number(x) and _is_number(y) else _of_texts(before, now),
+        lambda: _clipped(x, y, wrong) or _of_numbers(before, now) if numbers else _of_texts(before, now),
         lambda: _of_another(now, {name: values[wrong] for name, values in others.items()}),
         lambda: _stale(x, now, [values[wrong] for values in earlier]),
         lambda: _one_value(now),
@@ -64,11 +65,16 @@ def _of_numbers(before: Column, now: Column) -> PairCause | None:
     if keep.sum() < max(3, _NEARLY_ALL * len(a)):
         return None
     a, b = a[keep], b[keep]
-    top = float(b.max())
-    if np.mean((b == top) & (a > top)) > _NEARLY_ALL or np.mean((b == b.min()) & (a < b.min())) > _NEARLY_ALL:
-        at = top if a.max() > top else float(b.min())
-        return PairCause("clipped", f"they are cut off at {at:g}", {"at": at})
     return _factor(a, b) or _offset(a, b) or _rounded(a, b) or _line(a, b)
+
+
+def _clipped(x: Column, y: Column, wrong: Mask) -> PairCause | None:
+    """All values beyond a limit, and only they, are that limit now."""
+    a, b = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
+    for at, beyond in ((float(np.nanmax(b)), a > np.nanmax(b)), (float(np.nanmin(b)), a < np.nanmin(b))):
+        if np.mean(beyond[wrong]) > _NEARLY_ALL and np.mean(b[beyond] == at) > _NEARLY_ALL:
+            return PairCause("clipped", f"they are cut off at {at:g}", {"at": at})
+    return None
 
 
 def _agree(values: Floats, middle: float) -> bool:
