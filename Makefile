@@ -64,9 +64,9 @@ format: setup ## format Python and Rust
 	cd $(NATIVE) && $(CARGO) fmt --all
 
 .PHONY: bench
-bench: .venv/.whole ## measure GROUP (serving, lifecycle, gate, orchestrators or attack); writes into build/
+bench: .venv/.whole ## measure GROUP (serving, lifecycle, gate, skew, orchestrators or attack); writes into build/; FULL=1 for all of skew
 	tools/toolchain.sh debian h2load:nghttp2-client wrk:wrk
-	$(BIN)/python -m tests.bench.$(GROUP)
+	$(BIN)/python -m tests.bench.$(GROUP) $(if $(FULL),--full)
 
 .PHONY: fuzz
 fuzz: .venv/.whole ## look for bytes that break a decoder, SECONDS=60 for each; DECODERS="json http1" for some

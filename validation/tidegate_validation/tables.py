@@ -6,6 +6,7 @@ Arrow. The table has plain column types only, and a file that cannot be read is 
 
 from __future__ import annotations
 
+import glob
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -47,10 +48,13 @@ def as_table(data: Any, what: str) -> pa.Table:
 def read_table(path: str | Path, what: str) -> pa.Table:
     """The whole file as a table, by its suffix; a folder of Parquet files with Hive names is one table too.
 
-    `FILE.duckdb::TABLE` reads a table or view of a DuckDB file, and `FILE.duckdb::SELECT ...` the rows of a query.
+    `FILE.duckdb::TABLE` reads a table or view of a DuckDB file, and `FILE.duckdb::SELECT ...` the rows of a query. A
+    pattern such as `2013-06-*.parquet` reads all files that it fits, in the order of their names.
     NotFound or InvalidInput, naming the file.
     """
     text = str(path)
+    if glob.has_magic(text) and DUCKDB_MARK not in text and not Path(path).exists():
+        return _read_all(text, what)
     place, mark, table = text.partition(DUCKDB_MARK)
     if mark:
         return _plain(_read_duckdb(Path(place), table.strip(), what), what)
@@ -64,6 +68,19 @@ def read_table(path: str | Path, what: str) -> pa.Table:
         return _plain(reader(path), what)
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise InvalidInput(f"{what} {path} cannot be read: {error}") from error
+
+
+def _read_all(pattern: str, what: str) -> pa.Table:
+    import pyarrow as pa
+
+    root, rest = (Path("/"), pattern.lstrip("/")) if Path(pattern).is_absolute() else (Path(), pattern)
+    paths = sorted(root.glob(rest))
+    if not paths:
+        raise NotFound(f"{what}: no file fits {pattern}: give {_FORMS}, or a pattern of such files")
+    try:
+        return pa.concat_tables([read_table(path, what) for path in paths], promote_options="permissive")
+    except pa.ArrowException as error:
+        raise InvalidInput(f"{what}: the files of {pattern} do not make one table: {error}") from error
 
 
 def _reader(path: Path, what: str) -> Callable[[Path], pa.Table]:

@@ -13,7 +13,14 @@ from tidegate_operators.steps.publish import Publication, PublishedVersion, publ
 from tidegate_operators.steps.push import Push, await_push, begin_push, finish_push, push, withdraw
 from tidegate_operators.steps.rollback import Rollback, rollback
 from tidegate_operators.steps.serving_now import find_baseline, find_log, require_log, serving_directory
-from tidegate_operators.steps.skew import Skew, parse_time, require_no_skew, skew
+from tidegate_operators.steps.skew import (
+    Skew,
+    parse_time,
+    require_no_skew,
+    skew,
+    skew_of_log,
+    skew_of_tables,
+)
 from tidegate_operators.steps.validate import Validation, against_serving, require_allowed, validate
 from tidegate_operators.steps.verify import Verification, verify
 from tidegate_validation.canary.judgement import CanaryResult
@@ -59,6 +66,8 @@ __all__ = [
     "rollback",
     "serving_directory",
     "skew",
+    "skew_of_log",
+    "skew_of_tables",
     "validate",
     "verify",
     "withdraw",

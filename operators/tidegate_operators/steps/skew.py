@@ -1,14 +1,15 @@
-"""Judges what an engine saw against what a version was trained on, and writes the report.
+"""Judges what is served against what a version was trained on, from the log or from two tables, and writes the report.
 
 The findings go to people, as HTML and JSON, and to the monitor.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tidegate_serving.admission import Outcome
 from tidegate_serving.contract.errors import InvalidInput, NotFound, Refused
@@ -17,6 +18,10 @@ from tidegate_serving.contract.repository import profile_directory
 
 if TYPE_CHECKING:
     from tidegate_validation.skew import SkewReport
+
+
+_TABLE_OPTIONS = ("time", "keys", "prediction", "label", "ignore")
+_LOG_OPTIONS = ("since", "until", "received_since")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +33,60 @@ class Skew:
 
 
 def skew(
+    reference: Any = None,
+    current: Any = None,
+    *,
+    directory: Path | None = None,
+    log_root: Path | None = None,
+    report: Path | None = None,
+    **options: Any,
+) -> Skew:
+    """Compares two tables, or what an engine logged with what a version was trained on; writes the page into `report`.
+
+    Two tables: `reference` is what training saw, `current` what is asked now, with the options of `skew_of_tables`:
+    time, keys, prediction, label and ignore. A log: `directory` of the version and `log_root`, with the options of
+    `skew_of_log`: since, until and received_since. InvalidInput for a mixture of both.
+    """
+    tables, log = reference is not None and current is not None, directory is not None and log_root is not None
+    if tables == log or (tables and (directory or log_root)) or (log and not (reference is None and current is None)):
+        raise InvalidInput("give either reference and current, two tables, or directory and log_root")
+    known = _TABLE_OPTIONS if tables else _LOG_OPTIONS
+    for name in options:
+        if name not in known:
+            raise InvalidInput(
+                f"{name} means nothing for {'two tables' if tables else 'a log'}: use {', '.join(known)}"
+            )
+    if directory is not None and log_root is not None:
+        return skew_of_log(directory=directory, log_root=log_root, report=report, **options)
+    return skew_of_tables(reference, current, report=report, **options)
+
+
+def skew_of_tables(
+    reference: Any,
+    current: Any,
+    *,
+    time: str | None = None,
+    keys: Sequence[str] = (),
+    prediction: str | None = None,
+    label: str | None = None,
+    ignore: Sequence[str] = (),
+    report: Path | None = None,
+) -> Skew:
+    """Compares `current` with `reference`, each a path (Parquet, CSV, Arrow), a pattern of paths, or a table of pandas,
+    polars, DuckDB or Arrow.
+
+    `time` names the column of event times, `keys` those that name one example in both tables, `prediction` and `label`
+    the columns of those, `ignore` columns to leave out; `report` is the directory for the page.
+    """
+    from tidegate_validation.report import write_report
+    from tidegate_validation.skew import Columns, report_on_tables
+
+    columns = Columns(time, tuple(keys), prediction, label, tuple(ignore))
+    found = report_on_tables(reference, current, columns)
+    return Skew(found, None if report is None else write_report(found, report))
+
+
+def skew_of_log(
     *,
     directory: Path,
     log_root: Path,
@@ -64,7 +123,8 @@ def skew(
 
 
 def require_no_skew(found: Skew) -> Skew:
-    """The same, or Refused with the report's sentence where its outcome is neither PASS nor WARN."""
+    """The same, or Refused with the report's sentence where its outcome is neither PASS nor WARN: a feature differs, or
+    nothing could be told of any."""
     if found.report.outcome not in (Outcome.PASS, Outcome.WARN):
         raise Refused(found.report.sentence)
     return found

@@ -1,14 +1,25 @@
-"""`tidegate skew`: compares what an engine saw with what a version was trained on."""
+"""`tidegate skew`: compares two tables, or what an engine saw with what a version was trained on."""
 
 from __future__ import annotations
 
+import enum
+import json
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from tidegate_pipelines.cli.console import say, show_table
-from tidegate_pipelines.cli.options import Directory
+
+if TYPE_CHECKING:
+    from tidegate_operators.steps import Skew
+
+
+class Output(enum.StrEnum):
+    """How findings are printed."""
+
+    TEXT = "text"
+    JSON = "json"
 
 
 def register(app: typer.Typer) -> None:
@@ -17,45 +28,89 @@ def register(app: typer.Typer) -> None:
 
 
 def skew(
-    directory: Directory,
+    reference: Annotated[
+        str,
+        typer.Argument(metavar="REFERENCE", help="What training saw: a file, a pattern, or a version's directory."),
+    ],
+    current: Annotated[
+        str, typer.Argument(metavar="[CURRENT]", help="What is asked now: a file or a pattern; not with a log.")
+    ] = "",
+    time: Annotated[str, typer.Option("--time", metavar="COLUMN", help="The column of event times.")] = "",
+    key: Annotated[
+        list[str] | None,
+        typer.Option("--key", metavar="COLUMN", help="Names one example in both tables; may be given again."),
+    ] = None,
+    prediction: Annotated[str, typer.Option("--prediction", metavar="COLUMN", help="The predictions' column.")] = "",
+    label: Annotated[str, typer.Option("--label", metavar="COLUMN", help="The labels' column.")] = "",
+    ignore: Annotated[
+        list[str] | None, typer.Option("--ignore", metavar="COLUMN", help="Leave this out; may be given again.")
+    ] = None,
     log: Annotated[Path | None, typer.Option("--log", metavar="ROOT", help="The inference log.")] = None,
     control: Annotated[
         str | None, typer.Option("--control", metavar="HOST:PORT", help="Take the log of this engine.")
     ] = None,
-    since: Annotated[str, typer.Option("--since", metavar="TIME", help="ISO 8601, from then on.")] = "",
-    until: Annotated[str, typer.Option("--until", metavar="TIME", help="ISO 8601, before then.")] = "",
+    since: Annotated[str, typer.Option("--since", metavar="TIME", help="Of a log: ISO 8601, from then on.")] = "",
+    until: Annotated[str, typer.Option("--until", metavar="TIME", help="Of a log: ISO 8601, before then.")] = "",
     received_since: Annotated[
-        str, typer.Option("--received-since", metavar="TIME", help="Only what arrived from then on.")
+        str, typer.Option("--received-since", metavar="TIME", help="Of a log: what arrived from then on.")
     ] = "",
     report: Annotated[
         Path | None, typer.Option("--report", metavar="FOLDER", help="Write index.html and JSON here.")
     ] = None,
+    output: Annotated[Output, typer.Option("--output", help="How to print what was found.")] = Output.TEXT,
 ) -> None:
-    """Compare what an engine saw with training data.
+    """Compare what a model is asked with its training data.
 
-    Names the features whose distribution differs, and the cause where it shows. Times are those of the event where the
-    manifest names one, else of arrival. Exit status 1 if a feature fails.
+    Takes two tables (Parquet, CSV, Arrow, FILE.duckdb::TABLE; a quoted pattern reads many files), or a version's
+    directory and the log of an engine. Names the columns that differ, and the cause where it shows. Exit status 1 if a
+    column fails, or if nothing could be told of any.
 
     \b
-    Example:
-      tidegate skew models/flights/2 --log log --since 2013-06-05 --until 2013-06-06 --report skew/
+    Examples:
+      tidegate skew training.parquet today.csv --time sent_at --key order_id --report skew/
+      tidegate skew "2013-0[1-5].parquet" 2013-06.parquet --output json
+      tidegate skew models/flights/2 --log log --since 2013-06-05 --until 2013-06-06
     """
-    from tidegate_operators.steps import parse_time, require_log, require_no_skew
-    from tidegate_operators.steps import skew as run
+    from tidegate_operators.steps import parse_time, require_no_skew
+
+    if current:
+        columns = {"time": time or None, "keys": key or (), "prediction": prediction or None, "label": label or None}
+        found = _of_tables(reference, current, {**columns, "ignore": ignore or ()}, report, log or control)
+    else:
+        bounds = {"since": parse_time(since), "until": parse_time(until), "received_since": parse_time(received_since)}
+        found = _of_log(Path(reference), log, control, report, bounds)
+    _show(found, output)
+    require_no_skew(found)
+
+
+def _of_tables(reference: str, current: str, columns: dict[str, Any], report: Path | None, log: Any) -> Skew:
+    from tidegate_operators.steps import skew_of_tables
+    from tidegate_serving.contract.errors import InvalidInput
+
+    if log:
+        raise InvalidInput("two tables were given and a log too: leave CURRENT out, or --log and --control")
+    return skew_of_tables(reference, current, report=report, **columns)
+
+
+def _of_log(
+    directory: Path, log: Path | None, control: str | None, report: Path | None, bounds: dict[str, Any]
+) -> Skew:
+    from tidegate_operators.steps import require_log, skew_of_log
     from tidegate_serving.contract.errors import InvalidInput
 
     if log is None and control is None:
-        raise InvalidInput("name the inference log with --log, or the engine that writes it with --control")
-    found = run(
-        directory=directory,
-        log_root=log if log is not None else require_log(control=control or ""),
-        since=parse_time(since),
-        until=parse_time(until),
-        received_since=parse_time(received_since),
-        report=report,
-    )
+        raise InvalidInput(
+            "give a second table to compare with, or the inference log with --log, or its engine with --control"
+        )
+    root = log if log is not None else require_log(control=control or "")
+    return skew_of_log(directory=directory, log_root=root, report=report, **bounds)
+
+
+def _show(found: Skew, output: Output) -> None:
+    if output is Output.JSON:
+        typer.echo(json.dumps(found.report.to_dict(), indent=1, ensure_ascii=False, default=str))
+        return
     rows = [(finding.subject, finding.outcome.value, finding.sentence) for finding in found.report.findings]
     show_table("", ("feature", "outcome", "why"), rows)
     if found.page is not None:
         say(f"report {found.page}")
-    require_no_skew(found)

@@ -67,7 +67,7 @@ def parameters(step: Callable[..., Any]) -> set[str]:
         ("canary", parameters(steps.canary), {}),
         ("promote", parameters(steps.promote), {}),
         ("rollback", parameters(steps.rollback), {}),
-        ("skew", parameters(steps.skew), {}),
+        ("skew", parameters(steps.skew_of_log), {}),
     ],
 )
 def test_every_parameter_of_a_step_is_an_argument(name: str, wanted: set[str], renamed: dict[str, str]) -> None:

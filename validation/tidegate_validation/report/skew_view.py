@@ -21,23 +21,28 @@ _ANSWERS = {
 def skew_view(report: SkewReport) -> View:
     """The page of a skew report."""
     found = [finding_view(one, "skew", _bars(report.shares.get(one.subject))) for one in report.findings]
-    window = f"{_moment(report.since, 'the first')} to {_moment(report.until, 'the last')} event"
     return View(
-        title=f"{report.model}, version {report.version}: what it was sent",
+        title=report.title,
         outcome=report.outcome,
         answer=_ANSWERS[report.outcome],
         sentence=report.sentence,
-        facts=(
-            ("Window", window),
-            ("Rows", f"{report.rows}, role {report.role}"),
-            ("Training profile", report.profile_id),
-            ("Made", report.made_at),
-        ),
+        facts=_facts(report),
         tiles=(),
         top=top([one for one in found if one.finding.outcome is not Outcome.INCONCLUSIVE]),
         features=tuple(found),
         checks=(),
         blind_spots=blind_spots(found),
+    )
+
+
+def _facts(report: SkewReport) -> tuple[tuple[str, str], ...]:
+    if report.model is None:
+        return ("Rows", f"{report.rows:,}"), ("Made", report.made_at)
+    return (
+        ("Window", f"{_moment(report.since, 'the first')} to {_moment(report.until, 'the last')} event"),
+        ("Rows", f"{report.rows:,}, role {report.role}"),
+        ("Training profile", report.profile_id),
+        ("Made", report.made_at),
     )
 
 

@@ -1,9 +1,11 @@
-"""Training-serving skew: is served data like the training data, for windows of the log and for releases.
+"""Training-serving skew: is served data like the training data, for windows of the log, for releases, and for any two
+tables.
 
 Distance, then rule, then finding; `diagnosis` names what explains a shift.
 """
 
 from tidegate_validation.skew.report import SkewReport, report_on_log
 from tidegate_validation.skew.rule import SkewRule
+from tidegate_validation.skew.two_tables import Columns, report_on_tables
 
-__all__ = ["SkewReport", "SkewRule", "report_on_log"]
+__all__ = ["Columns", "SkewReport", "SkewRule", "report_on_log", "report_on_tables"]

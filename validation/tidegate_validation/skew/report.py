@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -34,11 +34,12 @@ class BinShares:
 class SkewReport:
     """What a window of the log says about training-serving skew.
 
-    `since` and `until` limit event times, UTC; `shares` are the distributions behind the findings, by feature.
+    `since` and `until` limit event times, UTC; `shares` are the distributions behind the findings, by feature. Where
+    two tables were compared there is no model and no version, and `title` names both.
     """
 
-    model: str
-    version: int
+    model: str | None
+    version: int | None
     role: str
     since: datetime | None
     until: datetime | None
@@ -49,13 +50,14 @@ class SkewReport:
     findings: tuple[Finding, ...]
     made_at: str
     shares: Mapping[str, BinShares] = field(default_factory=dict)
+    title: str = ""
 
     def feature(self, name: str) -> Finding:
         """The gravest finding about a feature. Raises NotFound where the profile does not have it."""
         for finding in self.findings:
             if finding.subject == name:
                 return finding
-        raise NotFound(f"the skew report of {self.model} has no feature {name!r}")
+        raise NotFound(f"the skew report of {self.title} has no feature {name!r}")
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON, with its format tag."""
@@ -91,14 +93,20 @@ def report_on_log(
     bounds = {"since": since, "until": until, "received_since": received_since}
     with log_window(log_root, model=model, version=version, role=role, **bounds) as window:
         comparison = compare(reference, window, used) if window.rows else _empty(reference)
+    about = make_report(reference, comparison, f"{model}, version {version}: what it was sent")
+    return replace(about, model=model, version=version, role=role, since=since, until=until)
+
+
+def make_report(reference: Profile, comparison: Comparison, title: str) -> SkewReport:
+    """What a comparison comes to, as a report of no model."""
     findings = _ordered(comparison)
     outcome, sentence = _summary(findings, comparison.rows)
     return SkewReport(
-        model=model,
-        version=version,
-        role=role,
-        since=since,
-        until=until,
+        model=None,
+        version=None,
+        role="",
+        since=None,
+        until=None,
         rows=comparison.rows,
         profile_id=reference.id,
         outcome=outcome,
@@ -106,6 +114,7 @@ def report_on_log(
         findings=tuple(findings),
         made_at=datetime.now(UTC).isoformat(timespec="seconds"),
         shares=_shares(reference, comparison),
+        title=title,
     )
 
 
@@ -146,11 +155,20 @@ def _ordered(comparison: Comparison) -> list[Finding]:
 
 
 def _summary(findings: Sequence[Finding], rows: int) -> tuple[Outcome, str]:
+    """The gravest outcome among the features of which something could be told; INCONCLUSIVE where there are none."""
     if rows == 0 or not findings:
         return Outcome.INCONCLUSIVE, "Nothing was logged in this window: check the version, the times and the sampling."
-    worst = findings[0]
-    count = len({one.subject for one in findings if one.outcome is worst.outcome})
-    more = f" (and {count - 1} more)" if count > 1 else ""
+    undecided = {one.subject for one in findings if one.outcome is Outcome.INCONCLUSIVE}
+    told = [one for one in findings if one.outcome is not Outcome.INCONCLUSIVE]
+    if not told:
+        return Outcome.INCONCLUSIVE, f"{findings[0].sentence}{_more(len(undecided))}."
+    worst = told[0]
+    count = len({one.subject for one in told if one.outcome is worst.outcome})
     if worst.outcome is Outcome.PASS:
-        return Outcome.PASS, f"All {count} features look as in training, over {rows} rows."
-    return worst.outcome, f"{worst.sentence}{more}."
+        rest = f", and of {len(undecided)} nothing can be told" if undecided else ""
+        return Outcome.PASS, f"All {count} features look as in training{rest}, over {rows} rows."
+    return worst.outcome, f"{worst.sentence}{_more(count)}."
+
+
+def _more(count: int) -> str:
+    return f" (and {count - 1} more)" if count > 1 else ""

@@ -1,0 +1,36 @@
+"""Takes the measures of group `skew`, all or those named on the command line, and writes `build/skew.json`.
+
+Run by `make bench GROUP=skew`; FULL=1 takes as many seeds as the record wants. `record` looks at months on which
+nothing was tuned, so it is taken only where it is named.
+"""
+
+from __future__ import annotations
+
+import sys
+from functools import partial
+
+from tests.bench.rows import Measure, run_group
+from tests.bench.skew import paired, planted, undrifted
+from tests.bench.skew.sizes import FULL, SMALL
+
+NAMED_ONLY = "record"
+
+
+def main(arguments: list[str]) -> int:
+    """The exit status: 1 where a target is missed."""
+    sizes = FULL if "--full" in arguments else SMALL
+    wanted = [one for one in arguments if one != "--full"]
+    measures: list[tuple[str, Measure]] = [
+        ("undrifted", partial(undrifted.flights, sizes)),
+        ("streams", partial(undrifted.streams, sizes)),
+        ("small-shifts", partial(undrifted.small_shifts, sizes)),
+        ("all-rows", partial(planted.all_rows, sizes)),
+        ("part-of-rows", partial(planted.part_of_rows, sizes)),
+        ("keyed-pairs", partial(paired.measure, sizes)),
+        (NAMED_ONLY, partial(undrifted.record, sizes)),
+    ]
+    return run_group("skew", measures, wanted or [name for name, _ in measures if name != NAMED_ONLY])
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
