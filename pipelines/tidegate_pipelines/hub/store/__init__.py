@@ -1,0 +1,36 @@
+"""What the hub remembers, as typed tables over SQLite or PostgreSQL; the only room that knows how they are made.
+
+A hub started on an older database brings its tables up to date under a lock, before it reads them.
+"""
+
+from tidegate_pipelines.hub.store.base import Base, Json, UtcTime
+from tidegate_pipelines.hub.store.database import Database
+from tidegate_pipelines.hub.store.engines import EngineRow, ServedVersionRow, SkewWindowRow, TrafficRow
+from tidegate_pipelines.hub.store.registry import DeliveryRow, RegisteredModelRow
+from tidegate_pipelines.hub.store.releases import (
+    FINAL,
+    ModelRow,
+    ReleaseEventRow,
+    ReleaseRow,
+    ReleaseState,
+    VerdictRow,
+)
+
+__all__ = [
+    "FINAL",
+    "Base",
+    "Database",
+    "DeliveryRow",
+    "EngineRow",
+    "Json",
+    "ModelRow",
+    "RegisteredModelRow",
+    "ReleaseEventRow",
+    "ReleaseRow",
+    "ReleaseState",
+    "ServedVersionRow",
+    "SkewWindowRow",
+    "TrafficRow",
+    "UtcTime",
+    "VerdictRow",
+]
