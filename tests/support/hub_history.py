@@ -20,6 +20,7 @@ from tidegate_pipelines.hub.store import (
     Base,
     Database,
     EngineRow,
+    FeatureProfileRow,
     ModelRow,
     ReleaseEventRow,
     ReleaseRow,
@@ -33,6 +34,8 @@ from tidegate_pipelines.hub.store import (
 ENGINES = ("north", "south", "west")
 STAGES = ("fetch", "validate", "push", "canary", "promote")
 _AT_ONCE = 5000
+_SHARES = [0.02, 0.06, 0.14, 0.22, 0.24, 0.17, 0.09, 0.04, 0.015, 0.005]
+_MOVED = [0.02, 0.05, 0.11, 0.17, 0.19, 0.15, 0.12, 0.09, 0.06, 0.04]
 _ENDS = (ReleaseState.RELEASED,) * 6 + (ReleaseState.REFUSED,) * 2 + (ReleaseState.SUPERSEDED, ReleaseState.FAILED)
 _SENTENCES = {
     ReleaseState.RELEASED: "all gates said yes",
@@ -66,6 +69,7 @@ def make_history(database: Database, size: Size) -> None:
     _add(database, VerdictRow, _verdicts(releases))
     _add(database, ServedVersionRow, _served(names, size))
     _add(database, TrafficRow, _traffic(names, size, chance))
+    _add(database, FeatureProfileRow, _profiles(names, size))
     _add(database, SkewWindowRow, _skew(names, size, chance))
 
 
@@ -197,6 +201,13 @@ def _traffic(names: list[str], size: Size, chance: random.Random) -> Iterator[di
             }
 
 
+def _profiles(names: list[str], size: Size) -> Iterator[dict[str, Any]]:
+    document = {"labels": [f"{10 * place} to {10 * place + 10}" for place in range(len(_SHARES))], "shares": _SHARES}
+    for name in names:
+        for number in range(size.features):
+            yield {"model": name, "version": 2, "feature": f"feature_{number:02d}", "document": document}
+
+
 def _skew(names: list[str], size: Size, chance: random.Random) -> Iterator[dict[str, Any]]:
     features = ["", *(f"feature_{number:02d}" for number in range(size.features))]
     for name in names:
@@ -205,18 +216,18 @@ def _skew(names: list[str], size: Size, chance: random.Random) -> Iterator[dict[
             drifts = chance.random() < 0.05
             for place, feature in enumerate(features):
                 effect = 0.02 * chance.random() + (0.3 if drifts and place < 2 else 0.0)
+                far = effect > 0.25
                 yield {
                     "model": name,
                     "version": 2,
                     "feature": feature,
+                    "shares": (_MOVED if far else _SHARES) if feature else [],
                     "window_start": start,
                     "window_end": start + timedelta(days=1),
-                    "state": "FAIL" if effect > 0.25 else "PASS",
+                    "state": "FAIL" if far else "PASS",
                     "effect": effect,
                     "rows": 20000,
-                    "cause": f"{feature or 'the model'}: values above 40 are 3 times as frequent"
-                    if effect > 0.25
-                    else "",
+                    "cause": f"{feature or 'the model'}: values above 40 are 3 times as frequent" if far else "",
                 }
 
 

@@ -5,7 +5,13 @@ A hub started on an older database brings its tables up to date under a lock, be
 
 from tidegate_pipelines.hub.store.base import Base, Json, UtcTime
 from tidegate_pipelines.hub.store.database import Database
-from tidegate_pipelines.hub.store.engines import EngineRow, ServedVersionRow, SkewWindowRow, TrafficRow
+from tidegate_pipelines.hub.store.engines import (
+    EngineRow,
+    FeatureProfileRow,
+    ServedVersionRow,
+    SkewWindowRow,
+    TrafficRow,
+)
 from tidegate_pipelines.hub.store.registry import DeliveryRow, RegisteredModelRow
 from tidegate_pipelines.hub.store.releases import (
     FINAL,
@@ -22,6 +28,7 @@ __all__ = [
     "Database",
     "DeliveryRow",
     "EngineRow",
+    "FeatureProfileRow",
     "Json",
     "ModelRow",
     "RegisteredModelRow",

@@ -7,7 +7,7 @@ from datetime import datetime
 from sqlalchemy import Float, Index
 from sqlalchemy.orm import Mapped, mapped_column
 
-from tidegate_pipelines.hub.store.base import Base, Counted, Document, LongText, Name, Number, Word
+from tidegate_pipelines.hub.store.base import Base, Counted, Document, Json, LongText, Name, Number, Word
 
 
 class EngineRow(Base):
@@ -63,7 +63,8 @@ class SkewWindowRow(Base):
     """One feature of one model in one window of event time; the feature `` is the model as a whole.
 
     `state` is the worst outcome of its findings (PASS, WARN, FAIL, ...), `effect` how large the difference is, in the
-    units of its finding; `cause` says in words what changed.
+    units of its finding; `cause` says in words what changed. `shares` are the shares of rows in each bin of the
+    feature's profile, empty where they were not counted.
     """
 
     __tablename__ = "skew_windows"
@@ -82,3 +83,15 @@ class SkewWindowRow(Base):
     effect: Mapped[float | None] = mapped_column(Float)
     rows: Mapped[Number] = mapped_column(default=0)
     cause: Mapped[LongText] = mapped_column(default="")
+    shares: Mapped[list[float]] = mapped_column(Json, default=list)
+
+
+class FeatureProfileRow(Base):
+    """What one feature was in training: `document` has the bins' `labels`, and in `shares` how rows spread over them."""
+
+    __tablename__ = "feature_profiles"
+
+    model: Mapped[Name] = mapped_column(primary_key=True)
+    version: Mapped[Number] = mapped_column(primary_key=True, autoincrement=False)
+    feature: Mapped[Name] = mapped_column(primary_key=True)
+    document: Mapped[Document] = mapped_column(default=dict)

@@ -194,7 +194,16 @@ def _engines() -> None:
         sa.Column("effect", sa.Float(), nullable=True),
         sa.Column("rows", sa.BigInteger(), nullable=False),
         sa.Column("cause", sa.Text(), nullable=False),
+        sa.Column("shares", Json, nullable=False),
         sa.PrimaryKeyConstraint("id", name="pk_skew_windows"),
+    )
+    op.create_table(
+        "feature_profiles",
+        sa.Column("model", NAME, nullable=False),
+        sa.Column("version", sa.BigInteger(), autoincrement=False, nullable=False),
+        sa.Column("feature", NAME, nullable=False),
+        sa.Column("document", Json, nullable=False),
+        sa.PrimaryKeyConstraint("model", "version", "feature", name="pk_feature_profiles"),
     )
     op.create_index("ix_skew_windows_model_feature", "skew_windows", ["model", "feature", "window_end"], unique=False)
     op.create_index(
