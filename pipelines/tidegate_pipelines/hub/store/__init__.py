@@ -6,6 +6,17 @@ A hub started on an older database brings its tables up to date under a lock, be
 from tidegate_pipelines.hub.store.base import Base, Json, UtcTime
 from tidegate_pipelines.hub.store.database import Database
 from tidegate_pipelines.hub.store.engines import EngineRow, ServedVersionRow, SkewWindowRow, TrafficRow
+from tidegate_pipelines.hub.store.people import (
+    AlertMessageRow,
+    AlertRow,
+    AuditHeadRow,
+    AuditLineRow,
+    DecisionRow,
+    EngineEntryRow,
+    LabelRow,
+    PendingSignInRow,
+    SessionRow,
+)
 from tidegate_pipelines.hub.store.registry import DeliveryRow, RegisteredModelRow
 from tidegate_pipelines.hub.store.releases import (
     FINAL,
@@ -18,17 +29,26 @@ from tidegate_pipelines.hub.store.releases import (
 
 __all__ = [
     "FINAL",
+    "AlertMessageRow",
+    "AlertRow",
+    "AuditHeadRow",
+    "AuditLineRow",
     "Base",
     "Database",
+    "DecisionRow",
     "DeliveryRow",
+    "EngineEntryRow",
     "EngineRow",
     "Json",
+    "LabelRow",
     "ModelRow",
+    "PendingSignInRow",
     "RegisteredModelRow",
     "ReleaseEventRow",
     "ReleaseRow",
     "ReleaseState",
     "ServedVersionRow",
+    "SessionRow",
     "SkewWindowRow",
     "TrafficRow",
     "UtcTime",
