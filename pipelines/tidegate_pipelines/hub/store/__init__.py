@@ -12,6 +12,17 @@ from tidegate_pipelines.hub.store.engines import (
     SkewWindowRow,
     TrafficRow,
 )
+from tidegate_pipelines.hub.store.people import (
+    AlertMessageRow,
+    AlertRow,
+    AuditHeadRow,
+    AuditLineRow,
+    DecisionRow,
+    EngineEntryRow,
+    LabelRow,
+    PendingSignInRow,
+    SessionRow,
+)
 from tidegate_pipelines.hub.store.registry import DeliveryRow, RegisteredModelRow
 from tidegate_pipelines.hub.store.releases import (
     FINAL,
@@ -24,18 +35,27 @@ from tidegate_pipelines.hub.store.releases import (
 
 __all__ = [
     "FINAL",
+    "AlertMessageRow",
+    "AlertRow",
+    "AuditHeadRow",
+    "AuditLineRow",
     "Base",
     "Database",
+    "DecisionRow",
     "DeliveryRow",
+    "EngineEntryRow",
     "EngineRow",
     "FeatureProfileRow",
     "Json",
+    "LabelRow",
     "ModelRow",
+    "PendingSignInRow",
     "RegisteredModelRow",
     "ReleaseEventRow",
     "ReleaseRow",
     "ReleaseState",
     "ServedVersionRow",
+    "SessionRow",
     "SkewWindowRow",
     "TrafficRow",
     "UtcTime",

@@ -87,7 +87,7 @@ class SkewWindowRow(Base):
 
 
 class FeatureProfileRow(Base):
-    """What one feature was in training: `document` has the bins' `labels`, and in `shares` how rows spread over them."""
+    """A feature in training: `document` has the bins' `labels`, and in `shares` how rows spread over them."""
 
     __tablename__ = "feature_profiles"
 
