@@ -1,7 +1,7 @@
 """The process that runs one release: `python -m tidegate_pipelines.hub.worker`, started by a hub ahead of need.
 
-It hears on its standard input how the hub is set up, imports what a release needs, and waits there for its release. It
-outlives a hub that is killed, and gives the release back where it is itself asked to end.
+It hears on its standard input how the hub is set up, imports what a release needs, says that it is ready, and waits for
+its release. It outlives a hub that is killed, and gives the release back where it is itself asked to end.
 """
 
 from __future__ import annotations
@@ -37,6 +37,9 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C in a terminal goes to all; the hub says what is to end.
     config: HubConfig = pickle.load(sys.stdin.buffer)
     _import_all(config)
+    sys.stdout.write("ready\n")
+    sys.stdout.flush()
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # A hub that is gone reads nothing that a library prints.
     line = sys.stdin.buffer.readline()
     if not line:
         return

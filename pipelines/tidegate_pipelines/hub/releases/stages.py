@@ -31,7 +31,7 @@ from tidegate_pipelines.hub.store import ReleaseRow, ReleaseState, VerdictRow
 from tidegate_serving.admission import key_id, load_private_key, open_verdict
 from tidegate_serving.connection import EngineConnection
 from tidegate_serving.contract import times
-from tidegate_serving.contract.errors import Refused, TidegateError, Unavailable
+from tidegate_serving.contract.errors import InvalidInput, Refused, TidegateError, Unavailable
 from tidegate_serving.contract.repository import report_directory, verdict_path
 from tidegate_validation.progress import Progress
 
@@ -192,6 +192,11 @@ class _Steps:
     def _judge(self, directory: Path) -> VerdictRow:
         self.record.stage("validate")
         settings = self.settings
+        if not settings.held_out:
+            raise InvalidInput(
+                f"nothing says what to judge {self.row.model} by: name data that training never saw, "
+                f"held_out = FILE under [models.{self.row.model}] or [releases] of the hub's config"
+            )
         private_key = settings.private_key or self.config.private_key
         evidence = Evidence(
             settings.held_out,
