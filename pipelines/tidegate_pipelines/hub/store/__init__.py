@@ -6,7 +6,7 @@ A hub started on an older database brings its tables up to date under a lock, be
 from tidegate_pipelines.hub.store.base import Base, Json, UtcTime
 from tidegate_pipelines.hub.store.database import Database, write_last
 from tidegate_pipelines.hub.store.engines import EngineRow, ServedVersionRow, SkewWindowRow, TrafficRow
-from tidegate_pipelines.hub.store.registry import DeliveryRow, RegisteredModelRow
+from tidegate_pipelines.hub.store.registry import DeliveryRow, RegisteredModelRow, RegistryRow
 from tidegate_pipelines.hub.store.releases import (
     FINAL,
     ModelRow,
@@ -25,6 +25,7 @@ __all__ = [
     "Json",
     "ModelRow",
     "RegisteredModelRow",
+    "RegistryRow",
     "ReleaseEventRow",
     "ReleaseRow",
     "ReleaseState",
