@@ -1,7 +1,7 @@
 """The process that runs one release: `python -m tidegate_pipelines.hub.worker`, started by a hub ahead of need.
 
-It hears on its standard input how the hub is set up, imports what a release needs, and waits there for its release. It
-outlives a hub that is killed, and gives the release back where it is itself asked to end.
+It hears on its standard input how the hub is set up, imports what a release needs, says that it is ready, and waits for
+its release. It outlives a hub that is killed, and gives the release back where it is itself asked to end.
 """
 
 from __future__ import annotations
@@ -15,10 +15,12 @@ import signal
 import sys
 import threading
 import time
+from functools import partial
 from types import FrameType
 from typing import NoReturn
 
 from tidegate_pipelines.hub.config import HubConfig
+from tidegate_pipelines.hub.registry.reconcile import no_longer_wanted
 from tidegate_pipelines.hub.releases.claims import Claim, ClaimLost, abandon, renew
 from tidegate_pipelines.hub.releases.clearance import nothing_to_wait_for
 from tidegate_pipelines.hub.releases.record import Record
@@ -37,6 +39,9 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C in a terminal goes to all; the hub says what is to end.
     config: HubConfig = pickle.load(sys.stdin.buffer)
     _import_all(config)
+    sys.stdout.write("ready\n")
+    sys.stdout.flush()
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # A hub that is gone reads nothing that a library prints.
     line = sys.stdin.buffer.readline()
     if not line:
         return
@@ -52,7 +57,7 @@ def _run(config: HubConfig, claim: Claim) -> None:
     vouching = threading.Thread(target=_vouch, args=(database, claim, config, lost, done), name="claim", daemon=True)
     vouching.start()
     try:
-        run_release(Record(database, claim, nothing_to_wait_for, lost), config)
+        run_release(Record(database, claim, lost, nothing_to_wait_for, partial(no_longer_wanted, config)), config)
     except SystemExit:
         with contextlib.suppress(TidegateError):
             abandon(database, claim, "the hub was stopped, so whoever takes it up goes on from here")

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import logging
 import pickle
+import select
 import subprocess
 import sys
 import threading
+import time
 import uuid
 from dataclasses import dataclass
 
@@ -20,6 +22,7 @@ logger = logging.getLogger(__name__)
 _POLL_SECONDS = 0.25
 _AWAY_SECONDS = 2.0
 _END_SECONDS = 20.0
+_AGAIN_SECONDS = 10.0
 WORKER = "tidegate_pipelines.hub.worker"
 
 
@@ -34,10 +37,16 @@ class _Process:
     def start(cls, config: HubConfig) -> _Process:
         """One that knows how the hub is set up."""
         # A session of its own: a release outlives the terminal that the hub was started in, and a hub that is killed.
-        process = subprocess.Popen([sys.executable, "-m", WORKER], stdin=subprocess.PIPE, start_new_session=True)
+        pipe, command = subprocess.PIPE, [sys.executable, "-m", WORKER]
+        process = subprocess.Popen(command, stdin=pipe, stdout=pipe, start_new_session=True)
         worker = cls(process)
         worker._say(pickle.dumps(config))
         return worker
+
+    def ready(self) -> bool:
+        """Whether it has imported what it needs, and would begin at once."""
+        assert self.process.stdout is not None
+        return bool(select.select([self.process.stdout], [], [], 0)[0]) and not self.ended()
 
     def give(self, claim: Claim) -> None:
         """Its release."""
@@ -52,14 +61,19 @@ class _Process:
 
     def stop(self) -> None:
         """By SIGTERM, or by force where that does not help."""
-        if self.process.stdin is not None and not self.process.stdin.closed:
-            self.process.stdin.close()
         self.process.terminate()
         try:
             self.process.wait(_END_SECONDS)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
+        self.close()
+
+    def close(self) -> None:
+        """Closes what leads to it."""
+        for pipe in (self.process.stdin, self.process.stdout):
+            if pipe is not None:
+                pipe.close()
 
     def _say(self, data: bytes) -> None:
         assert self.process.stdin is not None
@@ -79,6 +93,7 @@ class Supervisor:
         self._name = name
         self._running: list[_Process] = []
         self._spare: _Process | None = None
+        self._started = 0.0
         self._wake = threading.Event()
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="releases")
@@ -90,6 +105,10 @@ class Supervisor:
     def wake(self) -> None:
         """There may be something to claim."""
         self._wake.set()
+
+    def pids(self) -> list[int]:
+        """The processes that work on a release now."""
+        return [worker.process.pid for worker in self._running]
 
     def stop(self) -> None:
         """Asks every worker to give its release back, and waits."""
@@ -115,14 +134,22 @@ class Supervisor:
 
     def _claim_some(self) -> None:
         if self._spare is None or self._spare.ended():
-            self._spare = _Process.start(self._config)
-        while len(self._running) < self._config.run.parallel and not self._stopping.is_set():
-            claim = claim_next(self._database, f"{self._name}/{uuid.uuid4().hex[:12]}", self._config.run)
-            if claim is None:
-                break
-            worker, self._spare = self._spare or _Process.start(self._config), None
+            self._spare = self._next_spare()
+        if self._spare is None or not self._spare.ready() or len(self._running) >= self._config.run.parallel:
+            return
+        claim = claim_next(self._database, f"{self._name}/{uuid.uuid4().hex[:12]}", self._config.run)
+        if claim is not None:
+            worker, self._spare = self._spare, None
             self._running.append(worker)
             worker.give(claim)
+
+    def _next_spare(self) -> _Process | None:
+        """Another one; not at once where the last one ended by itself, which the next will do too."""
+        now = time.monotonic()
+        if self._spare is not None and now - self._started < _AGAIN_SECONDS:
+            return self._spare
+        self._started = now
+        return _Process.start(self._config)
 
     def _reap(self) -> None:
         """Whoever ended without writing an end has crashed; the release goes on at once, not when its lease ends."""
@@ -131,6 +158,7 @@ class Supervisor:
             if worker.claim is not None:
                 abandon(self._database, worker.claim, f"its process ended with status {code}: it is taken up again")
             self._running.remove(worker)
+            worker.close()
 
     def _stop_all(self) -> None:
         workers = [*self._running, *([self._spare] if self._spare else [])]
