@@ -131,12 +131,14 @@ class RunConfig:
     parallel: releases that run at the same time here.
     lease_seconds: a release that nobody vouched for so long is taken up again by any hub.
     attempts: how often a release that crashed is taken up before it counts as failed.
+    patience_seconds: how long a release is tried again because an engine or the registry does not answer.
     """
 
     runner: Runner = Runner.HERE
     parallel: int = within(_PARALLEL, 2)
     lease_seconds: float = within(_SECONDS, 30.0)
-    attempts: int = within((1, 100), 5)
+    attempts: int = within((1, 1000), 5)
+    patience_seconds: float = within((0, 10**8), 86400.0)
 
     def __post_init__(self) -> None:
         check_bounds(self)
@@ -245,6 +247,16 @@ class HubConfig:
     def database_url(self) -> str:
         """The database, SQLite in the hub's folder where none is named."""
         return self.database or f"sqlite:///{self.directory.absolute()}/hub.db"
+
+    @property
+    def private_key(self) -> Path:
+        """The validator's key that the hub makes where no model names one; its folder is a ring that engines trust."""
+        return self.directory.absolute() / "keys" / "validator.key"
+
+    @property
+    def repository(self) -> Path:
+        """The model repository where no model names one."""
+        return self.directory.absolute() / "models"
 
     @property
     def address_for_people(self) -> str:

@@ -4,7 +4,7 @@ A hub started on an older database brings its tables up to date under a lock, be
 """
 
 from tidegate_pipelines.hub.store.base import Base, Json, UtcTime
-from tidegate_pipelines.hub.store.database import Database
+from tidegate_pipelines.hub.store.database import Database, write_last
 from tidegate_pipelines.hub.store.engines import EngineRow, ServedVersionRow, SkewWindowRow, TrafficRow
 from tidegate_pipelines.hub.store.people import (
     AlertMessageRow,
@@ -53,4 +53,5 @@ __all__ = [
     "TrafficRow",
     "UtcTime",
     "VerdictRow",
+    "write_last",
 ]

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from alembic import command
 from alembic.config import Config
 from alembic.util import CommandError
-from sqlalchemy import Connection, Engine, create_engine, event, make_url, text
+from sqlalchemy import Connection, Engine, create_engine, event, func, make_url, select, text
 from sqlalchemy.exc import ArgumentError, DBAPIError, InterfaceError, NoSuchModuleError, OperationalError
 from sqlalchemy.orm import Session
 
+from tidegate_pipelines.hub.store.base import Base
 from tidegate_serving.contract.errors import FailedPrecondition, InvalidInput, Unavailable
 
 _SQLITE, _POSTGRESQL = "sqlite", "postgresql"
 _WRITES = "tidegate_writes"
+_LAST = "tidegate_last"
 _BUSY_SECONDS = 30
 _CONNECT_SECONDS = 5
 _POOL = 10
@@ -60,10 +63,22 @@ class Database:
         engine = self._engine.execution_options(**{_WRITES: True})
         with self._errors(), Session(engine, expire_on_commit=False) as session, session.begin():
             yield session
+            if events := session.info.pop(_LAST, []):
+                session.flush()
+                self._let_nobody_before(session)
+                session.add_all(events)
 
-    def order_events(self, session: Session) -> None:
-        """Lets no other transaction add events before this one ends, so that a reader who saw one event missed none
-        before it: PostgreSQL counts when a row is written, not when it can be seen."""
+    def now(self, session: Session) -> datetime:
+        """This moment by the database's clock, which all hubs on it share."""
+        if not self.is_postgresql:
+            return datetime.now(UTC)
+        found = session.scalar(select(func.clock_timestamp()))
+        assert isinstance(found, datetime)
+        return found.astimezone(UTC)
+
+    def _let_nobody_before(self, session: Session) -> None:
+        """No other transaction adds events before this one ends, so that a reader who saw one event missed none before
+        it: PostgreSQL counts when a row is written, not when it can be seen."""
         if self.is_postgresql:
             session.execute(text(f"SELECT pg_advisory_xact_lock({_EVENT_LOCK})"))
 
@@ -116,6 +131,11 @@ class Database:
     def _away(self, error: DBAPIError) -> str:
         said = str(error.orig).strip().splitlines()
         return f"the hub's database {self} does not answer ({said[0] if said else type(error.orig).__name__})"
+
+
+def write_last(session: Session, row: Base) -> None:
+    """Writes a row at the end of the transaction, when nothing else has to be waited for."""
+    session.info.setdefault(_LAST, []).append(row)
 
 
 def migrations(connection: Connection) -> Config:

@@ -50,7 +50,9 @@ class ReleaseRow(Base):
 
     `source` says where the request came from (`mlflow`, `api`, ...), `request_key` makes the same request arrive once.
     `stage` is the step it stands in, or stopped in. `claimed_by` runs it, and has to say so again before
-    `claimed_until`; who finds that time past may take it over. `external_run` is the run in Airflow or Kubeflow.
+    `claimed_until`; who finds that time past may take it over. `attempts` counts who took it up, `delays` how often it
+    was put off in a row because something did not answer, `not_before` when it is tried again. `external_run` is the
+    run in Airflow or Kubeflow. `told_state` is the state that the registry was last told.
     """
 
     __tablename__ = "releases"
@@ -88,6 +90,9 @@ class ReleaseRow(Base):
     claimed_by: Mapped[Name] = mapped_column(default="")
     claimed_until: Mapped[datetime | None]
     attempts: Mapped[int] = mapped_column(default=0)
+    delays: Mapped[int] = mapped_column(default=0)
+    not_before: Mapped[datetime | None]
+    told_state: Mapped[Word] = mapped_column(default="")
     external_run: Mapped[Name] = mapped_column(default="")
 
 
