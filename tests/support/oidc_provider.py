@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import hmac
 import json
 import os
 import subprocess
@@ -53,7 +54,9 @@ class OidcProvider:
 def oidc_provider() -> Iterator[OidcProvider]:
     """The provider, once it answers."""
     command = [sys.executable, "-W", "ignore", "-m", "tests.support.oidc_provider"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=dict(os.environ))
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=dict(os.environ)
+    )
     try:
         assert process.stdout is not None
         port = int(process.stdout.readline())
@@ -67,7 +70,7 @@ def oidc_provider() -> Iterator[OidcProvider]:
             process.stdout.close()
 
 
-def _application() -> Any:
+def _application() -> Any:  # noqa: C901 - routes
     warnings.simplefilter("ignore")
     import flask
     from authlib import jose
@@ -127,17 +130,15 @@ def _changed(token: str, faults: dict[str, Any], key: Any, jose: Any) -> str:
     part = token.split(".")[1]
     claims = {**json.loads(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4))), **faults.get("claims", {})}
     alg = faults.get("alg", "RS256")
-    if alg == "none":
-        parts = ({"alg": "none"}, claims)
-        return ".".join(base64.urlsafe_b64encode(json.dumps(p).encode()).rstrip(b"=").decode() for p in parts) + "."
-    header = {"alg": alg, **({"kid": key.thumbprint()} if alg == "RS256" else {})}
-    signing = key if alg == "RS256" else key.as_pem(is_private=False)
-    if alg == "HS256":
-        from joserfc import jwt
-        from joserfc.jwk import OctKey
+    if alg == "RS256":
+        return str(jose.jwt.encode({"alg": alg, "kid": key.thumbprint()}, claims, key).decode())
+    parts = ".".join(_base64(json.dumps(part).encode()) for part in ({"alg": alg}, claims))
+    public_key = key.as_pem(is_private=False)
+    return f"{parts}.{'' if alg == 'none' else _base64(hmac.digest(public_key, parts.encode(), 'sha256'))}"
 
-        return str(jwt.encode(header, claims, OctKey.import_key(signing), algorithms=["HS256"]))
-    return str(jose.jwt.encode(header, claims, signing).decode())
+
+def _base64(data: bytes) -> str:
+    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
 
 
 if __name__ == "__main__":

@@ -171,7 +171,7 @@ class Provider:
             found = answer.json() if len(answer.content) <= _MOST_BYTES else None
         except (httpx.HTTPError, ValueError) as error:
             raise Unavailable(
-                f"the provider does not answer at {url} ({type(error).__name__}: {error}): try again, or sign in by token"
+                f"the provider does not answer at {url} ({type(error).__name__}: {error}): try again, or use a token"
             ) from error
         if not isinstance(found, dict):
             raise Unavailable(f"the provider's answer at {url} is no JSON object: check issuer")

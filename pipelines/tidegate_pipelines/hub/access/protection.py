@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 from urllib.parse import urlsplit
 
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tidegate_pipelines.hub.people_config import AccessConfig
@@ -128,32 +129,29 @@ def _added(scope: Any, there: Iterable[tuple[bytes, bytes]], cookies: list[str])
 
 
 async def _within(app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
-    """Counts a body whose length nobody said, and ends the request where it is too long."""
+    """Counts a body whose length nobody said. Where it is too long the application sees its client go away, and what
+    it answers is not sent."""
     most, got, begun = _most(scope), 0, False
 
     async def counted() -> Message:
         nonlocal got
         message = await receive()
         got += len(message.get("body", b""))
-        if got > most:
-            raise _TooLongError
-        return message
+        return message if got <= most else {"type": "http.disconnect"}
 
     async def noted(message: Message) -> None:
         nonlocal begun
-        begun = True
-        await send(message)
+        if got <= most or begun:
+            begun = True
+            await send(message)
 
     try:
         await app(scope, counted, noted)
-    except _TooLongError:
-        if begun:
+    except ClientDisconnect:
+        if got <= most:
             raise
+    if got > most and not begun:
         await _refuse(send, *_too_large(scope))
-
-
-class _TooLongError(Exception):
-    pass
 
 
 async def _refuse(send: Send, status: int, code: str, message: str) -> None:

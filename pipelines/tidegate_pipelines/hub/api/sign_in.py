@@ -1,8 +1,8 @@
 """Signing in and out, by token and through the provider.
 
 For pages: `GET /sign-in` is theirs. It has a form that posts `token` (and `return_to`, a path) to `/sign-in/token`,
-and, where `access.provider` is there, a link to `/sign-in/oidc?return_to=PATH`. A button to sign out posts `form_token` to
-`/sign-out`. What fails there is an error like every other; pages show it with the form again.
+and, where `access.provider` is there, a link to `/sign-in/oidc?return_to=PATH`. A button to sign out posts `form_token`
+to `/sign-out`. What fails there is an error like every other; pages show it with the form again.
 """
 
 from __future__ import annotations
