@@ -6,14 +6,15 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 
-from fastapi import APIRouter, FastAPI, Request
+from fastapi import APIRouter, Depends, FastAPI, Request
 from fastapi.responses import JSONResponse
 from sqlalchemy import text
 
+from tidegate_pipelines.hub.access import Access, Protection, TooManyAttempts
 from tidegate_pipelines.hub.callers import Audit, CurrentUser
 from tidegate_pipelines.hub.config import HubConfig
 from tidegate_pipelines.hub.store import Database
-from tidegate_serving.contract.errors import TidegateError
+from tidegate_serving.contract.errors import TidegateError, Unauthenticated
 
 _STATUS = {
     "invalid_input": 422,
@@ -50,11 +51,21 @@ MakeRouter = Callable[[Hub], APIRouter]
 Lifespan = Callable[[FastAPI], AbstractAsyncContextManager[None]]
 
 
-def create_app(hub: Hub, routers: Sequence[MakeRouter], lifespan: Lifespan | None = None) -> FastAPI:
-    """The application over `routers`; `lifespan` is entered when it starts and left when it stops."""
+def create_app(
+    hub: Hub, routers: Sequence[MakeRouter], lifespan: Lifespan | None = None, access: Access | None = None
+) -> FastAPI:
+    """The application over `routers`; `lifespan` is entered when it starts and left when it stops. With `access` every
+    route is closed to whoever it does not let in."""
     app = FastAPI(
-        title="Tidegate hub", docs_url=None, redoc_url=None, openapi_url="/api/openapi.json", lifespan=lifespan
+        title="Tidegate hub",
+        docs_url=None,
+        redoc_url=None,
+        openapi_url="/api/openapi.json",
+        lifespan=lifespan,
+        dependencies=[] if access is None else [Depends(access.check)],
     )
+    if access is not None:
+        app.add_middleware(Protection, config=access.config, public_url=hub.config.public_url)
     app.add_exception_handler(TidegateError, _as_json)
 
     @app.get("/health", include_in_schema=False)
@@ -76,4 +87,8 @@ def status_of(error: TidegateError) -> int:
 
 async def _as_json(_: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, TidegateError)
-    return JSONResponse({"error": {"code": error.code, "message": error.message}}, status_of(error))
+    body = {"error": {"code": error.code, "message": error.message}}
+    if isinstance(error, TooManyAttempts):
+        return JSONResponse(body, 429, {"Retry-After": str(error.retry_after)})
+    challenge = {"WWW-Authenticate": "Bearer"} if isinstance(error, Unauthenticated) else None
+    return JSONResponse(body, status_of(error), challenge)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tidegate_operators.steps import CanaryRule
+from tidegate_pipelines.hub.people_config import AccessConfig, AlertsConfig, AuditConfig
 from tidegate_serving.connection import EngineConnection, read_token
 from tidegate_serving.contract.errors import InvalidInput
 from tidegate_serving.typed_config import check_bounds, read_config, read_toml, within
@@ -196,6 +197,9 @@ class HubConfig:
     engines: engines by name; empty for the one that TIDEGATE_PROFILE or TIDEGATE_CONTROL name, or this machine's.
     mlflow: the registry that starts releases.
     run: where releases run.
+    access: who is let in, and how.
+    audit: where the audit log goes, and how long it is kept.
+    alerts: who hears what is wrong.
     airflow: the Airflow that runs them, if it does.
     kfp: the Kubeflow Pipelines that run them, if they do.
     releases: how models are released.
@@ -212,6 +216,9 @@ class HubConfig:
     engines: dict[str, EngineConfig] = field(default_factory=dict)
     mlflow: MlflowConfig = field(default_factory=MlflowConfig)
     run: RunConfig = field(default_factory=RunConfig)
+    access: AccessConfig = field(default_factory=AccessConfig)
+    audit: AuditConfig = field(default_factory=AuditConfig)
+    alerts: AlertsConfig = field(default_factory=AlertsConfig)
     airflow: AirflowConfig = field(default_factory=AirflowConfig)
     kfp: KfpConfig = field(default_factory=KfpConfig)
     releases: ReleaseConfig = field(default_factory=ReleaseConfig)
@@ -221,6 +228,7 @@ class HubConfig:
         check_bounds(self)
         for model in self.models:
             self.release_of(model)
+        self.access.check_exposure(self.address, self.public_url)
 
     @classmethod
     def load(
