@@ -12,7 +12,7 @@ from typing import Any
 from sqlalchemy import select
 
 from tidegate_pipelines.hub.releases.requests import know_model
-from tidegate_pipelines.hub.store import Database, SkewWindowRow
+from tidegate_pipelines.hub.store import Database, FeatureProfileRow, SkewWindowRow
 from tidegate_serving.contract import times
 from tidegate_serving.contract.errors import InvalidInput, TidegateError, Unavailable
 from tidegate_serving.contract.formats import check_format
@@ -20,6 +20,7 @@ from tidegate_serving.contract.servable import check_name
 
 logger = logging.getLogger(__name__)
 FILE = "skew.json"
+_NOTHING: Mapping[str, Any] = {"current": []}
 _WORST = ("ERROR", "FAIL", "INCONCLUSIVE", "WARN", "PASS")
 
 
@@ -50,11 +51,15 @@ def keep_report(database: Database, report: Mapping[str, Any], where: str) -> in
     try:
         model, version = check_name(str(report["model"])), int(report["version"])
         start, end = (times.from_text(report[key], f"{where}: {key}") for key in ("since", "until"))
+        shares = _shares(report)
         rows = [_whole(report), *_features(report["findings"])]
         counted = int(report["rows"])
     except (KeyError, TypeError, ValueError) as error:
         raise InvalidInput(f"{where} is no skew report of one window ({error!r}): give it since and until") from error
-    return _keep(database, model, version, (start, end), counted, rows)
+    kept = [{**row, "shares": shares.get(row["feature"], _NOTHING)["current"]} for row in rows]
+    new = _keep(database, model, version, (start, end), counted, kept)
+    _keep_profiles(database, model, version, shares)
+    return new
 
 
 def _keep(
@@ -78,6 +83,23 @@ def _keep(
             told = {"model": model, "version": version, "window_start": window[0], "window_end": window[1]}
             session.add(SkewWindowRow(**told, rows=counted, **row))
     return len(new)
+
+
+def _keep_profiles(database: Database, model: str, version: int, shares: Mapping[str, Mapping[str, Any]]) -> None:
+    """How each feature was spread in training, which the shares of its windows are looked at beside."""
+    with database.writing() as session:
+        for feature, one in shares.items():
+            document = {"labels": one["labels"], "shares": one["reference"]}
+            session.merge(FeatureProfileRow(model=model, version=version, feature=feature, document=document))
+
+
+def _shares(report: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Labels of bins, and shares of rows in training and in the window, by feature."""
+    found = {}
+    for feature, one in dict(report.get("shares") or {}).items():
+        sides = {side: [round(float(share), 5) for share in one[side]] for side in ("reference", "current")}
+        found[str(feature)[:255]] = {"labels": [str(label) for label in one["labels"]], **sides}
+    return found
 
 
 def _whole(report: Mapping[str, Any]) -> dict[str, Any]:
