@@ -13,20 +13,20 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 import uvicorn
-from fastapi import Request
 from sqlalchemy import insert
 from sqlalchemy.orm import Session
 from tests.support.engine_process import free_port
 from tests.support.eventually import eventually
 
+from tidegate_pipelines.hub.access import Access
+from tidegate_pipelines.hub.api import api_router
+from tidegate_pipelines.hub.api.sign_in import sign_in_routes
 from tidegate_pipelines.hub.app import Hub, create_app
-from tidegate_pipelines.hub.callers import User
+from tidegate_pipelines.hub.audit import AuditLog
 from tidegate_pipelines.hub.config import HubConfig
-from tidegate_pipelines.hub.pages import make_router
-from tidegate_pipelines.hub.pages.viewer import Viewer
+from tidegate_pipelines.hub.pages import add_pages
 from tidegate_pipelines.hub.store import (
     AlertRow,
     Database,
@@ -246,7 +246,7 @@ def _releases(session: Session, models: list[str], say: Texts, now: datetime) ->
             ReleaseState.REFUSED,
             "validate",
             2,
-            "flights:3 is refused by the quality gate: AUC 0.71 is 0.04 below the baseline's 0.75, and the margin is 0.01",
+            "flights:3 is refused by the quality gate: AUC 0.71 is 0.04 below the 0.75 of flights:2",
         ),
         (
             "eta",
@@ -516,17 +516,15 @@ def _people(session: Session, models: list[str], say: Texts, now: datetime) -> N
         )
 
 
-def anybody(request: Request) -> Viewer:
-    """Somebody who may do everything."""
-    return Viewer("anna@example.com", lambda role, model: True, "the-form-token", True)
-
-
 @contextmanager
 def serving(database: Database, now: datetime | None = NOW) -> Iterator[str]:
     """The address of the pages over a database, as of `now`."""
-    hub = Hub(HubConfig(), database, lambda request: User("anna", frozenset({"operate"})), _no_audit)
-    clock = (lambda: now) if now is not None else (lambda: datetime.now(UTC))
-    app = create_app(hub, [lambda given: make_router(given, anybody, clock)])
+    config = HubConfig()
+    audit = AuditLog(database)
+    access = Access(config.access, database, audit)
+    hub = Hub(config, database, access, audit)
+    app = create_app(hub, [api_router, lambda given: sign_in_routes(access)], access=access)
+    add_pages(app, hub, (lambda: now) if now is not None else (lambda: datetime.now(UTC)))
     port = free_port()
     server = uvicorn.Server(uvicorn.Config(app, port=port, log_level="warning", ws="none"))
     thread = threading.Thread(target=server.run, daemon=True)
@@ -537,10 +535,6 @@ def serving(database: Database, now: datetime | None = NOW) -> Iterator[str]:
     finally:
         server.should_exit = True
         thread.join(20)
-
-
-def _no_audit(*said: Any) -> None:
-    """Keeps nothing."""
 
 
 def main() -> None:

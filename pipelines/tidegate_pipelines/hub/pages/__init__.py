@@ -3,6 +3,6 @@
 `queries` reads what a page shows, `templates` says it, `charts` places numbers; what people decide goes to other rooms.
 """
 
-from tidegate_pipelines.hub.pages.routes import make_router
+from tidegate_pipelines.hub.pages.routes import add_pages
 
-__all__ = ["make_router"]
+__all__ = ["add_pages"]

@@ -56,7 +56,7 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class Spot:
-    """One value: its slot from `x` over `width`, how high it is (0 bottom, 100 top), a word for its shape, and words."""
+    """One value: its slot from `x` over `width`, its height (100 is the top), a word for its shape, and words."""
 
     x: float
     width: float

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from importlib import resources
@@ -13,11 +13,13 @@ from starlette.responses import HTMLResponse
 
 from tidegate_pipelines.hub.pages import words
 from tidegate_pipelines.hub.pages.viewer import Viewer
+from tidegate_serving.contract import times
 from tidegate_validation.report import environment
 
 if TYPE_CHECKING:
     import jinja2
 
+Clock = Callable[[], datetime]
 PACKAGE = "tidegate_pipelines.hub.pages"
 _LONG = 420
 SHAPES = {
@@ -55,10 +57,15 @@ SHAPES = {
 """A sign, a colour's name and a word for every state, so that none goes by its colour alone."""
 
 
+def utc_now() -> datetime:
+    """This moment."""
+    return datetime.now(UTC)
+
+
 def page(template: str, viewer: Viewer | None, now: datetime, *, status: int = 200, **shown: Any) -> HTMLResponse:
     """The page of a template, with what it shows."""
     found = templates().get_template(template)
-    text = found.render(viewer=viewer, now=now, shown_at=words.moment_words(now), **shown)
+    text = found.render(viewer=viewer, now=now, until=_lasting(now), shown_at=words.moment_words(now), **shown)
     return HTMLResponse(text, status)
 
 
@@ -76,10 +83,16 @@ def templates() -> jinja2.Environment:
         "span": lambda value: words.span_words(timedelta(seconds=value)),
         "many": _many,
         "path": lambda name: quote(name, safe=""),
-        "iso": lambda moment: moment.astimezone(UTC).isoformat(timespec="seconds"),
+        "iso": times.to_text,
     }
     made.globals |= {"shape": _shape, "link": link, "long": _LONG, "static": static_version}
     return made
+
+
+def _lasting(now: datetime) -> tuple[tuple[str, str], ...]:
+    """How long a decision may last, as a form offers it: the moment as the routes take it, and in words."""
+    choices = (("4 hours", 4), ("a day", 24), ("3 days", 72), ("a week", 168), ("4 weeks", 672))
+    return tuple((times.to_text(now + timedelta(hours=hours)), words) for words, hours in choices)
 
 
 def link(path: str, values: Mapping[str, Any]) -> str:

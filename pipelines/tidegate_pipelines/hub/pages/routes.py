@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-import logging
 import mimetypes
-from collections.abc import Callable, Coroutine
 from datetime import UTC, datetime
 from importlib import resources
-from pathlib import Path
-from typing import Any, Protocol
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, FastAPI, Request, Response
 from fastapi.responses import FileResponse, RedirectResponse
-from fastapi.routing import APIRoute
 
-from tidegate_pipelines.hub.app import Hub, status_of
+from tidegate_pipelines.hub.access import Access
+from tidegate_pipelines.hub.access.guard import local_path
+from tidegate_pipelines.hub.app import Hub
 from tidegate_pipelines.hub.pages import queries, render
+from tidegate_pipelines.hub.pages.errors import SIGN_IN, show_errors
 from tidegate_pipelines.hub.pages.queries.fleet import SORTS
 from tidegate_pipelines.hub.pages.queries.model import RANGES
 from tidegate_pipelines.hub.pages.queries.release import report_folder
-from tidegate_pipelines.hub.pages.viewer import Viewer
-from tidegate_serving.contract.errors import NotFound, TidegateError, Unauthenticated
+from tidegate_pipelines.hub.pages.viewer import WhoLooks, who_looks
+from tidegate_serving.contract.errors import NotFound
 from tidegate_validation.report import stylesheet
 
-logger = logging.getLogger(__name__)
 _MOST_TEXT = 255
 _MOST_PAGE = 1_000_000
 _MONTH = 30
@@ -31,31 +28,21 @@ _FOREVER = "public, max-age=31536000, immutable"
 _STYLE = "report.css"
 
 
-class WhoLooks(Protocol):
-    """Tells who looks at a page. Unauthenticated where nobody knows."""
-
-    def __call__(self, request: Request) -> Viewer:
-        """The one who looks."""
-
-
-Clock = Callable[[], datetime]
-
-
-def utc_now() -> datetime:
-    """This moment."""
-    return datetime.now(UTC)
-
-
-def make_router(hub: Hub, who: WhoLooks, clock: Clock = utc_now) -> APIRouter:
-    """The pages of a hub, as `who` may see them."""
-    router = APIRouter(route_class=_page_route(who, clock), include_in_schema=False, default_response_class=Response)
+def add_pages(app: FastAPI, hub: Hub, clock: render.Clock = render.utc_now) -> None:
+    """Gives the hub's application its pages, and its errors as pages to browsers."""
+    who = who_looks(hub.current_user)
+    router = APIRouter(include_in_schema=False, default_response_class=Response)
     _lists(router, hub, who, clock)
     _single(router, hub, who, clock)
     _files(router, hub, who)
-    return router
+    access = hub.current_user if isinstance(hub.current_user, Access) else None
+    provider = access is not None and access.provider is not None
+    _sign_in(router, access, provider, clock)
+    app.include_router(router)
+    show_errors(app, who, clock, provider)
 
 
-def _lists(router: APIRouter, hub: Hub, who: WhoLooks, clock: Clock) -> None:
+def _lists(router: APIRouter, hub: Hub, who: WhoLooks, clock: render.Clock) -> None:
     @router.get("/")
     def now(request: Request) -> Response:
         viewer, moment = who(request), clock()
@@ -91,7 +78,7 @@ def _lists(router: APIRouter, hub: Hub, who: WhoLooks, clock: Clock) -> None:
         return render.page("engines.html.jinja", viewer, moment, view=found)
 
 
-def _single(router: APIRouter, hub: Hub, who: WhoLooks, clock: Clock) -> None:
+def _single(router: APIRouter, hub: Hub, who: WhoLooks, clock: render.Clock) -> None:
     @router.get("/models/{name:path}")
     def model(request: Request, name: str, days: int = _MONTH) -> Response:
         viewer, moment = who(request), clock()
@@ -136,7 +123,18 @@ def _files(router: APIRouter, hub: Hub, who: WhoLooks) -> None:
             raise NotFound(
                 f"the report of release {number} is not where it was written ({path}): it was moved or removed"
             )
-        return FileResponse(path, media_type="application/json", filename=Path(f"verdict-{number}.json").name)
+        return FileResponse(path, media_type="application/json", filename=f"verdict-{number}.json")
+
+
+def _sign_in(router: APIRouter, access: Access | None, provider: bool, clock: render.Clock) -> None:
+    @router.get(SIGN_IN)
+    def sign_in(request: Request, return_to: str = "/") -> Response:
+        known = access is None or access.caller_if_any(request) is not None
+        if known:
+            return RedirectResponse(local_path(return_to), 303)
+        return render.page(
+            "sign_in.html.jinja", None, clock(), problem="", return_to=local_path(return_to), provider=provider
+        )
 
 
 def _range(days: int) -> int:
@@ -149,33 +147,3 @@ def _moment(text: str) -> datetime | None:
     except ValueError:
         return None
     return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
-
-
-def _page_route(who: WhoLooks, clock: Clock) -> type[APIRoute]:
-    """Routes whose errors are pages for people, and that send to the sign-in page whoever nobody knows."""
-
-    class PageRoute(APIRoute):
-        """One page."""
-
-        def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-            """The handler, with errors as pages."""
-            handler = super().get_route_handler()
-
-            async def shown(request: Request) -> Response:
-                try:
-                    return await handler(request)
-                except Unauthenticated:
-                    path = request.url.path + (f"?{request.url.query}" if request.url.query else "")
-                    return RedirectResponse(render.link("/sign-in", {"return_to": path}), 303)
-                except TidegateError as error:
-                    return _error_page(error, clock())
-
-            return shown
-
-    return PageRoute
-
-
-def _error_page(error: TidegateError, moment: datetime) -> Response:
-    return render.page(
-        "error.html.jinja", None, moment, status=status_of(error), code=error.code, message=error.message
-    )

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
-from sqlalchemy import Row, Select, select
+from sqlalchemy import Executable, select
 from sqlalchemy.orm import Session
 
 from tidegate_pipelines.hub.pages.charts import Mark, Span
@@ -110,21 +111,21 @@ _SERVED = (
 )
 
 
-def release_lines(session: Session, query: Select[tuple[object, ...]]) -> tuple[ReleaseLine, ...]:
+def release_lines(session: Session, query: Executable) -> tuple[ReleaseLine, ...]:
     """The lines of a query over `LINE`."""
     return tuple(release_line(row) for row in session.execute(query))
 
 
-def release_line(row: Row[tuple[object, ...]]) -> ReleaseLine:
+def release_line(row: Any) -> ReleaseLine:
     """From a row of the columns `LINE`."""
     given = row._mapping
     state = given["state"]
     return ReleaseLine(**{**given, "state": state.value if isinstance(state, ReleaseState) else state})
 
 
-def served(session: Session, *conditions: object) -> tuple[Served, ...]:
+def served(session: Session, *conditions: Any) -> tuple[Served, ...]:
     """Versions in engines, the newest first; those that ended are left out."""
-    query = select(*_SERVED).where(ServedVersionRow.state != GONE, *conditions)  # type: ignore[arg-type]
+    query = select(*_SERVED).where(ServedVersionRow.state != GONE, *conditions)
     rows = session.execute(query.order_by(ServedVersionRow.model, ServedVersionRow.version.desc()))
     return tuple(
         Served(
@@ -152,9 +153,9 @@ def open_alerts(session: Session, model: str | None = None) -> tuple[Alert, ...]
     )
 
 
-def decisions(session: Session, *conditions: object, most: int = 50) -> tuple[Decision, ...]:
+def decisions(session: Session, *conditions: Any, most: int = 50) -> tuple[Decision, ...]:
     """What people decided, the newest first."""
-    query = select(DecisionRow).where(*conditions).order_by(DecisionRow.at.desc(), DecisionRow.id.desc())  # type: ignore[arg-type]
+    query = select(DecisionRow).where(*conditions).order_by(DecisionRow.at.desc(), DecisionRow.id.desc())
     return tuple(
         Decision(
             row.kind,

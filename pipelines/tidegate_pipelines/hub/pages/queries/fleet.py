@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session, aliased
@@ -189,7 +190,7 @@ def _wanted(line: ModelLine, question: FleetQuestion) -> bool:
     return question.engine in there
 
 
-def _order(sort: str):  # type: ignore[no-untyped-def]
+def _order(sort: str) -> Callable[[ModelLine], Any]:
     if sort == "name":
         return lambda line: line.name
     if sort == "released":

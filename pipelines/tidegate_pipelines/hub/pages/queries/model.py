@@ -149,8 +149,8 @@ def skew_windows(session: Session, name: str, span: charts.Span, *conditions: An
         .order_by(row.window_end, row.version)
     )
     found: dict[str, list[charts.Window]] = defaultdict(list)
-    for one, *window in session.execute(query).tuples():
-        found[one].append(charts.Window(*window))
+    for one, start, end, state, effect, cause in session.execute(query).tuples():
+        found[one].append(charts.Window(start, end, state, effect, cause))
     return found
 
 
@@ -188,20 +188,20 @@ def _traffic(
         .order_by(row.hour)
     )
     days: dict[datetime, list[tuple[int, int, float | None, float | None]]] = defaultdict(list)
-    for hour, *told in session.execute(query).tuples():
-        days[hour.replace(hour=0, minute=0, second=0, microsecond=0)].append(tuple(told))  # type: ignore[arg-type]
+    for hour, requests, errors, p50, p99 in session.execute(query).tuples():
+        days[hour.replace(hour=0, minute=0, second=0, microsecond=0)].append((requests, errors, p50, p99))
     if not days:
         return None, None, None
     noon = timedelta(hours=12)
-    requests = [(day, float(sum(one[0] for one in told))) for day, told in days.items()]
+    counts = [(day, float(sum(one[0] for one in told))) for day, told in days.items()]
     shares = [(day, sum(one[1] for one in told) / max(1, sum(one[0] for one in told))) for day, told in days.items()]
-    p50 = [(day + noon, _mean(told, 2)) for day, told in days.items()]
-    p99 = [
+    medians = [(day + noon, _mean(told, 2)) for day, told in days.items()]
+    slowest = [
         (day + noon, max((one[3] for one in told if one[3] is not None), default=None)) for day, told in days.items()
     ]
     return (
         charts.bar_chart(
-            "traffic", "Requests per day", span, charts.Series("Requests", "a", requests), count_words, released
+            "traffic", "Requests per day", span, charts.Series("Requests", "a", counts), count_words, released
         ),
         charts.bar_chart(
             "errors", "Share of errors per day", span, charts.Series("Errors", "a", shares), share_words, released
@@ -210,7 +210,7 @@ def _traffic(
             "latency",
             "Latency per day",
             span,
-            (charts.Series("median", "a", p50), charts.Series("p99 of the worst hour", "b", p99)),
+            (charts.Series("median", "a", medians), charts.Series("p99 of the worst hour", "b", slowest)),
             seconds_words,
             released,
         ),

@@ -1,4 +1,4 @@
-"""What needs a person now: approvals, alerts, engines away, models sent something else than in training, failed releases."""
+"""What needs a person now: approvals, alerts, engines away, models that are sent the unknown, failed releases."""
 
 from __future__ import annotations
 

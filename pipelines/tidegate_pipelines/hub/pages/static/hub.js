@@ -11,13 +11,17 @@
   let busy = false;
   let again = false;
 
+  // Nothing is taken away from under somebody's hands.
+  const isUsed = (part) => part.contains(document.activeElement)
+    || [...part.querySelectorAll("textarea, input, select")].some((one) => one.value !== (one.defaultValue ?? one.value));
+
   const replace = (fresh) => {
     for (const part of document.querySelectorAll("[data-live]")) {
       const other = fresh.querySelector(`[data-live="${part.dataset.live}"]`);
-      if (!other || part.contains(document.activeElement) || part.innerHTML === other.innerHTML) continue;
-      const open = [...part.querySelectorAll("details")].map((one) => one.open);
+      if (!other || isUsed(part) || part.innerHTML === other.innerHTML) continue;
+      const open = new Set([...part.querySelectorAll("details[open] > summary")].map((one) => one.textContent));
       part.replaceChildren(...document.adoptNode(other).childNodes);
-      [...part.querySelectorAll("details")].forEach((one, place) => { one.open = open[place] || one.open; });
+      for (const one of part.querySelectorAll("details > summary")) one.parentElement.open ||= open.has(one.textContent);
     }
     const [then, now] = [document, fresh].map((page) => page.querySelector("footer time"));
     if (then && now) then.replaceWith(now);
