@@ -33,6 +33,8 @@ SHIPPED = (
     "tidegate_pipelines/compiled/release.yaml",
     "tidegate_serving/admission/verdict.schema.json",
     "tidegate_serving/contract/protos/descriptors.binpb",
+    "tidegate_validation/report/templates/parts.html.jinja",
+    "tidegate_validation/report/templates/report.css",
     "tidegate_validation/report/templates/report.html.jinja",
 )
 """Files that are no Python, which the code reads."""

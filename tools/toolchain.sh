@@ -44,6 +44,8 @@ find_cargo() {
 
 find_commands() {
     local pair missing=()
+    # Debian keeps PostgreSQL's server out of PATH.
+    PATH="$PATH:$(printf '%s:' /usr/lib/postgresql/*/bin)"
     for pair in "$@"; do
         command -v "${pair%%:*}" >/dev/null || missing+=("${pair##*:}")
     done

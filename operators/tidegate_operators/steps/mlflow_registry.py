@@ -16,6 +16,7 @@ from tidegate_operators.steps.publish import Publication, PublishedVersion, publ
 from tidegate_operators.steps.verdict_numbers import verdict_numbers
 from tidegate_serving.admission import Verdict
 from tidegate_serving.contract.errors import InvalidInput, NotFound, Unavailable, Unsupported
+from tidegate_serving.contract.manifest import FILE_NAME, read_manifest
 from tidegate_serving.contract.repository import report_directory, verdict_path
 from tidegate_serving.contract.signature import SERVING_DEFAULT, Signature
 from tidegate_validation.progress import SILENT, Progress
@@ -80,6 +81,15 @@ def publish_registered(
 def registered_number(registered: RegisteredVersion) -> int:
     """The number that an alias stands for now, or the number itself. Raises as `publish_registered`."""
     return int(_find(registered)[1].version)
+
+
+def published_before(registered: RegisteredVersion, directory: Path) -> bool:
+    """Whether `directory` is a version that was published from this registered version, which has a number."""
+    if not (directory / FILE_NAME).is_file():
+        return False
+    metadata = read_manifest(directory)[0].metadata
+    came_from = metadata.get("mlflow.uri"), metadata.get("mlflow.model")
+    return came_from == (registered.uri, _model_uri(registered.name, registered.version))
 
 
 def record_verdict(
@@ -178,8 +188,12 @@ def _download(client: MlflowClient, registered: RegisteredVersion, found: Any, f
         raise Unavailable(f"the files of {registered} cannot be downloaded from {uri}: {error}") from error
 
 
+def _model_uri(name: str, version: object) -> str:
+    return f"models:/{name}/{version}"
+
+
 def _provenance(client: MlflowClient, registered: RegisteredVersion, found: Any) -> dict[str, str]:
-    metadata = {"mlflow.uri": registered.uri, "mlflow.model": f"models:/{registered.name}/{found.version}"}
+    metadata = {"mlflow.uri": registered.uri, "mlflow.model": _model_uri(registered.name, found.version)}
     if found.run_id:
         metadata["mlflow.run_id"] = found.run_id
         metrics = client.get_run(found.run_id).data.metrics

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import re
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from tidegate_operators.steps import Publication, publish
-from tidegate_operators.steps.mlflow_registry import PLATFORM, RegisteredVersion, publish_registered, registered_number
+from tidegate_operators.steps.mlflow_registry import (
+    PLATFORM,
+    RegisteredVersion,
+    publish_registered,
+    published_before,
+    registered_number,
+)
 from tidegate_serving.contract.errors import InvalidInput, NotFound
-from tidegate_serving.contract.manifest import FILE_NAME, read_manifest
 from tidegate_serving.contract.repository import version_directory, versions
 from tidegate_serving.contract.servable import ServableId
 
@@ -74,11 +79,8 @@ def published(model: ModelFiles, name: str, repository: Path, version: int | Non
         raise InvalidInput(f"version is {version}, and {model.uri} has a number in the registry: leave version out")
     number = registered_number(registered)
     directory = version_directory(repository, ServableId(name, number))
-    if (directory / FILE_NAME).is_file():
-        metadata = read_manifest(directory)[0].metadata
-        came_from = metadata.get("mlflow.uri"), metadata.get("mlflow.model")
-        if came_from == (registered.uri, f"models:/{registered.name}/{number}"):
-            return directory
+    if published_before(replace(registered, version=str(number)), directory):
+        return directory
     return publish_registered(registered, repository=repository, servable=name, **told).directory
 
 

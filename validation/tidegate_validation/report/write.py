@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from tidegate_serving.admission import Verdict
 from tidegate_serving.files import write_atomically
 from tidegate_validation.case import DATA_DOCS
+from tidegate_validation.report.look import environment
 from tidegate_validation.report.skew_view import skew_view
 from tidegate_validation.report.verdict_view import verdict_view
 from tidegate_validation.report.view import Seal
 from tidegate_validation.skew.report import SkewReport
 
-if TYPE_CHECKING:
-    import jinja2
-
 PAGE = "index.html"
-_CODE = re.compile(r"`([^`]+)`")
+_TEMPLATE = "report.html.jinja"
 
 
 def write_report(subject: Verdict | SkewReport, directory: Path, seal: Seal | None = None) -> Path:
@@ -32,28 +28,10 @@ def write_report(subject: Verdict | SkewReport, directory: Path, seal: Seal | No
     write_atomically(directory / twin, document + "\n")
     docs = directory / DATA_DOCS / PAGE
     view = verdict_view(subject, seal) if isinstance(subject, Verdict) else skew_view(subject)
-    page = _template().render(view=view, twin=twin, docs=f"{DATA_DOCS}/{PAGE}" if docs.is_file() else None)
+    page = (
+        environment()
+        .get_template(_TEMPLATE)
+        .render(view=view, twin=twin, docs=f"{DATA_DOCS}/{PAGE}" if docs.is_file() else None)
+    )
     write_atomically(directory / PAGE, page)
     return directory / PAGE
-
-
-def _template() -> jinja2.Template:
-    import jinja2
-    from markupsafe import Markup, escape
-
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("tidegate_validation.report"),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters["words"] = lambda text: Markup(_CODE.sub(r"<code>\1</code>", str(escape(text))))
-    environment.filters["sentence"] = _sentence
-    return environment.get_template("report.html.jinja")
-
-
-def _sentence(text: str) -> str:
-    """With a capital letter and a full stop."""
-    ended = text if text.endswith((".", "?", "!")) else f"{text}."
-    return ended[:1].upper() + ended[1:]

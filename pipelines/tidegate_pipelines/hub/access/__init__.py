@@ -1,0 +1,12 @@
+"""Who may use the hub: sign-in by token and through a provider, sessions, roles by team, and what every answer needs so
+that no other page can act in somebody's name.
+
+`guard` stands before every route, `protection` before every request, `people_file` says who is who.
+"""
+
+from tidegate_pipelines.hub.access.caller import Caller, TeamGrant, require
+from tidegate_pipelines.hub.access.guard import Access
+from tidegate_pipelines.hub.access.protection import Protection
+from tidegate_pipelines.hub.access.throttle import TooManyAttempts
+
+__all__ = ["Access", "Caller", "Protection", "TeamGrant", "TooManyAttempts", "require"]

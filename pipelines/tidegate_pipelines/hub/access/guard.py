@@ -1,0 +1,222 @@
+"""Stands before every route: who asks, and whether the request is theirs and not another page's. What is refused to
+somebody who wanted to change something goes into the audit log.
+
+`Access.check` is a dependency of the whole application, so that a new route is closed until it is named in `PUBLIC`.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from typing import Any
+from urllib.parse import urlsplit
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import HTTPConnection, Request
+
+from tidegate_pipelines.hub.access.caller import LOCAL, Caller
+from tidegate_pipelines.hub.access.oidc import Provider
+from tidegate_pipelines.hub.access.people_file import PeopleFile
+from tidegate_pipelines.hub.access.protection import COOKIES, client_address
+from tidegate_pipelines.hub.access.sessions import Session, Sessions
+from tidegate_pipelines.hub.access.throttle import Throttle, TooManyAttempts
+from tidegate_pipelines.hub.audit import Act, AuditLog, Outcome
+from tidegate_pipelines.hub.people_config import AccessConfig
+from tidegate_pipelines.hub.store import Database
+from tidegate_serving.contract.errors import PermissionRefused, TidegateError, Unauthenticated
+
+PUBLIC = ("/sign-in", "/health", "/static/", "/api/v1/webhooks/")
+"""Beginnings of paths that anybody may ask for: signing in, whether the hub lives, what pages look like, and what
+proves by itself who sent it."""
+FORM_TOKEN = "form_token"
+"""The field of every form that holds `Access.form_token`."""
+FORM_HEADER = "x-form-token"
+"""The header that holds it where a script asks."""
+_SAFE = ("GET", "HEAD", "OPTIONS")
+_FORMS = ("application/x-www-form-urlencoded", "multipart/form-data", "text/plain")
+_BEARER = "bearer "
+_NAME, _PENDING = "tidegate", "tidegate-sign-in"
+
+
+class Access:
+    """Tells who sends a request, as every room asks it (`CurrentUser`), and lets nobody else act in their name."""
+
+    def __init__(
+        self, config: AccessConfig, database: Database, audit: AuditLog, public: tuple[str, ...] = PUBLIC
+    ) -> None:
+        self.config = config
+        self.audit = audit
+        self.people = PeopleFile(config.file) if config.file is not None else None
+        self.sessions = Sessions(database, timedelta(hours=config.session_hours), timedelta(hours=config.idle_hours))
+        self.provider = Provider(config.oidc) if config.oidc.issuer else None
+        self.throttle = Throttle(config.attempts)
+        self._public = public
+        self._local_form_token = secrets.token_urlsafe(32)
+
+    def __call__(self, request: HTTPConnection) -> Caller:
+        """Who asks. Unauthenticated where nobody knows, with what to do about it."""
+        known = getattr(request.state, "caller", None)
+        if known is None:
+            known, request.state.session = self._find(request)
+            request.state.caller = known
+        return known
+
+    def caller_if_any(self, request: HTTPConnection) -> Caller | None:
+        """Who asks, None for somebody unknown; for pages that anybody may see."""
+        try:
+            return self(request)
+        except Unauthenticated:
+            return None
+
+    def form_token(self, request: HTTPConnection) -> str:
+        """What every form that this person is shown has to send back, in the field `form_token`."""
+        self(request)
+        session: Session | None = request.state.session
+        return session.form_token if session is not None else self._local_form_token
+
+    async def check(self, request: Request) -> AsyncIterator[None]:
+        """The dependency of the whole application: lets the request through, and hears what is refused behind it."""
+        try:
+            self._check_origin(request)
+            if not self._is_public(request.url.path):
+                await run_in_threadpool(self, request)
+                await self._check_form(request)
+            yield
+        except TidegateError as error:
+            if request.method not in _SAFE and not isinstance(error, TooManyAttempts):
+                await run_in_threadpool(self._note, request, error)
+            raise
+
+    def sign_in(self, request: Request, session: Session) -> None:
+        """Begins a session, with a new cookie; one that the browser had before ends."""
+        self._end_session(request)
+        made = self.sessions.begin(session.kind, session.name, session.subject, session.email, session.groups)
+        self._set_cookie(request, _NAME, made, int(self.config.session_hours * 3600))
+
+    def sign_out(self, request: Request) -> None:
+        """Ends the session."""
+        self._end_session(request)
+        self._set_cookie(request, _NAME, "", 0)
+
+    def begin_provider(self, request: Request, return_to: str) -> str:
+        """Where to send somebody who signs in through the provider."""
+        if self.provider is None:
+            raise Unauthenticated(
+                "this hub knows no provider: sign in by token, or have access.oidc added to its config"
+            )
+        cookie, pending = self.sessions.send_to_provider(return_to)
+        address = self.provider.address(pending, _back(request))
+        self._set_cookie(request, _PENDING, cookie, 600)
+        return address
+
+    def back_from_provider(self, request: Request, code: str, state: str) -> tuple[Caller, str]:
+        """Signs in who comes back from the provider; who that is, and where they wanted to go."""
+        if self.provider is None or self.people is None:
+            raise Unauthenticated("this hub knows no provider: sign in by token")
+        pending = self.sessions.back_from_provider(self._cookie(request, _PENDING), state)
+        self._set_cookie(request, _PENDING, "", 0)
+        person = self.provider.person(code, pending, _back(request))
+        caller = self.people.now().by_claims(person.name, person.subject, person.email, person.groups)
+        self.sign_in(request, Session("oidc", person.name, person.subject, person.email, person.groups, ""))
+        return caller, pending.return_to
+
+    def _find(self, request: HTTPConnection) -> tuple[Caller, Session | None]:
+        address = client_address(request.scope)
+        if self.people is None:
+            return LOCAL, None
+        authorization = request.headers.get("authorization", "")
+        if authorization:
+            if not authorization.lower().startswith(_BEARER):
+                raise Unauthenticated("the Authorization header is of another kind: send `Bearer` and the token")
+            try:
+                return self.people.now().by_token(authorization[len(_BEARER) :].strip())[0], None
+            except Unauthenticated:
+                # Looked up first: one who sends wrong tokens must not lock out the programs behind the same address.
+                self.throttle.check(address)
+                self.throttle.failed(address)
+                raise
+        session = self.sessions.find(self._cookie(request, _NAME))
+        if session is None:
+            raise Unauthenticated(
+                "nobody is signed in: sign in at /sign-in, or send a token (Authorization: Bearer ...)"
+            )
+        return self._of_session(session), session
+
+    def _of_session(self, session: Session) -> Caller:
+        assert self.people is not None
+        if session.kind == "token":
+            return self.people.now().by_hash(session.subject)
+        return self.people.now().by_claims(session.name, session.subject, session.email, session.groups)
+
+    def _check_origin(self, request: Request) -> None:
+        """A browser says which page sends what changes something; another site's is refused."""
+        if request.method in _SAFE:
+            return
+        origin, site = request.headers.get("origin"), request.headers.get("sec-fetch-site", "none")
+        own = origin is None or urlsplit(origin).netloc.lower() == request.headers.get("host", "").lower()
+        if not own or site not in ("none", "same-origin"):
+            raise PermissionRefused(
+                f"this was sent by a page of {origin or 'another site'}, not of this hub: open it here"
+            )
+
+    async def _check_form(self, request: Request) -> None:
+        """Whoever is known by a cookie, or by being on this machine, has to send back what their page had in it; a
+        program sends a token, or no sign of a browser."""
+        if request.method in _SAFE or "authorization" in request.headers:
+            return
+        session: Session | None = request.state.session
+        browser = "origin" in request.headers or "sec-fetch-site" in request.headers
+        if session is None and not browser:
+            return
+        wanted = await run_in_threadpool(self.form_token, request)
+        given: Any = request.headers.get(FORM_HEADER)
+        if given is None and request.headers.get("content-type", "").partition(";")[0].strip().lower() in _FORMS:
+            given = (await request.form()).get(FORM_TOKEN)
+        if not isinstance(given, str) or not secrets.compare_digest(given.encode(), wanted.encode()):
+            raise PermissionRefused("the form is not from this sign-in (its form_token differs): load the page again")
+
+    def _note(self, request: Request, error: TidegateError) -> None:
+        caller: Caller | None = getattr(request.state, "caller", None)
+        route = request.scope.get("route")
+        act = Act(
+            who=caller.name if caller is not None else "unknown",
+            action=getattr(request.state, "action", "") or getattr(route, "name", request.method),
+            thing=getattr(request.state, "thing", "") or request.url.path,
+            outcome=Outcome.REFUSED,
+            reason=error.message,
+            detail={"code": error.code},
+            address=client_address(request.scope),
+        )
+        self.audit.add(act)
+
+    def _is_public(self, path: str) -> bool:
+        return any(path == one or path.startswith(f"{one.rstrip('/')}/") for one in self._public)
+
+    def _end_session(self, request: Request) -> None:
+        if there := self._cookie(request, _NAME):
+            self.sessions.end(there)
+
+    def _cookie(self, request: HTTPConnection, name: str) -> str:
+        return request.cookies.get(_cookie_name(request, name), "")
+
+    def _set_cookie(self, request: Request, name: str, value: str, seconds: int) -> None:
+        secure = "; Secure" if request.url.scheme == "https" else ""
+        text = f"{_cookie_name(request, name)}={value}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Lax{secure}"
+        request.scope[COOKIES].append(text)
+
+
+def _cookie_name(request: HTTPConnection, name: str) -> str:
+    """Under TLS a name that browsers take from this very host alone."""
+    return f"__Host-{name}" if request.url.scheme == "https" else name
+
+
+def _back(request: Request) -> str:
+    return f"{request.url.scheme}://{request.headers.get('host', '')}/sign-in/oidc/return"
+
+
+def local_path(text: str) -> str:
+    """A path of this hub, as it may be returned to after signing in; the first page for anything else."""
+    found = urlsplit(text)
+    safe = text.startswith("/") and not text.startswith(("//", "/\\")) and not found.netloc and text.isprintable()
+    return text if safe and "\\" not in text else "/"

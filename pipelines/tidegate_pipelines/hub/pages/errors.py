@@ -1,0 +1,90 @@
+"""Errors as pages, for whoever asked with a browser; programs get them as JSON, as before."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, RedirectResponse, Response
+
+from tidegate_pipelines.hub.app import status_of
+from tidegate_pipelines.hub.pages import render
+from tidegate_pipelines.hub.pages.viewer import WhoLooks
+from tidegate_serving.contract.errors import InvalidInput, NotFound, TidegateError, Unauthenticated, Unavailable
+
+SIGN_IN = "/sign-in"
+_SEE_OTHER = 303
+_SIGNS_IN = "/sign-in/"
+
+
+def show_errors(app: FastAPI, who: WhoLooks, clock: render.Clock, provider: bool) -> None:
+    """From now on the application's errors are pages for browsers."""
+    as_json: Any = app.exception_handlers[TidegateError]
+
+    async def known(request: Request, error: Exception) -> Response:
+        assert isinstance(error, TidegateError)
+        return await _shown(request, error, as_json, who, clock, provider)
+
+    async def malformed(request: Request, error: Exception) -> Response:
+        assert isinstance(error, RequestValidationError)
+        if not _is_browser(request):
+            return JSONResponse({"detail": [_plain(one) for one in error.errors()]}, 422)
+        first = error.errors()[0]
+        place = ".".join(str(one) for one in first["loc"][1:]) or "the request"
+        said = InvalidInput(f"{place} is {str(first.get('input'))[:100]!r}: {str(first['msg']).lower()}")
+        return await _shown(request, said, as_json, who, clock, provider)
+
+    async def unknown(request: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        if not _is_browser(request):
+            return JSONResponse({"detail": error.detail}, error.status_code, headers=error.headers)
+        said = NotFound(f"there is no page {request.url.path[:200]!r}: begin with the first page")
+        return await _shown(request, said, as_json, who, clock, provider)
+
+    app.add_exception_handler(TidegateError, known)
+    app.add_exception_handler(RequestValidationError, malformed)
+    app.add_exception_handler(HTTPException, unknown)
+
+
+async def _shown(
+    request: Request,
+    error: TidegateError,
+    as_json: Callable[[Request, Exception], Awaitable[Response]],
+    who: WhoLooks,
+    clock: render.Clock,
+    provider: bool,
+) -> Response:
+    if not _is_browser(request):
+        return await as_json(request, error)
+    if request.url.path.startswith(_SIGNS_IN):
+        shown = {"problem": error.message, "return_to": "/", "provider": provider}
+        return render.page("sign_in.html.jinja", None, clock(), status=status_of(error), **shown)
+    if isinstance(error, Unauthenticated) and request.method == "GET":
+        path = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+        return RedirectResponse(render.link(SIGN_IN, {"return_to": path}), _SEE_OTHER)
+    back = request.headers.get("referer", "") if request.method == "POST" else ""
+    shown = {"code": error.code, "message": error.message, "back": back}
+    return render.page("error.html.jinja", _viewer(request, error, who), clock(), status=status_of(error), **shown)
+
+
+def _viewer(request: Request, error: TidegateError, who: WhoLooks) -> Any:
+    """Who asked, so that the page has its ways to others; None where that cannot be told now."""
+    if isinstance(error, Unavailable):
+        return None
+    try:
+        return who(request)
+    except TidegateError:
+        return None
+
+
+def _is_browser(request: Request) -> bool:
+    """Whether a person waits for the answer; a page's script asks for pages too."""
+    return "text/html" in request.headers.get("accept", "")
+
+
+def _plain(error: Any) -> dict[str, Any]:
+    return {"loc": list(error["loc"]), "msg": str(error["msg"]), "type": str(error["type"])}

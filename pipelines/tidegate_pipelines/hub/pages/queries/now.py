@@ -1,0 +1,157 @@
+"""What needs a person now: approvals, alerts, engines away, models that are sent the unknown, failed releases."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Generic, TypeVar
+
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
+
+from tidegate_pipelines.hub.pages.queries.common import (
+    LINE,
+    Alert,
+    ReleaseLine,
+    open_alerts,
+    release_line,
+    release_lines,
+)
+from tidegate_pipelines.hub.pages.queries.fleet import latest_releases, latest_skew, model_lines
+from tidegate_pipelines.hub.pages.viewer import Viewer
+from tidegate_pipelines.hub.store import EngineRow, ModelRow, ReleaseRow, ReleaseState
+
+MOST = 8
+"""How many of one sort are shown."""
+_RECENT = timedelta(days=7)
+_LATEST = 8
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Away:
+    """An engine that does not answer."""
+
+    name: str
+    since: datetime
+    problem: str
+
+
+@dataclass(frozen=True, slots=True)
+class Drifted:
+    """A model whose latest window was not what it was trained on."""
+
+    model: str
+    state: str
+    cause: str
+    end: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Some(Generic[T]):
+    """The first few of several things."""
+
+    shown: tuple[T, ...]
+    total: int
+
+    @property
+    def more(self) -> int:
+        """How many are not shown."""
+        return self.total - len(self.shown)
+
+
+@dataclass(frozen=True, slots=True)
+class Now:
+    """Everything on the first page."""
+
+    waiting: Some[ReleaseLine]
+    alerts: Some[Alert]
+    away: Some[Away]
+    drifted: Some[Drifted]
+    failed: Some[ReleaseLine]
+    running: Some[ReleaseLine]
+    latest: tuple[ReleaseLine, ...]
+    models: tuple[tuple[str, int], ...]
+    engines_up: int
+    engines: int
+    released_in_week: int
+    refused_in_week: int
+
+    @property
+    def urgent(self) -> int:
+        """How many things need a person."""
+        return sum(one.total for one in (self.waiting, self.alerts, self.away, self.drifted, self.failed))
+
+    @property
+    def every_model(self) -> int:
+        """How many models there are."""
+        return sum(count for _, count in self.models)
+
+
+def now_page(session: Session, viewer: Viewer, now: datetime) -> Now:
+    """The first page."""
+    names = [name for name in session.scalars(select(ModelRow.name)) if viewer.sees(name)]
+    there = set(names)
+    counts: dict[str, int] = {}
+    for line in model_lines(session, names):
+        counts[line.state] = counts.get(line.state, 0) + 1
+    engines = session.scalars(select(EngineRow).order_by(EngineRow.since)).all()
+    away = [Away(one.name, one.since, one.problem) for one in engines if one.state == "AWAY"]
+    skew = [
+        Drifted(name, one.state, one.cause, one.end)
+        for name, one in latest_skew(session).items()
+        if one.state in ("FAIL", "ERROR") and name in there
+    ]
+    last = [one for one in latest_releases(session) if one.model in there]
+    failed = [one for one in last if one.state in ("REFUSED", "FAILED") and (one.finished_at or now) > now - _RECENT]
+    ended = _ended(session, viewer, now)
+    return Now(
+        waiting=_some(_in_state(session, viewer, ReleaseState.WAITING)),
+        alerts=_some([one for one in open_alerts(session) if not one.model or one.model in there]),
+        away=_some(away),
+        drifted=_some(sorted(skew, key=lambda one: one.end, reverse=True)),
+        failed=_some(sorted(failed, key=lambda one: one.requested_at, reverse=True)),
+        running=_some(_in_state(session, viewer, ReleaseState.RUNNING, ReleaseState.REQUESTED)),
+        latest=_latest(session, viewer),
+        models=tuple(sorted(counts.items())),
+        engines_up=len(engines) - len(away),
+        engines=len(engines),
+        released_in_week=ended.get("RELEASED", 0),
+        refused_in_week=ended.get("REFUSED", 0),
+    )
+
+
+def _some(found: Sequence[T]) -> Some[T]:
+    return Some(tuple(found[:MOST]), len(found))
+
+
+def _in_state(session: Session, viewer: Viewer, *states: ReleaseState) -> list[ReleaseLine]:
+    query = select(*LINE).where(ReleaseRow.state.in_(states)).order_by(ReleaseRow.requested_at)
+    return [one for one in release_lines(session, query) if viewer.sees(one.model)]
+
+
+def _latest(session: Session, viewer: Viewer) -> tuple[ReleaseLine, ...]:
+    query = select(*LINE).order_by(ReleaseRow.requested_at.desc(), ReleaseRow.id.desc())
+    found: list[ReleaseLine] = []
+    with session.execute(query.execution_options(yield_per=_LATEST * 2)) as rows:
+        for row in rows:
+            if viewer.sees(row.model):
+                found.append(release_line(row))
+            if len(found) == _LATEST:
+                break
+    return tuple(found)
+
+
+def _ended(session: Session, viewer: Viewer, now: datetime) -> dict[str, int]:
+    """How many releases of the last week ended in each state."""
+    query = (
+        select(ReleaseRow.state, ReleaseRow.model, func.count())
+        .where(ReleaseRow.requested_at > now - _RECENT)
+        .group_by(ReleaseRow.state, ReleaseRow.model)
+    )
+    found: dict[str, int] = {}
+    for state, model, count in session.execute(query).tuples():
+        if viewer.sees(model):
+            found[state.value] = found.get(state.value, 0) + count
+    return found

@@ -1,0 +1,48 @@
+"""Who looks at a page: their name, which models they see, what they may do, and what their forms have to send back."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from starlette.requests import Request
+
+from tidegate_pipelines.hub.access import Access, Caller
+from tidegate_pipelines.hub.callers import CurrentUser, User
+
+
+@dataclass(frozen=True, slots=True)
+class Viewer:
+    """`may` is asked with a role and a model. `form_token` goes into every form; `signs_out` says whether there is a
+    session to end. `key` makes a form count once, however often it is sent."""
+
+    name: str
+    may: Callable[[str, str], bool]
+    form_token: str = ""
+    signs_out: bool = False
+    key: str = field(default_factory=lambda: secrets.token_urlsafe(12))
+
+    def sees(self, model: str) -> bool:
+        """Whether this model's pages are theirs."""
+        return self.may("look", model)
+
+
+WhoLooks = Callable[[Request], Viewer]
+
+
+def who_looks(current_user: CurrentUser) -> WhoLooks:
+    """Tells who looks at a page, as sign-in knows them."""
+
+    def who(request: Request) -> Viewer:
+        user = current_user(request)
+        if not isinstance(current_user, Access):
+            return Viewer(user.name, lambda role, model: _may(user, role, model))
+        token = current_user.form_token(request)
+        return Viewer(user.name, lambda role, model: _may(user, role, model), token, request.state.session is not None)
+
+    return who
+
+
+def _may(user: User, role: str, model: str) -> bool:
+    return user.may_on(role, model) if isinstance(user, Caller) else user.may(role) and "*" in user.teams

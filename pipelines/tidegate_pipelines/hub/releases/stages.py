@@ -1,0 +1,247 @@
+"""The steps of one release, each of which may be done again: a release that was cut short goes on where it stopped.
+
+What each step begins with and ends in is written down first, so that another process can take it up.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+
+from sqlalchemy import select
+
+from tidegate_operators.steps import (
+    Evidence,
+    against_serving,
+    canary,
+    promote,
+    push,
+    require_passed,
+    validate,
+)
+from tidegate_operators.steps.engine_group import engines_of
+from tidegate_pipelines.hub.config import HubConfig, ReleaseConfig
+from tidegate_pipelines.hub.releases.claims import ClaimLost
+from tidegate_pipelines.hub.releases.fetch import fetch
+from tidegate_pipelines.hub.releases.record import Change, Record
+from tidegate_pipelines.hub.releases.requests import finish
+from tidegate_pipelines.hub.store import ReleaseRow, ReleaseState, VerdictRow
+from tidegate_serving.admission import key_id, load_private_key, open_verdict
+from tidegate_serving.connection import EngineConnection
+from tidegate_serving.contract import times
+from tidegate_serving.contract.errors import InvalidInput, Refused, TidegateError, Unavailable
+from tidegate_serving.contract.repository import report_directory, verdict_path
+from tidegate_serving.control_client import ControlClient
+from tidegate_validation.progress import Progress
+
+logger = logging.getLogger(__name__)
+STAGES = ("fetch", "validate", "push", "canary", "promote")
+"""In their order. A release that waits for a person stands before `push`."""
+VERDICT = "verdict"
+"""The key of a release's settings that names a verdict (the SHA-256 of its file) to go on with although it denies,
+because somebody signed an override; whether that counts is for the engine to say."""
+_LONGEST_DELAY = 60.0
+
+
+class _Waits(Exception):
+    """The release waits for somebody, and this process has no more to do with it."""
+
+
+@dataclass
+class _Told:
+    """Writes the name of each gate into the release's history as it begins."""
+
+    record: Record
+    last: str = ""
+    works: list[str] = field(default_factory=list)
+
+    def begin(self, work: str, parts: float | None = None, seconds: float | None = None) -> None:
+        """Remembers what has begun."""
+        self.works.append(work)
+
+    def at(self, doing: str, done: float) -> None:
+        """A gate has begun."""
+        if len(self.works) == 1 and doing != self.last:
+            self.last = doing
+            self.record.note("progress", f"{self.works[0]}: {doing}", doing=doing, done=done)
+
+    def end(self) -> None:
+        """Forgets it."""
+        self.works.pop()
+
+
+def run_release(record: Record, config: HubConfig) -> None:
+    """Takes the release to its end, or as far as it can go now, and writes down what came of it.
+
+    What does not answer puts the release off; it is tried again after growing pauses. Somebody else's claim ends it.
+    """
+    try:
+        steps = _Steps(record, config)
+        if why := record.no_longer_wanted(steps.row):
+            record.finish(ReleaseState.SUPERSEDED, why)
+        else:
+            record.finish(ReleaseState.RELEASED, steps.serves_already() or steps.all())
+    except (ClaimLost, _Waits):
+        return
+    except Refused as error:
+        record.finish(ReleaseState.REFUSED, error.message)
+    except Unavailable as error:
+        _put_off(record, config, error)
+    except TidegateError as error:
+        record.finish(ReleaseState.FAILED, error.message)
+    except Exception as error:
+        logger.exception("release %d", record.claim.release_id)
+        said = f"{type(error).__name__}: {error}"
+        record.finish(ReleaseState.FAILED, f"this is a fault of Tidegate, not yours: {said}; the hub's log shows where")
+
+
+def _put_off(record: Record, config: HubConfig, error: Unavailable) -> None:
+    def edit(change: Change) -> None:
+        row, patience = change.row, timedelta(seconds=config.run.patience_seconds)
+        if change.now - row.requested_at >= patience:
+            sentence = f"{error.message}; it was tried {row.delays + 1} times"
+            finish(change.session, row, change.now, ReleaseState.FAILED, sentence)
+            return
+        row.delays += 1
+        row.state, row.claimed_by, row.claimed_until = ReleaseState.REQUESTED, "", None
+        row.not_before = change.now + timedelta(seconds=min(2.0**row.delays, _LONGEST_DELAY))
+        row.sentence = error.message
+        change.add("state", f"{error.message}; it is tried again", state=row.state.value)
+
+    with contextlib.suppress(ClaimLost):
+        record.change(edit)
+
+
+class _Steps:
+    """One release on its way."""
+
+    def __init__(self, record: Record, config: HubConfig) -> None:
+        self.record = record
+        self.config = config
+        self.row: ReleaseRow = record.change(lambda change: change.row)
+        self.stopped_at = self.row.stage
+        settings = {key: value for key, value in self.row.settings.items() if key != VERDICT}
+        self.settings: ReleaseConfig = config.release_of(self.row.model, settings)
+        connections = config.connections()
+        self.engine: EngineConnection = connections[self.settings.engine or next(iter(connections))]
+
+    def all(self) -> str:
+        """The sentence that the release ends with. Raises what the steps raise."""
+        directory = self.fetched()
+        digest, sentence = self.judged(directory)
+        self.cleared()
+        name, version, timeout = self.row.model, self.row.version, self.settings.timeout_seconds
+        why, who = f"release {self.row.id}", self.row.requested_by
+        self.record.stage("push")
+        push(directory=directory, control=self.engine, verdict=digest, timeout=timeout, reason=why, requested_by=who)
+        if self.settings.canary and self.stopped_at != "promote":
+            self.record.stage("canary")
+            tried = canary(control=self.engine, servable=name, version=version, rule=self.settings.rule)
+            self.record.note("finding", tried.sentence, outcome=tried.outcome.value, numbers=tried.numbers.to_dict())
+            require_passed(tried)
+        self.record.stage("promote")
+        promote(control=self.engine, servable=name, version=version, timeout=timeout, reason=why, requested_by=who)
+        return sentence
+
+    def serves_already(self) -> str:
+        """A sentence where ordinary clients get this version by now, and no step is needed; else empty. Unavailable
+        where the engine does not answer."""
+        if self.stopped_at:
+            return ""
+        for one in engines_of(self.engine):
+            with ControlClient(one) as client:
+                found = client.status(self.row.model).servable(self.row.model)
+            if found is None or found.ordinary != self.row.version:
+                return ""
+        return f"{self.row.model}:{self.row.version} serves already, so nothing had to be done"
+
+    def fetched(self) -> Path:
+        """The version's directory, brought into the repository where it is not there yet."""
+        if self.row.directory:
+            return Path(self.row.directory)
+        self.record.stage("fetch")
+        directory, digest = fetch(self.config, self.settings, self.row)
+
+        def edit(change: Change) -> None:
+            change.row.directory, change.row.digest = str(directory), digest
+
+        self.record.change(edit)
+        return directory
+
+    def judged(self, directory: Path) -> tuple[str, str]:
+        """The verdict's digest and sentence. Refused where it denies. A verdict that this release has already got is
+        not asked for again."""
+        known = self._known_verdict(directory)
+        if known is None:
+            known = self._judge(directory)
+        if not known.allowed and known.digest != self.row.settings.get(VERDICT):
+            raise Refused(known.sentence)
+        return known.digest, known.sentence
+
+    def cleared(self) -> None:
+        """Goes on where nobody has to be asked; else the release is left as one that waits."""
+
+        def edit(change: Change) -> bool:
+            row = change.row
+            wait = self.record.clearance(change.session, row)
+            if wait is not None:
+                row.state, row.sentence, row.not_before = ReleaseState.WAITING, wait.sentence, wait.until
+                row.claimed_by, row.claimed_until = "", None
+                change.add("state", wait.sentence, state=row.state.value)
+            return wait is None
+
+        if not self.record.change(edit):
+            raise _Waits
+
+    def _known_verdict(self, directory: Path) -> VerdictRow | None:
+        path = verdict_path(directory)
+        if not path.is_file():
+            return None
+        digest = open_verdict(path).digest
+        with self.record.database.reading() as session:
+            found = session.scalar(select(VerdictRow).where(VerdictRow.digest == digest))
+        if found is None or (found.release_id != self.row.id and digest != self.row.settings.get(VERDICT)):
+            return None
+        return found
+
+    def _judge(self, directory: Path) -> VerdictRow:
+        self.record.stage("validate")
+        settings = self.settings
+        if not settings.held_out:
+            raise InvalidInput(
+                f"nothing says what to judge {self.row.model} by: name data that training never saw, "
+                f"held_out = FILE under [models.{self.row.model}] or [releases] of the hub's config"
+            )
+        private_key = settings.private_key or self.config.private_key
+        evidence = Evidence(
+            settings.held_out,
+            label=settings.label,
+            training=settings.training,
+            policy=settings.policy,
+            entity=settings.entity,
+        )
+        evidence = against_serving(evidence, directory=directory, control=self.engine)
+        progress: Progress = _Told(self.record)
+        found = validate(directory, evidence, private_key=private_key, progress=progress)
+        row = VerdictRow(
+            release_id=self.row.id,
+            model=self.row.model,
+            version=self.row.version,
+            digest=found.verdict_digest,
+            allowed=found.verdict.allowed,
+            sentence=found.verdict.sentence,
+            document=found.verdict.to_dict(),
+            signed_at=times.from_text(found.verdict.issued_at, "issued_at"),
+            key_id=key_id(load_private_key(private_key).public_key()),
+            report=str(report_directory(directory)),
+        )
+
+        def edit(change: Change) -> None:
+            change.session.merge(row)
+            change.add("finding", row.sentence, outcome=found.verdict.outcome.value)
+
+        self.record.change(edit)
+        return row

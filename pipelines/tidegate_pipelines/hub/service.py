@@ -1,0 +1,129 @@
+"""The hub that runs: every room on one database, the routes of all, and what goes on in the background."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import socket
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from types import FrameType
+
+import uvicorn
+from fastapi import FastAPI
+from fastapi.concurrency import run_in_threadpool
+from starlette.requests import Request
+
+from tidegate_operators.steps.keys import new_key
+from tidegate_pipelines.hub.api import api_router
+from tidegate_pipelines.hub.app import Hub, MakeRouter, create_app
+from tidegate_pipelines.hub.callers import User
+from tidegate_pipelines.hub.config import HubConfig, Runner
+from tidegate_pipelines.hub.engines.watch import EngineWatch
+from tidegate_pipelines.hub.registry.watch import RegistryWatch
+from tidegate_pipelines.hub.registry.webhook import webhook_router
+from tidegate_pipelines.hub.releases.supervisor import Supervisor
+from tidegate_pipelines.hub.store import Database
+from tidegate_serving.files import write_json
+
+logger = logging.getLogger(__name__)
+ROUTERS: tuple[MakeRouter, ...] = (api_router,)
+"""The routes of every room that has some; the registry's webhooks come with what looks at it."""
+_STOP_SECONDS = 5
+
+
+def everybody(request: Request) -> User:
+    """Whoever reaches a hub that listens on this machine alone."""
+    return User("local", frozenset({"operate"}))
+
+
+def log_action(actor: str, action: str, thing: str, outcome: str, detail: str = "") -> None:
+    """Into the log, where nothing keeps it better."""
+    logger.info("%s: %s %s: %s %s", actor, action, thing, outcome, detail)
+
+
+class Service:
+    """One replica of the hub over `config`: what runs in the background, and the application that stands before it."""
+
+    def __init__(self, config: HubConfig) -> None:
+        self.config = config
+        self.database = Database(config.database_url)
+        name = config.name or f"{socket.gethostname()}-{os.getpid()}"
+        self._supervisor = Supervisor(config, self.database, name)
+        self._engines = EngineWatch(config, self.database)
+        self._registry: RegistryWatch | None = None
+        if config.mlflow.address:
+            self._registry = RegistryWatch(config, self.database, self._supervisor.wake)
+        self.app = self._application()
+
+    def prepare(self) -> None:
+        """Folders, the validator's key where no other is named, and tables that are up to date."""
+        self.config.directory.mkdir(parents=True, exist_ok=True)
+        self.config.repository.mkdir(exist_ok=True)
+        key = self.config.private_key
+        if self.config.releases.private_key is None and not key.exists():
+            new_key(key.parent, name=key.stem)
+        self.database.migrate()
+
+    def _application(self) -> FastAPI:
+        hub = Hub(self.config, self.database, everybody, log_action, self._supervisor.wake)
+        routers = list(ROUTERS)
+        if self._registry is not None:
+            watch = self._registry
+            routers.append(lambda hub: webhook_router(self.config.mlflow, hub.database, watch.look_at))
+
+        @asynccontextmanager
+        async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+            self._start()
+            try:
+                yield
+            finally:
+                await run_in_threadpool(self._stop)
+
+        return create_app(hub, routers, lifespan)
+
+    def _start(self) -> None:
+        if self.config.run.runner is Runner.HERE:
+            self._supervisor.start()
+        self._engines.start()
+        if self._registry is not None:
+            self._registry.start()
+
+    def _stop(self) -> None:
+        if self._registry is not None:
+            self._registry.stop()
+        self._engines.stop()
+        if self.config.run.runner is Runner.HERE:
+            self._supervisor.stop()
+        self.database.close()
+
+
+def run(config: HubConfig, ready_file: Path | None = None, on_ready: Callable[[str], None] = print) -> None:
+    """Serves until SIGTERM or Ctrl-C. `on_ready` hears the address, and `ready_file` gets it as JSON."""
+    host, _, port = config.address.rpartition(":")
+    with socket.create_server((host.strip("[]"), int(port)), reuse_port=False) as listener:
+        address = f"http://{host}:{listener.getsockname()[1]}"
+        config = config if config.public_url else replace(config, public_url=address)
+        service = Service(config)
+        service.prepare()
+
+        class Server(uvicorn.Server):
+            async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+                await super().startup(sockets)
+                if ready_file is not None:
+                    write_json(ready_file, {"address": address, "pid": os.getpid()})
+                on_ready(address)
+
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, _ended_well)
+        settings = uvicorn.Config(
+            service.app, log_config=None, access_log=False, timeout_graceful_shutdown=_STOP_SECONDS
+        )
+        Server(settings).run([listener])
+
+
+def _ended_well(number: int, frame: FrameType | None) -> None:
+    """uvicorn sends itself the signal again once it has stopped in order, which must not kill it."""

@@ -1,0 +1,160 @@
+"""The hub's database: sessions that read, sessions that write, and tables brought up to date under a lock."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from alembic import command
+from alembic.config import Config
+from alembic.util import CommandError
+from sqlalchemy import Connection, Engine, create_engine, event, func, make_url, select, text
+from sqlalchemy.exc import ArgumentError, DBAPIError, InterfaceError, NoSuchModuleError, OperationalError
+from sqlalchemy.orm import Session
+
+from tidegate_pipelines.hub.store.base import Base
+from tidegate_serving.contract.errors import FailedPrecondition, InvalidInput, Unavailable
+
+_SQLITE, _POSTGRESQL = "sqlite", "postgresql"
+_WRITES = "tidegate_writes"
+_LAST = "tidegate_last"
+_BUSY_SECONDS = 30
+_CONNECT_SECONDS = 5
+_POOL = 10
+_MIGRATION_LOCK = 8600_01
+_EVENT_LOCK = 8600_02
+
+
+class Database:
+    """One database by its URL: `sqlite:///FILE`, or `postgresql://USER@HOST/NAME`, whose password may lie in a file
+    that libpq knows (PGPASSFILE). Safe to share between threads.
+
+    Every error that the database's absence causes is Unavailable, and names it without its password.
+    """
+
+    def __init__(self, url: str) -> None:
+        try:
+            parsed = make_url(url)
+        except ArgumentError as error:
+            raise InvalidInput("the database is no URL: write sqlite:///FILE or postgresql://USER@HOST/NAME") from error
+        kind = parsed.get_backend_name()
+        if kind not in (_SQLITE, _POSTGRESQL):
+            raise InvalidInput(f"the database is of kind {kind!r}: use sqlite:///FILE or postgresql://USER@HOST/NAME")
+        self.url = parsed.set(drivername=f"{_POSTGRESQL}+psycopg") if kind == _POSTGRESQL else parsed
+        self.is_postgresql = kind == _POSTGRESQL
+        self._engine = self._connect()
+
+    def __str__(self) -> str:
+        return self.url.render_as_string(hide_password=True)
+
+    @contextmanager
+    def reading(self) -> Iterator[Session]:
+        """One consistent look at the tables; what is changed in it is thrown away."""
+        with self._errors(), Session(self._engine, expire_on_commit=False) as session:
+            yield session
+
+    @contextmanager
+    def writing(self) -> Iterator[Session]:
+        """One transaction: all of it or, where something raises, nothing. SQLite lets one writer in at a time, so
+        nothing read in here can change before it is written."""
+        engine = self._engine.execution_options(**{_WRITES: True})
+        with self._errors(), Session(engine, expire_on_commit=False) as session, session.begin():
+            yield session
+            if events := session.info.pop(_LAST, []):
+                session.flush()
+                self._let_nobody_before(session)
+                session.add_all(events)
+
+    def now(self, session: Session) -> datetime:
+        """This moment by the database's clock, which all hubs on it share."""
+        if not self.is_postgresql:
+            return datetime.now(UTC)
+        found = session.scalar(select(func.clock_timestamp()))
+        assert isinstance(found, datetime)
+        return found.astimezone(UTC)
+
+    def _let_nobody_before(self, session: Session) -> None:
+        """No other transaction adds events before this one ends, so that a reader who saw one event missed none before
+        it: PostgreSQL counts when a row is written, not when it can be seen."""
+        if self.is_postgresql:
+            session.execute(text(f"SELECT pg_advisory_xact_lock({_EVENT_LOCK})"))
+
+    def migrate(self) -> None:
+        """Makes the tables, or brings them up to date; of several hubs that start at once one does it.
+
+        FailedPrecondition for a database that a newer Tidegate has made.
+        """
+        engine = self._engine.execution_options(**{_WRITES: True})
+        with self._errors(), engine.begin() as connection:
+            if self.is_postgresql:
+                connection.execute(text(f"SELECT pg_advisory_xact_lock({_MIGRATION_LOCK})"))
+            try:
+                command.upgrade(migrations(connection), "head")
+            except CommandError as error:
+                raise FailedPrecondition(
+                    f"the hub's database {self} was made by another Tidegate ({error}): run that one, or a newer one"
+                ) from error
+
+    def close(self) -> None:
+        """Closes all connections."""
+        self._engine.dispose()
+
+    def _connect(self) -> Engine:
+        options: dict[str, Any] = {"pool_size": _POOL, "max_overflow": _POOL}
+        if self.is_postgresql:
+            options |= {"pool_pre_ping": True, "connect_args": {"connect_timeout": _CONNECT_SECONDS}}
+        else:
+            options |= {"connect_args": {"timeout": _BUSY_SECONDS, "check_same_thread": False}}
+        try:
+            engine = create_engine(self.url, **options)
+        except (NoSuchModuleError, ModuleNotFoundError) as error:
+            raise InvalidInput(f"the database {self} needs a driver ({error}): install tidegate[hub]") from error
+        if not self.is_postgresql:
+            event.listen(engine, "connect", _open_sqlite)
+            event.listen(engine, "begin", _begin_sqlite)
+        return engine
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        try:
+            yield
+        except (OperationalError, InterfaceError) as error:
+            raise Unavailable(self._away(error)) from error
+        except DBAPIError as error:
+            if not error.connection_invalidated:
+                raise
+            raise Unavailable(self._away(error)) from error
+
+    def _away(self, error: DBAPIError) -> str:
+        said = str(error.orig).strip().splitlines()
+        return f"the hub's database {self} does not answer ({said[0] if said else type(error.orig).__name__})"
+
+
+def write_last(session: Session, row: Base) -> None:
+    """Writes a row at the end of the transaction, when nothing else has to be waited for."""
+    session.info.setdefault(_LAST, []).append(row)
+
+
+def migrations(connection: Connection) -> Config:
+    """What Alembic has to know to work on one connection."""
+    config = Config()
+    config.set_main_option("script_location", str(Path(__file__).parent / "migrations").replace("%", "%%"))
+    config.attributes["connection"] = connection
+    return config
+
+
+def _open_sqlite(connection: Any, _: Any) -> None:
+    # The driver's own handling of transactions commits at odd moments; `_begin_sqlite` says BEGIN itself.
+    connection.isolation_level = None
+    cursor = connection.cursor()
+    for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"):
+        cursor.execute(f"PRAGMA {pragma}")
+    cursor.close()
+
+
+def _begin_sqlite(connection: Connection) -> None:
+    writes = connection.get_execution_options().get(_WRITES, False)
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")

@@ -1,0 +1,55 @@
+"""What came from the registry: webhook deliveries, each once, and the state of each model as it was last seen."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from sqlalchemy import BigInteger
+from sqlalchemy.orm import Mapped, mapped_column
+
+from tidegate_pipelines.hub.store.base import Base, LongText, Name, Word
+
+
+class RegistryRow(Base):
+    """A registry by its name in the config. `state` is `UP` or `AWAY`, since `since`; `problem` says why it is away."""
+
+    __tablename__ = "registries"
+
+    name: Mapped[Name] = mapped_column(primary_key=True)
+    address: Mapped[LongText]
+    state: Mapped[Word]
+    since: Mapped[datetime]
+    last_seen: Mapped[datetime | None]
+    problem: Mapped[LongText] = mapped_column(default="")
+
+
+class DeliveryRow(Base):
+    """One webhook delivery by the sender's id; `outcome` is `accepted` or `refused`, `reason` why.
+
+    Those that were refused have no id that could be believed, so one row counts those of an hour and a reason.
+    """
+
+    __tablename__ = "deliveries"
+
+    id: Mapped[Name] = mapped_column(primary_key=True)
+    received_at: Mapped[datetime] = mapped_column(index=True)
+    outcome: Mapped[Word]
+    reason: Mapped[LongText] = mapped_column(default="")
+    count: Mapped[int] = mapped_column(default=1)
+
+
+class RegisteredModelRow(Base):
+    """The version that a registry wants released, as it was last seen; None for none.
+
+    `registry_name` is the registry's in the hub's config. `changed_at` is when this version was seen first,
+    `seen_at` when somebody looked last, `changes` how often it changed, which keeps requests for one version apart.
+    """
+
+    __tablename__ = "registered_models"
+
+    registry_name: Mapped[Name] = mapped_column(primary_key=True)
+    model: Mapped[Name] = mapped_column(primary_key=True)
+    version: Mapped[int | None] = mapped_column(BigInteger)
+    changed_at: Mapped[datetime]
+    seen_at: Mapped[datetime]
+    changes: Mapped[int] = mapped_column(default=0)

@@ -1,0 +1,113 @@
+"""The store makes its tables itself, once, on SQLite and PostgreSQL, and keeps its word on time and transactions."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from sqlalchemy import select, text
+from sqlalchemy.exc import IntegrityError, StatementError
+
+from tidegate_pipelines.hub.store import Base, Database, ReleaseRow, ReleaseState
+from tidegate_serving.contract.errors import FailedPrecondition, InvalidInput, Unavailable
+
+NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)
+
+
+def a_release(model: str = "m", state: ReleaseState = ReleaseState.REQUESTED, key: str | None = None) -> ReleaseRow:
+    return ReleaseRow(
+        model=model, version=1, source="api", requested_by="anna", requested_at=NOON, state=state, request_key=key
+    )
+
+
+def test_the_migrations_make_what_the_tables_say(database: Database) -> None:
+    with database.reading() as session:
+        assert compare_metadata(MigrationContext.configure(session.connection()), Base.metadata) == []
+
+
+def test_hubs_that_start_at_once_make_the_tables_once(database_url: str) -> None:
+    problems: list[Exception] = []
+
+    def start() -> None:
+        try:
+            database = Database(database_url)
+            database.migrate()
+            database.close()
+        except Exception as error:
+            problems.append(error)
+
+    threads = [threading.Thread(target=start) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert problems == []
+
+
+def test_a_database_of_a_newer_tidegate_is_refused_by_name(database: Database) -> None:
+    with database.writing() as session:
+        session.execute(text("UPDATE alembic_version SET version_num = 'later'"))
+    with pytest.raises(FailedPrecondition, match="made by another Tidegate"):
+        database.migrate()
+
+
+def test_moments_come_back_in_utc_and_need_a_zone(database: Database) -> None:
+    with database.writing() as session:
+        row = a_release()
+        row.requested_at = datetime(2026, 5, 1, 14, tzinfo=timezone(timedelta(hours=2)))
+        session.add(row)
+    with database.reading() as session:
+        found = session.scalars(select(ReleaseRow)).one()
+        assert (found.requested_at, found.requested_at.tzinfo) == (NOON, UTC)
+        assert session.scalars(select(ReleaseRow).where(ReleaseRow.requested_at >= NOON)).all() == [found]
+    row = a_release()
+    row.requested_at = datetime(2026, 5, 1)
+    with pytest.raises(StatementError, match="no time zone"), database.writing() as session:
+        session.add(row)
+
+
+def test_two_winners_of_one_model_cannot_be_written(database: Database) -> None:
+    with database.writing() as session:
+        session.add_all([a_release("m", ReleaseState.RUNNING), a_release("n", ReleaseState.RUNNING), a_release("m")])
+    with pytest.raises(IntegrityError), database.writing() as session:
+        session.add(a_release("m", ReleaseState.RUNNING))
+
+
+def test_what_raises_leaves_nothing_behind(database: Database) -> None:
+    with contextlib.suppress(KeyError), database.writing() as session:
+        session.add(a_release())
+        session.flush()
+        raise KeyError
+    with database.reading() as session:
+        assert session.scalars(select(ReleaseRow)).all() == []
+
+
+def test_readers_do_not_wait_for_a_writer(database: Database) -> None:
+    with database.writing() as session:
+        session.add(a_release())
+        session.flush()
+        with database.reading() as other:
+            assert other.scalars(select(ReleaseRow)).all() == []
+
+
+def test_a_database_that_is_away_is_named_without_its_password() -> None:
+    database = Database("postgresql://hub:hush@127.0.0.1:1/hub")
+    with pytest.raises(Unavailable, match=r"127\.0\.0\.1:1/hub does not answer") as raised:
+        database.migrate()
+    assert "hush" not in raised.value.message
+
+
+@pytest.mark.parametrize("url", ["mysql://there/hub", "hub.db"])
+def test_what_is_no_database_is_refused(url: str) -> None:
+    with pytest.raises(InvalidInput, match="sqlite:///FILE"):
+        Database(url)
+
+
+def test_a_folder_that_is_missing_is_said(tmp_path: Path) -> None:
+    with pytest.raises(Unavailable, match="unable to open"):
+        Database(f"sqlite:///{tmp_path}/none/hub.db").migrate()
