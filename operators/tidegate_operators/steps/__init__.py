@@ -14,6 +14,7 @@ from tidegate_operators.steps.push import Push, await_push, begin_push, finish_p
 from tidegate_operators.steps.rollback import Rollback, rollback
 from tidegate_operators.steps.serving_now import find_baseline, find_log, require_log, serving_directory
 from tidegate_operators.steps.skew import Skew, parse_time, require_no_skew, skew
+from tidegate_operators.steps.stored_version import upload
 from tidegate_operators.steps.validate import Validation, against_serving, require_allowed, validate
 from tidegate_operators.steps.verify import Verification, verify
 from tidegate_validation.canary.judgement import CanaryResult
@@ -59,6 +60,7 @@ __all__ = [
     "rollback",
     "serving_directory",
     "skew",
+    "upload",
     "validate",
     "verify",
     "withdraw",

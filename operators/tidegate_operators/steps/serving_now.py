@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from tidegate_operators.steps.engine_group import engines_of, on_each
+from tidegate_operators.steps.stored_version import fetch
 from tidegate_serving.connection import EngineConnection
 from tidegate_serving.contract.desired_state import VersionReference
 from tidegate_serving.contract.errors import DeadlinePassed, FailedPrecondition, TidegateError, Unavailable
@@ -24,14 +25,15 @@ _log = logging.getLogger(__name__)
 
 
 def find_baseline(*, control: str | EngineConnection, directory: Path) -> Path | None:
-    """Directory of the version that ordinary clients get now, for comparison with the candidate in `directory`.
+    """Directory of the version that ordinary clients get now, for comparison with the candidate in `directory`: where
+    the engine has it from an object store, a verified copy on this machine.
 
     None where nothing serves under the candidate's name, or the candidate itself does. Raises Unavailable where the
     engine does not answer: a candidate must not pass as a first version because the engine was down.
     """
     identity = read_manifest(directory)[0].id
     serving = _serving(control, identity.name)
-    return None if serving is None or serving.version == identity.version else serving.directory
+    return None if serving is None or serving.version == identity.version else _here(serving)
 
 
 def serving_directory(*, control: str | EngineConnection, servable: str) -> Path:
@@ -39,7 +41,14 @@ def serving_directory(*, control: str | EngineConnection, servable: str) -> Path
     serving = _serving(control, servable)
     if serving is None:
         raise FailedPrecondition(f"nothing serves under {servable!r} at {control}: see `tidegate status`")
-    return serving.directory
+    return _here(serving)
+
+
+def _here(serving: VersionReference) -> Path:
+    """Where the version lies on this machine."""
+    if serving.directory.is_dir() or not serving.address:
+        return serving.directory
+    return fetch(serving.address, serving.manifest_digest)
 
 
 def find_log(*, control: str | EngineConnection) -> Path | None:
