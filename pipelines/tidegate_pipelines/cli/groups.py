@@ -25,6 +25,7 @@ GROUPS = {
         "compare",
         "promote",
         "reconcile",
+        "export",
         "mlflow",
         "kubeflow",
         "clean-up",
