@@ -6,11 +6,13 @@ in the end the shadow is off and a version that did not pass is gone.
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from tidegate_operators.steps.canary_group import CanaryGroup
 from tidegate_operators.steps.canary_log import read_numbers
@@ -20,7 +22,8 @@ from tidegate_operators.steps.change_desired import change, give_up
 from tidegate_serving.admission import Outcome
 from tidegate_serving.connection import EngineConnection
 from tidegate_serving.contract.desired_state import Shadow
-from tidegate_serving.contract.errors import FailedPrecondition, Refused, TidegateError
+from tidegate_serving.contract.errors import FailedPrecondition, Refused, Tampered, TidegateError
+from tidegate_serving.contract.formats import MALFORMED, check_format
 from tidegate_serving.contract.repository import report_directory
 from tidegate_serving.contract.servable import ServableId
 from tidegate_serving.files import write_json
@@ -30,6 +33,7 @@ from tidegate_validation.canary.rule import CanaryMode, CanaryRule
 from tidegate_validation.progress import SILENT, Progress, working
 
 REPORT_NAME = "canary.json"
+_VERSION = "1"
 _POLL_SECONDS = 0.5
 
 
@@ -114,6 +118,8 @@ def begin(
     desired, log_root = group.begin(identity)
     live = desired.version(identity.version)
     directory = Path() if live is None else live.directory
+    if not group.resumed:
+        (report_directory(directory) / REPORT_NAME).unlink(missing_ok=True)
     resumption = resumption or Resumption(datetime.now(UTC))
     since, primary = resumption.since, desired.stable
     if primary is None or primary == identity.version:
@@ -138,6 +144,19 @@ def write_result(directory: Path, result: CanaryResult) -> None:
     """Writes the result into the version's report directory, where the version lies on this machine."""
     if directory.is_dir():
         write_json(report_directory(directory) / REPORT_NAME, result.to_dict())
+
+
+def read_result(directory: Path) -> CanaryResult | None:
+    """What `write_result` wrote; None where that was nothing, or a canary has begun since."""
+    path = report_directory(directory) / REPORT_NAME
+    try:
+        document: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        check_format(document, kind="canary", version=_VERSION, where=str(path))
+        return CanaryResult(Outcome(document["outcome"]), document["sentence"], CanaryNumbers.from_dict(document))
+    except FileNotFoundError:
+        return None
+    except MALFORMED as error:
+        raise Tampered(f"{path} is no canary's result ({error}): remove it, and try the version again") from error
 
 
 def require_passed(result: CanaryResult) -> CanaryResult:

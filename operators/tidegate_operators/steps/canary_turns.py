@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from tidegate_operators.steps.canary import Observation, Resumption, begin, observe, write_result
+from tidegate_operators.steps.canary import Observation, Resumption, begin, observe, read_result, write_result
 from tidegate_operators.steps.canary_group import CanaryGroup
 from tidegate_operators.steps.canary_pairs import StepBegun
 from tidegate_operators.steps.canary_traffic import TrafficObservation, has_split
@@ -113,6 +113,17 @@ def canary_turn(
         raise
     observation.end(group, result.allowed)
     return result
+
+
+def last_result(directory: Path) -> CanaryResult | None:
+    """How the last canary of the version in `directory` ended; None while it goes on, and where there was none.
+
+    Tampered or Unsupported for a file that is no such result.
+    """
+    going_on = _read(directory)
+    if going_on is not None and going_on.result is None:
+        return None
+    return read_result(directory)
 
 
 def _was_pushed_again(client: ControlClient, identity: ServableId, result: CanaryResult) -> bool:

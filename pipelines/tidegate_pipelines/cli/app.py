@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from tidegate_pipelines.cli import (
+    argo,
     clean_up,
     compare,
     config,
@@ -109,6 +110,7 @@ def _options(
 
 
 _MODULES = (
+    argo,
     clean_up,
     compare,
     config,

@@ -26,6 +26,7 @@ GROUPS = {
         "promote",
         "reconcile",
         "export",
+        "argo",
         "mlflow",
         "kubeflow",
         "clean-up",
