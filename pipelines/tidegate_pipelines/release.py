@@ -21,6 +21,7 @@ from tidegate_operators.steps import (
     push,
     require_allowed,
     require_passed,
+    upload,
     validate,
 )
 from tidegate_serving.connection import EngineConnection
@@ -36,6 +37,8 @@ class Release:
     private_key: the validator's, which signs the verdict.
     control: the engine's control address (`host:port`), or a connection to it.
     rule: what the canary must show; None leaves the canary out.
+    store: model repository in an object store (s3://bucket/models) by which the version reaches the engine, where that
+        does not see `directory`; the version and its verdict are copied there.
     timeout: seconds that loading, and unloading what served before, may take.
     """
 
@@ -45,6 +48,7 @@ class Release:
     control: str | EngineConnection
     rule: CanaryRule | None = field(default_factory=CanaryRule)
     timeout: float = 120.0
+    store: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +73,8 @@ def release(request: Release, progress: Progress = SILENT) -> ReleaseResult:
         evidence = against_serving(request.evidence, directory=directory, control=control)
         validated = require_allowed(validate(directory, evidence, private_key=request.private_key, progress=progress))
         progress.at("push", 1)
-        pushed = push(directory=directory, control=control, verdict=validated.verdict_digest, timeout=request.timeout)
+        place = upload(directory, request.store) if request.store else directory
+        pushed = push(directory=place, control=control, verdict=validated.verdict_digest, timeout=request.timeout)
         name, version = pushed.id.name, pushed.id.version
         progress.at("canary", 2)
         observed = None

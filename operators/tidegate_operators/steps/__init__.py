@@ -21,6 +21,7 @@ from tidegate_operators.steps.skew import (
     skew_of_log,
     skew_of_tables,
 )
+from tidegate_operators.steps.stored_version import upload
 from tidegate_operators.steps.validate import Validation, against_serving, require_allowed, validate
 from tidegate_operators.steps.verify import Verification, verify
 from tidegate_validation.canary.judgement import CanaryResult
@@ -68,6 +69,7 @@ __all__ = [
     "skew",
     "skew_of_log",
     "skew_of_tables",
+    "upload",
     "validate",
     "verify",
     "withdraw",

@@ -6,23 +6,26 @@ in the end the shadow is off and a version that did not pass is gone.
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
+from tidegate_operators.steps.canary_group import CanaryGroup
 from tidegate_operators.steps.canary_log import read_numbers
 from tidegate_operators.steps.canary_pairs import StepBegun
 from tidegate_operators.steps.canary_traffic import TrafficObservation, begin_traffic
 from tidegate_operators.steps.change_desired import change, give_up
 from tidegate_serving.admission import Outcome
 from tidegate_serving.connection import EngineConnection
-from tidegate_serving.contract.desired_state import DesiredState, Shadow
-from tidegate_serving.contract.errors import FailedPrecondition, Refused, TidegateError
+from tidegate_serving.contract.desired_state import Shadow
+from tidegate_serving.contract.errors import FailedPrecondition, Refused, Tampered, TidegateError
+from tidegate_serving.contract.formats import MALFORMED, check_format
 from tidegate_serving.contract.repository import report_directory
 from tidegate_serving.contract.servable import ServableId
-from tidegate_serving.control_client import ControlClient
 from tidegate_serving.files import write_json
 from tidegate_validation.canary.judgement import CanaryResult, judge
 from tidegate_validation.canary.numbers import CanaryNumbers
@@ -30,6 +33,7 @@ from tidegate_validation.canary.rule import CanaryMode, CanaryRule
 from tidegate_validation.progress import SILENT, Progress, working
 
 REPORT_NAME = "canary.json"
+_VERSION = "1"
 _POLL_SECONDS = 0.5
 
 
@@ -42,7 +46,8 @@ def canary(
     progress: Progress = SILENT,
 ) -> CanaryResult:
     """Tries a live version until it is surely good enough or surely not, at most `rule.within_seconds`: on copies of
-    traffic, or with `rule.mode` traffic on a share of clients, which grows.
+    traffic, or with `rule.mode` traffic on a share of clients, which grows. In a group every engine is told, and the
+    evidence is that of all their logs; while one of them does not answer, nothing grows or passes.
 
     It may be looked at all the time: the evidence is such that looking costs no error rate. The result is also written
     as `canary.json` into the version's report directory. Whatever happens the shadow is off afterwards, and unless the
@@ -51,16 +56,16 @@ def canary(
     the engine keeps no log, or somebody else splits the traffic.
     """
     rule = rule or CanaryRule()
-    with ControlClient(control) as client:
-        observation = begin(client, ServableId(servable, version), rule)
-        passed = False
-        try:
-            with working(progress, f"canary of {observation.id}", rule.pairs, rule.seconds):
-                result = observe(lambda: observation.look(client, progress), rule.seconds)
-            write_result(observation.directory, result)
-            passed = result.allowed
-        finally:
-            observation.end(client, passed)
+    group = CanaryGroup(control)
+    observation = begin(group, ServableId(servable, version), rule)
+    passed = False
+    try:
+        with working(progress, f"canary of {observation.id}", rule.pairs, rule.seconds):
+            result = observe(lambda: observation.look(group, progress), rule.seconds)
+        write_result(observation.directory, result)
+        passed = result.allowed
+    finally:
+        observation.end(group, passed)
     return result
 
 
@@ -78,7 +83,7 @@ class Observation:
     log_path: Path
     rule: CanaryRule
 
-    def look(self, client: ControlClient, progress: Progress = SILENT) -> CanaryResult:
+    def look(self, group: CanaryGroup, progress: Progress = SILENT) -> CanaryResult:
         """What the log says by now; WARN for a first version."""
         if self.primary is None:
             sentence = f"{self.id} is what ordinary clients get already, so there was no traffic to share."
@@ -86,15 +91,15 @@ class Observation:
         numbers = read_numbers(self.log_path, self.id, self.primary, self.since, self.rule)
         result = judge(str(self.id), numbers, self.rule)
         progress.at("answers compared", result.numbers.compared)
-        return result
+        return group.missing(self.id, lambda client: None).told_in(result)
 
-    def end(self, client: ControlClient, passed: bool) -> None:
+    def end(self, group: CanaryGroup, passed: bool) -> None:
         """The shadow is off afterwards, and a version that did not pass is wanted no more."""
         reason = f"the canary of {self.id} ended"
         if not passed:
-            give_up(client, self.id.name, self.id.version, reason)
+            group.tell(lambda client: give_up(client, self.id.name, self.id.version, reason))
         elif self.primary is not None:
-            change(client, self.id.name, lambda desired: replace(desired, shadow=None), reason)
+            group.tell(lambda client: change(client, self.id.name, lambda now: replace(now, shadow=None), reason))
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,33 +112,51 @@ class Resumption:
 
 
 def begin(
-    client: ControlClient, identity: ServableId, rule: CanaryRule, resumption: Resumption | None = None
+    group: CanaryGroup, identity: ServableId, rule: CanaryRule, resumption: Resumption | None = None
 ) -> Observation | TrafficObservation:
     """Turns the shadow, or the first share, on; with `resumption` an observation that was interrupted goes on."""
-    desired = client.desired(identity.name)
-    directory = _live_directory(desired, identity.version)
+    desired, log_root = group.begin(identity)
+    live = desired.version(identity.version)
+    directory = Path() if live is None else live.directory
+    if not group.resumed:
+        (report_directory(directory) / REPORT_NAME).unlink(missing_ok=True)
     resumption = resumption or Resumption(datetime.now(UTC))
     since, primary = resumption.since, desired.stable
     if primary is None or primary == identity.version:
         return Observation(identity, directory, None, since, Path(), rule)
     try:
-        log_path = _require_log(client, identity)
+        log_path = _require_log(log_root)
         if rule.mode is CanaryMode.TRAFFIC:
             step = resumption.step or StepBegun(0, since)
             growing = TrafficObservation(identity, directory, primary, since, log_path, rule, step, resumption.keep)
-            begin_traffic(client, growing)
+            begin_traffic(group, growing)
             return growing
-        shadow = Shadow(identity.version, rule.fraction)
-        change(client, identity.name, lambda desired: replace(desired, shadow=shadow), f"canary of {identity}")
+        shadow, why = Shadow(identity.version, rule.fraction), f"canary of {identity}"
+        group.tell(lambda client: change(client, identity.name, lambda now: replace(now, shadow=shadow), why))
     except TidegateError:
-        give_up(client, identity.name, identity.version, f"the canary of {identity} could not begin")
+        why = f"the canary of {identity} could not begin"
+        group.tell(lambda client: give_up(client, identity.name, identity.version, why))
         raise
     return Observation(identity, directory, primary, since, log_path, rule)
 
 
 def write_result(directory: Path, result: CanaryResult) -> None:
-    """Writes the result into the version's report directory."""
-    write_json(report_directory(directory) / REPORT_NAME, result.to_dict())
+    """Writes the result into the version's report directory, where the version lies on this machine."""
+    if directory.is_dir():
+        write_json(report_directory(directory) / REPORT_NAME, result.to_dict())
+
+
+def read_result(directory: Path) -> CanaryResult | None:
+    """What `write_result` wrote; None where that was nothing, or a canary has begun since."""
+    path = report_directory(directory) / REPORT_NAME
+    try:
+        document: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        check_format(document, kind="canary", version=_VERSION, where=str(path))
+        return CanaryResult(Outcome(document["outcome"]), document["sentence"], CanaryNumbers.from_dict(document))
+    except FileNotFoundError:
+        return None
+    except MALFORMED as error:
+        raise Tampered(f"{path} is no canary's result ({error}): remove it, and try the version again") from error
 
 
 def require_passed(result: CanaryResult) -> CanaryResult:
@@ -143,20 +166,17 @@ def require_passed(result: CanaryResult) -> CanaryResult:
     return result
 
 
-def _require_log(client: ControlClient, identity: ServableId) -> Path:
-    log_path = client.status(identity.name).log_path
-    if not log_path:
+def _require_log(log_root: Path | None) -> Path:
+    if log_root is None:
         raise FailedPrecondition(
             "the engine keeps no inference log, which a canary is judged by: start it with a `log_path`"
         )
-    return Path(log_path)
-
-
-def _live_directory(desired: DesiredState, version: int) -> Path:
-    found = desired.version(version)
-    if found is None:
-        raise FailedPrecondition(f"{desired.servable}:{version} is not live: push it before its canary")
-    return found.directory
+    if not log_root.is_dir():
+        raise FailedPrecondition(
+            f"the inference log {log_root}, which a canary is judged by, is not on this machine: mount it here under "
+            "the same path"
+        )
+    return log_root
 
 
 def observe(

@@ -1,4 +1,7 @@
-"""Counts a canary's requests in the inference log: answers compared, faults, differences and latencies."""
+"""Counts a canary's requests in the inference log: answers compared, faults, differences and latencies.
+
+In the log of a group both answers come from the same engine.
+"""
 
 from __future__ import annotations
 
@@ -14,18 +17,19 @@ from tidegate_validation.canary.numbers import CanaryNumbers
 from tidegate_validation.canary.rule import CanaryRule
 
 _ROWS = """
-    SELECT request_id, p.status IS NOT NULL AS paired, t.status <> 0 AS t_error, p.status <> 0 AS p_error,
+    SELECT engine, request_id, p.status IS NOT NULL AS paired, t.status <> 0 AS t_error, p.status <> 0 AS p_error,
       t.status = 0 AND ({t_bad}) AS t_bad, p.status = 0 AND ({p_bad}) AS p_bad,
       t.latency_us AS t_us, p.latency_us AS p_us, {gap} AS gap, {differs} AS differs
     FROM (SELECT * FROM {shadow} WHERE role = '{shadow_role}' AND received_at >= ?) t
-    LEFT JOIN (SELECT * FROM {primary} WHERE role = '{primary_role}' AND received_at >= ?) p USING (request_id, row)
+    LEFT JOIN (SELECT * FROM {primary} WHERE role = '{primary_role}' AND received_at >= ?) p
+    USING (engine, request_id, row)
 """
 _REQUESTS = """
     SELECT bool_and(paired) AS paired, bool_or(t_error) AS t_error, bool_or(t_bad) AS t_bad,
       bool_or(p_error OR p_bad) AS p_fault, max(t_us) AS t_us, max(p_us) AS p_us,
       max(CASE WHEN NOT (t_error OR p_error OR t_bad OR p_bad) THEN gap END) AS gap,
       bool_or(NOT (t_error OR p_error) AND differs) AS differs
-    FROM ({rows}) GROUP BY request_id
+    FROM ({rows}) GROUP BY engine, request_id
 """
 _COUNTS = """
     SELECT count(*), count(*) FILTER (paired),
@@ -46,7 +50,9 @@ def read_numbers(
     from tidegate_serving.inference_log.reader import connect, scan
 
     try:
-        served, shadowed_to = (scan(log_root, identity.name, version) for version in (primary, identity.version))
+        served, shadowed_to = (
+            scan(log_root, identity.name, version, by_engine=True) for version in (primary, identity.version)
+        )
     except NotFound:
         return CanaryNumbers()
     with connect(log_root) as connection:

@@ -2,6 +2,7 @@
 
 In traffic mode no request is answered twice, so pairs are neighbours: each answer of the canary with the serving
 version's answer to the request that came last before it. No answer is used in two pairs, which keeps pairs independent.
+In the log of a group both come from the same engine, so that neither its speed nor its clock makes a difference.
 """
 
 from __future__ import annotations
@@ -20,24 +21,28 @@ from tidegate_validation.canary.numbers import CanaryNumbers
 from tidegate_validation.canary.rule import CanaryRule
 
 _REQUESTS = """
-    SELECT request_id, min(received_at) AS came, bool_or(t.status <> 0) AS error,
+    SELECT engine, request_id, min(received_at) AS came, bool_or(t.status <> 0) AS error,
       bool_or(t.status = 0 AND ({bad})) AS bad, max(latency_us) AS us, {wrong} AS wrong
-    FROM {source} t {labels} WHERE t.role = '{role}' AND t.received_at >= $since GROUP BY request_id
+    FROM {source} t {labels} WHERE t.role = '{role}' AND t.received_at >= $since
+    GROUP BY engine, request_id
 """
 _BESIDE = """
     SELECT c.error AS c_error, c.bad AS c_bad, c.us AS c_us, c.wrong AS c_wrong,
       s.error AS s_error, s.bad AS s_bad, s.us AS s_us, s.wrong AS s_wrong
-    FROM (SELECT * FROM canary WHERE {which}) c ASOF JOIN (SELECT * FROM serving WHERE {which}) s ON c.came >= s.came
-    WHERE c.came <= least((SELECT max(came) FROM canary), (SELECT max(came) FROM serving))
-    QUALIFY row_number() OVER (PARTITION BY s.request_id ORDER BY c.came, c.request_id) = 1
+    FROM (SELECT * FROM canary WHERE {which}) c
+    JOIN (SELECT engine, max(came) AS logged_until FROM serving GROUP BY engine) USING (engine)
+    ASOF JOIN (SELECT * FROM serving WHERE {which}) s ON c.engine = s.engine AND c.came >= s.came
+    WHERE c.came <= logged_until
+    QUALIFY row_number() OVER (PARTITION BY s.engine, s.request_id ORDER BY c.came, c.request_id) = 1
 """
 _ALONE = """
     SELECT c.error AS c_error, c.bad AS c_bad, c.us AS c_us, c.wrong AS c_wrong,
       s.error AS s_error, s.bad AS s_bad, s.us AS s_us, s.wrong AS s_wrong
-    FROM (SELECT *, row_number() OVER (ORDER BY came, request_id) AS place FROM canary
+    FROM (SELECT *, row_number() OVER (PARTITION BY engine ORDER BY came, request_id) AS place FROM canary
       WHERE came >= $step AND {which}) c
-    JOIN (SELECT *, row_number() OVER (ORDER BY hash(request_id), request_id) AS place FROM serving WHERE {which}) s
-    USING (place)
+    JOIN (SELECT *, row_number() OVER (PARTITION BY engine ORDER BY hash(request_id), request_id) AS place FROM serving
+      WHERE {which}) s
+    USING (engine, place)
 """
 _COUNTS = """
     SELECT count(*), count(*) FILTER (c_error AND NOT (s_error OR s_bad)),
@@ -75,7 +80,9 @@ def read_pairs(
     from tidegate_serving.inference_log.reader import connect, scan
 
     try:
-        served, tried = (scan(log_root, identity.name, version) for version in (primary, identity.version))
+        served, tried = (
+            scan(log_root, identity.name, version, by_engine=True) for version in (primary, identity.version)
+        )
     except NotFound:
         return Seen(CanaryNumbers(), 0)
     everything = rule.shares[step.number] >= 1.0

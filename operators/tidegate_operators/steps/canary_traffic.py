@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
+from tidegate_operators.steps.canary_group import CanaryGroup
 from tidegate_operators.steps.canary_pairs import StepBegun, read_pairs
 from tidegate_operators.steps.change_desired import REQUESTED_BY, give_up
 from tidegate_serving.contract.errors import FailedPrecondition
@@ -43,21 +44,23 @@ class TrafficObservation:
     keep: Callable[[StepBegun], None] = _forget
     clock: Callable[[], datetime] = field(default=lambda: datetime.now(UTC))
 
-    def look(self, client: ControlClient, progress: Progress = SILENT) -> CanaryResult:
-        """What the log says by now; the share grows where that allows it."""
+    def look(self, group: CanaryGroup, progress: Progress = SILENT) -> CanaryResult:
+        """What the log says by now; the share grows where that allows it and every engine answers."""
+        missing = group.missing(self.id, self.divide)
         seen = read_pairs(self.log_path, self.id, self.primary, self.since, self.step, self.rule)
         seconds = (self.clock() - self.step.at).total_seconds()
-        found = move(str(self.id), seen.beside, Step(self.step.number, seconds, seen.in_step, seen.alone), self.rule)
+        step = Step(self.step.number, seconds, seen.in_step, seen.alone, held=missing.awaited)
+        found = move(str(self.id), seen.beside, step, self.rule)
         progress.at(f"answers compared, share {self.rule.shares[self.step.number]:.2%}", seen.beside.compared)
         if found.number != self.step.number:
-            step = StepBegun(found.number, self.clock())
-            self.keep(step)
-            self.step = step
-            self.divide(client)
-        return found.result
+            grown = StepBegun(found.number, self.clock())
+            self.keep(grown)
+            self.step = grown
+            group.tell(self.divide)
+        return missing.told_in(found.result)
 
     def divide(self, client: ControlClient) -> None:
-        """Makes the engine divide traffic as the step says; where it does so already nothing changes."""
+        """Makes an engine divide traffic as the step says; where it does so already nothing changes."""
         share = self.rule.shares[self.step.number]
         client.split(
             self.id.name,
@@ -67,16 +70,25 @@ class TrafficObservation:
             reason=_reason(self.id),
         )
 
-    def end(self, client: ControlClient, passed: bool) -> None:
+    def end(self, group: CanaryGroup, passed: bool) -> None:
         """A version that did not pass gets no traffic and is wanted no more; one that did keeps its share until it is
         promoted, so that no client goes back and forth."""
         if not passed:
-            end_split(client, self.id, f"the canary of {self.id} did not pass")
-            give_up(client, self.id.name, self.id.version, f"the canary of {self.id} ended")
+            group.tell(self._take_back)
+
+    def _take_back(self, client: ControlClient) -> None:
+        end_split(client, self.id, f"the canary of {self.id} did not pass")
+        give_up(client, self.id.name, self.id.version, f"the canary of {self.id} ended")
 
 
-def begin_traffic(client: ControlClient, observation: TrafficObservation) -> None:
+def begin_traffic(group: CanaryGroup, observation: TrafficObservation) -> None:
     """Begins, or goes on after a kill. FailedPrecondition where somebody else divides the traffic."""
+    group.tell(lambda client: _check_no_foreign_split(client, observation), "the traffic is not divided")
+    observation.keep(observation.step)
+    group.tell(observation.divide)
+
+
+def _check_no_foreign_split(client: ControlClient, observation: TrafficObservation) -> None:
     foreign = _split_reason(client, observation.id.name)
     if foreign is not None and foreign != _reason(observation.id):
         name = observation.id.name
@@ -84,8 +96,6 @@ def begin_traffic(client: ControlClient, observation: TrafficObservation) -> Non
             f"ordinary traffic of {name!r} is split already ({foreign or 'no reason given'}): end that first, with "
             f"`tidegate split {name} --off`"
         )
-    observation.keep(observation.step)
-    observation.divide(client)
 
 
 def end_split(client: ControlClient, identity: ServableId, reason: str) -> None:

@@ -12,7 +12,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from tidegate_operators.steps.canary import Observation, Resumption, begin, observe, write_result
+from tidegate_operators.steps.canary import Observation, Resumption, begin, observe, read_result, write_result
+from tidegate_operators.steps.canary_group import CanaryGroup
 from tidegate_operators.steps.canary_pairs import StepBegun
 from tidegate_operators.steps.canary_traffic import TrafficObservation, has_split
 from tidegate_serving.admission import Outcome
@@ -82,59 +83,73 @@ def canary_turn(
     rule = rule or CanaryRule()
     manifest, digest = read_manifest(directory)
     before = _read(directory)
-    with ControlClient(control) as client:
-        known = before if before is not None and (before.run, before.manifest_digest) == (turn.run, digest) else None
-        if known is not None and known.result is not None:
-            if not _was_pushed_again(client, manifest.id, known.result):
-                _end_again(client, manifest.id, directory, known.result, rule)
-                return known.result
-            known = None
-        record = known or _Record(turn.run, digest, clock())
+    known = before if before is not None and (before.run, before.manifest_digest) == (turn.run, digest) else None
+    group = CanaryGroup(control, resumed=known is not None)
+    ended = None if known is None else known.result
+    if ended is not None:
+        if not all(group.tell(lambda client: _was_pushed_again(client, manifest.id, ended))):
+            _end_again(group, manifest.id, directory, ended, rule)
+            return ended
+        known, group = None, CanaryGroup(control)
+    record = known or _Record(turn.run, digest, clock())
 
-        def keep(step: StepBegun) -> None:
-            nonlocal record
-            record = replace(record, step=step)
+    def keep(step: StepBegun) -> None:
+        nonlocal record
+        record = replace(record, step=step)
+        record.write(directory)
+
+    observation = begin(group, manifest.id, rule, Resumption(record.since, record.step, keep))
+    try:
+        if known is None:
             record.write(directory)
-
-        observation = begin(client, manifest.id, rule, Resumption(record.since, record.step, keep))
-        try:
-            if known is None:
-                record.write(directory)
-            left = (record.since + timedelta(seconds=rule.seconds) - clock()).total_seconds()
-            result = observe(lambda: observation.look(client), max(min(turn.patience, left), 0.0))
-            if not result.decided and turn.patience < left:
-                return None
-            write_result(observation.directory, result)
-            replace(record, result=result).write(directory)
-        except BaseException:
-            observation.end(client, passed=False)
-            raise
-        observation.end(client, result.allowed)
+        left = (record.since + timedelta(seconds=rule.seconds) - clock()).total_seconds()
+        result = observe(lambda: observation.look(group), max(min(turn.patience, left), 0.0))
+        if not result.decided and turn.patience < left:
+            return None
+        write_result(observation.directory, result)
+        replace(record, result=result).write(directory)
+    except BaseException:
+        observation.end(group, passed=False)
+        raise
+    observation.end(group, result.allowed)
     return result
+
+
+def last_result(directory: Path) -> CanaryResult | None:
+    """How the last canary of the version in `directory` ended; None while it goes on, and where there was none.
+
+    Tampered or Unsupported for a file that is no such result.
+    """
+    going_on = _read(directory)
+    if going_on is not None and going_on.result is None:
+        return None
+    return read_result(directory)
 
 
 def _was_pushed_again(client: ControlClient, identity: ServableId, result: CanaryResult) -> bool:
     """Whether somebody pushed the version after its refusal, which was carried out: there is no shadow and no split
     any more."""
+    if result.allowed:
+        return False
     desired = client.desired(identity.name)
-    pushed = not result.allowed and desired.version(identity.version) is not None and desired.shadow is None
+    pushed = desired.version(identity.version) is not None and desired.shadow is None
     return pushed and not has_split(client, identity)
 
 
 def _end_again(
-    client: ControlClient, identity: ServableId, directory: Path, result: CanaryResult, rule: CanaryRule
+    group: CanaryGroup, identity: ServableId, directory: Path, result: CanaryResult, rule: CanaryRule
 ) -> None:
     """What follows from a result, for a task that was killed between writing it and doing it."""
-    desired, now = client.desired(identity.name), times.now()
-    if desired.version(identity.version) is None:
+    states = group.tell(lambda client: client.desired(identity.name))
+    live = [desired for desired in states if desired.version(identity.version) is not None]
+    primary, now = live[0].stable if live else None, times.now()
+    if primary is None or primary == identity.version:
         return
-    primary = desired.stable if desired.stable != identity.version else None
-    if primary is not None and rule.mode is CanaryMode.TRAFFIC:
-        TrafficObservation(identity, directory, primary, now, Path(), rule, StepBegun(0, now)).end(
-            client, result.allowed
-        )
-    elif primary is not None:
-        Observation(identity, directory, primary, now, Path(), rule).end(client, result.allowed)
+    if rule.mode is CanaryMode.TRAFFIC:
+        growing = TrafficObservation(identity, directory, primary, now, Path(), rule, StepBegun(0, now))
+        growing.end(group, result.allowed)
+    else:
+        Observation(identity, directory, primary, now, Path(), rule).end(group, result.allowed)
 
 
 def _read(directory: Path) -> _Record | None:

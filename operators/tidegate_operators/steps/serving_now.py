@@ -1,30 +1,39 @@
 """What serves now, for those who judge a candidate: the version to compare with, and the log of what it saw.
 
-Orchestrators ask here before `validate`; the answers come from the engine's control port, for a group from its
-first engine.
+Orchestrators ask here before `validate`; the answers come from the engine's control port. In a group any engine knows
+what serves, and each has a log of its own: these lie in one folder and are read together.
 """
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
+from typing import TypeVar
 
-from tidegate_operators.steps.engine_group import engines_of
+from tidegate_operators.steps.engine_group import engines_of, on_each
+from tidegate_operators.steps.stored_version import fetch
 from tidegate_serving.connection import EngineConnection
 from tidegate_serving.contract.desired_state import VersionReference
-from tidegate_serving.contract.errors import FailedPrecondition
+from tidegate_serving.contract.errors import DeadlinePassed, FailedPrecondition, TidegateError, Unavailable
 from tidegate_serving.contract.manifest import read_manifest
 from tidegate_serving.control_client import ControlClient
+from tidegate_serving.inference_log.reader import is_group_log
+
+T = TypeVar("T")
+_log = logging.getLogger(__name__)
 
 
 def find_baseline(*, control: str | EngineConnection, directory: Path) -> Path | None:
-    """Directory of the version that ordinary clients get now, for comparison with the candidate in `directory`.
+    """Directory of the version that ordinary clients get now, for comparison with the candidate in `directory`: where
+    the engine has it from an object store, a verified copy on this machine.
 
     None where nothing serves under the candidate's name, or the candidate itself does. Raises Unavailable where the
     engine does not answer: a candidate must not pass as a first version because the engine was down.
     """
     identity = read_manifest(directory)[0].id
     serving = _serving(control, identity.name)
-    return None if serving is None or serving.version == identity.version else serving.directory
+    return None if serving is None or serving.version == identity.version else _here(serving)
 
 
 def serving_directory(*, control: str | EngineConnection, servable: str) -> Path:
@@ -32,14 +41,50 @@ def serving_directory(*, control: str | EngineConnection, servable: str) -> Path
     serving = _serving(control, servable)
     if serving is None:
         raise FailedPrecondition(f"nothing serves under {servable!r} at {control}: see `tidegate status`")
-    return serving.directory
+    return _here(serving)
+
+
+def _here(serving: VersionReference) -> Path:
+    """Where the version lies on this machine."""
+    if serving.directory.is_dir() or not serving.address:
+        return serving.directory
+    return fetch(serving.address, serving.manifest_digest)
 
 
 def find_log(*, control: str | EngineConnection) -> Path | None:
-    """Root folder of the engine's inference log, None where it keeps none."""
-    with ControlClient(engines_of(control)[0]) as client:
-        log_path = client.status().log_path
-    return Path(log_path) if log_path else None
+    """Root folder of the engine's inference log, None where it keeps none; of a group the folder with all their logs.
+
+    Where an engine of a group does not answer, what it wrote counts, and a warning says that the rest is missing.
+    """
+    answers = _ask(control, lambda client: client.status().log_path)
+    return joined_log([path for path in answers if path is not None], some_away=None in answers)
+
+
+def joined_log(paths: Collection[str], *, some_away: bool = False) -> Path | None:
+    """The folder that holds these engines' logs: their own where it is one for all, else the one above. None where they
+    keep none.
+
+    FailedPrecondition where some keep none, or they lie in different folders.
+    """
+    roots = {Path(path) for path in paths if path}
+    if not roots:
+        return None
+    if "" in paths:
+        raise FailedPrecondition("some engines of the group keep no inference log: give each of them a log_path")
+    above = {root.parent for root in roots}
+    if len(roots) == 1 and not (some_away and is_group_log(next(iter(above)))):
+        return next(iter(roots))
+    if len(above) > 1:
+        raise FailedPrecondition(
+            f"the engines' logs lie in {', '.join(map(str, sorted(roots)))}, which is not one folder: give each engine "
+            "a log_path of its own below one folder that all share, such as /log/NAME"
+        )
+    return next(iter(above))
+
+
+def is_away(error: TidegateError) -> bool:
+    """Whether an engine only does not answer, and may later."""
+    return isinstance(error, Unavailable | DeadlinePassed)
 
 
 def require_log(*, control: str | EngineConnection) -> Path:
@@ -51,6 +96,21 @@ def require_log(*, control: str | EngineConnection) -> Path:
 
 
 def _serving(control: str | EngineConnection, servable: str) -> VersionReference | None:
-    with ControlClient(engines_of(control)[0]) as client:
-        desired = client.desired(servable)
-    return desired.version(desired.stable)
+    answers = _ask(control, lambda client: client.desired(servable))
+    told = [answer for answer in answers if answer is not None and answer.stable is not None]
+    return told[0].version(told[0].stable) if told else None
+
+
+def _ask(control: str | EngineConnection, call: Callable[[ControlClient], T]) -> Sequence[T | None]:
+    """What each engine says, None of one that does not answer. Unavailable where none does."""
+
+    def ask(engine: EngineConnection) -> T:
+        with ControlClient(engine) as client:
+            return call(client)
+
+    outcomes = on_each(engines_of(control), ask)
+    if not outcomes.done or not all(is_away(error) for _, error in outcomes.failed):
+        outcomes.all()
+    for engine, error in outcomes.failed:
+        _log.warning("engine %s does not answer, what it has not written to its log is missing: %s", engine, error)
+    return [*(said for _, said in outcomes.done), *(None for _ in outcomes.failed)]

@@ -1,16 +1,24 @@
-"""What a worker has to know of a version in an object store before it pushes it: which one it is, and its digests."""
+"""Versions in an object store, for workers that have no folder of the engine's root: known, uploaded and fetched.
+
+What is fetched is checked against its manifest, and kept in this user's cache for the next time.
+"""
 
 from __future__ import annotations
 
 import json
+import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from tidegate_serving.contract.errors import InvalidInput, NotFound
-from tidegate_serving.contract.manifest import FILE_NAME, digest
+from tidegate_serving.admission import Standing
+from tidegate_serving.contract.errors import AlreadyExists, InvalidInput, NotFound
+from tidegate_serving.contract.manifest import FILE_NAME, Manifest, digest, read_manifest
 from tidegate_serving.contract.repository import verdict_path
 from tidegate_serving.contract.servable import ServableId, check_name, is_version
+from tidegate_serving.files import hold, make_folder
+from tidegate_serving.sources.objects.cache import VersionCache
+from tidegate_serving.sources.objects.mirror import Mirror
 from tidegate_serving.sources.objects.store import ObjectStore
 
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
@@ -52,6 +60,67 @@ def read_stored(address: str) -> StoredVersion:
     except NotFound:
         verdict = None
     return StoredVersion(found, digest(manifest), verdict)
+
+
+def upload(directory: Path, store: str) -> str:
+    """Copies a version, the manifest last, and its verdict into the model repository at `store` (s3://bucket/models),
+    and returns its address there. What is there already is not copied again.
+
+    AlreadyExists where other files have that number, Unavailable for a store that does not answer.
+    """
+    manifest, found = read_manifest(directory)
+    name, number = manifest.id.name, str(manifest.id.version)
+    address = f"{store.rstrip('/')}/{name}/{number}"
+    files = ObjectStore(_parts(address)[0], {}, _STALLED_SECONDS)
+    try:
+        there: str | None = digest(files.read(name, number, FILE_NAME))
+    except NotFound:
+        there = None
+    if there not in (None, found):
+        raise AlreadyExists(f"{address} has other files: publish {directory} under a number that is free")
+    if there is None:
+        for entry in manifest.files:
+            files.put(directory / entry.path, name, number, *entry.path.split("/"))
+        files.put(directory / FILE_NAME, name, number, FILE_NAME)
+    verdict = verdict_path(directory)
+    if verdict.is_file():
+        files.put(verdict, name, verdict.name)
+    return address
+
+
+def fetch(address: str, manifest_digest: str) -> Path:
+    """A verified copy of the version at an address, whose manifest has this SHA-256, in this user's cache, which may be
+    emptied at any time.
+
+    Tampered where a file differs from its manifest or the manifest from the digest, else raises as `read_stored`.
+    """
+    root, name, number = _parts(address)
+    cached = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "tidegate" / digest(root.encode())[:16]
+    identity = ServableId(name, int(number))
+    make_folder(cached.parent, "cache")
+    with hold(cached.with_suffix(".lock")):
+        store = ObjectStore(root, {}, _STALLED_SECONDS)
+        mirror = Mirror(store, VersionCache(cached, 0, store.url), _ServedAlready())
+        mirror.open()
+        try:
+            return mirror.ready(identity, manifest_digest) or mirror.bring(identity, manifest_digest, set())
+        finally:
+            mirror.close()
+
+
+class _ServedAlready:
+    """Lets in what an engine named with its digest, and so has let in itself."""
+
+    def check(self, directory: Path, manifest: Manifest, digest: str) -> None:
+        """Always."""
+
+    def standing(self, digest: str) -> Standing:
+        """There is nothing to say."""
+        return Standing()
+
+    def mark(self) -> object:
+        """Never changes."""
+        return None
 
 
 def _parts(address: str) -> tuple[str, str, str]:

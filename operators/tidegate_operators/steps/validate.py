@@ -5,6 +5,7 @@ The signed verdict and its report lie beside the version's directory; whoever pu
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -15,6 +16,8 @@ from tidegate_serving.contract.errors import Refused
 from tidegate_serving.contract.repository import report_directory, verdict_path
 from tidegate_validation.evidence import Evidence
 from tidegate_validation.progress import SILENT, Progress
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +58,16 @@ def against_serving(evidence: Evidence, *, directory: Path, control: str | Engin
     names no log, the engine's, if there is something to compare with.
     """
     baseline = evidence.baseline or find_baseline(control=control, directory=directory)
-    log_root = evidence.log_root or (find_log(control=control) if baseline else None)
+    log_root = evidence.log_root or (_log_here(control) if baseline else None)
     return replace(evidence, baseline=baseline, log_root=log_root)
+
+
+def _log_here(control: str | EngineConnection) -> Path | None:
+    found = find_log(control=control)
+    if found is None or found.is_dir():
+        return found
+    _log.warning("the engine's log %s is not on this machine, so skew is not judged by it: mount it here", found)
+    return None
 
 
 def require_allowed(validated: Validation) -> Validation:

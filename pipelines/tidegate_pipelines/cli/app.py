@@ -11,11 +11,13 @@ from typing import Annotated
 import typer
 
 from tidegate_pipelines.cli import (
+    argo,
     clean_up,
     compare,
     config,
     events,
     expectations,
+    export,
     gate,
     hub,
     keys,
@@ -109,11 +111,13 @@ def _options(
 
 
 _MODULES = (
+    argo,
     clean_up,
     compare,
     config,
     events,
     expectations,
+    export,
     gate,
     hub,
     keys,

@@ -25,6 +25,8 @@ GROUPS = {
         "compare",
         "promote",
         "reconcile",
+        "export",
+        "argo",
         "mlflow",
         "kubeflow",
         "clean-up",

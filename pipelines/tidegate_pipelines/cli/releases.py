@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -55,6 +56,10 @@ MaxDifference = Annotated[
     float | None, typer.Option("--max-difference", help="Answers that differ by more disagree; else they may differ.")
 ]
 
+Store = Annotated[
+    str, typer.Option("--store", metavar="URL", help="Copy the version there first, for an engine that fetches it.")
+]
+
 
 def register(app: typer.Typer) -> None:
     """Adds the commands."""
@@ -62,7 +67,9 @@ def register(app: typer.Typer) -> None:
         app.command()(command)
 
 
-def push(directory: DirectoryOrAddress, control: Control = DEFAULT_CONTROL, timeout: Timeout = 120.0) -> None:
+def push(
+    directory: DirectoryOrAddress, control: Control = DEFAULT_CONTROL, timeout: Timeout = 120.0, store: Store = ""
+) -> None:
     """Load a version beside the one that serves.
 
     Waits until it is AVAILABLE. Ordinary clients keep getting the version they had; ask for the new one by number. The
@@ -72,10 +79,13 @@ def push(directory: DirectoryOrAddress, control: Control = DEFAULT_CONTROL, time
     Examples:
       tidegate push models/flights/2
       tidegate push s3://bucket/models/flights/2
+      tidegate push models/flights/2 --store s3://bucket/models
     """
     from tidegate_operators.steps import push as run
+    from tidegate_operators.steps import upload
 
-    pushed = run(directory=directory, control=control, timeout=timeout, requested_by=who())
+    place = upload(Path(directory), store) if store else directory
+    pushed = run(directory=place, control=control, timeout=timeout, requested_by=who())
     beside = f" beside version {pushed.beside}" if pushed.beside is not None else ""
     say(f"{pushed.id} is available{beside}")
 
@@ -183,6 +193,7 @@ def release(
     pairs: Pairs = RULE.pairs,
     within: Within = RULE.within_seconds,
     fraction: Fraction = RULE.fraction,
+    store: Store = "",
 ) -> None:
     """Validate, push, canary and promote, in one go.
 
@@ -202,7 +213,7 @@ def release(
     )
     rule = CanaryRule(fraction=fraction, pairs=pairs, within_seconds=within)
     with progress() as shown:
-        released = run(Release(directory, evidence, key, control, rule), shown)
+        released = run(Release(directory, evidence, key, control, rule, store=store), shown)
     show_verdict(released.validated)
     if released.canary is not None:
         say(released.canary.sentence, released.canary.outcome.value)

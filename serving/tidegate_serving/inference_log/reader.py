@@ -1,10 +1,12 @@
-"""Reads the inference log with DuckDB, while the engine goes on writing it.
+"""Reads the inference log with DuckDB, while engines go on writing it: that of one engine, or those of a group as one.
 
+A folder with a log for each engine of a group (ROOT/ENGINE/model=...) reads as one log, also after an engine is gone.
 DuckDB is imported inside, as only the extra `validate` installs it.
 """
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -42,27 +44,50 @@ def connect(root: Path) -> Any:
         raise NotFound(f"inference log {root} is no folder: set the engine's log_path, or mend the path")
     connection = duckdb_module().connect()
     connection.execute("SET TimeZone = 'UTC'")
-    first = next(root.glob("model=*/version=*/date=*/*.parquet"), None)
+    pattern = f"{_engines(root)}model=*/version=*/date=*/*.parquet"
+    first = next(root.glob(pattern), None)
     if first is not None:
         _check_format(first)
-    source = _EMPTY if first is None else f"SELECT * FROM {_read_parquet(root / 'model=*/version=*/date=*/*.parquet')}"
+    source = _EMPTY if first is None else f"SELECT * FROM {_read_parquet(root / pattern)}"
     connection.execute(f"CREATE VIEW log AS {source}")
     return connection
 
 
-def scan(root: Path, model: str, version: int | None = None) -> str:
-    """SQL text that stands for a model's logged rows after FROM: `read_parquet(...)` with Hive columns.
+def scan(root: Path, model: str, version: int | None = None, *, by_engine: bool = False) -> str:
+    """SQL text that stands for a model's logged rows after FROM, with Hive columns; `by_engine` adds a column `engine`,
+    which tells the logs of a group apart.
 
     Raises NotFound where nothing is logged of it yet.
     """
     check_name(model)
-    pattern = f"model={model}/version={'*' if version is None else int(version)}/date=*/*.parquet"
+    pattern = f"{_engines(root)}model={model}/version={'*' if version is None else int(version)}/date=*/*.parquet"
     first = next(root.glob(pattern), None)
     if first is None:
         what = model if version is None else f"{model}:{version}"
         raise NotFound(f"nothing is logged of {what} under {root}: ask the model first, and wait for a block")
     _check_format(first)
-    return _read_parquet(root / pattern)
+    source = _read_parquet(root / pattern)
+    if not by_engine:
+        return source
+    engine = f"split_part(substr(filename, {len(str(root)) + 2}), '/', 1)"
+    return f"(SELECT * EXCLUDE (filename), {engine} AS engine FROM {source[:-1]}, filename = true))"
+
+
+def logged_until(root: Path, model: str) -> datetime:
+    """When the last request came that the log has of a model. NotFound as `scan`."""
+    with connect(root) as connection:
+        found = connection.execute(f"SELECT epoch_us(max(received_at)) FROM {scan(root, model)}").fetchone()
+    return datetime.fromtimestamp(found[0] / 1e6, UTC)
+
+
+def is_group_log(root: Path) -> bool:
+    """Whether it holds a log for each of several engines."""
+    return bool(_engines(root)) and next(root.glob("*/model=*"), None) is not None
+
+
+def _engines(root: Path) -> str:
+    """What a pattern needs before `model=`: nothing in an engine's own log."""
+    return "" if next(root.glob("model=*"), None) is not None else "*/"
 
 
 def _read_parquet(pattern: Path) -> str:

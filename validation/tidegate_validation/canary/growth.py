@@ -25,13 +25,14 @@ class Step:
     """One share under way: its place in the rule's shares, how long it has lasted and what the canary answered in it.
 
     `alone` compares what the canary answers now that it gets everything with what the serving version answered before,
-    and is None until then.
+    and is None until then. `held`: whatever the evidence, the share must not grow now.
     """
 
     number: int
     seconds: float
     answered: int
     alone: CanaryNumbers | None = None
+    held: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +80,7 @@ def decide_growth(numbers: CanaryNumbers, step: Step, rule: CanaryRule) -> Growt
     if any(check.refuses for check in at_the_end):
         return Growth(Outcome.FAIL, step.number, at_the_end, alone=True)
     stay = Growth(Outcome.INCONCLUSIVE, step.number, checks)
-    if step.answered < rule.step_rows or step.seconds < rule.step_seconds:
+    if step.held or step.answered < rule.step_rows or step.seconds < rule.step_seconds:
         return stay
     last = step.number == len(rule.shares) - 1
     if last and rule.shares[-1] >= 1.0:

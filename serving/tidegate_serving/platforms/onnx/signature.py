@@ -76,6 +76,25 @@ def graph_signature(session: Any, path: Path) -> Signature:
     return Signature(tuple(_columns(inputs)), tuple(_columns(outputs)))
 
 
+def declared_signature(path: Path) -> Signature:
+    """Every input and output of a graph as it declares them, for who runs the graph without us.
+
+    Unsupported where one is no tensor of numpy's types, InvalidInput for a file that is no graph.
+    """
+    try:
+        import onnxruntime
+    except ImportError as error:
+        raise Unsupported("reading a graph needs onnxruntime: install it with `pip install tidegate[onnx]`") from error
+    try:
+        session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    except Exception as error:  # onnxruntime's errors have no common class
+        raise InvalidInput(f"{path} cannot be read as an ONNX graph ({error}): publish the model again") from error
+    for node in session.get_outputs():
+        if dtype_of(node.type) is None or not node.type.startswith("tensor("):
+            raise Unsupported(f"{path}: output {node.name!r} is {node.type}: export the model with tensors alone")
+    return _free_signature(session, path)
+
+
 def _columns(specs: Sequence[TensorSpec]) -> list[TensorSpec]:
     return [TensorSpec(spec.name, spec.dtype) if spec.shape == (-1, 1) else spec for spec in specs]
 

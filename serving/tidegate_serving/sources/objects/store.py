@@ -6,6 +6,7 @@ A call that stalls goes on on a thread of its own, so that a store that hangs ne
 from __future__ import annotations
 
 import errno
+import functools
 import hashlib
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -40,7 +41,7 @@ class Child:
 
 
 class ObjectStore:
-    """One root in an object store. Every call ends within `timeout_seconds`, and while fetching every 4 MiB do.
+    """One root in an object store. Every call ends within `timeout_seconds`, and while copying every 4 MiB do.
 
     Raises Unavailable for a store that does not answer or fails, NotFound for what is not there.
     """
@@ -106,6 +107,17 @@ class ObjectStore:
                     f"the disk of the cache {target.parent} is full, {where} did not fit: make room, or move the cache"
                 ) from error
             raise
+
+    def put(self, source: Path, *path: str) -> None:
+        """Copies a local file there; it is seen once it is whole, where the store writes whole objects."""
+        place, where = self._place(path), f"writing {self._say(path)}"
+        parent = place.rpartition("/")[0]
+        self._within(lambda: self._files.makedirs(parent, exist_ok=True), where)
+        file = self._within(lambda: self._files.open(place, "wb"), where)
+        with source.open("rb") as local:
+            while chunk := local.read(_CHUNK):
+                self._within(functools.partial(file.write, chunk), where)
+        self._within(file.close, where)
 
     def _chunks(self, path: tuple[str, ...]) -> Iterator[bytes]:
         place, where = self._place(path), f"fetching {self._say(path)}"
@@ -178,5 +190,5 @@ def _ours(error: BaseException, what: str) -> TidegateError:
     if isinstance(error, FileNotFoundError):
         return NotFound(f"{what} found nothing there: upload it, or mend the URL")
     if isinstance(error, PermissionError):
-        return Unavailable(f"{what} is not permitted ({error}): give the engine credentials that may read it")
+        return Unavailable(f"{what} is not permitted ({error}): give credentials that may do it")
     return Unavailable(f"{what} failed ({type(error).__name__}: {error}): it is tried again")
