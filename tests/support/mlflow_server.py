@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from cryptography.fernet import Fernet
 from tests.support.eventually import eventually
 
 
@@ -25,6 +26,8 @@ def mlflow_server(folder: Path) -> Iterator[str]:
     command = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
     command += ["--backend-store-uri", f"sqlite:///{folder}/mlflow.db", "--artifacts-destination", str(folder / "art")]
     env = {**os.environ, "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false", "MLFLOW_DISABLE_TELEMETRY": "true"}
+    env |= {"MLFLOW_WEBHOOK_ALLOWED_SCHEMES": "http,https", "MLFLOW_WEBHOOK_ALLOW_PRIVATE_IPS": "true"}
+    env |= {"MLFLOW_WEBHOOK_CACHE_TTL": "1", "MLFLOW_WEBHOOK_SECRET_ENCRYPTION_KEY": Fernet.generate_key().decode()}
     with (folder / "server.log").open("wb") as log:
         process = subprocess.Popen(command, env=env, stdout=log, stderr=log, start_new_session=True)
     try:

@@ -17,6 +17,7 @@ from tidegate_pipelines.cli import (
     events,
     expectations,
     gate,
+    hub,
     keys,
     kubeflow,
     mlflow,
@@ -103,7 +104,7 @@ def _options(
     ] = False,
 ) -> None:
     context.obj = {"debug": debug}
-    if context.invoked_subcommand not in ("serve", "model-server"):
+    if context.invoked_subcommand not in ("serve", "model-server", "hub"):
         show_log_lines(tracebacks=debug)
 
 
@@ -114,6 +115,7 @@ _MODULES = (
     events,
     expectations,
     gate,
+    hub,
     keys,
     kubeflow,
     mlflow,

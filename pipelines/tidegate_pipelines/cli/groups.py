@@ -29,7 +29,7 @@ GROUPS = {
         "kubeflow",
         "clean-up",
     ),
-    "Serve": ("serve", "model-server", "predict", "split"),
+    "Serve": ("serve", "model-server", "predict", "split", "hub"),
     "When something is wrong": (
         *("status", "events", "rollback", "pin", "unpin", "freeze", "unfreeze", "disable", "enable", "block"),
         *("unblock", "log-level", "support-bundle"),

@@ -43,6 +43,8 @@ class Hub:
     database: Database
     current_user: CurrentUser
     audit: Audit
+    on_request: Callable[[], None] = lambda: None
+    """Told that a release was asked for, so that it begins at once."""
 
 
 MakeRouter = Callable[[Hub], APIRouter]

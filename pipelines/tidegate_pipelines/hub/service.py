@@ -2,14 +2,136 @@
 
 from __future__ import annotations
 
+import logging
+import os
+import signal
+import socket
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from types import FrameType
+
+import uvicorn
 from fastapi import FastAPI
+from fastapi.concurrency import run_in_threadpool
 
+from tidegate_operators.steps.keys import new_key
+from tidegate_pipelines.hub.access import Access
+from tidegate_pipelines.hub.api import api_router
+from tidegate_pipelines.hub.api.decisions import decision_routes
+from tidegate_pipelines.hub.api.sign_in import sign_in_routes
 from tidegate_pipelines.hub.app import Hub, MakeRouter, create_app
+from tidegate_pipelines.hub.audit import AuditLog
+from tidegate_pipelines.hub.audit.keeper import AuditKeeper
+from tidegate_pipelines.hub.config import HubConfig, Runner
+from tidegate_pipelines.hub.decisions import Decisions
+from tidegate_pipelines.hub.engines.watch import EngineWatch
+from tidegate_pipelines.hub.registry.watch import RegistryWatch
+from tidegate_pipelines.hub.registry.webhook import webhook_router
+from tidegate_pipelines.hub.releases.supervisor import Supervisor
+from tidegate_pipelines.hub.store import Database
+from tidegate_serving.files import write_json
 
-ROUTERS: tuple[MakeRouter, ...] = ()
-"""The routes of every room that has some."""
+logger = logging.getLogger(__name__)
+ROUTERS: tuple[MakeRouter, ...] = (api_router,)
+"""The routes of every room that has some; the registry's webhooks come with what looks at it."""
+_STOP_SECONDS = 5
 
 
-def application(hub: Hub) -> FastAPI:
-    """The web application over all rooms."""
-    return create_app(hub, ROUTERS)
+class Service:
+    """One replica of the hub over `config`: what runs in the background, and the application that stands before it."""
+
+    def __init__(self, config: HubConfig) -> None:
+        self.config = config
+        self.database = Database(config.database_url)
+        name = config.name or f"{socket.gethostname()}-{os.getpid()}"
+        self._supervisor = Supervisor(config, self.database, name)
+        self._engines = EngineWatch(config, self.database)
+        self._registry: RegistryWatch | None = None
+        if config.mlflow.address:
+            self._registry = RegistryWatch(config, self.database, self._supervisor.wake)
+        self.audit = AuditLog(self.database)
+        self.access = Access(config.access, self.database, self.audit)
+        self.decisions = Decisions(self.database, config, self.audit)
+        self._audit_keeper = AuditKeeper(self.database, self.audit, config.audit, config.connections)
+        self.app = self._application()
+
+    def prepare(self) -> None:
+        """Folders, the validator's key where no other is named, and tables that are up to date."""
+        self.config.directory.mkdir(parents=True, exist_ok=True)
+        self.config.repository.mkdir(exist_ok=True)
+        key = self.config.private_key
+        if self.config.releases.private_key is None and not key.exists():
+            new_key(key.parent, name=key.stem)
+        self.database.migrate()
+
+    def _application(self) -> FastAPI:
+        hub = Hub(self.config, self.database, self.access, self.audit, self._supervisor.wake)
+        routers = [*ROUTERS, lambda _: sign_in_routes(self.access)]
+        routers.append(lambda hub: decision_routes(hub, self.access, self.audit, self.decisions))
+        if self._registry is not None:
+            watch = self._registry
+            routers.append(lambda hub: webhook_router(self.config.mlflow, hub.database, watch.look_at))
+
+        @asynccontextmanager
+        async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+            self._start()
+            try:
+                yield
+            finally:
+                await run_in_threadpool(self._stop)
+
+        return create_app(hub, routers, lifespan, self.access)
+
+    def _start(self) -> None:
+        if self.config.run.runner is Runner.HERE:
+            self._supervisor.start()
+        self._engines.start()
+        self._audit_keeper.start()
+        if self._registry is not None:
+            self._registry.start()
+
+    def _stop(self) -> None:
+        if self._registry is not None:
+            self._registry.stop()
+        self._engines.stop()
+        self._audit_keeper.stop()
+        if self.config.run.runner is Runner.HERE:
+            self._supervisor.stop()
+        self.database.close()
+
+
+def run(config: HubConfig, ready_file: Path | None = None, on_ready: Callable[[str], None] = print) -> None:
+    """Serves until SIGTERM or Ctrl-C. `on_ready` hears the address, and `ready_file` gets it as JSON."""
+    host, _, port = config.address.rpartition(":")
+    with socket.create_server((host.strip("[]"), int(port)), reuse_port=False) as listener:
+        address = f"{'https' if config.access.tls else 'http'}://{host}:{listener.getsockname()[1]}"
+        config = config if config.public_url else replace(config, public_url=address)
+        service = Service(config)
+        service.prepare()
+
+        class Server(uvicorn.Server):
+            async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+                await super().startup(sockets)
+                if ready_file is not None:
+                    write_json(ready_file, {"address": address, "pid": os.getpid()})
+                on_ready(address)
+
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, _ended_well)
+        settings = uvicorn.Config(
+            service.app,
+            log_config=None,
+            access_log=False,
+            proxy_headers=False,
+            server_header=False,
+            ssl_certfile=config.access.certificate,
+            ssl_keyfile=config.access.key,
+            timeout_graceful_shutdown=_STOP_SECONDS,
+        )
+        Server(settings).run([listener])
+
+
+def _ended_well(number: int, frame: FrameType | None) -> None:
+    """uvicorn sends itself the signal again once it has stopped in order, which must not kill it."""

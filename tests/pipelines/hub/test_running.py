@@ -93,7 +93,7 @@ def here(config: HubConfig, database: Database, clearance: Clearance = nothing_t
     """Runs the next release in this process."""
     claim = claim_next(database, "here", config.run)
     assert claim is not None
-    run_release(Record(database, claim, clearance, threading.Event()), config)
+    run_release(Record(database, claim, threading.Event(), clearance), config)
 
 
 def test_a_release_runs_to_its_end_and_leaves_its_verdict_and_history(

@@ -22,6 +22,7 @@ from tidegate_pipelines.hub.access.protection import COOKIES, client_address
 from tidegate_pipelines.hub.access.sessions import Session, Sessions
 from tidegate_pipelines.hub.access.throttle import Throttle, TooManyAttempts
 from tidegate_pipelines.hub.audit import Act, AuditLog, Outcome
+from tidegate_pipelines.hub.audit.log import REFUSED_HERE
 from tidegate_pipelines.hub.people_config import AccessConfig
 from tidegate_pipelines.hub.store import Database
 from tidegate_serving.contract.errors import (
@@ -85,6 +86,8 @@ class Access:
 
     async def check(self, request: Request) -> AsyncIterator[None]:
         """The dependency of the whole application: lets the request through, and hears what is refused behind it."""
+        noted: list[str] = []
+        REFUSED_HERE.set(noted)
         try:
             self._check_origin(request)
             if not self._is_public(request.url.path):
@@ -92,9 +95,11 @@ class Access:
                 await self._check_form(request)
             yield
         except TidegateError as error:
-            if request.method not in _SAFE and not isinstance(error, TooManyAttempts):
+            if request.method not in _SAFE and not noted and not isinstance(error, TooManyAttempts):
                 await run_in_threadpool(self._note, request, error)
             raise
+        finally:
+            await request.close()
 
     def sign_in(self, request: Request, session: Session) -> None:
         """Begins a session, with a new cookie; one that the browser had before ends."""

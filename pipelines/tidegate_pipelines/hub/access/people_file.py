@@ -5,6 +5,7 @@ It is read again whenever it changes; who was taken out of it is out with the ne
 
 from __future__ import annotations
 
+import re
 import secrets
 from collections.abc import Collection
 from dataclasses import dataclass, field
@@ -22,6 +23,7 @@ from tidegate_serving.typed_config import read_config, read_toml
 FORMAT_KIND = "hub-access"
 VERSION = "1"
 _HASH_LENGTH = 64
+_PATTERN = re.compile(r"[A-Za-z0-9._*?-]{1,128}\Z")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +33,7 @@ class Team:
     models: tuple[str, ...]
 
     def __post_init__(self) -> None:
-        if not self.models or not all(self.models):
+        if not self.models or not all(map(_PATTERN.match, self.models)):
             raise InvalidInput(f'models are {list(self.models)}: write patterns of names, such as "flights*"')
 
 

@@ -2,3 +2,7 @@
 
 Routes check who asks and what was sent, and hand it on.
 """
+
+from tidegate_pipelines.hub.api.router import api_router
+
+__all__ = ["api_router"]

@@ -70,7 +70,7 @@ def decision_routes(hub: Hub, access: Access, audit: AuditLog, decisions: Decisi
 
     @router.post("/labels", tags=["labels"], name="labels")
     async def labels(request: Request, model: str = "") -> dict[str, Any]:
-        """Takes labels: JSON lines as the body with `?model=NAME`, or a form with `model` and a `file` of such lines."""
+        """Takes labels: JSON lines with `?model=NAME`, or a form with `model` and a `file` of such lines."""
         name, data = await _label_file(request, model)
         request.state.thing = f"model {name}"
         caller = await run_in_threadpool(access, request)

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from tidegate_operators.steps import rollback
 from tidegate_operators.steps.engine_group import engines_of, on_each
+from tidegate_pipelines.hub.audit.keeper import ASKED_BY_HUB
 from tidegate_pipelines.hub.config import HubConfig
 from tidegate_pipelines.hub.decisions.asked import Asked
 from tidegate_serving.connection import EngineConnection
 from tidegate_serving.contract.errors import InvalidInput
 from tidegate_serving.control_client import ControlClient, Outcome
 
-HUB = "hub: "
+HUB = ASKED_BY_HUB
 """What the journal of an engine has before the name of whoever decided here."""
 
 
@@ -61,7 +62,7 @@ def _version(asked: Asked) -> int:
     return asked.version
 
 
-ENGINE_ACTIONS: Mapping[str, Callable[[HubConfig, str, Asked], str]] = {
+ENGINE_ACTIONS: dict[str, Callable[[HubConfig, str, Asked], str]] = {
     "rollback": _roll_back,
     "block": _block,
     "unblock": _unblock,

@@ -143,7 +143,7 @@ def _known(find_log: FindLog, model: str, ids: Collection[str]) -> set[str] | No
 
     try:
         root = find_log(model)
-        if root is None:
+        if root is None or not root.is_dir():
             return None
         table = scan(root, model)
     except NotFound:
@@ -165,6 +165,6 @@ def _said(labels: Sequence[Label], unknown: Sequence[str] | None) -> str:
     if not unknown:
         return f"{kept}; the inference log has all their requests"
     return (
-        f"{kept}; of {len(unknown)} requests the inference log has nothing: check these ids, or whether the log samples "
-        "(they count once it has them)"
+        f"{kept}; of {len(unknown)} requests the inference log has nothing: check these ids, or whether the log "
+        "samples (they count once it has them)"
     )

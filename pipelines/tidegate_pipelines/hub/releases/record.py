@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from sqlalchemy.orm import Session
 
 from tidegate_pipelines.hub.releases.claims import Claim, ClaimLost, held
-from tidegate_pipelines.hub.releases.clearance import Clearance
+from tidegate_pipelines.hub.releases.clearance import Clearance, nothing_to_wait_for
 from tidegate_pipelines.hub.releases.requests import finish, note
 from tidegate_pipelines.hub.store import Database, ReleaseRow, ReleaseState
 from tidegate_serving.contract.errors import Unavailable
@@ -37,12 +37,17 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One release's rows, for the process that has the claim. `lost` is set once the claim may be another's."""
+    """One release's rows, for the process that has the claim, and whom to ask about it.
+
+    `lost` is set once the claim may be another's. `no_longer_wanted` says, as a sentence, why whoever asked for the
+    release does not want it any more; empty where they do.
+    """
 
     database: Database
     claim: Claim
-    clearance: Clearance
     lost: threading.Event
+    clearance: Clearance = nothing_to_wait_for
+    no_longer_wanted: Callable[[ReleaseRow], str] = lambda release: ""
 
     def change(self, edit: Callable[[Change], T]) -> T:
         """What `edit` gives, in a transaction. ClaimLost where the release is another's by now.

@@ -22,6 +22,7 @@ from tidegate_operators.steps import (
     require_passed,
     validate,
 )
+from tidegate_operators.steps.engine_group import engines_of
 from tidegate_pipelines.hub.config import HubConfig, ReleaseConfig
 from tidegate_pipelines.hub.releases.claims import ClaimLost
 from tidegate_pipelines.hub.releases.fetch import fetch
@@ -33,6 +34,7 @@ from tidegate_serving.connection import EngineConnection
 from tidegate_serving.contract import times
 from tidegate_serving.contract.errors import InvalidInput, Refused, TidegateError, Unavailable
 from tidegate_serving.contract.repository import report_directory, verdict_path
+from tidegate_serving.control_client import ControlClient
 from tidegate_validation.progress import Progress
 
 logger = logging.getLogger(__name__)
@@ -77,7 +79,11 @@ def run_release(record: Record, config: HubConfig) -> None:
     What does not answer puts the release off; it is tried again after growing pauses. Somebody else's claim ends it.
     """
     try:
-        record.finish(ReleaseState.RELEASED, _Steps(record, config).all())
+        steps = _Steps(record, config)
+        if why := record.no_longer_wanted(steps.row):
+            record.finish(ReleaseState.SUPERSEDED, why)
+        else:
+            record.finish(ReleaseState.RELEASED, steps.serves_already() or steps.all())
     except (ClaimLost, _Waits):
         return
     except Refused as error:
@@ -139,6 +145,18 @@ class _Steps:
         self.record.stage("promote")
         promote(control=self.engine, servable=name, version=version, timeout=timeout, reason=why, requested_by=who)
         return sentence
+
+    def serves_already(self) -> str:
+        """A sentence where ordinary clients get this version by now, and no step is needed; else empty. Unavailable
+        where the engine does not answer."""
+        if self.stopped_at:
+            return ""
+        for one in engines_of(self.engine):
+            with ControlClient(one) as client:
+                found = client.status(self.row.model).servable(self.row.model)
+            if found is None or found.ordinary != self.row.version:
+                return ""
+        return f"{self.row.model}:{self.row.version} serves already, so nothing had to be done"
 
     def fetched(self) -> Path:
         """The version's directory, brought into the repository where it is not there yet."""

@@ -17,7 +17,7 @@ from tidegate_pipelines.hub.store.people import (
     PendingSignInRow,
     SessionRow,
 )
-from tidegate_pipelines.hub.store.registry import DeliveryRow, RegisteredModelRow
+from tidegate_pipelines.hub.store.registry import DeliveryRow, RegisteredModelRow, RegistryRow
 from tidegate_pipelines.hub.store.releases import (
     FINAL,
     ModelRow,
@@ -44,6 +44,7 @@ __all__ = [
     "ModelRow",
     "PendingSignInRow",
     "RegisteredModelRow",
+    "RegistryRow",
     "ReleaseEventRow",
     "ReleaseRow",
     "ReleaseState",

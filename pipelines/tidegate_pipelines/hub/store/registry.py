@@ -10,8 +10,24 @@ from sqlalchemy.orm import Mapped, mapped_column
 from tidegate_pipelines.hub.store.base import Base, LongText, Name, Word
 
 
+class RegistryRow(Base):
+    """A registry by its name in the config. `state` is `UP` or `AWAY`, since `since`; `problem` says why it is away."""
+
+    __tablename__ = "registries"
+
+    name: Mapped[Name] = mapped_column(primary_key=True)
+    address: Mapped[LongText]
+    state: Mapped[Word]
+    since: Mapped[datetime]
+    last_seen: Mapped[datetime | None]
+    problem: Mapped[LongText] = mapped_column(default="")
+
+
 class DeliveryRow(Base):
-    """One webhook delivery by the sender's id; `outcome` is `accepted` or `ignored`, `reason` why."""
+    """One webhook delivery by the sender's id; `outcome` is `accepted` or `refused`, `reason` why.
+
+    Those that were refused have no id that could be believed, so one row counts those of an hour and a reason.
+    """
 
     __tablename__ = "deliveries"
 
@@ -19,6 +35,7 @@ class DeliveryRow(Base):
     received_at: Mapped[datetime] = mapped_column(index=True)
     outcome: Mapped[Word]
     reason: Mapped[LongText] = mapped_column(default="")
+    count: Mapped[int] = mapped_column(default=1)
 
 
 class RegisteredModelRow(Base):

@@ -127,11 +127,22 @@ def _release_history() -> None:
 
 def _registry() -> None:
     op.create_table(
+        "registries",
+        sa.Column("name", NAME, nullable=False),
+        sa.Column("address", sa.Text(), nullable=False),
+        sa.Column("state", WORD, nullable=False),
+        sa.Column("since", UtcTime(), nullable=False),
+        sa.Column("last_seen", UtcTime(), nullable=True),
+        sa.Column("problem", sa.Text(), nullable=False),
+        sa.PrimaryKeyConstraint("name", name="pk_registries"),
+    )
+    op.create_table(
         "deliveries",
         sa.Column("id", NAME, nullable=False),
         sa.Column("received_at", UtcTime(), nullable=False),
         sa.Column("outcome", WORD, nullable=False),
         sa.Column("reason", sa.Text(), nullable=False),
+        sa.Column("count", sa.Integer(), nullable=False),
         sa.PrimaryKeyConstraint("id", name="pk_deliveries"),
     )
     op.create_index("ix_deliveries_received_at", "deliveries", ["received_at"], unique=False)

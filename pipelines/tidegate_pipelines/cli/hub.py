@@ -1,0 +1,47 @@
+"""`tidegate hub`: the long-running service beside engines and orchestrators."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command."""
+    app.command()(hub)
+
+
+def hub(
+    config: Annotated[Path | None, typer.Option("--config", metavar="FILE", help="TOML with any setting.")] = None,
+    address: Annotated[str | None, typer.Option("--address", metavar="HOST:PORT", help="Where it listens.")] = None,
+    directory: Annotated[
+        Path | None, typer.Option("--directory", metavar="FOLDER", help="Database, repository and keys.")
+    ] = None,
+    ready_file: Annotated[
+        Path | None, typer.Option("--ready-file", metavar="FILE", help="Gets the address as JSON once ready.")
+    ] = None,
+) -> None:
+    """Run the hub: releases that start themselves, their history, and pages to look at.
+
+    Without any set-up it keeps everything in ./tidegate-hub and listens on 127.0.0.1:8600.
+
+    The engine comes from TIDEGATE_CONTROL or TIDEGATE_PROFILE, else it is this machine's, and MLflow from
+    MLFLOW_TRACKING_URI, where the config names none. SIGTERM gives releases back and ends.
+
+    \b
+    Examples:
+      tidegate hub
+      tidegate hub --config hub.toml
+    """
+    from tidegate_pipelines.hub.config import HubConfig
+    from tidegate_pipelines.hub.service import run
+
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s", stream=sys.stderr)
+    logging.getLogger("httpx").setLevel(logging.WARNING)
+    logging.getLogger("alembic").setLevel(logging.WARNING)
+    read = HubConfig.load(config, overrides={"address": address, "directory": directory})
+    run(read, ready_file, lambda where: typer.echo(f"the hub is at {where}"))

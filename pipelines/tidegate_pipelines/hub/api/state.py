@@ -1,0 +1,145 @@
+"""Models, engines, traffic and skew for programs, as they were last seen."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Body, Query, Request
+from sqlalchemy import func, select
+
+from tidegate_pipelines.hub.api.documents import (
+    Deliveries,
+    Engine,
+    Model,
+    Registry,
+    Release,
+    ServedVersion,
+    SkewWindow,
+    Traffic,
+    WholeModel,
+)
+from tidegate_pipelines.hub.api.permissions import caller, check_model, of_teams
+from tidegate_pipelines.hub.app import Hub
+from tidegate_pipelines.hub.engines.skew import keep_report
+from tidegate_pipelines.hub.store import (
+    DeliveryRow,
+    EngineRow,
+    ModelRow,
+    RegistryRow,
+    ReleaseRow,
+    ServedVersionRow,
+    SkewWindowRow,
+    TrafficRow,
+)
+from tidegate_serving.contract.errors import NotFound, TidegateError
+
+_NEWEST = 20
+Limit = Annotated[int, Query(ge=1, le=5000)]
+Since = Annotated[datetime | None, Query(description="RFC 3339, from then on.")]
+
+
+def state_router(hub: Hub) -> APIRouter:
+    """The routes."""
+    router = APIRouter(tags=["state"])
+
+    @router.get("/models")
+    def models(request: Request, after: str = "", limit: Limit = 1000) -> list[Model]:
+        """By name, those after `after`."""
+        user = caller(hub, request, "look")
+        query = select(ModelRow).where(of_teams(user, ModelRow.name), ModelRow.name > after)
+        with hub.database.reading() as session:
+            found = session.scalars(query.order_by(ModelRow.name).limit(limit))
+            return [Model.model_validate(row) for row in found]
+
+    @router.get("/models/{name}")
+    def model(name: str, request: Request) -> WholeModel:
+        """One model with what is served of it now, and its newest releases."""
+        user = caller(hub, request, "look")
+        served = select(ServedVersionRow).where(ServedVersionRow.model == name)
+        newest = select(ReleaseRow).where(ReleaseRow.model == name).order_by(ReleaseRow.id.desc()).limit(_NEWEST)
+        with hub.database.reading() as session:
+            check_model(user, name)
+            row = session.get(ModelRow, name)
+            if row is None:
+                raise NotFound(f"there is no model {name!r}: see /api/v1/models")
+            return WholeModel(
+                name=row.name,
+                team=row.team,
+                first_seen=row.first_seen,
+                served=[ServedVersion.model_validate(one) for one in session.scalars(served)],
+                releases=[Release.model_validate(one) for one in session.scalars(newest)],
+            )
+
+    @router.get("/engines")
+    def engines(request: Request) -> list[Engine]:
+        """How each engine is, and what it last said of itself."""
+        caller(hub, request, "look")
+        with hub.database.reading() as session:
+            return [Engine.model_validate(row) for row in session.scalars(select(EngineRow).order_by(EngineRow.name))]
+
+    @router.get("/registries")
+    def registries(request: Request) -> list[Registry]:
+        """How each registry is."""
+        caller(hub, request, "look")
+        with hub.database.reading() as session:
+            return [Registry.model_validate(row) for row in session.scalars(select(RegistryRow))]
+
+    @router.get("/deliveries")
+    def deliveries(request: Request) -> Deliveries:
+        """How many webhooks came, and how many did nothing and why."""
+        caller(hub, request, "look")
+        total = func.sum(DeliveryRow.count)
+        query = select(DeliveryRow.outcome, DeliveryRow.reason, total).where(DeliveryRow.outcome == "refused")
+        with hub.database.reading() as session:
+            refused = {
+                reason: int(count) for _, reason, count in session.execute(query.group_by(*query.selected_columns[:2]))
+            }
+            accepted = session.scalar(select(total).where(DeliveryRow.outcome == "accepted"))
+        return Deliveries(accepted=int(accepted or 0), refused=refused)
+
+    _add_measures(hub, router)
+    return router
+
+
+def _add_measures(hub: Hub, router: APIRouter) -> None:
+    @router.get("/traffic")
+    def traffic(request: Request, model: str, since: Since = None, limit: Limit = 1000) -> list[Traffic]:
+        """Requests by the hour, the newest first."""
+        user = caller(hub, request, "look")
+        query = select(TrafficRow).where(TrafficRow.model == model, of_teams(user, TrafficRow.model))
+        if since is not None:
+            query = query.where(TrafficRow.hour >= since)
+        with hub.database.reading() as session:
+            found = session.scalars(query.order_by(TrafficRow.hour.desc()).limit(limit))
+            return [Traffic.model_validate(row) for row in found]
+
+    @router.get("/skew")
+    def skew(
+        request: Request, model: str, feature: str | None = None, since: Since = None, limit: Limit = 1000
+    ) -> list[SkewWindow]:
+        """Windows of a model, or of one of its features, the newest first."""
+        user = caller(hub, request, "look")
+        query = select(SkewWindowRow).where(SkewWindowRow.model == model, of_teams(user, SkewWindowRow.model))
+        if feature is not None:
+            query = query.where(SkewWindowRow.feature == feature)
+        if since is not None:
+            query = query.where(SkewWindowRow.window_end >= since)
+        with hub.database.reading() as session:
+            found = session.scalars(query.order_by(SkewWindowRow.window_end.desc(), SkewWindowRow.feature).limit(limit))
+            return [SkewWindow.model_validate(row) for row in found]
+
+    @router.post("/skew", status_code=201)
+    def keep_skew(report: Annotated[dict[str, Any], Body()], request: Request) -> dict[str, int]:
+        """Keeps a skew report, as `tidegate skew --report` writes it; a window is kept once."""
+        thing = str(report.get("model", ""))[:200]
+        user = caller(hub, request, "release", "keep skew report", thing)
+        with hub.database.reading() as session:
+            check_model(user, thing, "release")
+        try:
+            kept = keep_report(hub.database, report, "the report")
+        except TidegateError as error:
+            hub.audit(user.name, "keep skew report", thing, "refused", error.message)
+            raise
+        hub.audit(user.name, "keep skew report", thing, "done", f"{kept} features")
+        return {"kept": kept}

@@ -1,0 +1,138 @@
+"""The few calls of MLflow's REST API that the hub makes, each with an end in time; importing mlflow takes seconds."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import httpx
+
+from tidegate_pipelines.hub.config import MlflowConfig
+from tidegate_serving.contract.errors import InvalidInput, NotFound, Unavailable
+
+_API = "/api/2.0/mlflow/"
+_PAGE = 1000
+_MISSING = ("RESOURCE_DOES_NOT_EXIST",)
+
+
+class MlflowRegistry:
+    """One tracking server's registry; safe to share between threads. What signs in comes from MLflow's own variables
+    (MLFLOW_TRACKING_TOKEN, or MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD).
+
+    Unavailable where it does not answer, or answers with a fault of its own; NotFound for what it does not have.
+    """
+
+    def __init__(self, config: MlflowConfig) -> None:
+        self._config = config
+        self._client = httpx.Client(
+            base_url=config.address.rstrip("/") + _API,
+            timeout=config.timeout_seconds,
+            headers=_headers(),
+            auth=_auth(),
+            trust_env=False,
+        )
+
+    def wanted(self) -> dict[str, int]:
+        """The version of each model that is to be released, by the models' names."""
+        return self._tagged() if self._config.tag else self._aliased()
+
+    def wanted_of(self, model: str) -> int | None:
+        """The version of one model that is to be released; None for none, also where the registry has no such model."""
+        if self._config.tag:
+            return self._tagged(model).get(model)
+        return self.aliases(model).get(self._config.alias)
+
+    def aliases(self, model: str) -> dict[str, int]:
+        """The versions that a model's aliases are set on; none where the registry has no such model."""
+        try:
+            found = self._ask("GET", "registered-models/get", {"name": model})["registered_model"]
+        except NotFound:
+            return {}
+        return _aliases(found)
+
+    def set_tag(self, model: str, version: int, key: str, value: str) -> None:
+        """Of a version."""
+        body = {"name": model, "version": str(version), "key": key, "value": value}
+        self._ask("POST", "model-versions/set-tag", body)
+
+    def set_alias(self, model: str, alias: str, version: int) -> None:
+        """Sets it on a version, from wherever it was."""
+        self._ask("POST", "registered-models/alias", {"name": model, "alias": alias, "version": str(version)})
+
+    def close(self) -> None:
+        """Closes connections."""
+        self._client.close()
+
+    def _aliased(self) -> dict[str, int]:
+        found = {model["name"]: _aliases(model) for model in self._pages("registered-models/search", {})}
+        alias = self._config.alias
+        return {name: aliases[alias] for name, aliases in found.items() if alias in aliases}
+
+    def _tagged(self, model: str | None = None) -> dict[str, int]:
+        key, _, value = self._config.tag.partition("=")
+        query = f"tags.`{_quoted(key, '`')}` = '{_quoted(value, chr(39))}'"
+        if model is not None:
+            query += f" AND name = '{_quoted(model, chr(39))}'"
+        newest: dict[str, int] = {}
+        for one in self._pages("model-versions/search", {"filter": query}):
+            newest[one["name"]] = max(int(one["version"]), newest.get(one["name"], 0))
+        return newest
+
+    def _pages(self, path: str, query: Mapping[str, str]) -> list[dict[str, Any]]:
+        what = "registered_models" if path.startswith("registered") else "model_versions"
+        found: list[dict[str, Any]] = []
+        token = ""
+        while True:
+            page = {"page_token": token} if token else {}
+            answer = self._ask("GET", path, {**query, "max_results": str(_PAGE), **page})
+            found += answer.get(what, [])
+            token = answer.get("next_page_token", "")
+            if not token:
+                return found
+
+    def _ask(self, method: str, path: str, values: Mapping[str, str]) -> dict[str, Any]:
+        where = f"MLflow at {self._config.address}"
+        sent: dict[str, Any] = {"params": values} if method == "GET" else {"json": values}
+        try:
+            answer = self._client.request(method, path, **sent)
+        except httpx.HTTPError as error:
+            raise Unavailable(f"{where} does not answer ({type(error).__name__}: {error})") from error
+        if answer.is_success:
+            found: dict[str, Any] = answer.json()
+            return found
+        said = _said(answer)
+        if said.get("error_code") in _MISSING:
+            raise NotFound(f"{where}: {said.get('message', 'it is not there')}")
+        message = f"{where} answers {path} with {answer.status_code}: {said.get('message', answer.reason_phrase)}"
+        if answer.status_code in (400, 422):
+            raise InvalidInput(message)
+        raise Unavailable(message)
+
+
+def _aliases(model: Mapping[str, Any]) -> dict[str, int]:
+    return {one["alias"]: int(one["version"]) for one in model.get("aliases", [])}
+
+
+def _quoted(text: str, mark: str) -> str:
+    if mark in text:
+        raise InvalidInput(f"{text!r} has a {mark} in it, which MLflow's search cannot be asked for: take it out")
+    return text
+
+
+def _said(answer: httpx.Response) -> dict[str, Any]:
+    try:
+        found = answer.json()
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _headers() -> dict[str, str]:
+    token = os.environ.get("MLFLOW_TRACKING_TOKEN")
+    return {"Authorization": f"Bearer {token}"} if token else {}
+
+
+def _auth() -> tuple[str, str] | None:
+    user = os.environ.get("MLFLOW_TRACKING_USERNAME")
+    return (user, os.environ.get("MLFLOW_TRACKING_PASSWORD", "")) if user else None
