@@ -18,6 +18,7 @@ from fastapi.concurrency import run_in_threadpool
 
 from tidegate_operators.steps.keys import new_key
 from tidegate_pipelines.hub.access import Access
+from tidegate_pipelines.hub.alerts import AlertBook, Courier
 from tidegate_pipelines.hub.api import api_router
 from tidegate_pipelines.hub.api.decisions import decision_routes
 from tidegate_pipelines.hub.api.sign_in import sign_in_routes
@@ -54,6 +55,7 @@ class Service:
         self.audit = AuditLog(self.database)
         self.access = Access(config.access, self.database, self.audit)
         self.decisions = Decisions(self.database, config, self.audit)
+        self._courier = Courier(AlertBook(self.database, config.alerts), config.address_for_people)
         self._audit_keeper = AuditKeeper(self.database, self.audit, config.audit, config.connections)
         self.app = self._application()
 
@@ -89,6 +91,7 @@ class Service:
             self._supervisor.start()
         self._engines.start()
         self._audit_keeper.start()
+        self._courier.start()
         if self._registry is not None:
             self._registry.start()
 
@@ -97,6 +100,7 @@ class Service:
             self._registry.stop()
         self._engines.stop()
         self._audit_keeper.stop()
+        self._courier.stop()
         if self.config.run.runner is Runner.HERE:
             self._supervisor.stop()
         self.database.close()
