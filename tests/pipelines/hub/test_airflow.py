@@ -1,4 +1,4 @@
-"""Releases that a real Airflow runs: the hub starts the DAG once, follows it though it is killed, and ends as it did."""
+"""Releases that a real Airflow runs: a hub starts each run once and follows it, though it is killed."""
 
 from __future__ import annotations
 
