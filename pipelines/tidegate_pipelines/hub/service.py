@@ -9,6 +9,7 @@ import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import FrameType
 
@@ -28,8 +29,11 @@ from tidegate_pipelines.hub.audit.keeper import AuditKeeper
 from tidegate_pipelines.hub.config import HubConfig, Runner
 from tidegate_pipelines.hub.decisions import Decisions
 from tidegate_pipelines.hub.engines.watch import EngineWatch
+from tidegate_pipelines.hub.registry.reconcile import no_longer_wanted
 from tidegate_pipelines.hub.registry.watch import RegistryWatch
 from tidegate_pipelines.hub.registry.webhook import webhook_router
+from tidegate_pipelines.hub.releases.airflow_runs import AirflowRuns
+from tidegate_pipelines.hub.releases.follow import Follower
 from tidegate_pipelines.hub.releases.supervisor import Supervisor
 from tidegate_pipelines.hub.store import Database
 from tidegate_serving.files import write_json
@@ -47,11 +51,11 @@ class Service:
         self.config = config
         self.database = Database(config.database_url)
         name = config.name or f"{socket.gethostname()}-{os.getpid()}"
-        self._supervisor = Supervisor(config, self.database, name)
+        self._releases = _releases(config, self.database, name)
         self._engines = EngineWatch(config, self.database)
         self._registry: RegistryWatch | None = None
         if config.mlflow.address:
-            self._registry = RegistryWatch(config, self.database, self._supervisor.wake)
+            self._registry = RegistryWatch(config, self.database, self._releases.wake)
         self.audit = AuditLog(self.database)
         self.access = Access(config.access, self.database, self.audit)
         self.decisions = Decisions(self.database, config, self.audit)
@@ -69,7 +73,7 @@ class Service:
         self.database.migrate()
 
     def _application(self) -> FastAPI:
-        hub = Hub(self.config, self.database, self.access, self.audit, self._supervisor.wake)
+        hub = Hub(self.config, self.database, self.access, self.audit, self._releases.wake)
         routers = [*ROUTERS, lambda _: sign_in_routes(self.access)]
         routers.append(lambda hub: decision_routes(hub, self.access, self.audit, self.decisions))
         if self._registry is not None:
@@ -87,8 +91,7 @@ class Service:
         return create_app(hub, routers, lifespan, self.access)
 
     def _start(self) -> None:
-        if self.config.run.runner is Runner.HERE:
-            self._supervisor.start()
+        self._releases.start()
         self._engines.start()
         self._audit_keeper.start()
         self._courier.start()
@@ -101,9 +104,15 @@ class Service:
         self._engines.stop()
         self._audit_keeper.stop()
         self._courier.stop()
-        if self.config.run.runner is Runner.HERE:
-            self._supervisor.stop()
+        self._releases.stop()
         self.database.close()
+
+
+def _releases(config: HubConfig, database: Database, name: str) -> Supervisor | Follower:
+    if config.run.runner is Runner.HERE:
+        return Supervisor(config, database, name)
+    runs, wanted = AirflowRuns(config.airflow), partial(no_longer_wanted, config)
+    return Follower(config, database, name, runs, wanted, config.airflow.poll_seconds)
 
 
 def run(config: HubConfig, ready_file: Path | None = None, on_ready: Callable[[str], None] = print) -> None:
