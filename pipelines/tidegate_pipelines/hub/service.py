@@ -9,22 +9,31 @@ import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import FrameType
 
 import uvicorn
 from fastapi import FastAPI
 from fastapi.concurrency import run_in_threadpool
-from starlette.requests import Request
 
 from tidegate_operators.steps.keys import new_key
+from tidegate_pipelines.hub.access import Access
+from tidegate_pipelines.hub.alerts import AlertBook, Courier
 from tidegate_pipelines.hub.api import api_router
+from tidegate_pipelines.hub.api.decisions import decision_routes
+from tidegate_pipelines.hub.api.sign_in import sign_in_routes
 from tidegate_pipelines.hub.app import Hub, MakeRouter, create_app
-from tidegate_pipelines.hub.callers import User
+from tidegate_pipelines.hub.audit import AuditLog
+from tidegate_pipelines.hub.audit.keeper import AuditKeeper
 from tidegate_pipelines.hub.config import HubConfig, Runner
+from tidegate_pipelines.hub.decisions import Decisions
 from tidegate_pipelines.hub.engines.watch import EngineWatch
+from tidegate_pipelines.hub.registry.reconcile import no_longer_wanted
 from tidegate_pipelines.hub.registry.watch import RegistryWatch
 from tidegate_pipelines.hub.registry.webhook import webhook_router
+from tidegate_pipelines.hub.releases.airflow_runs import AirflowRuns
+from tidegate_pipelines.hub.releases.follow import Follower
 from tidegate_pipelines.hub.releases.supervisor import Supervisor
 from tidegate_pipelines.hub.store import Database
 from tidegate_serving.files import write_json
@@ -35,16 +44,6 @@ ROUTERS: tuple[MakeRouter, ...] = (api_router,)
 _STOP_SECONDS = 5
 
 
-def everybody(request: Request) -> User:
-    """Whoever reaches a hub that listens on this machine alone."""
-    return User("local", frozenset({"operate"}))
-
-
-def log_action(actor: str, action: str, thing: str, outcome: str, detail: str = "") -> None:
-    """Into the log, where nothing keeps it better."""
-    logger.info("%s: %s %s: %s %s", actor, action, thing, outcome, detail)
-
-
 class Service:
     """One replica of the hub over `config`: what runs in the background, and the application that stands before it."""
 
@@ -52,11 +51,16 @@ class Service:
         self.config = config
         self.database = Database(config.database_url)
         name = config.name or f"{socket.gethostname()}-{os.getpid()}"
-        self._supervisor = Supervisor(config, self.database, name)
+        self._releases = _releases(config, self.database, name)
         self._engines = EngineWatch(config, self.database)
         self._registry: RegistryWatch | None = None
         if config.mlflow.address:
-            self._registry = RegistryWatch(config, self.database, self._supervisor.wake)
+            self._registry = RegistryWatch(config, self.database, self._releases.wake)
+        self.audit = AuditLog(self.database)
+        self.access = Access(config.access, self.database, self.audit)
+        self.decisions = Decisions(self.database, config, self.audit)
+        self._courier = Courier(AlertBook(self.database, config.alerts), config.address_for_people)
+        self._audit_keeper = AuditKeeper(self.database, self.audit, config.audit, config.connections)
         self.app = self._application()
 
     def prepare(self) -> None:
@@ -69,8 +73,9 @@ class Service:
         self.database.migrate()
 
     def _application(self) -> FastAPI:
-        hub = Hub(self.config, self.database, everybody, log_action, self._supervisor.wake)
-        routers = list(ROUTERS)
+        hub = Hub(self.config, self.database, self.access, self.audit, self._releases.wake)
+        routers = [*ROUTERS, lambda _: sign_in_routes(self.access)]
+        routers.append(lambda hub: decision_routes(hub, self.access, self.audit, self.decisions))
         if self._registry is not None:
             watch = self._registry
             routers.append(lambda hub: webhook_router(self.config.mlflow, hub.database, watch.look_at))
@@ -83,12 +88,13 @@ class Service:
             finally:
                 await run_in_threadpool(self._stop)
 
-        return create_app(hub, routers, lifespan)
+        return create_app(hub, routers, lifespan, self.access)
 
     def _start(self) -> None:
-        if self.config.run.runner is Runner.HERE:
-            self._supervisor.start()
+        self._releases.start()
         self._engines.start()
+        self._audit_keeper.start()
+        self._courier.start()
         if self._registry is not None:
             self._registry.start()
 
@@ -96,16 +102,24 @@ class Service:
         if self._registry is not None:
             self._registry.stop()
         self._engines.stop()
-        if self.config.run.runner is Runner.HERE:
-            self._supervisor.stop()
+        self._audit_keeper.stop()
+        self._courier.stop()
+        self._releases.stop()
         self.database.close()
+
+
+def _releases(config: HubConfig, database: Database, name: str) -> Supervisor | Follower:
+    if config.run.runner is Runner.HERE:
+        return Supervisor(config, database, name)
+    runs, wanted = AirflowRuns(config.airflow), partial(no_longer_wanted, config)
+    return Follower(config, database, name, runs, wanted, config.airflow.poll_seconds)
 
 
 def run(config: HubConfig, ready_file: Path | None = None, on_ready: Callable[[str], None] = print) -> None:
     """Serves until SIGTERM or Ctrl-C. `on_ready` hears the address, and `ready_file` gets it as JSON."""
     host, _, port = config.address.rpartition(":")
     with socket.create_server((host.strip("[]"), int(port)), reuse_port=False) as listener:
-        address = f"http://{host}:{listener.getsockname()[1]}"
+        address = f"{'https' if config.access.tls else 'http'}://{host}:{listener.getsockname()[1]}"
         config = config if config.public_url else replace(config, public_url=address)
         service = Service(config)
         service.prepare()
@@ -120,7 +134,14 @@ def run(config: HubConfig, ready_file: Path | None = None, on_ready: Callable[[s
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, _ended_well)
         settings = uvicorn.Config(
-            service.app, log_config=None, access_log=False, timeout_graceful_shutdown=_STOP_SECONDS
+            service.app,
+            log_config=None,
+            access_log=False,
+            proxy_headers=False,
+            server_header=False,
+            ssl_certfile=config.access.certificate,
+            ssl_keyfile=config.access.key,
+            timeout_graceful_shutdown=_STOP_SECONDS,
         )
         Server(settings).run([listener])
 

@@ -59,7 +59,7 @@ def state_router(hub: Hub) -> APIRouter:
         served = select(ServedVersionRow).where(ServedVersionRow.model == name)
         newest = select(ReleaseRow).where(ReleaseRow.model == name).order_by(ReleaseRow.id.desc()).limit(_NEWEST)
         with hub.database.reading() as session:
-            check_model(session, user, name)
+            check_model(user, name)
             row = session.get(ModelRow, name)
             if row is None:
                 raise NotFound(f"there is no model {name!r}: see /api/v1/models")
@@ -134,8 +134,7 @@ def _add_measures(hub: Hub, router: APIRouter) -> None:
         """Keeps a skew report, as `tidegate skew --report` writes it; a window is kept once."""
         thing = str(report.get("model", ""))[:200]
         user = caller(hub, request, "release", "keep skew report", thing)
-        with hub.database.reading() as session:
-            check_model(session, user, thing)
+        check_model(user, thing, "release")
         try:
             kept = keep_report(hub.database, report, "the report")
         except TidegateError as error:

@@ -56,10 +56,7 @@ class Teller:
                 found.told_state = told.value
 
     def _tags(self, row: ReleaseRow) -> dict[str, str]:
-        tags = {
-            "state": row.state.value,
-            "report": f"{self._config.address_for_people}/releases/{row.id}",
-        }
+        tags = {"report": f"{self._config.address_for_people}/releases/{row.id}"}
         if row.sentence:
             tags["sentence"] = row.sentence
         with self._database.reading() as session:
@@ -70,7 +67,7 @@ class Teller:
             tags["allowed"] = str(verdict.allowed).lower()
             tags["manifest_digest"] = str(verdict.document.get("manifest_digest", ""))
             tags["verdict_digest"] = verdict.digest
-        return tags
+        return {**tags, "state": row.state.value}  # The last one: who reads it finds the others.
 
     def _is_newest(self, row: ReleaseRow) -> bool:
         later = aliased(ReleaseRow)
