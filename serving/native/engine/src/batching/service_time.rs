@@ -49,6 +49,8 @@ pub struct ServiceTime {
     /// Rows of the largest of the last runs, and whether these tell what a row adds.
     largest: AtomicU64,
     sloped: AtomicU64,
+    /// Up to so many rows in one run the line holds.
+    reach: AtomicU64,
     runs: Mutex<Runs>,
     /// When the run that began last is expected to end.
     busy_until: Mutex<Option<Instant>>,
@@ -85,13 +87,18 @@ impl ServiceTime {
         self.run.store(line.run.max(1), Ordering::Relaxed);
         self.row.store(line.row, Ordering::Relaxed);
         self.share.store(share, Ordering::Relaxed);
-        self.largest.store(runs.iter().map(|run| run.rows).max().unwrap_or(0), Ordering::Relaxed);
+        let largest = runs.iter().map(|run| run.rows).max().unwrap_or(0);
+        self.largest.store(largest, Ordering::Relaxed);
+        // Where rows are nearly all that took time, the same is to be expected of many more.
+        let by_rows = 4 * line.row * largest >= 3 * (line.run + line.row * largest);
+        self.reach.store(if by_rows { u64::MAX } else { largest * GROWTH as u64 }, Ordering::Relaxed);
         self.sloped.store(u64::from(is_spread(runs)), Ordering::Relaxed);
     }
 
-    /// Time for rows in so many runs, as far as it is known.
+    /// Time for rows in so many runs, as far as it is known; rows beyond what the line reaches count nothing.
     #[inline]
     pub fn expect(&self, rows: u64, runs: u64) -> u64 {
+        let rows = rows.min(self.reach.load(Ordering::Relaxed).saturating_mul(runs + 1));
         let (run, row) = (self.run.load(Ordering::Relaxed), self.row.load(Ordering::Relaxed));
         rows.saturating_mul(row).saturating_add(runs.saturating_mul(run))
     }
@@ -216,6 +223,14 @@ mod tests {
         assert_eq!(service.expect(1000, 1) / MS, 4900);
         assert!(service.at_most(1000).is_some_and(|most| most / MS > 75_000), "but they may take as much as that");
         assert_eq!((service.fitting(4000 * MS), service.fitting(100_000 * MS)), (50, 128));
+    }
+
+    #[test]
+    fn a_few_rows_that_took_a_little_longer_do_not_tell_what_hundreds_take() {
+        let service = learned(&[(1, 120), (2, 125), (8, 200)]);
+        assert!(service.expect(600, 0) / MS < 800, "{}", service.expect(600, 0));
+        let service = learned(&[(1, 120), (2, 125), (8, 200), (64, 130)]);
+        assert!(service.expect(600, 0) / MS < 150, "{}", service.expect(600, 0));
     }
 
     #[test]
