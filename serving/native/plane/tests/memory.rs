@@ -147,6 +147,28 @@ fn a_batch_closes_before_its_answers_are_very_large() {
     gate.open();
     let sizes = || model.seen().iter().map(|offsets| offsets.len() - 1).collect::<Vec<_>>();
     eventually("all ran", || sizes().iter().sum::<usize>() == 41);
-    assert_eq!(sizes(), [1, 15, 15, 10]);
+    assert_eq!(sizes(), [1, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 1]);
     drop((first, calls));
+}
+
+#[test]
+fn a_model_does_not_run_for_answers_that_no_memory_would_hold() {
+    const WIDTH: usize = 1 << 20;
+    let running = Running::start(&bounded());
+    let model = Model::new(move |work| {
+        let mut zeros = Words::default();
+        zeros.grow_zeros(work.rows * WIDTH * 4);
+        Ok(answer(Tensor { column: Column::Raw(zeros), shape: vec![work.rows, WIDTH] }))
+    });
+    let wide = spec("y", DType::Float32, &[-1, WIDTH as i64]);
+    let narrow = signature(vec![spec("x", DType::Float32, &[-1])], vec![wide]);
+    running.plane.apply(vec![publish("m", 1, &model, narrow)]).unwrap();
+    let mut client = running.grpc();
+    let call = client.start(grpc::PREDICT, &[], grpc::frame(&predict_x(&[1.0; 500])));
+    let refused = client.finish(call);
+    assert_eq!((refused.code, model.seen().len()), (8, 0), "{}", refused.message);
+    assert!(refused.message.contains("request_memory_bytes is 83886080"), "{}", refused.message);
+    let call = client.start(grpc::PREDICT, &[], grpc::frame(&predict_x(&[1.0])));
+    assert_eq!((client.finish(call).code, model.seen().len()), (0, 1));
+    eventually("all is given back", || used(&running) == 0.0);
 }
