@@ -96,7 +96,7 @@ fn one_connection_has_a_quarter_for_messages_that_are_not_complete() {
 
 #[test]
 fn the_copy_for_the_log_is_counted_and_left_out_where_there_is_no_memory() {
-    let running = Running::start(&Settings { request_memory_bytes: 4 * MB, ..settings() });
+    let running = Running::start(&Settings { request_memory_bytes: 8 * MB, ..settings() });
     let gate = Arc::new(Gate::default());
     let at = gate.clone();
     let model = Model::new(move |work| {
@@ -110,10 +110,11 @@ fn the_copy_for_the_log_is_counted_and_left_out_where_there_is_no_memory() {
     running.plane.apply(vec![Change::SetLog { model: "m".to_owned(), rate: 1.0 }]).unwrap();
     let mut client = running.grpc();
     let mut start = |rows| client.start(grpc::PREDICT, &[], grpc::frame(&predict_x(&vec![1.0; rows])));
-    // The model may hold 2 MB: these rows and their copy, and the rows of the next request, but not their copy.
+    // The model may hold 4 MB: these rows, their copy and what it will answer, twice, and the same of the next request
+    // but for the copy.
     let first = start(225_000);
     gate.wait_for(1);
-    eventually("rows and copy are counted", || used(&running) == 1_800_000.0);
+    eventually("rows, copy and answers are counted", || used(&running) == 3_600_000.0);
     let second = start(45_000);
     assert_eq!(client.finish(second).code, 0, "it is answered all the same");
     assert_eq!((running.log_rows("eligible", "primary"), running.log_rows("dropped", "primary")), (45e3, 45e3));
