@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, Weak};
 
 use tidegate_codec::status::Status;
 
-use crate::disposal::{Disposal, LARGE_BLOCK};
+use crate::disposal::Disposal;
 use crate::sync::lock;
 
 /// A request of at most this many bytes may use the reserve, so that it is served while large ones are refused.
@@ -164,11 +164,11 @@ impl Share {
         self.memory.large_outputs.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Drops a block of so many bytes, on a thread of its own where it is large.
-    pub fn dispose(self: &Arc<Share>, what: impl Send + 'static, bytes: usize) {
-        if bytes >= LARGE_BLOCK {
-            self.memory.disposal.put(Box::new(what), self.note(bytes));
-        }
+    /// Drops a large block, of which so many bytes were written, on a thread of its own. It counts until then, unless
+    /// large requests would find no room for as much.
+    pub fn dispose(self: &Arc<Share>, block: impl Send + 'static, bytes: usize) {
+        let memory = self.note_spare(bytes).unwrap_or_else(|| self.reservation());
+        self.memory.disposal.put(Box::new(block), memory);
     }
 
     /// Bytes that are there already, unless large requests would find no room for as much.
@@ -227,6 +227,12 @@ impl Reservation {
     /// What it is a part of.
     pub fn share(&self) -> Arc<Share> {
         self.share.clone()
+    }
+
+    /// Drops the block that this was taken for on a thread of its own.
+    pub fn dispose(self, block: impl Send + 'static) {
+        let share = self.share.clone();
+        share.memory.disposal.put(Box::new(block), self);
     }
 
     /// Bytes held.

@@ -7,6 +7,7 @@ use pyo3::prelude::*;
 use tidegate_codec::status::{Code, Status};
 use tidegate_engine::batching::{Executor, Prediction, Work};
 
+use crate::arrays::memory::share_freed;
 use crate::callbacks::batch::Batch;
 use crate::callbacks::closing::Closing;
 use crate::callbacks::outputs;
@@ -49,6 +50,10 @@ impl Executor for PythonExecutor {
 
     fn entries(&self) -> u64 {
         self.entries.load(Ordering::Relaxed)
+    }
+
+    fn share_memory(&self) {
+        share_freed();
     }
 
     /// Keeps the thread's Python state from batch to batch: making one maps and unmaps memory each time.

@@ -41,6 +41,9 @@ pub trait Executor: Send + Sync {
     /// How often the model was entered so far.
     fn entries(&self) -> u64;
 
+    /// Lets others have what the calling thread keeps of freed memory; called when it had nothing to do for a while.
+    fn share_memory(&self) {}
+
     /// Runs an executor thread, inside of whatever that thread should keep between batches.
     fn host(&self, thread: &mut (dyn FnMut() + Send)) {
         thread();

@@ -3,7 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tidegate_codec::status::{Code, Status};
 use tidegate_codec::tensors::Column;
@@ -16,6 +16,9 @@ use crate::batching::finished::{CompletionsByLane, FinishedBatch, Part};
 use crate::batching::pacing::Unrun;
 use crate::batching::queue::{NextBatch, Queue};
 use crate::batching::served_signature::ServedSignature;
+
+/// A thread that had no batch for that long lets others have the memory that it keeps.
+const REST: Duration = Duration::from_secs(1);
 
 /// Everything that an executor thread needs.
 #[derive(Clone)]
@@ -57,6 +60,7 @@ impl ExecutorThread {
     fn serve_until_closed(&self) {
         let pool = &*self.pool;
         let mut turn = 0;
+        let mut rests_at: Option<Instant> = None;
         loop {
             let mut later: Option<Instant> = None;
             let mut ran = false;
@@ -78,10 +82,16 @@ impl ExecutorThread {
                     NextBatch::Nothing => {}
                 }
             }
+            if ran {
+                rests_at = Some(now + REST);
+            } else if rests_at.is_some_and(|at| at <= now) {
+                rests_at = None;
+                self.executor.share_memory();
+            }
             let instruction = match ran {
                 true if pool.should_leave() => Instruction::Leave,
                 true => Instruction::Work,
-                false => pool.wait(later),
+                false => pool.wait(later.into_iter().chain(rests_at).min()),
             };
             match instruction {
                 Instruction::Work => {}

@@ -108,3 +108,78 @@ impl Drop for Outputs {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+    use std::time::Duration;
+
+    use tidegate_codec::dtype::DType;
+    use tidegate_codec::tensors::{Column, Tensor, Words};
+
+    use super::*;
+    use crate::memory::Memory;
+
+    const MB: usize = 1 << 20;
+
+    /// Of rows of 4 MB, or of rows whose size nobody knows.
+    fn unanswered(memory: &Arc<Memory>, width: i64) -> Arc<Unanswered> {
+        Unanswered::new(memory.of_model("m"), &[TensorSpec::new("y", DType::Float32, [-1, width])])
+    }
+
+    fn part(bytes: usize) -> Part {
+        let mut words = Words::default();
+        words.grow_zeros(bytes);
+        let outputs = Ok(vec![Tensor { column: Column::Raw(words), shape: vec![1, bytes / 4] }]);
+        Part { entries: 0..1, first_row: 0, unbatched: false, outputs, errors: Vec::new() }
+    }
+
+    #[test]
+    fn what_a_run_will_give_back_must_find_memory_before() {
+        let memory = Arc::new(Memory::new(80 * MB, MB));
+        let unanswered = unanswered(&memory, MB as i64);
+        let mut outputs = unanswered.expect(4, 1).unwrap();
+        assert_eq!(memory.used(), 32 * MB, "the model's own, and ours");
+        outputs.settle(&[part(16 * MB)]);
+        assert_eq!(memory.used(), 16 * MB);
+        let refused = unanswered.expect(4, 1).unwrap_err();
+        assert!(refused.message.contains("limit of 41943040 bytes"), "{}", refused.message);
+        assert!(unanswered.expect(usize::MAX, 1).is_err());
+        drop(outputs);
+        assert_eq!(memory.used(), 0);
+    }
+
+    #[test]
+    fn what_only_the_model_knows_counts_once_it_is_there() {
+        let memory = Arc::new(Memory::new(80 * MB, MB));
+        let mut outputs = unanswered(&memory, -1).expect(4, 1).unwrap();
+        assert_eq!(memory.used(), 0);
+        outputs.settle(&[part(3 * MB), part(FEW)]);
+        assert_eq!(memory.used(), 3 * MB + FEW);
+    }
+
+    #[test]
+    fn a_model_waits_while_two_batches_are_to_be_answered() {
+        let memory = Arc::new(Memory::new(1 << 30, MB));
+        let unanswered = unanswered(&memory, MB as i64);
+        let given = || {
+            let mut outputs = unanswered.expect(4, 1).unwrap();
+            outputs.settle(&[part(16 * MB)]);
+            outputs
+        };
+        let first = given();
+        unanswered.wait();
+        let second = given();
+        let (sender, went_on) = channel();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                unanswered.wait();
+                sender.send(()).unwrap();
+            });
+            assert!(went_on.recv_timeout(Duration::from_millis(50)).is_err(), "it did not wait");
+            drop(first);
+            went_on.recv_timeout(Duration::from_secs(10)).unwrap();
+        });
+        drop(second);
+    }
+}

@@ -72,7 +72,7 @@ impl Arriving {
         let (whole, pieces, memory) = (self.whole.take(), std::mem::take(&mut self.pieces), self.memory.take());
         let bytes = whole.unwrap_or_else(|| match &memory {
             Some(memory) if pieces.capacity() >= LARGE_BLOCK => {
-                Bytes::from_owner(Block { capacity: pieces.capacity(), bytes: pieces.into(), share: memory.share() })
+                Bytes::from_owner(Block { bytes: pieces.into(), share: memory.share() })
             }
             _ => pieces.into(),
         });
@@ -82,10 +82,8 @@ impl Arriving {
 
 impl Drop for Arriving {
     fn drop(&mut self) {
-        if let Some(memory) = &self.memory {
-            let pieces = std::mem::take(&mut self.pieces);
-            let capacity = pieces.capacity();
-            memory.share().dispose(pieces, capacity);
+        if let Some(memory) = self.memory.take().filter(|_| self.pieces.capacity() >= LARGE_BLOCK) {
+            memory.dispose(std::mem::take(&mut self.pieces));
         }
     }
 }
@@ -93,7 +91,6 @@ impl Drop for Arriving {
 /// A large block, wherever it is dropped.
 struct Block {
     bytes: Bytes,
-    capacity: usize,
     share: Arc<Share>,
 }
 
@@ -105,18 +102,29 @@ impl AsRef<[u8]> for Block {
 
 impl Drop for Block {
     fn drop(&mut self) {
-        self.share.dispose(std::mem::take(&mut self.bytes), self.capacity);
+        let bytes = self.bytes.len();
+        self.share.dispose(std::mem::take(&mut self.bytes), bytes);
     }
 }
 
+/// An answer.
 struct Held {
-    block: Block,
-    _memory: Reservation,
+    bytes: Bytes,
+    /// None once it is disposed of.
+    memory: Option<Reservation>,
 }
 
 impl AsRef<[u8]> for Held {
     fn as_ref(&self) -> &[u8] {
-        self.block.as_ref()
+        &self.bytes
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        if let Some(memory) = self.memory.take().filter(|memory| memory.bytes() >= LARGE_BLOCK) {
+            memory.dispose(std::mem::take(&mut self.bytes));
+        }
     }
 }
 
@@ -126,7 +134,6 @@ pub fn held(bytes: Bytes, share: &Arc<Share>) -> Bytes {
     if bytes.len() <= UNCOUNTED {
         return bytes;
     }
-    let memory = share.note(bytes.len());
-    let block = Block { capacity: bytes.len(), bytes, share: share.clone() };
-    Bytes::from_owner(Held { block, _memory: memory })
+    let memory = Some(share.note(bytes.len()));
+    Bytes::from_owner(Held { bytes, memory })
 }
