@@ -16,6 +16,9 @@ const RUNS: usize = 16;
 /// Runs that take no longer need no line: whatever waits is soon through.
 const QUICK: u64 = 1_000_000;
 
+/// Nobody is refused for what fewer runs took.
+const PROOF: usize = 3;
+
 /// A run of so many times the rows of the largest so far may be guessed at.
 const GROWTH: usize = 8;
 
@@ -78,8 +81,8 @@ impl ServiceTime {
         }
         let telling = telling(&runs.last);
         let share = median(telling.iter().map(|run| run.took / run.rows));
-        // One run alone proves nothing.
-        let line = if runs.last.len() > 1 { line_through(&telling) } else { Line::default() };
+        // Fewer runs prove nothing.
+        let line = if runs.last.len() >= PROOF { line_through(&telling) } else { Line::default() };
         self.note(line, share, &telling);
     }
 
@@ -90,9 +93,9 @@ impl ServiceTime {
         let largest = runs.iter().map(|run| run.rows).max().unwrap_or(0);
         self.largest.store(largest, Ordering::Relaxed);
         // Where rows are nearly all that took time, the same is to be expected of many more.
-        let by_rows = 4 * line.row * largest >= 3 * (line.run + line.row * largest);
+        let by_rows = runs.len() >= PROOF && 4 * line.row * largest >= 3 * (line.run + line.row * largest);
         self.reach.store(if by_rows { u64::MAX } else { largest * GROWTH as u64 }, Ordering::Relaxed);
-        self.sloped.store(u64::from(is_spread(runs)), Ordering::Relaxed);
+        self.sloped.store(u64::from(is_spread(runs) && line != Line::default()), Ordering::Relaxed);
     }
 
     /// Time for rows in so many runs, as far as it is known; rows beyond what the line reaches count nothing.
@@ -196,11 +199,11 @@ mod tests {
 
     #[test]
     fn a_model_that_is_slow_by_the_row_is_told_from_one_that_is_slow_by_the_batch() {
-        let by_row = learned(&[(1, 70), (11, 770)]);
+        let by_row = learned(&[(1, 70), (11, 770), (2, 140)]);
         assert!((6500..7500).contains(&(by_row.expect(100, 0) / MS)), "{}", by_row.expect(100, 0));
         let by_batch = learned(&[(1, 100), (11, 100), (64, 101)]);
         assert!(by_batch.expect(1000, 1) / MS < 150, "{}", by_batch.expect(1000, 1));
-        let alone = learned(&[(1, 50), (1, 50)]);
+        let alone = learned(&[(1, 50), (1, 50), (1, 50)]);
         assert_eq!(alone.expect(10, 10) / MS, 500);
         let large = learned(&[(100, 7500), (400, 30_000), (200, 15_000)]);
         assert_eq!(large.expect(1000, 1) / MS, 75_000, "also where no run was small");
