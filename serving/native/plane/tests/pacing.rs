@@ -93,7 +93,7 @@ fn a_first_burst_is_answered_as_far_as_it_can_be_and_the_rest_is_refused_soon() 
         eventually("most of the rest is refused", || running.m1("tidegate_queue_rejections_total") >= 50.0);
         assert!(began.elapsed() < millis(2000), "refused after {:?}", began.elapsed());
         let [answered, refused, late] = finish(calls);
-        assert!(answered >= 150 && late <= 30, "{answered} answered, {refused} refused, {late} late of {concurrency}");
+        assert!(answered >= 150 && late <= 120, "{answered} answered, {refused} refused, {late} late of {concurrency}");
         assert_eq!(running.m1("tidegate_queue_rejections_total"), refused as f64);
         eventually("nobody waits", || running.m1("tidegate_queued_rows") == 0.0);
     }

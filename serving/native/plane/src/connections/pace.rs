@@ -97,7 +97,7 @@ mod tests {
                 spawn_local(async move {
                     for _ in 0..PIECES {
                         poll_fn(|context| pace.poll_turn(context)).await;
-                        pace.note(PIECE);
+                        pace.note(PIECE, 0);
                         read.set(read.get() + PIECE);
                     }
                     through.set(through.get() + 1);
