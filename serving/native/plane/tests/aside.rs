@@ -224,7 +224,7 @@ fn each_thread_lets_others_have_its_memory_once_it_has_nothing_to_do() {
         let (jobs, sender) = (jobs.clone(), sender.clone());
         std::thread::spawn(move || jobs.run(&|| sender.send(std::thread::current().id()).unwrap()));
     }
-    let mut next = || idle.recv_timeout(Duration::from_secs(10)).unwrap();
+    let next = || idle.recv_timeout(Duration::from_secs(10)).unwrap();
     let (first, second) = (next(), next());
     assert_ne!(first, second);
     let runtime = Builder::new_current_thread().enable_all().build().unwrap();
