@@ -143,7 +143,7 @@ impl ExecutorThread {
             Conduct { kept: kept.as_deref().filter(|_| again), sizes, max_batch_rows: batching.max_batch_rows };
         let parts = bisect::run(&*self.executor, queue, &mut batch, &conduct);
         queue.service.count(batch.rows, now.elapsed());
-        unanswered.settle(&parts);
+        unanswered.settle(parts.iter().map(Part::byte_size).sum());
         self.completions[lane].complete(FinishedBatch {
             version: batch.version,
             memory: Some(batch.memory),
