@@ -8,7 +8,6 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use tidegate_codec::signatures::TensorSpec;
 use tidegate_codec::status::Status;
 
-use crate::batching::finished::Part;
 use crate::batching::limits::OUTPUT_BYTES;
 use crate::memory::{Reservation, Share};
 use crate::sync::lock;
@@ -80,10 +79,8 @@ fn row_bytes(outputs: &[TensorSpec]) -> Option<usize> {
 }
 
 impl Outputs {
-    /// The model has run: this is what it gave.
-    pub fn settle(&mut self, parts: &[Part]) {
-        let outputs = parts.iter().filter_map(|part| part.outputs.as_ref().ok()).flatten();
-        let bytes: usize = outputs.map(|output| output.column.byte_size()).sum();
+    /// The model has run and gave back so much.
+    pub fn settle(&mut self, bytes: usize) {
         let bytes = if bytes > FEW { bytes } else { 0 };
         match self.memory.bytes() {
             more if more >= bytes => self.memory.shrink(more - bytes),
@@ -115,7 +112,6 @@ mod tests {
     use std::time::Duration;
 
     use tidegate_codec::dtype::DType;
-    use tidegate_codec::tensors::{Column, Tensor, Words};
 
     use super::*;
     use crate::memory::Memory;
@@ -127,20 +123,13 @@ mod tests {
         Unanswered::new(memory.of_model("m"), &[TensorSpec::new("y", DType::Float32, [-1, width])])
     }
 
-    fn part(bytes: usize) -> Part {
-        let mut words = Words::default();
-        words.grow_zeros(bytes);
-        let outputs = Ok(vec![Tensor { column: Column::Raw(words), shape: vec![1, bytes / 4] }]);
-        Part { entries: 0..1, first_row: 0, unbatched: false, outputs, errors: Vec::new() }
-    }
-
     #[test]
     fn what_a_run_will_give_back_must_find_memory_before() {
         let memory = Arc::new(Memory::new(80 * MB, MB));
         let unanswered = unanswered(&memory, MB as i64);
         let mut outputs = unanswered.expect(4, 1).unwrap();
         assert_eq!(memory.used(), 32 * MB, "the model's own, and ours");
-        outputs.settle(&[part(16 * MB)]);
+        outputs.settle(16 * MB);
         assert_eq!(memory.used(), 16 * MB);
         let refused = unanswered.expect(4, 1).unwrap_err();
         assert!(refused.message.contains("limit of 41943040 bytes"), "{}", refused.message);
@@ -154,8 +143,8 @@ mod tests {
         let memory = Arc::new(Memory::new(80 * MB, MB));
         let mut outputs = unanswered(&memory, -1).expect(4, 1).unwrap();
         assert_eq!(memory.used(), 0);
-        outputs.settle(&[part(3 * MB), part(FEW)]);
-        assert_eq!(memory.used(), 3 * MB + FEW);
+        outputs.settle(3 * MB);
+        assert_eq!(memory.used(), 3 * MB);
     }
 
     #[test]
@@ -164,7 +153,7 @@ mod tests {
         let unanswered = unanswered(&memory, MB as i64);
         let given = || {
             let mut outputs = unanswered.expect(4, 1).unwrap();
-            outputs.settle(&[part(16 * MB)]);
+            outputs.settle(16 * MB);
             outputs
         };
         let first = given();
