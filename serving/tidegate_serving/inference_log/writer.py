@@ -24,6 +24,8 @@ _EPOCH = date(1970, 1, 1)
 _DAY_US = 86_400_000_000
 _EARLIEST_US = int(datetime(1, 1, 2, tzinfo=UTC).timestamp()) * 1_000_000
 _LATEST_US = int(datetime(9999, 12, 30, tzinfo=UTC).timestamp()) * 1_000_000
+# What is encoded at once, and from where on Arrow is asked to give back what it keeps of it.
+_GROUP_BYTES = 16 << 20
 _ROLES = [log_record.Role.PRIMARY.value, log_record.Role.SHADOW.value]
 
 
@@ -106,13 +108,17 @@ class LogWriter:
             chosen = days == day
             rows = table if chosen.all() else table.filter(pa.array(chosen))
             self._write_file(block, _EPOCH + timedelta(days=int(day)), rows)
+        if table.nbytes > _GROUP_BYTES:
+            pa.default_memory_pool().release_unused()
 
     def _write_file(self, block: Block, day: date, table: Any) -> None:
         folder = self._root / f"model={block.model}" / f"version={block.version}" / f"date={day.isoformat()}"
         folder.mkdir(parents=True, exist_ok=True)
         name = f"{int(np.min(block.received_at_us))}-{uuid.uuid4().hex[:12]}.parquet"
+        groups = max(1, table.num_rows * _GROUP_BYTES // max(1, table.nbytes))
+        dictionaries = _repetitive(table.schema)
         with written_aside(folder / name) as aside:
-            pq.write_table(table, aside, compression="lz4", use_dictionary=_repetitive(table.schema))
+            pq.write_table(table, aside, compression="lz4", use_dictionary=dictionaries, row_group_size=groups)
 
 
 def _repetitive(schema: Any) -> list[str]:

@@ -15,6 +15,7 @@ from tests.support.log_blocks import ARRIVED, FakeBlock, microseconds
 from tidegate_serving.contract.errors import InvalidInput, NotFound, Unsupported
 from tidegate_serving.inference_log.reader import connect, scan
 from tidegate_serving.inference_log.writer import LogWriter
+from tidegate_serving.lifecycle.memory import resident_bytes
 
 DTYPES = ["bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float32", "float64"]
 
@@ -38,6 +39,17 @@ def test_a_block_is_one_file_in_its_folder(tmp_path: Path) -> None:
     assert file.parent == tmp_path / "model=m" / "version=1" / "date=2026-03-01"
     assert pq.read_schema(file).metadata[b"format"] == b"tidegate.inference-log/1"
     assert not list(tmp_path.rglob(".*")), "nothing is left aside"
+
+
+def test_a_large_block_is_encoded_in_groups_and_its_memory_given_back(tmp_path: Path) -> None:
+    rows = np.random.default_rng(7).random((16, 1 << 20), "f4")
+    writer = LogWriter(tmp_path)
+    writer.write(numbers())
+    before = resident_bytes()
+    writer.write(FakeBlock({"x": rows}, {"y": rows[:, 0]}))
+    assert resident_bytes() - before < 24 << 20
+    largest = max(files(tmp_path), key=lambda file: file.stat().st_size)
+    assert pq.ParquetFile(largest).num_row_groups >= 4
 
 
 def test_columns_by_name_and_type(tmp_path: Path) -> None:

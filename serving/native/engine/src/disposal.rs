@@ -5,17 +5,13 @@ use std::any::Any;
 use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-use crate::memory::Reservation;
 use crate::sync::lock;
 
 /// Blocks of fewer bytes are kept by the allocator, and free at once.
 pub const LARGE_BLOCK: usize = 4 << 20;
 
-/// What is to be dropped, and what it takes until then.
-pub struct Disposed {
-    _what: Box<dyn Any + Send>,
-    _memory: Reservation,
-}
+/// What is to be dropped.
+pub type Disposed = Box<dyn Any + Send>;
 
 /// The way to the thread that drops; whatever comes while there is none is dropped at once.
 #[derive(Debug, Default)]
@@ -34,10 +30,10 @@ impl Disposal {
         lock(&self.0).take();
     }
 
-    pub(crate) fn put(&self, what: Box<dyn Any + Send>, memory: Reservation) {
+    pub(crate) fn put(&self, what: Disposed) {
         if let Some(thread) = &*lock(&self.0) {
             // Without the thread it comes back, and is dropped here.
-            let _ = thread.send(Disposed { _what: what, _memory: memory });
+            let _ = thread.send(what);
         }
     }
 }

@@ -168,7 +168,7 @@ impl Share {
     /// large requests would find no room for as much.
     pub fn dispose(self: &Arc<Share>, block: impl Send + 'static, bytes: usize) {
         let memory = self.note_spare(bytes).unwrap_or_else(|| self.reservation());
-        self.memory.disposal.put(Box::new(block), memory);
+        self.memory.disposal.put(Box::new((block, memory)));
     }
 
     /// Bytes that are there already, unless large requests would find no room for as much.
@@ -232,7 +232,7 @@ impl Reservation {
     /// Drops the block that this was taken for on a thread of its own.
     pub fn dispose(self, block: impl Send + 'static) {
         let share = self.share.clone();
-        share.memory.disposal.put(Box::new(block), self);
+        share.memory.disposal.put(Box::new((block, self)));
     }
 
     /// Bytes held.

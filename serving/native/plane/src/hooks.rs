@@ -11,6 +11,9 @@ pub trait Hooks: LogSink {
     /// Answers a rare call: full gRPC method path, protobuf in and out.
     fn control(&self, method: &str, request: &[u8]) -> Result<Vec<u8>, Status>;
 
+    /// Called first on threads whose work nobody waits for, but which must keep up.
+    fn give_way(&self) {}
+
     /// Called first on threads that do what would take I/O threads long, for these to go before.
     fn step_back(&self) {}
 

@@ -61,7 +61,10 @@ impl Threads {
         let Work { state, hooks, calls, aside, remains, lanes } = work;
         let engine = state.engine.clone();
         let (sink, control, logging) = (hooks.clone(), hooks.clone(), engine.clone());
-        let log = spawn("tg-log", move || logging.log.run(&*sink))?;
+        let log = spawn("tg-log", move || {
+            sink.give_way();
+            logging.log.run(&*sink);
+        })?;
         lock(&self.helpers).push(log);
         let control = spawn("tg-control", move || calls.run(&*control))?;
         lock(&self.helpers).push(control);

@@ -217,6 +217,23 @@ fn huge_work_leaves_a_thread_and_whoever_waits_too_long_is_told() {
 }
 
 #[test]
+fn each_thread_lets_others_have_its_memory_once_it_has_nothing_to_do() {
+    let (aside, jobs) = aside(2);
+    let (jobs, (sender, idle)) = (Arc::new(jobs), channel());
+    for _ in 0..2 {
+        let (jobs, sender) = (jobs.clone(), sender.clone());
+        std::thread::spawn(move || jobs.run(&|| sender.send(std::thread::current().id()).unwrap()));
+    }
+    let next = || idle.recv_timeout(Duration::from_secs(10)).unwrap();
+    let (first, second) = (next(), next());
+    assert_ne!(first, second);
+    let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+    let worked = runtime.block_on(aside.run(1, soon(), || std::thread::current().id())).unwrap();
+    assert_eq!(next(), worked, "once after work, and not again");
+    assert!(idle.try_recv().is_err());
+}
+
+#[test]
 fn after_the_end_nothing_begins_and_the_threads_end() {
     let (runtime, aside, jobs) = threads(2);
     let (sender, ended) = channel();

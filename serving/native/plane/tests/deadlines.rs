@@ -127,7 +127,7 @@ fn requests_that_are_late_give_their_memory_back_although_the_model_hangs() {
     let first = started(&mut client, "20S");
     gate.wait_for(1);
     let before = running.sample("tidegate_request_memory_bytes");
-    let calls: Vec<_> = (0..600).map(|_| started(&mut client, "1S")).collect();
+    let calls: Vec<_> = (0..600).map(|_| started(&mut client, "3S")).collect();
     eventually("all wait", || running.m1("tidegate_queued_rows") == 600.0);
     assert!(running.sample("tidegate_request_memory_bytes") > before);
     for call in calls {

@@ -96,7 +96,7 @@ fn one_connection_has_a_quarter_for_messages_that_are_not_complete() {
 
 #[test]
 fn the_copy_for_the_log_is_counted_and_left_out_where_there_is_no_memory() {
-    let running = Running::start(&Settings { request_memory_bytes: 4 * MB, ..settings() });
+    let running = Running::start(&Settings { request_memory_bytes: 8 * MB, ..settings() });
     let gate = Arc::new(Gate::default());
     let at = gate.clone();
     let model = Model::new(move |work| {
@@ -110,10 +110,11 @@ fn the_copy_for_the_log_is_counted_and_left_out_where_there_is_no_memory() {
     running.plane.apply(vec![Change::SetLog { model: "m".to_owned(), rate: 1.0 }]).unwrap();
     let mut client = running.grpc();
     let mut start = |rows| client.start(grpc::PREDICT, &[], grpc::frame(&predict_x(&vec![1.0; rows])));
-    // The model may hold 2 MB: these rows and their copy, and the rows of the next request, but not their copy.
+    // The model may hold 4 MB: these rows, their copy and what it will answer, twice, and the same of the next request
+    // but for the copy.
     let first = start(225_000);
     gate.wait_for(1);
-    eventually("rows and copy are counted", || used(&running) == 1_800_000.0);
+    eventually("rows, copy and answers are counted", || used(&running) == 3_600_000.0);
     let second = start(45_000);
     assert_eq!(client.finish(second).code, 0, "it is answered all the same");
     assert_eq!((running.log_rows("eligible", "primary"), running.log_rows("dropped", "primary")), (45e3, 45e3));
@@ -147,6 +148,28 @@ fn a_batch_closes_before_its_answers_are_very_large() {
     gate.open();
     let sizes = || model.seen().iter().map(|offsets| offsets.len() - 1).collect::<Vec<_>>();
     eventually("all ran", || sizes().iter().sum::<usize>() == 41);
-    assert_eq!(sizes(), [1, 15, 15, 10]);
+    assert_eq!(sizes(), [1, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 1]);
     drop((first, calls));
+}
+
+#[test]
+fn a_model_does_not_run_for_answers_that_no_memory_would_hold() {
+    const WIDTH: usize = 1 << 20;
+    let running = Running::start(&bounded());
+    let model = Model::new(move |work| {
+        let mut zeros = Words::default();
+        zeros.grow_zeros(work.rows * WIDTH * 4);
+        Ok(answer(Tensor { column: Column::Raw(zeros), shape: vec![work.rows, WIDTH] }))
+    });
+    let wide = spec("y", DType::Float32, &[-1, WIDTH as i64]);
+    let narrow = signature(vec![spec("x", DType::Float32, &[-1])], vec![wide]);
+    running.plane.apply(vec![publish("m", 1, &model, narrow)]).unwrap();
+    let mut client = running.grpc();
+    let call = client.start(grpc::PREDICT, &[], grpc::frame(&predict_x(&[1.0; 500])));
+    let refused = client.finish(call);
+    assert_eq!((refused.code, model.seen().len()), (8, 0), "{}", refused.message);
+    assert!(refused.message.contains("request_memory_bytes is 83886080"), "{}", refused.message);
+    let call = client.start(grpc::PREDICT, &[], grpc::frame(&predict_x(&[1.0])));
+    assert_eq!((client.finish(call).code, model.seen().len()), (0, 1));
+    eventually("all is given back", || used(&running) == 0.0);
 }

@@ -21,6 +21,8 @@ pub(crate) struct Callbacks {
     pub(crate) closing: Arc<Closing>,
     /// Lowers the priority of the calling thread.
     pub(crate) step_back: fn(),
+    /// Has it give way to any that wakes.
+    pub(crate) give_way: fn(),
 }
 
 impl Callbacks {
@@ -45,6 +47,10 @@ impl Hooks for Callbacks {
             bytes.map_err(|error| to_status(py, &error))
         });
         answer.unwrap_or_else(|| Err(Status::new(Code::Unavailable, "the server is stopping")))
+    }
+
+    fn give_way(&self) {
+        (self.give_way)();
     }
 
     fn step_back(&self) {

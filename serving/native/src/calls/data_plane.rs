@@ -44,8 +44,8 @@ impl DataPlane {
         log_block: Py<PyAny>,
     ) -> PyResult<DataPlane> {
         let closing = Arc::new(Closing::default());
-        let step_back = low_priority::step_back;
-        let hooks = Arc::new(Callbacks { released, control, log_block, closing: closing.clone(), step_back });
+        let (step_back, give_way) = (low_priority::step_back, low_priority::enter_low_priority);
+        let hooks = Arc::new(Callbacks { released, control, log_block, closing: closing.clone(), step_back, give_way });
         let settings = settings.0.clone();
         let plane = Arc::new(py.detach(|| Plane::start(&settings, hooks))?);
         let exit = Bound::new(py, Exit { plane: Arc::downgrade(&plane), closing: closing.clone() })?;

@@ -145,7 +145,7 @@ impl ExecutorThread {
         let conduct =
             Conduct { kept: kept.as_deref().filter(|_| again), sizes, max_batch_rows: batching.max_batch_rows };
         let parts = bisect::run(&*self.executor, queue, &mut batch, &conduct);
-        unanswered.settle(&parts);
+        unanswered.settle(parts.iter().map(Part::byte_size).sum());
         self.completions[lane].complete(FinishedBatch {
             version: batch.version,
             memory: Some(batch.memory),

@@ -27,6 +27,11 @@ pub struct Part {
 }
 
 impl Part {
+    /// Bytes of its outputs.
+    pub fn byte_size(&self) -> usize {
+        self.outputs.iter().flatten().map(|output| output.column.byte_size()).sum()
+    }
+
     /// Why this entry failed, if it did.
     pub fn error_of(&self, entry: usize) -> Option<&Status> {
         match &self.outputs {

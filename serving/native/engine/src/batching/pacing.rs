@@ -109,7 +109,6 @@ impl Queue {
                     now + self.time_for(before(ahead), entry.rows, &batching) <= entry.deadline
                 };
                 let late = batch.refuse_unless(now, &mut ahead, in_time);
-                self.served.metrics.rejections.fetch_add(late.len() as u64, Ordering::Relaxed);
                 for entries in late.chunks(REFUSED) {
                     let unrun = Unrun::of(batch, entries.to_vec(), too_slow(all, time));
                     found.push(Unrun { refused: true, ..unrun });

@@ -51,6 +51,8 @@ pub struct Queue {
     pub service: ServiceTime,
     /// Whether an answer has shown that requests must not share a run.
     alone: AtomicBool,
+    /// Whether the request that was released last had no other beside it.
+    one_by_one: AtomicBool,
     pub(super) columns: Arc<ColumnPool>,
     pub(super) fixed_shapes: Option<Arc<[Vec<usize>]>>,
     /// Whose requests wait here.
@@ -72,6 +74,7 @@ impl Queue {
             excess_rows: AtomicUsize::new(0),
             service: ServiceTime::default(),
             alone: AtomicBool::new(false),
+            one_by_one: AtomicBool::new(false),
             columns: ColumnPool::new(inputs.iter().map(|spec| spec.dtype).collect()),
             fixed_shapes: fixed.map(Into::into),
             served,
@@ -113,6 +116,16 @@ impl Queue {
     /// Columns for a batch that is put together outside the queue.
     pub fn lease(&self) -> Vec<Lease> {
         self.columns.lease()
+    }
+
+    /// So many requests are released together.
+    pub(crate) fn note_company(&self, requests: usize) {
+        self.one_by_one.store(requests == 1, Ordering::Relaxed);
+    }
+
+    /// Whether the request that was released last had no other beside it.
+    pub(crate) fn was_alone(&self) -> bool {
+        self.one_by_one.load(Ordering::Relaxed)
     }
 
     /// The I/O thread of this lane has nothing more to read: its open batch may go.

@@ -16,6 +16,9 @@ const RUNS: usize = 16;
 /// Runs that take no longer need no line: whatever waits is soon through.
 const QUICK: u64 = 1_000_000;
 
+/// Nobody is refused for what fewer runs took.
+const PROOF: usize = 3;
+
 /// A run of so many times the rows of the largest so far may be guessed at.
 const GROWTH: usize = 8;
 
@@ -49,6 +52,8 @@ pub struct ServiceTime {
     /// Rows of the largest of the last runs, and whether these tell what a row adds.
     largest: AtomicU64,
     sloped: AtomicU64,
+    /// Up to so many rows in one run the line holds.
+    reach: AtomicU64,
     runs: Mutex<Runs>,
     /// When the run that began last is expected to end.
     busy_until: Mutex<Option<Instant>>,
@@ -76,8 +81,8 @@ impl ServiceTime {
         }
         let telling = telling(&runs.last);
         let share = median(telling.iter().map(|run| run.took / run.rows));
-        // One run alone proves nothing.
-        let line = if runs.last.len() > 1 { line_through(&telling) } else { Line::default() };
+        // Fewer runs prove nothing.
+        let line = if runs.last.len() >= PROOF { line_through(&telling) } else { Line::default() };
         self.note(line, share, &telling);
     }
 
@@ -85,13 +90,18 @@ impl ServiceTime {
         self.run.store(line.run.max(1), Ordering::Relaxed);
         self.row.store(line.row, Ordering::Relaxed);
         self.share.store(share, Ordering::Relaxed);
-        self.largest.store(runs.iter().map(|run| run.rows).max().unwrap_or(0), Ordering::Relaxed);
-        self.sloped.store(u64::from(is_spread(runs)), Ordering::Relaxed);
+        let largest = runs.iter().map(|run| run.rows).max().unwrap_or(0);
+        self.largest.store(largest, Ordering::Relaxed);
+        // Where rows are nearly all that took time, the same is to be expected of many more.
+        let by_rows = runs.len() >= PROOF && 4 * line.row * largest >= 3 * (line.run + line.row * largest);
+        self.reach.store(if by_rows { u64::MAX } else { largest * GROWTH as u64 }, Ordering::Relaxed);
+        self.sloped.store(u64::from(is_spread(runs) && line != Line::default()), Ordering::Relaxed);
     }
 
-    /// Time for rows in so many runs, as far as it is known.
+    /// Time for rows in so many runs, as far as it is known; rows beyond what the line reaches count nothing.
     #[inline]
     pub fn expect(&self, rows: u64, runs: u64) -> u64 {
+        let rows = rows.min(self.reach.load(Ordering::Relaxed).saturating_mul(runs + 1));
         let (run, row) = (self.run.load(Ordering::Relaxed), self.row.load(Ordering::Relaxed));
         rows.saturating_mul(row).saturating_add(runs.saturating_mul(run))
     }
@@ -189,11 +199,11 @@ mod tests {
 
     #[test]
     fn a_model_that_is_slow_by_the_row_is_told_from_one_that_is_slow_by_the_batch() {
-        let by_row = learned(&[(1, 70), (11, 770)]);
+        let by_row = learned(&[(1, 70), (11, 770), (2, 140)]);
         assert!((6500..7500).contains(&(by_row.expect(100, 0) / MS)), "{}", by_row.expect(100, 0));
         let by_batch = learned(&[(1, 100), (11, 100), (64, 101)]);
         assert!(by_batch.expect(1000, 1) / MS < 150, "{}", by_batch.expect(1000, 1));
-        let alone = learned(&[(1, 50), (1, 50)]);
+        let alone = learned(&[(1, 50), (1, 50), (1, 50)]);
         assert_eq!(alone.expect(10, 10) / MS, 500);
         let large = learned(&[(100, 7500), (400, 30_000), (200, 15_000)]);
         assert_eq!(large.expect(1000, 1) / MS, 75_000, "also where no run was small");
@@ -216,6 +226,14 @@ mod tests {
         assert_eq!(service.expect(1000, 1) / MS, 4900);
         assert!(service.at_most(1000).is_some_and(|most| most / MS > 75_000), "but they may take as much as that");
         assert_eq!((service.fitting(4000 * MS), service.fitting(100_000 * MS)), (50, 128));
+    }
+
+    #[test]
+    fn a_few_rows_that_took_a_little_longer_do_not_tell_what_hundreds_take() {
+        let service = learned(&[(1, 120), (2, 125), (8, 200)]);
+        assert!(service.expect(600, 0) / MS < 800, "{}", service.expect(600, 0));
+        let service = learned(&[(1, 120), (2, 125), (8, 200), (64, 130)]);
+        assert!(service.expect(600, 0) / MS < 150, "{}", service.expect(600, 0));
     }
 
     #[test]

@@ -8,7 +8,6 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use tidegate_codec::signatures::TensorSpec;
 use tidegate_codec::status::Status;
 
-use crate::batching::finished::Part;
 use crate::batching::limits::OUTPUT_BYTES;
 use crate::memory::{Reservation, Share};
 use crate::sync::lock;
@@ -80,10 +79,8 @@ fn row_bytes(outputs: &[TensorSpec]) -> Option<usize> {
 }
 
 impl Outputs {
-    /// The model has run: this is what it gave.
-    pub fn settle(&mut self, parts: &[Part]) {
-        let outputs = parts.iter().filter_map(|part| part.outputs.as_ref().ok()).flatten();
-        let bytes: usize = outputs.map(|output| output.column.byte_size()).sum();
+    /// The model has run and gave back so much.
+    pub fn settle(&mut self, bytes: usize) {
         let bytes = if bytes > FEW { bytes } else { 0 };
         match self.memory.bytes() {
             more if more >= bytes => self.memory.shrink(more - bytes),
@@ -106,5 +103,72 @@ impl Drop for Outputs {
             drop(lock(&self.home.waiting));
             self.home.fewer.notify_all();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+    use std::time::Duration;
+
+    use tidegate_codec::dtype::DType;
+
+    use super::*;
+    use crate::memory::Memory;
+
+    const MB: usize = 1 << 20;
+
+    /// Of rows of 4 MB, or of rows whose size nobody knows.
+    fn unanswered(memory: &Arc<Memory>, width: i64) -> Arc<Unanswered> {
+        Unanswered::new(memory.of_model("m"), &[TensorSpec::new("y", DType::Float32, [-1, width])])
+    }
+
+    #[test]
+    fn what_a_run_will_give_back_must_find_memory_before() {
+        let memory = Arc::new(Memory::new(80 * MB, MB));
+        let unanswered = unanswered(&memory, MB as i64);
+        let mut outputs = unanswered.expect(4, 1).unwrap();
+        assert_eq!(memory.used(), 32 * MB, "the model's own, and ours");
+        outputs.settle(16 * MB);
+        assert_eq!(memory.used(), 16 * MB);
+        let refused = unanswered.expect(4, 1).unwrap_err();
+        assert!(refused.message.contains("limit of 41943040 bytes"), "{}", refused.message);
+        assert!(unanswered.expect(usize::MAX, 1).is_err());
+        drop(outputs);
+        assert_eq!(memory.used(), 0);
+    }
+
+    #[test]
+    fn what_only_the_model_knows_counts_once_it_is_there() {
+        let memory = Arc::new(Memory::new(80 * MB, MB));
+        let mut outputs = unanswered(&memory, -1).expect(4, 1).unwrap();
+        assert_eq!(memory.used(), 0);
+        outputs.settle(3 * MB);
+        assert_eq!(memory.used(), 3 * MB);
+    }
+
+    #[test]
+    fn a_model_waits_while_two_batches_are_to_be_answered() {
+        let memory = Arc::new(Memory::new(1 << 30, MB));
+        let unanswered = unanswered(&memory, MB as i64);
+        let given = || {
+            let mut outputs = unanswered.expect(4, 1).unwrap();
+            outputs.settle(16 * MB);
+            outputs
+        };
+        let first = given();
+        unanswered.wait();
+        let second = given();
+        let (sender, went_on) = channel();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                unanswered.wait();
+                sender.send(()).unwrap();
+            });
+            assert!(went_on.recv_timeout(Duration::from_millis(50)).is_err(), "it did not wait");
+            drop(first);
+            went_on.recv_timeout(Duration::from_secs(10)).unwrap();
+        });
+        drop(second);
     }
 }

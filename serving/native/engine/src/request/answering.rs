@@ -1,5 +1,6 @@
 //! Answers the requests of a finished batch: each gets its rows or its error, and the log a record.
 
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use tidegate_codec::signatures::FirstAxis;
@@ -60,12 +61,13 @@ impl<R: Reply> Dispatcher<R> {
             return if entry.deadline <= now { Code::DeadlineExceeded } else { Code::Cancelled };
         };
         let Pending { reply, id, queue, received, place, .. } = pending;
-        if finished.refused
-            && let Some(place) = place
-        {
-            queue.abandon(&place, None);
-        }
         let served = &queue.served;
+        if finished.refused {
+            served.metrics.rejections.fetch_add(1, Ordering::Relaxed);
+            if let Some(place) = &place {
+                queue.abandon(place, None);
+            }
+        }
         let endpoint = reply.endpoint();
         let tags = Tags { version: Some(&served.version_header), id: Some(&id) };
         let no_room = match &part.outputs {

@@ -43,7 +43,8 @@ impl IdleFlush {
     /// Closes batches for as long as the runtime lives.
     ///
     /// A yielding task runs again after all others and one look at the poller without waiting. A queue that nobody
-    /// joined in that time need not wait for more, whatever other queues get; nor need one whose first request is due,
+    /// joined in that time need not wait for more, whatever other queues get; nor need one whose requests come one by one,
+    /// or whose first request is due,
     /// since with much to read for others the next look may be long after this one. Acting at the thread's park instead
     /// would close batches one look earlier and make them smaller.
     pub(crate) async fn run(&self, lane: usize) {
@@ -60,9 +61,12 @@ impl IdleFlush {
         let mut queues = lock(&self.queues);
         queues.retain_mut(|joined| {
             let due = now.saturating_duration_since(joined.since) > DUE_AFTER;
-            let quiet = due || joined.before == joined.requests;
+            // Who was alone last time has no company to wait for, however long the look is that others make so.
+            let alone = joined.requests == 1 && joined.queue.was_alone();
+            let quiet = due || alone || joined.before == joined.requests;
             joined.before = joined.requests;
             if quiet {
+                joined.queue.note_company(joined.requests);
                 release(&joined.queue, lane);
             }
             !quiet

@@ -71,3 +71,47 @@ impl Pace {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::future::poll_fn;
+    use std::rc::Rc;
+
+    use tokio::runtime::Builder;
+    use tokio::task::{LocalSet, spawn_local, yield_now};
+
+    use super::*;
+
+    const PIECE: usize = 64 << 10;
+
+    #[test]
+    fn between_two_looks_greedy_readers_get_so_much_together_and_all_get_through() {
+        const READERS: usize = 60;
+        const PIECES: usize = 40;
+        let runtime = Builder::new_current_thread().event_interval(1009).build().unwrap();
+        let (pace, read, through) = (Pace::default(), Rc::new(Cell::new(0)), Rc::new(Cell::new(0)));
+        let looks = LocalSet::new().block_on(&runtime, async {
+            for _ in 0..READERS {
+                let (pace, read, through) = (pace.clone(), read.clone(), through.clone());
+                spawn_local(async move {
+                    for _ in 0..PIECES {
+                        poll_fn(|context| pace.poll_turn(context)).await;
+                        pace.note(PIECE, 0);
+                        read.set(read.get() + PIECE);
+                    }
+                    through.set(through.get() + 1);
+                });
+            }
+            let mut looks = 0;
+            while through.get() < READERS {
+                let before = read.get();
+                yield_now().await;
+                looks += 1;
+                assert!(read.get() - before <= 2 * BETWEEN_LOOKS, "{} at once", read.get() - before);
+            }
+            looks
+        });
+        assert!(looks >= READERS * PIECES * PIECE / BETWEEN_LOOKS / 2, "{looks}");
+    }
+}

@@ -130,3 +130,49 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for WatchedSocket<S> {
         self.inner.is_write_vectored()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+
+    use tokio::io::AsyncWriteExt;
+
+    use super::*;
+
+    const PREFACE: usize = 24;
+
+    /// So many calls as they come over HTTP/2, each a frame of headers and one of data.
+    fn calls(count: usize) -> Vec<u8> {
+        [[0, 0, 1, 1, 4, 0, 0, 0, 1, 7], [0, 0, 1, 0, 1, 0, 0, 0, 1, 7]].concat().repeat(count)
+    }
+
+    /// Whether something can be read now; a page of it is.
+    async fn reads(socket: &mut WatchedSocket<tokio::io::DuplexStream>) -> bool {
+        poll_fn(|context| {
+            let mut page = [0; 1024];
+            let read = Pin::new(&mut *socket).poll_read(context, &mut ReadBuf::new(&mut page));
+            Poll::Ready(read.is_ready())
+        })
+        .await
+    }
+
+    #[tokio::test(flavor = "current_thread")]
+    async fn who_begins_many_calls_at_once_reads_on_when_others_had_their_turn() {
+        let pace = Pace::default();
+        let open = || {
+            let (client, server) = tokio::io::duplex(1 << 16);
+            let lifeline = Lifeline::new(Endpoint::Grpc, false);
+            (client, WatchedSocket::new(server, lifeline, pace.clone()))
+        };
+        let ((mut flood, mut flooded), (mut other, mut lone)) = (open(), open());
+        let hello = [&[b'P'; PREFACE][..], &[0, 0, 0, 4, 0, 0, 0, 0, 0]].concat();
+        flood.write_all(&[hello.clone(), calls(200)].concat()).await.unwrap();
+        other.write_all(&[hello, calls(1)].concat()).await.unwrap();
+        assert!(reads(&mut flooded).await);
+        assert!(!reads(&mut flooded).await, "it has had its turn");
+        assert!(reads(&mut lone).await, "who begins few calls has it at any time");
+        tokio::task::yield_now().await;
+        tokio::task::yield_now().await;
+        assert!(reads(&mut flooded).await, "the sockets were looked at");
+    }
+}
