@@ -130,6 +130,6 @@ def _parts(address: str) -> tuple[str, str, str]:
         raise InvalidInput(
             f"the address of {name}/{number} has a user or password in it: leave it to the store's files"
         )
-    if not is_version(number) or root.endswith(":/") or not root:
+    if not is_version(number) or root.endswith(":/") or not root or {".", ".."} & set(root.split("/")):
         raise InvalidInput(f"address {address!r} is not ROOT/NAME/VERSION: write one such as s3://bucket/models/m/2")
     return root, check_name(name), number
