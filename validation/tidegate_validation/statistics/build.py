@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from tidegate_serving.contract.errors import InvalidInput
+from tidegate_validation.statistics.association import Association
+from tidegate_validation.statistics.associations import chosen_columns, find_associations, levels_of, to_levels
 from tidegate_validation.statistics.blocks import ROW_INDEX, BlockUnit, chunk_of, day_of
-from tidegate_validation.statistics.counting import count_relation, types_of
-from tidegate_validation.statistics.counts import FeatureCounts
-from tidegate_validation.statistics.profile import Profile, Role, write_profile
-from tidegate_validation.statistics.reference import Column, describe
+from tidegate_validation.statistics.counting import code_rows, count_relation, count_repeated, types_of
+from tidegate_validation.statistics.counts import REPEATED, FeatureCounts
+from tidegate_validation.statistics.points import digits_name, digits_of, weigh
+from tidegate_validation.statistics.profile import FeatureProfile, Profile, Role, write_profile
+from tidegate_validation.statistics.reference import Column, describe, tail_clusters
+from tidegate_validation.statistics.sample import ValueSample, read_any
 from tidegate_validation.statistics.sql import family
 
 TABLE = "tidegate_training"
@@ -48,6 +53,10 @@ def make_profile(data: Any, *, features: Sequence[str], label: str | None, event
         columns = [Column(name, types[name], family(types[name]), _role(name, label, event_time)) for name in names]
         profiles = [describe(connection, TABLE, block, column) for column in columns]
         counts = count_relation(connection, TABLE, block, profiles, {})
+        profiles, digits = _with_points(connection, block, profiles, counts)
+        counts.update(digits)
+        pairs = _pairs(connection, block, [one for one in profiles if one.role is Role.INPUT], counts)
+        counts[REPEATED] = count_repeated(connection, TABLE, block, [one for one in names if one != label])
     return Profile(
         id="",
         rows=data.num_rows,
@@ -57,7 +66,37 @@ def make_profile(data: Any, *, features: Sequence[str], label: str | None, event
         event_time=event_time,
         features={profile.name: profile for profile in profiles},
         counts=counts,
+        pairs=pairs,
     )
+
+
+def _pairs(
+    connection: Any, block: str, profiles: Sequence[FeatureProfile], counts: Mapping[str, FeatureCounts]
+) -> tuple[Association, ...]:
+    """The inputs that go together."""
+    chosen = chosen_columns(profiles)
+    if len(chosen) < 2:
+        return ()
+    blocks, codes = code_rows(connection, TABLE, block, chosen, {})
+    levels = [to_levels(codes[:, place], levels_of(one, counts[one.name])) for place, one in enumerate(chosen)]
+    return find_associations([one.name for one in chosen], levels, blocks)
+
+
+def _with_points(
+    connection: Any, block: str, profiles: Sequence[FeatureProfile], counts: Mapping[str, FeatureCounts]
+) -> tuple[list[FeatureProfile], dict[str, FeatureCounts]]:
+    """The profiles with what single values weigh, and counts of the digits of numbers."""
+    found, digits = [], {}
+    for profile in profiles:
+        if profile.bins is None:
+            found.append(profile)
+            continue
+        sample = read_any(connection, TABLE, block, profile.name, profile.type)
+        clusters = tail_clusters(profile.bins, counts[profile.name])
+        found.append(replace(profile, points=weigh(sample), clusters=clusters))
+        if isinstance(sample, ValueSample):
+            digits[digits_name(profile.name)] = digits_of(sample)
+    return found, digits
 
 
 def _role(name: str, label: str | None, event_time: str | None) -> Role:

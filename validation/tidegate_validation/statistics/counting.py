@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from tidegate_validation.statistics.arrays import Integers
 from tidegate_validation.statistics.bins import (
     EMPTY,
     INFINITE,
@@ -28,6 +29,7 @@ from tidegate_validation.statistics.profile import FeatureProfile
 from tidegate_validation.statistics.sql import as_number, as_text, literal, quote
 
 _AT_ONCE = 30
+_SAMPLED = 60_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +68,39 @@ def count_relation(
         ]
         counts.update(_run(connection, relation, block, part, terms))
     return counts
+
+
+def code_rows(
+    connection: Any, relation: str, block: str, features: Sequence[FeatureProfile], columns: Mapping[str, str]
+) -> tuple[Integers, Integers]:
+    """Blocks and bins of rows, shapes [n] and [n, features]; a repeatable sample where there are very many rows."""
+    types = types_of(connection, relation)
+    terms = [
+        _term(connection, index, feature, columns.get(feature.name, feature.name), types)
+        for index, feature in enumerate(features)
+    ]
+    names = [f"f{index}" for index in range(len(terms))]
+    inner = ", ".join(f"{term.bin} AS {name}" for term, name in zip(terms, names, strict=True))
+    joins = " ".join(term.join for term in terms if term.join)
+    found = connection.execute(
+        f"SELECT {block} AS block, {inner} FROM (SELECT * FROM {relation} USING SAMPLE reservoir({_SAMPLED} ROWS) "
+        f"REPEATABLE (7)) AS source {joins}"
+    ).fetchnumpy()
+    blocks = np.asarray(found["block"], dtype=np.int64)
+    return blocks, np.stack([np.asarray(found[name], dtype=np.int64) for name in names], axis=1)
+
+
+def count_repeated(connection: Any, relation: str, block: str, columns: Sequence[str]) -> FeatureCounts:
+    """Per block, rows that differ in some of `columns` from all before them (bin 0), and those that do not (bin 1)."""
+    names = ", ".join(quote(name) for name in columns)
+    found = connection.execute(
+        f"SELECT b, count(*) AS n, count(DISTINCT h) AS d FROM "
+        f"(SELECT {block} AS b, hash({names}) AS h FROM {relation}) GROUP BY b"
+    ).fetchnumpy()
+    blocks, n, once = (np.asarray(found[name], dtype=np.int64) for name in ("b", "n", "d"))
+    codes = np.repeat(np.array([0, 1], dtype=np.int64), len(blocks))
+    rows = np.concatenate([once, n - once])
+    return FeatureCounts.from_rows(np.tile(blocks, 2)[rows > 0], codes[rows > 0], rows[rows > 0])
 
 
 def _run(

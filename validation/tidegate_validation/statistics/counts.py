@@ -53,6 +53,8 @@ class FeatureCounts:
 
 
 Counts = Mapping[str, FeatureCounts]
+REPEATED = "\x1frepeated rows"
+"""The name of the counts of rows that are there once (bin 0), and once more (bin 1)."""
 
 
 def write_counts(path: Path, counts: Counts, *, profile: str, stream: str) -> None:

@@ -15,14 +15,16 @@ from typing import Any
 
 from tidegate_serving.contract.errors import InvalidInput, NotFound, Tampered
 from tidegate_serving.contract.formats import check_format
+from tidegate_validation.statistics.association import Association
 from tidegate_validation.statistics.bins import FrozenBins, bins_from_dict
 from tidegate_validation.statistics.blocks import BlockUnit
 from tidegate_validation.statistics.counts import FeatureCounts, read_counts, write_counts
+from tidegate_validation.statistics.points import Points
 from tidegate_validation.statistics.sql import Family
 
 FILE_NAME = "profile.json"
 COUNTS_NAME = "counts.parquet"
-VERSION = "1"
+VERSION = "2"
 STREAM = "training"
 
 
@@ -41,8 +43,9 @@ class FeatureProfile:
     `missing` and `infinite` are rows that are null, NaN or empty, and infinite. `new_rate` is the share of rows whose
     value occurs in one block only: the Good-Turing estimate, by blocks, of how often a new day brings a new value; None
     where there are too many values to say; `new_values` is how many such values there are. `quantiles` are values at
-    `levels`; `support` holds all values with their counts where they are few. Numbers in the unit of the column; times
-    in Unix seconds.
+    `levels`; `support` holds all values with their counts where they are few; `points` says what single values weigh.
+    `clusters` is how many rows come together where values are lowest and highest. Numbers in the unit of the column;
+    times in Unix seconds.
     """
 
     name: str
@@ -61,6 +64,8 @@ class FeatureProfile:
     levels: tuple[float, ...] = ()
     quantiles: tuple[float, ...] = ()
     support: tuple[tuple[float, int], ...] = ()
+    points: Points = field(default_factory=Points)
+    clusters: tuple[float, float] = (1.0, 1.0)
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON."""
@@ -68,6 +73,7 @@ class FeatureProfile:
             **asdict(self),
             "bins": self.bins.to_dict() if self.bins else None,
             "support": {"values": [value for value, _ in self.support], "n": [n for _, n in self.support]},
+            "points": self.points.to_dict(),
         }
 
     @classmethod
@@ -83,12 +89,17 @@ class FeatureProfile:
             role=Role(data["role"]),
             bins=bins_from_dict(data["bins"]) if data["bins"] else None,
             support=tuple(zip(support["values"], support["n"], strict=True)),
+            points=Points.from_dict(data["points"]),
+            clusters=(float(data["clusters"][0]), float(data["clusters"][1])),
         )
 
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """The whole profile. `id` is the SHA-256 of everything else; `counts` are rows per feature, block and bin."""
+    """The whole profile. `id` is the SHA-256 of everything else; `counts` are rows per feature, block and bin.
+
+    `pairs` are columns that go together.
+    """
 
     id: str
     rows: int
@@ -98,6 +109,7 @@ class Profile:
     event_time: str | None
     features: Mapping[str, FeatureProfile]
     counts: Mapping[str, FeatureCounts] = field(default_factory=dict)
+    pairs: tuple[Association, ...] = ()
 
     @property
     def inputs(self) -> list[FeatureProfile]:
@@ -114,6 +126,7 @@ class Profile:
             "label": self.label,
             "event_time": self.event_time,
             "features": [feature.to_dict() for feature in self.features.values()],
+            "pairs": [pair.to_dict() for pair in self.pairs],
         }
 
 
@@ -154,6 +167,7 @@ def read_profile(directory: Path) -> Profile:
             event_time=document["event_time"],
             features={feature.name: feature for feature in features},
             counts=counts,
+            pairs=tuple(Association.from_dict(data) for data in document["pairs"]),
         )
     except InvalidInput as error:
         raise InvalidInput(f"{path}: {error}") from error

@@ -9,7 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from tidegate_validation.statistics.bins import TOLERANCE, CategoryBins, DiscreteBins, NumericBins
+from tidegate_validation.statistics.bins import (
+    OFF_SUPPORT,
+    TOLERANCE,
+    CategoryBins,
+    DiscreteBins,
+    FrozenBins,
+    NumericBins,
+)
+from tidegate_validation.statistics.counts import FeatureCounts
 from tidegate_validation.statistics.profile import FeatureProfile, Role
 from tidegate_validation.statistics.sql import Family, as_number, as_text, literal, quote
 
@@ -139,3 +147,21 @@ def _atoms(connection: Any, inner: str, quantiles: list[float], finite: int) -> 
         if n >= ATOM_SHARE * finite:
             found.append(value)
     return found
+
+
+def tail_clusters(bins: FrozenBins, counts: FeatureCounts) -> tuple[float, float]:
+    """How many of the lowest and of the highest rows, a hundredth of them or more, come together in one block.
+
+    The index of dispersion of their counts over blocks: 1 where they come one by one.
+    """
+    if not isinstance(bins, NumericBins) or len(counts.blocks) < 2:
+        return (1.0, 1.0)
+    totals = np.array([counts.of((code, OFF_SUPPORT + code)).sum() for code in range(len(bins.edges) + 1)])
+    wanted = TAILS[1] * totals.sum()
+    found = []
+    for codes in (range(len(totals)), range(len(totals) - 1, -1, -1)):
+        taken = int(np.searchsorted(np.cumsum(totals[list(codes)]), wanted)) + 1
+        tail = tuple(code + off for code in list(codes)[:taken] for off in (0, OFF_SUPPORT))
+        rows = counts.of(tail).astype(np.float64)
+        found.append(max(1.0, float(rows.var(ddof=1) / max(rows.mean(), 1e-9))))
+    return found[0], found[1]

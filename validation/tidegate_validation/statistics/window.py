@@ -21,7 +21,10 @@ _VIEW = "tidegate_window"
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Rows of `relation` on `connection`: `types` by column, `columns` by feature, `block` as SQL, `rows` in all."""
+    """Rows of `relation` on `connection`: `types` by column, `columns` by feature, `block` as SQL, `rows` in all.
+
+    `event_time` is the column with the time of each row, None where there is none.
+    """
 
     connection: Any
     relation: str
@@ -29,6 +32,7 @@ class Window:
     columns: Mapping[str, str]
     block: str
     rows: int
+    event_time: str | None = None
 
 
 @contextmanager
@@ -64,7 +68,7 @@ def log_window(
         connection.execute(f"CREATE TEMP TABLE {_VIEW} AS SELECT {kept} FROM {source} WHERE {' AND '.join(wanted)}")
         rows = connection.execute(f"SELECT count(*) FROM {_VIEW}").fetchall()[0][0]
         types = types_of(connection, _VIEW)
-        yield Window(connection, _VIEW, types, inputs, day_of("tidegate_seconds", types), rows)
+        yield Window(connection, _VIEW, types, inputs, day_of("tidegate_seconds", types), rows, "tidegate_seconds")
 
 
 @contextmanager
@@ -81,7 +85,7 @@ def table_window(table: Any, *, event_time: str | None) -> Iterator[Window]:
         has_time = event_time is not None and event_time in types
         block = day_of(str(event_time), types) if has_time else chunk_of(table.num_rows)
         columns = {name: name for name in table.column_names}
-        yield Window(connection, _VIEW, types, columns, block, table.num_rows)
+        yield Window(connection, _VIEW, types, columns, block, table.num_rows, event_time if has_time else None)
 
 
 def _role(name: str) -> str:

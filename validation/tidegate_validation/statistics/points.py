@@ -1,0 +1,140 @@
+"""How single values weigh: the most frequent ones with how their share wanders from block to block, and how many digits
+values have. A default that creeps in, a cut-off or a rounding shows here although no range of values changes much.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tidegate_validation.statistics.arrays import Floats, Integers
+from tidegate_validation.statistics.counts import FeatureCounts
+from tidegate_validation.statistics.sample import TextSample, ValueSample
+
+_KEPT = 200
+_USUAL = 0.95
+_GRAINS = tuple(10.0**power for power in range(3, -5, -1))
+FINEST = len(_GRAINS)
+_DIGITS = 3e-7
+_SUFFIX = "\x1fdigits"
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One value: its `share` of rows, the standard deviation `spread` of its share over blocks, its largest in one."""
+
+    value: float | str
+    share: float
+    spread: float
+    peak: float
+
+
+@dataclass(frozen=True, slots=True)
+class Points:
+    """The most frequent values, and what those beyond may weigh.
+
+    `rest` is the largest share of a value that is not listed; `novel` the largest share in one block of a value that
+    occurs in no other: how much a day's own value may weigh.
+    """
+
+    listed: tuple[Point, ...] = ()
+    rest: float = 0.0
+    novel: float = 0.0
+
+    @property
+    def usual_peak(self) -> float:
+        """The share that 19 of 20 listed values keep below on every day."""
+        return float(np.quantile([point.peak for point in self.listed], _USUAL)) if self.listed else 0.0
+
+    def of(self, value: float | str) -> Point:
+        """What is known of a value, or what can be said at most of one that is not listed."""
+        for point in self.listed:
+            if point.value == value or (isinstance(value, float) and _close(value, point.value)):
+                return point
+        return Point(value, self.rest, self.rest, max(self.rest, self.novel))
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON."""
+        columns = ("value", "share", "spread", "peak")
+        listed = {name: [getattr(point, name) for point in self.listed] for name in columns}
+        return {"listed": listed, "rest": self.rest, "novel": self.novel}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Points:
+        """From JSON."""
+        rows = zip(*(data["listed"][name] for name in ("value", "share", "spread", "peak")), strict=True)
+        return cls(tuple(Point(*row) for row in rows), float(data["rest"]), float(data["novel"]))
+
+
+def _close(one: float, other: float | str) -> bool:
+    return isinstance(other, float) and abs(one - other) <= _DIGITS * abs(other)
+
+
+def weigh(sample: ValueSample | TextSample) -> Points:
+    """The points of a reference column."""
+    if len(sample.values) == 0:
+        return Points()
+    values, place = np.unique(sample.values, return_inverse=True)
+    blocks, day = np.unique(sample.blocks, return_inverse=True)
+    n = sample.n.astype(np.float64)
+    rows, count = float(n.sum()), len(blocks)
+    sizes = np.bincount(day, weights=n)
+    totals = np.bincount(place, weights=n)
+    typical = rows / count
+    shares = totals / rows
+    gaps = np.bincount(place, weights=(n - shares[place] * sizes[day]) ** 2)
+    absent = (sizes**2).sum() - np.bincount(place, weights=sizes[day] ** 2)
+    spread = np.sqrt((gaps + shares**2 * absent) / max(count - 1, 1)) / typical
+    peaks = np.zeros(len(values))
+    np.maximum.at(peaks, place, n / sizes[day])
+    single = np.bincount(place) == 1
+    order = np.argsort(-totals, kind="stable")
+    kept = order[:_KEPT]
+    listed = tuple(
+        Point(_plain(values[one]), float(shares[one]), float(spread[one]), float(peaks[one])) for one in kept
+    )
+    rest = float(shares[order[_KEPT]]) if len(order) > _KEPT else 0.0
+    return Points(listed, rest, float(peaks[single].max()) if single.any() else 0.0)
+
+
+def _plain(value: Any) -> float | str:
+    return value if isinstance(value, str) else float(value)
+
+
+def heaviest(sample: ValueSample | TextSample, least: float, most: int) -> list[tuple[float | str, float]]:
+    """Values of a window that hold at least a share `least` of its rows, with their shares, the heaviest first."""
+    if len(sample.values) == 0:
+        return []
+    values, place = np.unique(sample.values, return_inverse=True)
+    shares = np.bincount(place, weights=sample.n.astype(np.float64)) / sample.n.sum()
+    order = np.argsort(-shares, kind="stable")[:most]
+    return [(_plain(values[one]), float(shares[one])) for one in order if shares[one] >= least]
+
+
+def digits_name(feature: str) -> str:
+    """Under which name the counts of a feature's digits are kept beside its own."""
+    return f"{feature}{_SUFFIX}"
+
+
+def digits_of(sample: ValueSample) -> FeatureCounts:
+    """Rows per block by the coarsest power of ten that a value is a multiple of; zeros are left out."""
+    keep = sample.values != 0
+    return FeatureCounts.from_rows(sample.blocks[keep], digits(sample.values[keep]), sample.n[keep])
+
+
+def digits(values: Floats) -> Integers:
+    """Per value the place of the coarsest power of ten that it is a multiple of, FINEST for none."""
+    codes = np.full(values.shape, FINEST, dtype=np.int64)
+    for code in range(FINEST - 1, -1, -1):
+        scaled = values / _GRAINS[code]
+        whole = np.round(scaled)
+        codes[(np.abs(scaled - whole) <= _DIGITS * np.maximum(np.abs(scaled), 1e-6)) & (whole != 0)] = code
+    return codes
+
+
+def step_of(code: int) -> float:
+    """The power of ten that a code of `digits` stands for."""
+    return _GRAINS[code]
