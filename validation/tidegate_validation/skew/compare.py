@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tidegate_serving.admission import Finding, Outcome
 from tidegate_validation.skew.diagnosis.cause import Cause, find_cause
-from tidegate_validation.skew.diagnosis.sample import read_sample
+from tidegate_validation.skew.diagnosis.rivals import Suspect, distance_of, name_cause, shares_of
 from tidegate_validation.skew.finding import findings_of
 from tidegate_validation.skew.numbers import FeatureNumbers, measure_feature
+from tidegate_validation.skew.onset import onset
+from tidegate_validation.skew.repeated import repeated_rows
 from tidegate_validation.skew.rule import Aspect, Judgement, SkewRule, judge
 from tidegate_validation.skew.schema import compare_schema
+from tidegate_validation.skew.together import looser_columns
 from tidegate_validation.statistics.counting import count_relation
 from tidegate_validation.statistics.counts import FeatureCounts
+from tidegate_validation.statistics.points import digits_name
 from tidegate_validation.statistics.profile import FeatureProfile, Profile
+from tidegate_validation.statistics.sample import TextSample, ValueSample, read_any
 from tidegate_validation.statistics.window import Window
 
 
@@ -34,34 +39,89 @@ def compare(profile: Profile, window: Window, rule: SkewRule) -> Comparison:
     known = [name for name in (profile.label, profile.event_time) if name]
     schema = compare_schema(profile.inputs, window.types, window.columns, known)
     counts = count_relation(window.connection, window.relation, window.block, schema.comparable, window.columns)
+    samples = {one.name: _sample(window, one) for one in schema.comparable}
     numbers = {
-        feature.name: measure_feature(feature, profile.counts[feature.name], counts[feature.name])
+        feature.name: measure_feature(
+            feature,
+            profile.counts[feature.name],
+            counts[feature.name],
+            sample=samples[feature.name],
+            digits=profile.counts.get(digits_name(feature.name)),
+            point_margin=rule.point_margin,
+        )
         for feature in schema.comparable
     }
     judgements: dict[str, list[Judgement]] = {name: [] for name in numbers}
     for judgement in judge(list(numbers.values()), rule):
         judgements[judgement.feature].append(judgement)
-    causes = {
-        feature.name: cause
-        for feature in schema.comparable
-        if (cause := _cause(profile, feature, window, judgements[feature.name], rule)) is not None
-    }
+    inquiry = _Inquiry(profile, window, counts, samples, numbers, judgements, rule)
+    causes = {one.name: cause for one in schema.comparable if (cause := inquiry.cause(one)) is not None}
     findings: dict[str, list[Finding]] = {}
     for name, measured in numbers.items():
-        findings[name] = findings_of(measured, judgements[name], causes.get(name), rule)
-    for finding in schema.findings:
+        since = onset(profile.features[name], profile.counts[name], counts[name])
+        findings[name] = findings_of(measured, judgements[name], causes.get(name), rule, since)
+    excused = {name for name, found in findings.items() if found[0].outcome is Outcome.FAIL}
+    together = looser_columns(profile, window, excused, rule)
+    for finding in together:
+        findings[finding.subject].insert(0, finding)
+    for finding in [*schema.findings, *repeated_rows(profile, window, rule)]:
         findings.setdefault(finding.subject, []).append(finding)
     return Comparison(window.rows, findings, numbers, causes, counts)
 
 
-def _cause(
-    profile: Profile, feature: FeatureProfile, window: Window, judgements: Sequence[Judgement], rule: SkewRule
-) -> Cause | None:
-    about_values = [one.outcome for one in judgements if one.test not in (Aspect.MISSING, Aspect.INFINITE)]
-    if all(outcome is Outcome.PASS for outcome in about_values) or not feature.family.numeric:
-        return None
+def _sample(window: Window, feature: FeatureProfile) -> ValueSample | TextSample:
     column = window.columns.get(feature.name, feature.name)
-    sample = read_sample(window.connection, window.relation, window.block, column, window.types[column])
-    cause = find_cause(feature, profile.counts[feature.name], sample, margin=rule.margin)
-    settled = all(outcome in (Outcome.PASS, Outcome.INCONCLUSIVE) for outcome in about_values)
-    return None if cause is not None and settled and not cause.by_values else cause
+    return read_any(window.connection, window.relation, window.block, column, window.types[column])
+
+
+@dataclass(frozen=True, slots=True)
+class _Inquiry:
+    """What is at hand when a cause is looked for."""
+
+    profile: Profile
+    window: Window
+    counts: Mapping[str, FeatureCounts]
+    samples: Mapping[str, ValueSample | TextSample]
+    numbers: Mapping[str, FeatureNumbers]
+    judgements: Mapping[str, Sequence[Judgement]]
+    rule: SkewRule
+
+    def cause(self, feature: FeatureProfile) -> Cause | None:
+        """Of a feature whose values differ, or of which the window could not tell whether they do."""
+        about = [one for one in self.judgements[feature.name] if one.test not in (Aspect.MISSING, Aspect.INFINITE)]
+        weak = any((one.detectable or 0.0) > self.rule.detectable for one in about)
+        settled = all(one.outcome in (Outcome.PASS, Outcome.INCONCLUSIVE) for one in about)
+        if settled and not weak:
+            return None
+        sample = self.samples[feature.name]
+        if settled:
+            cause = self._conversion(feature, sample)
+            return cause if cause is not None and cause.by_values else None
+        suspect = Suspect(
+            feature,
+            self.profile.counts[feature.name],
+            self.counts[feature.name],
+            sample,
+            self.numbers[feature.name],
+            {one.test: one for one in about},
+            lambda: dict(self._others(feature)),
+            self.profile.counts.get(digits_name(feature.name)),
+            {one.name: one.support for one in self.profile.inputs},
+        )
+        return name_cause(suspect, lambda: self._conversion(feature, sample))
+
+    def _conversion(self, feature: FeatureProfile, sample: ValueSample | TextSample) -> Cause | None:
+        if not isinstance(sample, ValueSample):
+            return None
+        return find_cause(feature, self.profile.counts[feature.name], sample, margin=self.rule.margin)
+
+    def _others(self, feature: FeatureProfile) -> Iterator[tuple[str, float]]:
+        """How far the feature's values are from those of each other column of its kind in training."""
+        column = self.window.columns.get(feature.name, feature.name)
+        numeric = feature.family.numeric
+        rivals = [one for one in self.profile.inputs if one.bins is not None and one.name != feature.name]
+        rivals = [one for one in rivals if one.family.numeric == numeric]
+        read = {one.name: column for one in rivals}
+        found = count_relation(self.window.connection, self.window.relation, self.window.block, rivals, read)
+        for one in rivals:
+            yield one.name, distance_of(shares_of(one, self.profile.counts[one.name]), shares_of(one, found[one.name]))

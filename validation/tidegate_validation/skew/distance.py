@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from tidegate_validation.skew.level import LevelShift, level_shift, resemblance, share_of_mean
 from tidegate_validation.statistics.arrays import Floats
 from tidegate_validation.statistics.counts import FeatureCounts
 
@@ -25,6 +26,10 @@ _EXACT_SHIFT = 300.0
 _EXACT_RATIO = 300.0
 _LONGEST = 3
 _USUAL = 0.95
+_DRAWS = 600
+_FEWER = 0.7
+_TWICE = 2.0
+"""What independent rows show surely is about twice the root of their noise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,17 +41,26 @@ class Runs:
 
     Of `count` runs of reference blocks as long as the window, `further` are at least as far from the rest as it is.
 
-    `usual` is the distance that 19 of 20 runs keep below; 0 without runs.
+    `usual` is the distance that 19 of 20 runs keep below; 0 without runs. Of `drawn` windows of the reference's days
+    drawn at random, with as many rows as the window has, `drawn_further` are at least as far out: days with a storm are
+    rare and far out, which no formula for bell-shaped days knows either.
     """
 
     count: int = 0
     further: int = 0
     usual: float = 0.0
 
+    drawn: int = 0
+    drawn_further: int = 0
+
     @property
     def p_value(self) -> float:
-        """Probability of a run this far out, where some were; 0 where none was, for then only a formula can say."""
-        return (1 + self.further) / (1 + self.count) if self.further else 0.0
+        """Probability of a run, or of as many days drawn at random, this far out, where some were.
+
+        0 where none was, for then only a formula can say."""
+        in_a_row = (1 + self.further) / (1 + self.count) if self.further else 0.0
+        at_random = (1 + self.drawn_further) / (1 + self.drawn) if self.drawn_further else 0.0
+        return max(in_a_row, at_random)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +70,8 @@ class BlockDistance:
     `delta` is sqrt(sum (p - q)^2 / pi) with pi the mean of both shares: a small shift by d reference deviations of a
     normal gives about d, and nothing in common gives 2. `noise` is the expectation of its square without any shift;
     `spread`, `freedom` and `denominator` shape the F reference.
+    `level` is the test of values' level alone, None where they have no order. `rows_alone` is the Δ that as many
+    independent rows would show.
     `block_robust` is false where the reference has fewer than ENOUGH_BLOCKS blocks: rows then count as independent.
     `design_effect` is how much larger than among independent rows the noise is. `too_few` says that there were too
     few rows to tell any bins apart; nothing can be said then. `runs` says how far the reference's own runs of days go.
@@ -72,13 +88,19 @@ class BlockDistance:
     design_effect: float = 1.0
     too_few: bool = False
     runs: Runs = field(default_factory=Runs)
+    level: LevelShift | None = None
+    rows_alone: float = 0.0
 
     def p_value(self, margin: float = 0.0) -> float:
-        """Probability of a Δ at least this large if the true one were `margin`."""
+        """Probability of a Δ at least this large if the true one were `margin`.
+
+        Where values have an order, it is the better of two tests, doubled: of all bins, and of the level alone.
+        """
         if self.freedom <= 0:
             return 1.0
         formula = _tail(self.delta**2 / self.noise, self.freedom, self.denominator, margin**2 / self.spread)
-        return max(formula, self.runs.p_value)
+        found = max(formula, self.runs.p_value)
+        return found if self.level is None else min(1.0, 2 * min(found, self.level.p_value(margin)))
 
     def upper(self, alpha: float) -> float:
         """Upper confidence bound of the true Δ at level 1 - alpha."""
@@ -97,7 +119,13 @@ class BlockDistance:
         critical = self._critical(margin, alpha)
         size = self._solve(lambda size: power - _tail(critical, self.freedom, self.denominator, size**2 / self.spread))
         found = max(size, self.runs.usual)
+        if self.level is not None:
+            found = min(found, self.level.detectable(margin, alpha / 2))
         return found if found < LARGEST else float("inf")
+
+    def rows_enough(self, size: float) -> bool:
+        """Whether there are rows enough to see a Δ of `size`, if days did not differ."""
+        return 0 < self.rows_alone <= size
 
     def _critical(self, margin: float, alpha: float) -> float:
         from scipy.optimize import brentq
@@ -131,14 +159,15 @@ def _tail(ratio: float, freedom: float, denominator: float, shift: float) -> flo
     return float(stats.f.sf(ratio * freedom / (freedom + shift), matched, denominator))
 
 
-def block_distance(reference: FeatureCounts, current: FeatureCounts, codes: Sequence[tuple[int, ...]]) -> BlockDistance:
+def block_distance(
+    reference: FeatureCounts, current: FeatureCounts, codes: Sequence[tuple[int, ...]], *, ordered: bool = False
+) -> BlockDistance:
     """Distance between two counts over bins; each tuple in `codes` is one bin, rare neighbours are pooled.
 
-    Rows in none of the codes (missing values, say) are left out of both.
+    Rows in none of the codes (missing values, say) are left out of both. `ordered` says that the bins ascend.
     """
-    ref = np.stack([reference.of(group) for group in codes], axis=1).astype(np.float64)
-    cur = np.stack([current.of(group) for group in codes], axis=1).astype(np.float64)
-    ref, cur = ref[ref.sum(axis=1) > 0], cur[cur.sum(axis=1) > 0]
+    ref, days = _by_block(reference, codes)
+    cur, now = _by_block(current, codes)
     n, m = ref.sum(), cur.sum()
     robust = len(ref) >= ENOUGH_BLOCKS
     if n == 0 or m == 0:
@@ -150,37 +179,47 @@ def block_distance(reference: FeatureCounts, current: FeatureCounts, codes: Sequ
     p, q = ref.sum(axis=0) / n, cur.sum(axis=0) / m
     pi = (p + q) / 2
     delta = float(np.sqrt(((p - q) ** 2 / pi).sum()))
-    covariance = _covariance(ref, cur, p, pi) if robust else _independent(pi, n, m)
+    covariance = _covariance(ref, cur, p, pi, days, now) if robust else _independent(pi, n, m)
     t1, t2 = float(np.trace(covariance)), float((covariance * covariance).sum())
-    freedom = t1**2 / t2
+    alone = float(np.trace(_independent(pi, n, m)))
     return BlockDistance(
         delta=delta,
         noise=t1,
         spread=t2 / t1,
-        freedom=freedom,
+        freedom=t1**2 / t2,
         denominator=float(len(ref) - 1) if robust else 1e6,
         rows=int(m),
         blocks=len(cur),
         block_robust=robust,
-        design_effect=max(1.0, t1 / float(np.trace(_independent(pi, n, m)))),
+        design_effect=max(1.0, t1 / alone),
         runs=runs_of(ref, len(cur), float(m), delta) if robust else Runs(),
+        level=level_shift(ref, cur, days, now) if robust and ordered and ref.shape[1] > 2 else None,
+        rows_alone=_TWICE * alone**0.5,
     )
+
+
+def _by_block(counts: FeatureCounts, codes: Sequence[tuple[int, ...]]) -> tuple[Floats, Floats]:
+    """Rows per block and bin, shape [B, K], and the blocks' numbers, without empty blocks."""
+    found = np.stack([counts.of(group) for group in codes], axis=1).astype(np.float64)
+    kept = found.sum(axis=1) > 0
+    return found[kept], counts.blocks[kept].astype(np.float64)
 
 
 def _nothing(rows: int, blocks: int, robust: bool, *, too_few: bool) -> BlockDistance:
     return BlockDistance(0.0, 1.0, 1.0, 0.0, 1.0, rows, blocks, robust, too_few=too_few)
 
 
-def _covariance(ref: Floats, cur: Floats, p: Floats, pi: Floats) -> Floats:
-    """Covariance of (q - p) / sqrt(pi), learnt from how the reference's blocks scatter."""
-    sizes, now = ref.sum(axis=1), cur.sum(axis=1)
-    n, m, count = sizes.sum(), now.sum(), len(ref)
+def _covariance(ref: Floats, cur: Floats, p: Floats, pi: Floats, days: Floats, now: Floats) -> Floats:
+    """Covariance of (q - p) / sqrt(pi), learnt from how the reference's blocks scatter and resemble others."""
+    sizes, inside = ref.sum(axis=1), cur.sum(axis=1)
+    n, m, count = sizes.sum(), inside.sum(), len(ref)
     scatter = (ref - sizes[:, None] * p) / ((n / count) * np.sqrt(pi))
     between = scatter.T @ scatter / (count - 1)
     root = np.sqrt(pi)
-    thinner = max(0.0, float((now**2).sum() / m) ** -1 - count / n)
-    one_current = between + thinner * (np.eye(len(pi)) - np.outer(root, root))
-    covariance = between / count + one_current * float((now**2).sum() / m**2)
+    thinner = max(0.0, float((inside**2).sum() / m) ** -1 - count / n)
+    alike = resemblance(scatter, days)
+    rows = thinner * (np.eye(len(pi)) - np.outer(root, root)) * float((inside**2).sum() / m**2)
+    covariance = between * (share_of_mean(sizes, days, alike) + share_of_mean(inside, now, alike)) + rows
     floor = (1 - pi) * (1 / n + 1 / m)
     np.fill_diagonal(covariance, np.maximum(np.diag(covariance), floor))
     return np.asarray(covariance)
@@ -224,6 +263,29 @@ def runs_of(reference: Floats, blocks: int, rows: float, delta: float) -> Runs:
         return Runs()
     q = inside[usable] / inside_rows[usable, None]
     p = outside[usable] / outside_rows[usable, None]
+    distances = _distances(q, p)
+    drawn = _drawn(reference, blocks, rows)
+    return Runs(
+        len(distances),
+        int((distances >= delta).sum()),
+        float(np.quantile(distances, _USUAL)),
+        len(drawn),
+        int((drawn >= delta).sum()),
+    )
+
+
+def _distances(q: Floats, p: Floats) -> Floats:
     pi = np.maximum((p + q) / 2, 1e-12)
-    distances = np.sqrt(((p - q) ** 2 / pi).sum(axis=1))
-    return Runs(len(distances), int((distances >= delta).sum()), float(np.quantile(distances, _USUAL)))
+    return np.asarray(np.sqrt(((p - q) ** 2 / pi).sum(axis=1)))
+
+
+def _drawn(reference: Floats, blocks: int, rows: float) -> Floats:
+    """Distances of windows of as many blocks, drawn at random and thinned to as many rows, from the other blocks."""
+    random = np.random.default_rng(11)
+    chosen = np.argsort(random.random((_DRAWS, len(reference))), axis=1)[:, :blocks]
+    inside = reference[chosen].sum(axis=1)
+    outside = reference.sum(axis=0) - inside
+    shares = inside / inside.sum(axis=1, keepdims=True)
+    fewer = rows < _FEWER * float(np.median(inside.sum(axis=1)))
+    q = random.multinomial(int(rows), shares) / rows if fewer else shares
+    return _distances(q, outside / outside.sum(axis=1, keepdims=True))

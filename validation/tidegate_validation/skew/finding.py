@@ -3,43 +3,72 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
 from tidegate_serving.admission import Finding, Outcome
+from tidegate_validation.skew.diagnosis import rivals
 from tidegate_validation.skew.diagnosis.cause import AFFINE, FACTOR, Cause
+from tidegate_validation.skew.distance import BlockDistance
 from tidegate_validation.skew.numbers import FeatureNumbers
 from tidegate_validation.skew.rule import Aspect, Judgement, SkewRule
 from tidegate_validation.statistics.numbers import round_up
 
+MISSING_VALUES = "missing values"
 SEVERITY = (Outcome.FAIL, Outcome.ERROR, Outcome.WARN, Outcome.INCONCLUSIVE, Outcome.PASS)
 """Unlike in a verdict, a small shift that is sure comes before a feature of which nothing can be told yet."""
-_ORDER = (Aspect.UNSEEN, Aspect.RANGE, Aspect.DISTRIBUTION, Aspect.MISSING, Aspect.INFINITE)
+_ORDER = (
+    Aspect.UNSEEN,
+    Aspect.RANGE,
+    Aspect.DISTRIBUTION,
+    Aspect.POINT,
+    Aspect.OUTSIDE,
+    Aspect.DIGITS,
+    Aspect.MISSING,
+    Aspect.INFINITE,
+)
 
 
 def findings_of(
-    numbers: FeatureNumbers, judgements: Sequence[Judgement], cause: Cause | None, rule: SkewRule
+    numbers: FeatureNumbers,
+    judgements: Sequence[Judgement],
+    cause: Cause | None,
+    rule: SkewRule,
+    since: str | None = None,
 ) -> list[Finding]:
     """Findings of one feature, the gravest first: one always, and one more for every further test that did not pass.
 
-    A cause that explains the values speaks for all tests that look at values; they become one finding.
+    A cause that explains the values speaks for all tests that look at values; they become one finding. `since` is the
+    date from which on the feature differs, None for the whole window.
     """
     ordered = sorted(judgements, key=lambda one: (SEVERITY.index(one.outcome), _ORDER.index(one.test)))
     if cause is not None:
+        cause = replace(cause, since=since)
         about_values = [one for one in ordered if one.test not in (Aspect.MISSING, Aspect.INFINITE)]
         rest = [one for one in ordered if one not in about_values and one.outcome is not Outcome.PASS]
         outcome = _with_cause(about_values[0].outcome, cause)
         shape = next(one for one in about_values if one.test is Aspect.DISTRIBUTION)
-        first = _finding(numbers, shape, rule, f"`{numbers.feature}`: {explain(cause)}", outcome, cause)
+        if cause.kind in (rivals.NEW_CATEGORY, rivals.NEW_VALUE, rivals.DEFAULT, rivals.OUTSIDE):
+            shape = about_values[0]
+        words = f"`{numbers.feature}`: {explain(cause)}{_since(since)}"
+        first = _finding(numbers, shape, rule, words, outcome, cause.to_dict())
         return sorted(
-            [first, *(_plain(numbers, one, rule) for one in rest)], key=lambda one: SEVERITY.index(one.outcome)
+            [first, *(_plain(numbers, one, rule, since) for one in rest)], key=lambda one: SEVERITY.index(one.outcome)
         )
     kept = [one for one in ordered if one.outcome is not Outcome.PASS]
     kept = kept or [one for one in ordered if one.test is Aspect.DISTRIBUTION]
-    return [_plain(numbers, one, rule) for one in kept]
+    return [_plain(numbers, one, rule, since) for one in kept]
+
+
+def _since(since: str | None) -> str:
+    return f", since {since}" if since else ""
 
 
 def explain(cause: Cause, who: str = "served values are", of: str = "those of training") -> str:
     """A cause in words, such as `served values are 1.609 times those of training (kilometres against miles?)`."""
+    if not cause.is_conversion:
+        return _OTHER[cause.kind](cause, {**dict(cause.details), "share": _percent(cause.share)})
     share = "" if cause.share >= 0.9 else f" for {cause.share:.0%} of the rows"
     name = f" ({cause.name}?)" if cause.name else ""
     offset = f"{'plus' if cause.offset >= 0 else 'minus'} {abs(cause.offset):.4g}"
@@ -48,6 +77,39 @@ def explain(cause: Cause, who: str = "served values are", of: str = "those of tr
     if cause.kind == AFFINE:
         return f"{who} {cause.factor:.4g} times {of} {offset}{share}{name}"
     return f"{who} {of} {offset}{share}{name}"
+
+
+def _value(value: object) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else f"“{value}”"
+
+
+_OTHER: Mapping[str, Callable[[Cause, Mapping[str, Any]], str]] = {
+    rivals.ONE_VALUE: lambda _, d: f"{d['share']} of the rows hold one value, {_value(d['value'])}",
+    rivals.OTHER_COLUMN: lambda _, d: f"it holds what `{d['column']}` held in training",
+    rivals.CLIPPED: lambda _, d: (
+        f"values {d['side']} {_value(d['at'])} are cut off to it, {d['share']} of the rows hold just that"
+    ),
+    rivals.CLOCK: lambda _, d: (
+        f"times of day are {abs(d['offset']):g} h {'later' if d['offset'] > 0 else 'earlier'} than before (time zone?)"
+    ),
+    rivals.DEFAULT: lambda _, d: (
+        f"{d['share']} of the rows hold {_value(d['value'])} that did not in training (a default?)"
+    ),
+    rivals.NEW_VALUE: lambda _, d: (
+        f"{d['share']} of the rows hold {_value(d['value'])}, which training never held (a default?)"
+    ),
+    rivals.NEW_CATEGORY: lambda _, d: (
+        f"{d['share']} of the rows hold categories that training never held: {', '.join(map(_value, d['values']))}"
+    ),
+    rivals.RENAMED: lambda _, d: f"the category {_value(d['old'])} is called {_value(d['new'])} now",
+    rivals.MERGED: lambda _, d: f"the category {_value(d['old'])} is counted as {_value(d['new'])} now",
+    rivals.ROUNDED: lambda _, d: (
+        f"values are {'rounded or cut off' if d['way'] == 'either' else d['way']} to {d['step']:g}, unlike in training"
+    ),
+    rivals.OUTSIDE: lambda _, d: (
+        f"{d['share']} of the values lie {d['side']} {_value(d['limit'])}, the end of training's range"
+    ),
+}
 
 
 def _with_cause(outcome: Outcome, cause: Cause) -> Outcome:
@@ -62,12 +124,22 @@ _RULES = {
     Aspect.MISSING: "skew.missing_margin",
     Aspect.UNSEEN: "skew.unseen_floor",
     Aspect.RANGE: "skew.unseen_floor",
+    Aspect.OUTSIDE: "skew.unseen_floor",
+    Aspect.DIGITS: "skew.margin",
+    Aspect.POINT: "skew.point_margin",
 }
 
 
-def _plain(numbers: FeatureNumbers, judgement: Judgement, rule: SkewRule) -> Finding:
-    sentence = f"`{numbers.feature}`: {_SENTENCES[judgement.test](numbers, judgement, rule)}"
-    return _finding(numbers, judgement, rule, sentence, judgement.outcome, None)
+def _plain(numbers: FeatureNumbers, judgement: Judgement, rule: SkewRule, since: str | None) -> Finding:
+    told = judgement.outcome in (Outcome.FAIL, Outcome.WARN)
+    sentence = (
+        f"`{numbers.feature}`: {_SENTENCES[judgement.test](numbers, judgement, rule)}{_since(since) if told else ''}"
+    )
+    cause = None
+    if told and judgement.test is Aspect.MISSING:
+        gap = numbers.missing_shares.current - numbers.missing_shares.reference
+        cause = {"kind": MISSING_VALUES, "share": round(gap, 4), **({"since": since} if since else {})}
+    return _finding(numbers, judgement, rule, sentence, judgement.outcome, cause)
 
 
 def _finding(
@@ -76,7 +148,7 @@ def _finding(
     rule: SkewRule,
     sentence: str,
     outcome: Outcome,
-    cause: Cause | None,
+    cause: Mapping[str, Any] | None,
 ) -> Finding:
     number, interval = _number(numbers, judgement, rule)
     return Finding(
@@ -89,7 +161,7 @@ def _finding(
         limit=judgement.limit,
         p_value=judgement.p_margin if outcome is Outcome.FAIL else judgement.p_zero,
         smallest_detectable=judgement.detectable if math.isfinite(judgement.detectable or 0.0) else None,
-        cause=cause.to_dict() if cause else None,
+        cause=cause,
         rule=_RULES.get(judgement.test),
         rows_needed=_rows_needed(numbers, judgement, rule) if outcome is Outcome.INCONCLUSIVE else None,
     )
@@ -111,12 +183,18 @@ def _number(
         distance = numbers.distribution
         if distance.freedom <= 0:
             return distance.delta, None
-        return distance.delta, (distance.lower(rule.alpha), distance.upper(rule.alpha))
+        low, high = distance.lower(rule.alpha), distance.upper(rule.alpha)
+        return distance.delta, (min(low, distance.delta), max(high, distance.delta))
     if judgement.test is Aspect.MISSING:
         return numbers.missing_shares.current - numbers.missing_shares.reference, None
     if judgement.test is Aspect.INFINITE:
         return numbers.infinite_shares.current, None
-    unseen = numbers.unseen if judgement.test is Aspect.UNSEEN else numbers.far
+    if judgement.test is Aspect.DIGITS and numbers.digits is not None:
+        return numbers.digits.delta, None
+    if judgement.test is Aspect.POINT and numbers.point is not None:
+        return numbers.point.excess, None
+    by_test = {Aspect.UNSEEN: numbers.unseen, Aspect.OUTSIDE: numbers.outside}
+    unseen = by_test.get(judgement.test, numbers.far)
     return (unseen.share if unseen else None), None
 
 
@@ -126,7 +204,11 @@ def _distribution(numbers: FeatureNumbers, judgement: Judgement, rule: SkewRule)
     if judgement.outcome is Outcome.PASS:
         if judgement.detectable is None:
             return "as in training"
-        return f"as in training ({size}; a shift of {judgement.detectable:.2f} would have shown)"
+        if judgement.detectable <= rule.detectable:
+            return f"as in training ({size}; a shift of {judgement.detectable:.2f} would have shown)"
+        seen = f"from {judgement.detectable:.2f} on" if math.isfinite(judgement.detectable) else "of no size"
+        days = f"days differ so much that shifts {seen} would show; {_more_days(distance, judgement, rule)}"
+        return f"no further from training than its own days are from each other ({size}; {days})"
     if judgement.outcome is Outcome.INCONCLUSIVE:
         if distance.too_few:
             return f"cannot tell, {distance.rows} rows are too few"
@@ -138,6 +220,15 @@ def _distribution(numbers: FeatureNumbers, judgement: Judgement, rule: SkewRule)
     )
     few = "" if distance.block_robust else "; training has too few days to know how days differ"
     return f"values are distributed unlike training's ({size}, {margin}{few})"
+
+
+def _more_days(distance: BlockDistance, judgement: Judgement, rule: SkewRule) -> str:
+    """How many days would show a shift of `rule.detectable`: what can be seen shrinks with the root of their number."""
+    detectable = judgement.detectable
+    if detectable is None or not math.isfinite(detectable):
+        return "more days are needed"
+    days = round_up(distance.blocks * (detectable / rule.detectable) ** 2)
+    return f"about {days} days would show one of {rule.detectable:g}"
 
 
 def _missing(numbers: FeatureNumbers, judgement: Judgement, rule: SkewRule) -> str:
@@ -157,6 +248,23 @@ def _range(numbers: FeatureNumbers, judgement: Judgement, rule: SkewRule) -> str
     return f"{_percent(far.share if far else 0.0)} of the values lie far outside training's range"
 
 
+def _outside(numbers: FeatureNumbers, judgement: Judgement, rule: SkewRule) -> str:
+    outside = numbers.outside
+    return f"{_percent(outside.share if outside else 0.0)} of the values lie outside training's range"
+
+
+def _digits(numbers: FeatureNumbers, judgement: Judgement, rule: SkewRule) -> str:
+    return "values are given to other digits than in training (rounded?)"
+
+
+def _point(numbers: FeatureNumbers, judgement: Judgement, rule: SkewRule) -> str:
+    point = numbers.point
+    if point is None:
+        return "no value weighs more than in training"
+    now, before = _percent(point.share), _percent(point.expected)
+    return f"{now} of the rows hold {_value(point.value)}, {before} did in training"
+
+
 def _infinite(numbers: FeatureNumbers, judgement: Judgement, rule: SkewRule) -> str:
     shares = numbers.infinite_shares
     return f"{_percent(shares.current)} of the values are infinite, {_percent(shares.reference)} were in training"
@@ -168,6 +276,9 @@ _SENTENCES = {
     Aspect.UNSEEN: _unseen,
     Aspect.RANGE: _range,
     Aspect.INFINITE: _infinite,
+    Aspect.OUTSIDE: _outside,
+    Aspect.DIGITS: _digits,
+    Aspect.POINT: _point,
 }
 
 

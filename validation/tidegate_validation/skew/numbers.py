@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tidegate_validation.skew.distance import BlockDistance, block_distance
+from tidegate_validation.skew.points import PointExcess, heaviest_excess
 from tidegate_validation.statistics.bins import (
     INFINITIES,
     MISSING,
@@ -14,7 +15,9 @@ from tidegate_validation.statistics.bins import (
     NumericBins,
 )
 from tidegate_validation.statistics.counts import FeatureCounts
+from tidegate_validation.statistics.points import FINEST, digits_of
 from tidegate_validation.statistics.profile import FeatureProfile
+from tidegate_validation.statistics.sample import TextSample, ValueSample
 
 _TESTABLE_NEW_RATE = 0.05
 
@@ -64,7 +67,9 @@ class FeatureNumbers:
     """One feature in one window.
 
     `distribution` compares values that are there; `missing` the rates of null, NaN and empty values, as two bins with
-    their `missing_shares`; `infinite_shares` those of infinite ones; `unseen` is None where it cannot be told.
+    their `missing_shares`; `infinite_shares` those of infinite ones; `unseen` is None where it cannot be told. `far`
+    are values far outside training's range, `outside` those outside it however little; `digits` compares to how many
+    digits values are given, `point` is the value whose weight grew most surely.
     """
 
     feature: str
@@ -75,6 +80,9 @@ class FeatureNumbers:
     infinite_shares: Shares
     unseen: Unseen | None
     far: Unseen | None
+    outside: Unseen | None = None
+    digits: BlockDistance | None = None
+    point: PointExcess | None = None
 
 
 def ordinary_bins(feature: FeatureProfile) -> list[tuple[int, ...]]:
@@ -84,27 +92,75 @@ def ordinary_bins(feature: FeatureProfile) -> list[tuple[int, ...]]:
 
 
 def compared_bins(feature: FeatureProfile) -> list[tuple[int, ...]]:
-    """The bins of the distribution test: unseen categories count as other ones there, and have a test of their own."""
+    """The bins of the distribution test, numbers ascending: unseen categories count as other ones there, and have a
+    test of their own."""
     bins = feature.bins
     if isinstance(bins, CategoryBins):
         return [*((code,) for code in range(len(bins.top))), (bins.other, bins.unseen)]
-    return ordinary_bins(feature)
+    codes = ordinary_bins(feature)
+    if not isinstance(bins, NumericBins):
+        return codes
+    starts = [float("-inf"), *bins.edges, *bins.atoms]
+    return [codes[place] for place in sorted(range(len(codes)), key=lambda place: starts[place])]
 
 
-def measure_feature(feature: FeatureProfile, reference: FeatureCounts, current: FeatureCounts) -> FeatureNumbers:
-    """The numbers of one feature for one window."""
+def measure_feature(
+    feature: FeatureProfile,
+    reference: FeatureCounts,
+    current: FeatureCounts,
+    *,
+    sample: ValueSample | TextSample | None = None,
+    digits: FeatureCounts | None = None,
+    point_margin: float = 0.01,
+) -> FeatureNumbers:
+    """The numbers of one feature for one window; `sample` are its values, `digits` training's counts of digits."""
     ordinary = ordinary_bins(feature)
     everything = tuple(code for group in ordinary for code in group)
     return FeatureNumbers(
         feature=feature.name,
         rows=current.rows,
-        distribution=block_distance(reference, current, compared_bins(feature)),
+        distribution=block_distance(
+            reference, current, compared_bins(feature), ordered=not isinstance(feature.bins, CategoryBins)
+        ),
         missing=block_distance(reference, current, [MISSING, (*everything, *INFINITIES)]),
         missing_shares=_shares(reference, current, MISSING),
         infinite_shares=_shares(reference, current, INFINITIES),
         unseen=_unseen(feature, current, everything),
         far=_far(feature, current, everything),
+        outside=_outside(feature, reference, current, everything),
+        digits=_digits(digits, sample),
+        point=None
+        if sample is None
+        else heaviest_excess(feature, sample, len(current.blocks), len(reference.blocks), point_margin),
     )
+
+
+def _digits(reference: FeatureCounts | None, sample: ValueSample | TextSample | None) -> BlockDistance | None:
+    if reference is None or not isinstance(sample, ValueSample):
+        return None
+    return block_distance(reference, digits_of(sample), [(code,) for code in range(FINEST + 1)])
+
+
+def _outside(
+    feature: FeatureProfile, reference: FeatureCounts, current: FeatureCounts, ordinary: tuple[int, ...]
+) -> Unseen | None:
+    """Values outside training's range on the side where more are; extremes that come by the day count once a day."""
+    bins = feature.bins
+    if not isinstance(bins, NumericBins) or not bins.far or not current.rows:
+        return None
+    last = len(bins.edges)
+    present = feature.rows - feature.missing - feature.infinite
+    thinner = (current.rows / len(current.blocks)) / (reference.rows / len(reference.blocks))
+    sides = [
+        Unseen(
+            rows=int(current.of(ordinary).sum()),
+            unseen=int(current.of(codes).sum()),
+            expected=2.0 / max(present, 1),
+            cluster=1 + (cluster - 1) * min(1.0, thinner),
+        )
+        for codes, cluster in zip(((0, 1), (last - 1, last)), feature.clusters, strict=True)
+    ]
+    return max(sides, key=lambda one: one.unseen / one.cluster)
 
 
 def _shares(reference: FeatureCounts, current: FeatureCounts, codes: tuple[int, ...]) -> Shares:

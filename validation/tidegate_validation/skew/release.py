@@ -13,11 +13,11 @@ import numpy as np
 from tidegate_serving.admission import Finding, Outcome
 from tidegate_validation.skew.compare import Comparison, compare
 from tidegate_validation.skew.diagnosis.cause import Cause, find_cause
-from tidegate_validation.skew.diagnosis.sample import ValueSample
 from tidegate_validation.skew.finding import explain
 from tidegate_validation.skew.rule import SkewRule
 from tidegate_validation.skew.schema import CHECK as SCHEMA
 from tidegate_validation.statistics.profile import FeatureProfile, Profile
+from tidegate_validation.statistics.sample import ValueSample
 from tidegate_validation.statistics.window import Window
 
 _SAME_FACTOR = 0.02
@@ -95,6 +95,7 @@ def _schema(case: _Case, finding: Finding) -> Finding:
 
 def _failing(case: _Case, finding: Finding) -> Finding:
     cause = case.now.causes.get(case.name) if finding.cause else None
+    cause = cause if cause is not None and cause.is_conversion else None
     told = cause.inverse() if cause is not None else None
     if told is not None:
         words = explain(told, who="the candidate was trained on values", of=case.evidence.words)

@@ -21,6 +21,9 @@ class Aspect(enum.StrEnum):
     UNSEEN = "unseen"
     RANGE = "range"
     INFINITE = "infinite"
+    OUTSIDE = "outside"
+    DIGITS = "digits"
+    POINT = "single value"
 
 
 _NUMBERS = 4.0
@@ -34,9 +37,9 @@ class SkewRule:
     """Thresholds of the skew tests.
 
     `margin` is the Δ up to which a shift is tolerated, `alpha` the false discovery rate, `missing_margin` the tolerated
-    change of a missing rate, `unseen_factor` and `unseen_floor` how far beyond nature's rate unseen values may go, and
-    `detectable` the Δ that the window must have been able to show for a PASS. A release is held against the log where
-    that has `least_rows`, else against held-out data.
+    change of a missing rate, `point_margin` that of a single value's weight, `unseen_factor` and `unseen_floor` how far
+    beyond nature's rate unseen values may go, and `detectable` the Δ that the window must have been able to show for a
+    PASS. A release is held against the log where that has `least_rows`, else against held-out data.
     """
 
     margin: float = 0.10
@@ -44,6 +47,7 @@ class SkewRule:
     missing_margin: float = 0.01
     unseen_factor: float = 5.0
     unseen_floor: float = 0.005
+    point_margin: float = 0.01
     detectable: float = 0.5
     least_rows: int = 200
 
@@ -72,18 +76,19 @@ class _Test:
 
 def judge(numbers: Sequence[FeatureNumbers], rule: SkewRule) -> list[Judgement]:
     """One judgement per feature and test, corrected over all of them."""
-    tested = [one for feature in numbers for one in _tests(feature, rule)]
-    margins = benjamini_hochberg([one.p_margin for one in tested])
-    zeros = benjamini_hochberg([one.p_zero for one in tested])
+    found = []
+    for family in (_of_shape, _of_single_values):
+        tested = [one for feature in numbers for one in family(feature, rule)]
+        margins = benjamini_hochberg([one.p_margin for one in tested])
+        zeros = benjamini_hochberg([one.p_zero for one in tested])
+        found += [_judgement(*one, rule) for one in zip(tested, margins, zeros, strict=True)]
+    return found
+
+
+def _of_shape(numbers: FeatureNumbers, rule: SkewRule) -> list[_Test]:
+    """Tests that look at all values; they are corrected together."""
+    distribution, missing_limit = numbers.distribution, _missing_limit(numbers, rule)
     return [
-        _judgement(one, p_margin, p_zero, rule) for one, p_margin, p_zero in zip(tested, margins, zeros, strict=True)
-    ]
-
-
-def _tests(numbers: FeatureNumbers, rule: SkewRule) -> list[_Test]:
-    distribution = numbers.distribution
-    missing_limit = _missing_limit(numbers, rule)
-    found = [
         _Test(numbers, Aspect.DISTRIBUTION, distribution.p_value(rule.margin), distribution.p_value(), rule.margin),
         _Test(
             numbers,
@@ -93,7 +98,13 @@ def _tests(numbers: FeatureNumbers, rule: SkewRule) -> list[_Test]:
             rule.missing_margin,
         ),
     ]
-    for test, unseen in ((Aspect.UNSEEN, numbers.unseen), (Aspect.RANGE, numbers.far)):
+
+
+def _of_single_values(numbers: FeatureNumbers, rule: SkewRule) -> list[_Test]:
+    """Tests for what the shape dilutes; they are corrected together."""
+    found = []
+    rates = {Aspect.UNSEEN: numbers.unseen, Aspect.RANGE: numbers.far, Aspect.OUTSIDE: numbers.outside}
+    for test, unseen in rates.items():
         if unseen is not None:
             limit = max(rule.unseen_factor * unseen.expected, rule.unseen_floor * (_NUMBERS if unseen.number else 1.0))
             found.append(_Test(numbers, test, unseen.p_value(limit), unseen.p_value(limit / _NOTED), limit))
@@ -101,6 +112,13 @@ def _tests(numbers: FeatureNumbers, rule: SkewRule) -> list[_Test]:
         new = numbers.infinite_shares.reference == 0
         p_margin = 0.0 if new and numbers.infinite_shares.current > rule.unseen_floor else 1.0
         found.append(_Test(numbers, Aspect.INFINITE, p_margin, 0.0 if new else 1.0, rule.unseen_floor))
+    if numbers.digits is not None and numbers.digits.freedom > 0:
+        p_margin = numbers.digits.p_value(rule.margin)
+        found.append(_Test(numbers, Aspect.DIGITS, p_margin, p_margin, rule.margin))
+    if numbers.point is not None:
+        limit = numbers.point.limit(rule.point_margin)
+        p_margin = numbers.point.p_value(limit)
+        found.append(_Test(numbers, Aspect.POINT, p_margin, p_margin, limit))
     return found
 
 
@@ -124,13 +142,15 @@ def _outcome(one: _Test, p_margin: float, p_zero: float, rule: SkewRule, detecta
         return Outcome.PASS if distance.upper(rule.alpha) < rule.margin else Outcome.WARN
     if p_zero < rule.alpha:
         return Outcome.WARN
-    if detectable is not None and detectable > rule.detectable:
+    too_weak = detectable is not None and detectable > rule.detectable
+    if too_weak and not (distance is not None and distance.block_robust and distance.rows_enough(rule.detectable)):
         return Outcome.INCONCLUSIVE
     return Outcome.PASS
 
 
 def _distance(one: _Test) -> BlockDistance | None:
-    return {Aspect.DISTRIBUTION: one.numbers.distribution, Aspect.MISSING: one.numbers.missing}.get(one.test)
+    by_test = {Aspect.DISTRIBUTION: one.numbers.distribution, Aspect.MISSING: one.numbers.missing}
+    return one.numbers.digits if one.test is Aspect.DIGITS else by_test.get(one.test)
 
 
 def _detectable(one: _Test, rule: SkewRule) -> float | None:

@@ -9,8 +9,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from tidegate_serving.admission import Finding
 from tidegate_serving.contract.errors import InvalidInput
 from tidegate_validation.skew.compare import compare
+from tidegate_validation.skew.pairs import compare_pairs
 from tidegate_validation.skew.report import SkewReport, make_report
 from tidegate_validation.skew.rule import SkewRule
 from tidegate_validation.statistics.build import make_profile
@@ -57,8 +59,9 @@ def report_on_tables(
     before, now = as_table(reference, "reference data"), as_table(current, "current data")
     _check(before, now, columns)
     profile = profile_table(before, columns, now.column_names)
+    pairs = compare_pairs(before, now, columns.keys, columns.time) if columns.keys else []
     title = f"{_name(current, 'the current table')} against {_name(reference, 'the reference')}"
-    return replace(report_on_table(profile, now, columns, rule), title=title)
+    return replace(report_on_table(profile, now, columns, rule, pairs), title=title)
 
 
 def profile_table(before: pa.Table, columns: Columns, served: Sequence[str]) -> Profile:
@@ -70,10 +73,16 @@ def profile_table(before: pa.Table, columns: Columns, served: Sequence[str]) -> 
     return make_profile(table, features=features, label=None, event_time=columns.time)
 
 
-def report_on_table(profile: Profile, now: pa.Table, columns: Columns, rule: SkewRule | None = None) -> SkewReport:
-    """The report on a table against a profile that `profile_table` made."""
+def report_on_table(
+    profile: Profile, now: pa.Table, columns: Columns, rule: SkewRule | None = None, further: Sequence[Finding] = ()
+) -> SkewReport:
+    """The report on a table against a profile that `profile_table` made, with `further` findings about its columns."""
     with table_window(_prepared(now, columns), event_time=columns.time) as window:
-        return make_report(profile, compare(profile, window, rule or SkewRule()), "the current table")
+        comparison = compare(profile, window, rule or SkewRule())
+    findings = {name: list(found) for name, found in comparison.findings.items()}
+    for finding in further:
+        findings.setdefault(finding.subject, []).insert(0, finding)
+    return make_report(profile, replace(comparison, findings=findings), "the current table")
 
 
 def _prepared(table: pa.Table, columns: Columns) -> pa.Table:

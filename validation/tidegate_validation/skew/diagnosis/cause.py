@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from tidegate_validation.skew.diagnosis.landing import EXACT, chance, find_factor, find_offset, landing
-from tidegate_validation.skew.diagnosis.sample import ValueSample
 from tidegate_validation.skew.diagnosis.scale import fit_factor
 from tidegate_validation.skew.diagnosis.units import affine, nearest_factor, only_common
 from tidegate_validation.skew.distance import BlockDistance, block_distance
@@ -21,6 +20,7 @@ from tidegate_validation.statistics.arrays import Floats
 from tidegate_validation.statistics.bins import CategoryBins, DiscreteBins, NumericBins
 from tidegate_validation.statistics.counts import FeatureCounts
 from tidegate_validation.statistics.profile import FeatureProfile
+from tidegate_validation.statistics.sample import ValueSample
 
 FACTOR = "constant factor"
 OFFSET = "constant offset"
@@ -49,19 +49,31 @@ class Cause:
 
     `precision` is the relative standard error of the factor; `name` says which units may have been mixed up, such as
     `kilometres against miles`. `by_values` says that the values themselves gave it away, not only their distribution.
+    Causes of other kinds have `details` instead. `since` is the date from which on it holds, None for the whole window.
     """
 
     kind: str
-    factor: float
+    factor: float = 1.0
     offset: float = 0.0
     share: float = 1.0
     precision: float = 0.0
     name: str | None = None
     by_values: bool = False
+    details: tuple[tuple[str, Any], ...] = ()
+    since: str | None = None
+
+    @property
+    def is_conversion(self) -> bool:
+        """Whether it is a factor, an offset or both, which can be undone and told from the other side."""
+        return self.kind in (FACTOR, OFFSET, AFFINE)
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON, without what does not apply."""
-        document: dict[str, Any] = {"kind": self.kind, "share": round(self.share, 4)}
+        document: dict[str, Any] = {"kind": self.kind, "share": round(self.share, 4), **dict(self.details)}
+        if self.since:
+            document["since"] = self.since
+        if not self.is_conversion:
+            return document
         if self.kind != OFFSET:
             document.update(factor=self.factor, precision=self.precision)
         if self.kind != FACTOR:

@@ -1,0 +1,120 @@
+"""The same examples in two tables: what differs, how often, and why; float noise is no difference."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from tests.validation.skew.causes import like
+
+from tidegate_serving.admission import Finding, Outcome
+from tidegate_validation.skew import Columns, report_on_tables
+from tidegate_validation.skew.pairs import compare_pairs
+from tidegate_validation.tables import as_table
+
+ROWS = 3000
+
+
+def examples() -> pd.DataFrame:
+    random = np.random.default_rng(1)
+    return pd.DataFrame(
+        {
+            "id": np.arange(ROWS) * 7,
+            "price": np.round(random.lognormal(3, 0.5, ROWS), 2),
+            "weight": random.gamma(3, 0.8, ROWS),
+            "hour": random.integers(0, 24, ROWS),
+            "city": random.choice(["a", "b", "c", "d", "e"], ROWS),
+        }
+    )
+
+
+def compared(now: pd.DataFrame) -> list[Finding]:
+    return compare_pairs(as_table(examples(), "a"), as_table(now, "b"), ["id"], None)
+
+
+def part() -> Any:
+    return np.random.default_rng(2).random(ROWS) < 0.05
+
+
+Change = Callable[[Any], Any]
+FAULTS: dict[str, tuple[str, Change, dict[str, Any]]] = {
+    "factor": ("weight", lambda v: v * 1.01, {"kind": "constant factor", "factor": 1.01}),
+    "offset": ("price", lambda v: v + 0.25, {"kind": "constant offset", "offset": 0.25}),
+    "stale": ("price", lambda v: v.mask(part(), v.shift(1)), {"kind": "stale"}),
+    "stale category": ("city", lambda v: v.mask(part(), v.shift(1)), {"kind": "stale"}),
+    "another column": ("price", lambda v: examples()["weight"], {"kind": "other column", "column": "weight"}),
+    "default": ("weight", lambda v: v.mask(part(), 0.0), {"kind": "default value", "value": 0.0}),
+    "missing": ("price", lambda v: v.mask(part()), {"kind": "missing values"}),
+    "clipped": ("price", lambda v: v.clip(upper=30.0), {"kind": "clipped", "at": 30.0}),
+    "rounded": ("weight", lambda v: np.round(v, 1), {"kind": "rounded", "step": 0.1, "way": "rounded"}),
+    "cut off": ("weight", np.floor, {"kind": "rounded", "step": 1.0, "way": "cut off"}),
+    "fahrenheit": ("weight", lambda v: 1.8 * v + 32, {"kind": "factor and offset", "factor": 1.8, "offset": 32.0}),
+    "clock": ("hour", lambda v: (v + 5) % 24, {"kind": "clock", "offset": 5.0}),
+    "renamed": ("city", lambda v: v.replace("b", "B2"), {"kind": "renamed category", "old": "b", "new": "B2"}),
+    "capitals": ("city", lambda v: v.str.upper() + " ", {"kind": "spelling"}),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_in_the_same_examples_is_found_alone_and_named(fault: str) -> None:
+    column, change, cause = FAULTS[fault]
+    now = examples().assign(**{column: change(examples()[column])}).sample(frac=1.0, random_state=4)
+    (found,) = compared(now)
+    assert (found.subject, found.outcome) == (column, Outcome.FAIL)
+    assert found.cause is not None, found.sentence
+    assert found.cause == like(cause), found.sentence
+
+
+def test_float_noise_is_no_difference() -> None:
+    noise = 1 + np.random.default_rng(3).normal(0, 1e-9, ROWS)
+    now = examples().assign(price=examples()["price"] * noise, weight=examples()["weight"].astype("float32"))
+    assert compared(now) == []
+
+
+def test_values_that_differ_for_no_plain_reason_have_no_cause_but_examples() -> None:
+    random = np.random.default_rng(5)
+    now = examples().assign(weight=lambda rows: rows["weight"].mask(part(), random.gamma(3, 0.8, ROWS)))
+    (found,) = compared(now)
+    assert found.outcome is Outcome.FAIL
+    assert found.cause is None
+    assert found.interval is not None
+    assert found.interval[0] < part().mean() < found.interval[1]
+    assert found.example is not None
+    one = found.example["pairs"][0]
+    row = examples().set_index("id").loc[one["id"]]
+    assert one["training"] == pytest.approx(row["weight"])
+    assert one["served"] != pytest.approx(row["weight"])
+
+
+def test_one_differing_example_of_thousands_is_a_warning() -> None:
+    now = examples().assign(price=lambda rows: rows["price"] + (rows["id"] == 17 * 7))
+    (found,) = compared(now)
+    assert found.outcome is Outcome.WARN
+
+
+def test_tables_without_a_common_key_say_so() -> None:
+    (found,) = compared(examples().assign(id=lambda rows: rows["id"] + 1))
+    assert found.outcome is Outcome.INCONCLUSIVE
+    assert "no row" in found.sentence
+
+
+def test_yesterdays_value_of_an_entity_is_stale() -> None:
+    random = np.random.default_rng(6)
+    days = pd.DataFrame({"shop": np.tile(np.arange(60), 30), "day": np.repeat(np.arange(30), 60)})
+    days["stock"] = np.round(random.gamma(4, 30, len(days)))
+    stale = days.groupby("shop")["stock"].shift(1)
+    hit = (random.random(len(days)) < 0.1) & stale.notna()
+    now = days.assign(stock=days["stock"].mask(hit, stale))
+    (found,) = compare_pairs(as_table(days, "a"), as_table(now, "b"), ["shop", "day"], None)
+    assert (found.cause or {})["kind"] == "stale"
+
+
+def test_pairs_come_first_in_a_report_with_keys() -> None:
+    now = examples().assign(price=lambda rows: rows["price"].mask(part(), rows["price"].shift(1)))
+    found = report_on_tables(examples(), now, Columns(keys=("id",)))
+    assert (found.findings[0].subject, found.findings[0].check) == ("price", "same example")
+    assert "training's value of the row before" in found.findings[0].sentence
+    assert report_on_tables(examples(), now).feature("price").outcome is Outcome.PASS

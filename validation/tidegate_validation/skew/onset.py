@@ -1,0 +1,57 @@
+"""Since when a column differs: the first of a window's days from which on it looks unlike training."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import numpy as np
+
+from tidegate_validation.skew.numbers import ordinary_bins
+from tidegate_validation.statistics.arrays import Floats
+from tidegate_validation.statistics.bins import MISSING
+from tidegate_validation.statistics.blocks import SECONDS
+from tidegate_validation.statistics.counts import FeatureCounts
+from tidegate_validation.statistics.profile import FeatureProfile
+
+_LEAST_DAYS = 3
+_LITTLE = 0.25
+_EXPLAINED = 0.8
+
+
+def onset(feature: FeatureProfile, reference: FeatureCounts, current: FeatureCounts) -> str | None:
+    """The date (UTC) from which on the difference is there, None where it is there in the whole window.
+
+    Each day is placed on the way from training's shares to the window's; the best step between two levels must explain
+    most of how days differ, and lie near nothing before.
+    """
+    if len(current.blocks) < _LEAST_DAYS or current.blocks[0] <= 0:
+        return None
+    codes = [*ordinary_bins(feature), MISSING]
+    before = np.array([reference.of(group).sum() for group in codes], dtype=np.float64)
+    days = np.array([current.of(group) for group in codes], dtype=np.float64).T
+    sizes = days.sum(axis=1)
+    if before.sum() == 0 or (sizes == 0).any():
+        return None
+    p, q = before / before.sum(), days.sum(axis=0) / sizes.sum()
+    way = (q - p) / np.maximum((p + q) / 2, 1e-9)
+    places = (days / sizes[:, None] - p) @ way
+    total = _scatter(places)
+    if total <= 0:
+        return None
+    steps = [
+        (
+            float(
+                ((places[:cut] - places[:cut].mean()) ** 2).sum() + ((places[cut:] - places[cut:].mean()) ** 2).sum()
+            ),
+            cut,
+        )
+        for cut in range(1, len(places))
+    ]
+    left, cut = min(steps)
+    if left > (1 - _EXPLAINED) * total or abs(places[:cut].mean()) > _LITTLE * places[cut:].mean():
+        return None
+    return f"{datetime.fromtimestamp(int(current.blocks[cut]) * SECONDS, UTC):%Y-%m-%d}"
+
+
+def _scatter(places: Floats) -> float:
+    return float(((places - places.mean()) ** 2).sum())

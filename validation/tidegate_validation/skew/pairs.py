@@ -1,0 +1,198 @@
+"""The same example in both tables, by its keys: which columns differ for how many examples, and how.
+
+Two numbers are the same within float noise. This sees what no distribution shows, such as yesterday's value.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tidegate_serving.admission import Finding, Outcome
+from tidegate_validation.skew.diagnosis.paired import explain_pairs
+from tidegate_validation.statistics.arrays import Floats, Integers, Mask
+from tidegate_validation.statistics.sql import quote
+from tidegate_validation.tables import is_text
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+CHECK = "same example"
+SUBJECT = "rows"
+_RELATIVE = 1e-6
+_TOLERATED = 0.001
+_SURE = 1.645
+_EXAMPLES = 5
+_LEAST_SHARE = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class _Pairs:
+    """Rows of both tables that are one example: row numbers, and where each stands in the order of time."""
+
+    before: pa.Table
+    now: pa.Table
+    first: Integers
+    second: Integers
+    keys: Sequence[str]
+
+
+def compare_pairs(before: pa.Table, now: pa.Table, keys: Sequence[str], time: str | None) -> list[Finding]:
+    """One finding for each column of which too many examples differ, and one where few examples are in both tables."""
+    first, second = _join(before, now, keys)
+    pairs = _Pairs(before, now, first, second, keys)
+    if not len(first):
+        sentence = f"no row of one table has the {_words(keys)} of a row of the other, so no example could be compared"
+        return [Finding(CHECK, SUBJECT, Outcome.INCONCLUSIVE, sentence)]
+    names = [name for name in before.column_names if name in now.column_names and name not in (*keys, time)]
+    columns = {name: values for name in names if (values := _values(before, now, name)) is not None}
+    found = [one for name in columns if (one := _of_column(name, columns, pairs, time)) is not None]
+    missing = 1 - len(first) / min(before.num_rows, now.num_rows)
+    if missing > _LEAST_SHARE:
+        sentence = f"only {len(first):,} of {now.num_rows:,} examples are in both tables by their {_words(keys)}"
+        found.append(Finding(CHECK, SUBJECT, Outcome.WARN, sentence, number=missing, limit=_LEAST_SHARE))
+    return found
+
+
+def _words(keys: Sequence[str]) -> str:
+    return " and ".join(f"`{key}`" for key in keys)
+
+
+def _join(before: pa.Table, now: pa.Table, keys: Sequence[str]) -> tuple[Integers, Integers]:
+    """Row numbers of each example; where a key occurs several times, the first of each table counts."""
+    import duckdb
+    import pyarrow as pa
+
+    names = ", ".join(quote(key) for key in keys)
+    with duckdb.connect() as connection:
+        for name, table in (("before_rows", before), ("now_rows", now)):
+            numbered = table.select(list(keys)).append_column(
+                "tidegate row", pa.array(range(table.num_rows), pa.int64())
+            )
+            connection.register(name, numbered)
+        one = 'SELECT {0}, min("tidegate row") AS place FROM {1} GROUP BY {0}'
+        found = connection.execute(
+            f"SELECT b.place AS first, n.place AS second FROM ({one.format(names, 'before_rows')}) AS b "
+            f"JOIN ({one.format(names, 'now_rows')}) AS n USING ({names}) ORDER BY b.place"
+        ).fetchnumpy()
+    return np.asarray(found["first"], dtype=np.int64), np.asarray(found["second"], dtype=np.int64)
+
+
+Column = Floats | npt.NDArray[np.object_]
+
+
+def _values(before: pa.Table, now: pa.Table, name: str) -> tuple[Column, Column] | None:
+    """Both columns as numbers, NaN for what is missing, or as texts; None for types that cannot be compared."""
+    kinds = [table.schema.field(name).type for table in (before, now)]
+    if all(is_text(kind) for kind in kinds):
+        texts = [np.array(table[name].to_pylist(), dtype=object) for table in (before, now)]
+        return texts[0], texts[1]
+    if any(is_text(kind) for kind in kinds):
+        return None
+    numbers = [_numbers(table[name]) for table in (before, now)]
+    return None if numbers[0] is None or numbers[1] is None else (numbers[0], numbers[1])
+
+
+def _numbers(column: Any) -> Floats | None:
+    import pyarrow as pa
+
+    kind = column.type
+    if pa.types.is_boolean(kind):
+        column = column.cast(pa.int8())
+    elif not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
+        return None
+    return np.asarray(column.cast(pa.float64()).to_numpy(zero_copy_only=False), dtype=np.float64)
+
+
+def differing(x: Column, y: Column) -> Mask:
+    """Which values differ by more than float noise, or are missing on one side only."""
+    if x.dtype == object or y.dtype == object:
+        return np.asarray(x != y, dtype=np.bool_)
+    a, b = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
+    scale = float(np.nanmedian(np.abs(a))) if np.isfinite(a).any() else 0.0
+    with np.errstate(invalid="ignore"):
+        far = np.abs(a - b) > _RELATIVE * np.maximum(np.abs(a), np.abs(b)) + 1e-9 * scale
+    return np.asarray(np.where(np.isnan(a) | np.isnan(b), np.isnan(a) != np.isnan(b), far | (np.isinf(a) & (a != b))))
+
+
+def _of_column(
+    name: str, columns: Mapping[str, tuple[Column, Column]], pairs: _Pairs, time: str | None
+) -> Finding | None:
+    before, now = columns[name]
+    x, y = before[pairs.first], now[pairs.second]
+    wrong = differing(x, y)
+    count, rows = int(wrong.sum()), len(wrong)
+    if not count:
+        return None
+    low, high = _wilson(count, rows)
+    outcome = Outcome.FAIL if low > _TOLERATED and count > 2 else Outcome.WARN
+    others = {other: columns[other][0][pairs.first] for other in columns if other != name}
+    cause = explain_pairs(x, y, wrong, others, _earlier(before, pairs, time))
+    share = count / rows
+    said = f": {cause.words}" if cause else ""
+    sentence = f"`{name}`: {100 * share:.2g} % of the examples have another value than in training{said}"
+    return Finding(
+        CHECK,
+        name,
+        outcome,
+        sentence,
+        number=share,
+        interval=(min(low, share), max(high, share)),
+        limit=_TOLERATED,
+        cause=None if cause is None else {"kind": cause.kind, "share": round(share, 4), **cause.details},
+        example={"pairs": _examples(name, x, y, wrong, pairs)},
+    )
+
+
+def _earlier(before: Column, pairs: _Pairs, time: str | None) -> list[Column]:
+    """Training's column as it was one to three rows earlier: in the table's order, in time, and per entity of a key."""
+    orders = [np.arange(len(before))]
+    if time is not None and time in pairs.before.column_names:
+        moment = np.asarray(pairs.before[time].to_numpy(zero_copy_only=False))
+        orders.append(np.argsort(moment, kind="stable"))
+    found = []
+    for order in orders:
+        place = np.empty(len(order), dtype=np.int64)
+        place[order] = np.arange(len(order))
+        lagged = (np.clip(place[pairs.first] - lag, 0, len(order) - 1) for lag in (1, 2, 3, -1))
+        found += [before[order[rows]] for rows in lagged]
+    entities = pairs.keys if len(pairs.keys) > 1 else ()
+    return [*found, *(_before_in_entity(before, pairs, key, orders[-1]) for key in entities)]
+
+
+def _before_in_entity(before: Column, pairs: _Pairs, key: str, order: Integers) -> Column:
+    """Training's value in the row before of the same entity; the row's own where there is none."""
+    entity = np.unique(np.asarray(pairs.before[key].to_pylist()).astype(str), return_inverse=True)[1]
+    sorted_rows = order[np.argsort(entity[order], kind="stable")]
+    same = np.r_[False, entity[sorted_rows][1:] == entity[sorted_rows][:-1]]
+    previous = np.arange(len(before))
+    previous[sorted_rows[same]] = sorted_rows[np.flatnonzero(same) - 1]
+    return before[previous[pairs.first]]
+
+
+def _wilson(count: int, rows: int) -> tuple[float, float]:
+    """Wilson's (1927) interval of a share, 5 % beyond each end."""
+    share, z = count / rows, _SURE
+    middle = (share + z * z / (2 * rows)) / (1 + z * z / rows)
+    half = z * math.sqrt(share * (1 - share) / rows + z * z / (4 * rows * rows)) / (1 + z * z / rows)
+    return max(0.0, middle - half), min(1.0, middle + half)
+
+
+def _examples(name: str, x: Column, y: Column, wrong: Mask, pairs: _Pairs) -> list[dict[str, Any]]:
+    found = []
+    for place in np.flatnonzero(wrong)[:_EXAMPLES]:
+        row = int(pairs.first[place])
+        keys = {key: pairs.before[key][row].as_py() for key in pairs.keys}
+        found.append({**keys, "training": _plain(x[place]), "served": _plain(y[place])})
+    return found
+
+
+def _plain(value: Any) -> Any:
+    if value is None or isinstance(value, str | bytes):
+        return value
+    return float(value) if math.isfinite(value) else None

@@ -1,0 +1,87 @@
+"""Does one value weigh more than in training: a default that creeps in, a sentinel, a cut-off, a frozen column."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tidegate_validation.statistics.bins import CategoryBins
+from tidegate_validation.statistics.points import heaviest
+from tidegate_validation.statistics.profile import FeatureProfile
+from tidegate_validation.statistics.sample import TextSample, ValueSample
+
+_LEAST = 0.01
+_MOST = 100
+_SPECIAL = {0.0, -1.0, 1.0, *(sign * 10.0**power - sign for power in range(1, 7) for sign in (1, -1))}
+_SIZE = 0.1
+_HEAVY = 1.5
+"""A value that nobody would take for a default may weigh this many times what values of the column do on their days."""
+
+
+@dataclass(frozen=True, slots=True)
+class PointExcess:
+    """One value holds `share` of the window's rows, and `expected` of training's.
+
+    `error` is the standard error of their difference on `freedom` degrees of freedom, days included; `room` is what one
+    day of training's heaviest would explain; `tries` is how many values were looked at.
+    """
+
+    value: float | str
+    share: float
+    expected: float
+    error: float
+    freedom: float
+    room: float
+    tries: int
+
+    @property
+    def excess(self) -> float:
+        """What the value weighs beyond training."""
+        return self.share - self.expected
+
+    def limit(self, margin: float) -> float:
+        """The excess that is tolerated: at least `margin`, a Δ of a tenth, and one of training's heaviest days."""
+        middle = (self.share + self.expected) / 2
+        return float(max(margin, _SIZE * (middle * (1 - middle)) ** 0.5, self.room))
+
+    def p_value(self, limit: float) -> float:
+        """Probability of such an excess if the true one were `limit`, after looking at so many values."""
+        from scipy import stats
+
+        return min(1.0, self.tries * float(stats.t.sf((self.excess - limit) / self.error, self.freedom)))
+
+
+def heaviest_excess(
+    feature: FeatureProfile, sample: ValueSample | TextSample, blocks: int, reference_blocks: int, margin: float
+) -> PointExcess | None:
+    """The value whose excess is surest, None where no value weighs anything; of categories only what training lacks."""
+    candidates = heaviest(sample, _LEAST, _MOST)
+    if isinstance(feature.bins, CategoryBins):
+        known = {*feature.bins.top, *feature.bins.others} if feature.bins.complete else None
+        candidates = [one for one in candidates if known is not None and one[0] not in known]
+    rows = float(sample.n.sum())
+    found = [
+        _excess(feature, value, share, rows, blocks, reference_blocks, 2 * len(candidates))
+        for value, share in candidates
+    ]
+    return min(found, key=lambda one: (one.p_value(one.limit(margin)), -one.excess), default=None)
+
+
+def _excess(
+    feature: FeatureProfile, value: float | str, share: float, rows: float, blocks: int, reference: int, tries: int
+) -> PointExcess:
+    point = feature.points.of(value)
+    present = max(feature.rows - feature.missing - feature.infinite, 1)
+    middle = (share + point.share) / 2
+    by_rows = middle * (1 - middle) * (1 / rows + 1 / present)
+    by_days = point.spread**2 * (1 / max(blocks, 1) + 1 / max(reference, 1))
+    special = value in _SPECIAL or value in (feature.minimum, feature.maximum)
+    heavy = point.peak if special else max(point.peak, _HEAVY * feature.points.usual_peak)
+    return PointExcess(
+        value=value,
+        share=share,
+        expected=point.share,
+        error=max(by_rows + by_days, 1e-12) ** 0.5,
+        freedom=float(max(reference - 1, 3)),
+        room=max(0.0, heavy - point.share) / max(blocks, 1),
+        tries=4 if special else tries,
+    )

@@ -1,0 +1,94 @@
+"""Do columns still go together as in training: a column whose values were given to other rows looks right by itself."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection
+from dataclasses import dataclass
+
+import numpy as np
+
+from tidegate_serving.admission import Finding, Outcome
+from tidegate_validation.skew.rule import SkewRule
+from tidegate_validation.statistics.arrays import Floats
+from tidegate_validation.statistics.association import Association
+from tidegate_validation.statistics.associations import chosen_columns, levels_of, strengths, to_levels
+from tidegate_validation.statistics.counting import code_rows
+from tidegate_validation.statistics.profile import Profile
+from tidegate_validation.statistics.window import Window
+
+CHECK = "together"
+_TOLERATED = 0.25
+_SHOWN = 3
+
+
+@dataclass(frozen=True, slots=True)
+class _Loss:
+    pair: Association
+    kept: float
+    p_value: float
+
+
+def looser_columns(profile: Profile, window: Window, excused: Collection[str], rule: SkewRule) -> list[Finding]:
+    """One finding for each column that no longer goes with others; `excused` ones differ by themselves already."""
+    features = [one for one in chosen_columns(profile.inputs) if _served(window, one.name) and one.name not in excused]
+    names = {one.name for one in features}
+    pairs = [one for one in profile.pairs if one.first in names and one.second in names]
+    if not pairs:
+        return []
+    blocks, codes = code_rows(window.connection, window.relation, window.block, features, window.columns)
+    levels = {
+        one.name: to_levels(codes[:, place], levels_of(one, profile.counts[one.name]))
+        for place, one in enumerate(features)
+    }
+    losses = [_loss(pair, *strengths(levels[pair.first], levels[pair.second], blocks, pair.cells)) for pair in pairs]
+    lost = [one for one in losses if one is not None and one.p_value * len(pairs) < rule.alpha / 2]
+    return _blamed(pairs, lost)
+
+
+def _served(window: Window, name: str) -> bool:
+    return window.columns.get(name, name) in window.types
+
+
+def _loss(pair: Association, each: Floats, rows: Floats) -> _Loss | None:
+    """How sure it is that more than a quarter of what held the pair together is gone."""
+    from scipy import stats
+
+    if not len(each):
+        return None
+    fewer = max(0.0, 0.25 / float(rows.mean()) - 0.25 / pair.rows)
+    error = ((pair.spread**2 + fewer) / len(each) + pair.spread**2 / pair.blocks) ** 0.5
+    mean = float(each.mean())
+    gone = pair.strength * (1 - _TOLERATED) - mean
+    return _Loss(pair, mean / pair.strength, float(stats.t.sf(gone / max(error, 1e-9), max(pair.blocks - 1, 2))))
+
+
+def _blamed(pairs: list[Association], lost: list[_Loss]) -> list[Finding]:
+    """The column of whose pairs the largest part is lost explains them all; then the next one of what remains."""
+    everything = Counter(name for pair in pairs for name in (pair.first, pair.second))
+    found = []
+    while lost:
+        broken = Counter(name for one in lost for name in (one.pair.first, one.pair.second))
+        column = max(broken, key=lambda name: (broken[name] / everything[name], broken[name]))
+        mine = sorted((one for one in lost if column in (one.pair.first, one.pair.second)), key=lambda one: one.kept)
+        lost = [one for one in lost if one not in mine]
+        found.append(_finding(column, mine))
+    return found
+
+
+def _finding(column: str, losses: list[_Loss]) -> Finding:
+    partners = [one.pair.second if one.pair.first == column else one.pair.first for one in losses]
+    named = ", ".join(f"`{name}`" for name in partners[:_SHOWN])
+    kept = float(np.mean([max(one.kept, 0.0) for one in losses]))
+    much = "no longer" if kept < _TOLERATED else "less than in training"
+    sentence = f"`{column}`: its values are right by themselves, but {much} go with those of {named} (shuffled rows?)"
+    return Finding(
+        CHECK,
+        column,
+        Outcome.FAIL,
+        sentence,
+        number=1 - kept,
+        limit=_TOLERATED,
+        p_value=min(one.p_value for one in losses),
+        cause={"kind": "shuffled", "share": round(min(1.0, 1 - kept), 4), "columns": partners},
+    )
