@@ -39,7 +39,7 @@ def _same(found: Any, wanted: Any) -> bool:
     return bool(found == wanted)
 
 
-def change(column: str, how: Callable[[pd.Series[Any], Random], Any]) -> Plant:
+def change(column: str, how: Callable[[Any, Random], Any]) -> Plant:
     """Replaces one column."""
     return lambda rows, random: rows.assign(**{column: how(rows[column], random)})
 
@@ -141,7 +141,7 @@ def rounded(column: str, step: float, truncate: bool = False) -> Fault:
         f"{column} {'truncated' if truncate else 'rounded'} to {step:g}",
         (column,),
         change(column, lambda values, _: cut(values / step) * step),
-        kind("truncated" if truncate else "rounded", step=float(step)),
+        kind("rounded", step=float(step)),
     )
 
 

@@ -83,7 +83,7 @@ ORDERS_PART = (
     faults.part_times("weight", 2.20462, 0.2),
     faults.some("price", 0.0, 0.05, faults.kind("default value", "new value", value=0.0), "zeros"),
     faults.some("weight", -1.0, 0.05, faults.kind("default value", "new value", value=-1.0), "minus ones"),
-    faults.some("discount", 0.0, 0.05, faults.kind("default value", value=0.0), "zeros"),
+    faults.some("shipping", 0.0, 0.05, faults.kind("default value", "new value", value=0.0), "zeros"),
     faults.some("quantity", 0.0, 0.05, faults.kind("default value", "new value", value=0.0), "zeros"),
     faults.beyond("weight", 17.0, 0.02),
     faults.beyond("quantity", 14.0, 0.02),
@@ -142,7 +142,7 @@ def run(draw: Draw, planted: Sequence[Fault], seeds: Sequence[int]) -> list[Resu
     found = []
     for seed in seeds:
         before, now = draw(seed)
-        profile = profile_table(as_table(before, "days before"), COLUMNS, list(now))
+        profile = profile_table(as_table(before, "days before"), COLUMNS, now.columns.tolist())
         for place, fault in enumerate(planted):
             broken = as_table(fault.plant(now, np.random.default_rng([seed, place])), "broken days")
             found.append(result_of(fault, report_on_table(profile, broken, COLUMNS)))
