@@ -44,7 +44,8 @@ def _copied(column: str, other: str) -> Fault:
 
 def _noise(rows: pd.DataFrame, random: np.random.Generator) -> pd.DataFrame:
     numbers = rows.select_dtypes("float")
-    return rows.assign(**{name: numbers[name] * (1 + random.normal(0, 1e-9, len(rows))) for name in numbers})
+    noise = 1 + random.normal(0, 1e-9, numbers.shape)
+    return rows.assign(**{str(name): values for name, values in (numbers * noise).items()})
 
 
 FLIGHTS = (

@@ -142,7 +142,7 @@ def run(draw: Draw, planted: Sequence[Fault], seeds: Sequence[int]) -> list[Resu
     found = []
     for seed in seeds:
         before, now = draw(seed)
-        profile = profile_table(as_table(before, "days before"), COLUMNS, list(now))
+        profile = profile_table(as_table(before, "days before"), COLUMNS, now.columns.tolist())
         for place, fault in enumerate(planted):
             broken = as_table(fault.plant(now, np.random.default_rng([seed, place])), "broken days")
             found.append(result_of(fault, report_on_table(profile, broken, COLUMNS)))

@@ -11,7 +11,7 @@ from tests.bench.skew import data
 from tests.bench.skew.planted import judge
 from tests.bench.skew.sizes import Sizes
 
-from tidegate_serving.admission import Outcome
+from tidegate_serving.admission import Finding, Outcome
 from tidegate_validation.skew import Columns, SkewReport
 from tidegate_validation.skew.two_tables import profile_table, report_on_table
 from tidegate_validation.statistics import Profile
@@ -91,7 +91,7 @@ def streams(sizes: Sizes) -> list[Row]:
         for seed in range(sizes.streams):
             rows = data.stream(seed, 97, 200, correlation)
             before, now = data.split_days(rows, np.arange(16_090, 16_097))
-            profile = profile_table(as_table(before, "days before"), COLUMNS, list(now))
+            profile = profile_table(as_table(before, "days before"), COLUMNS, now.columns.tolist())
             plain.append(_judge(profile, now))
             shifted.append(_judge(profile, now.assign(x0=now["x0"] + 0.5)).feature("x0").outcome)
         what = f"streams with correlation {correlation:g}"
@@ -114,13 +114,14 @@ def _judge(profile: Profile, now: pd.DataFrame) -> SkewReport:
 
 def small_shifts(sizes: Sizes) -> list[Row]:
     """A shift of 0.3 standard deviations where days differ little, and where they differ much."""
-    quiet, loud = [], []
+    quiet: list[Finding] = []
+    loud: list[Finding] = []
     for seed in range(sizes.streams):
         for spread, kept in ((0.05, quiet), (0.5, loud)):
             rows = data.stream(seed, 97, 200, 0.0, spread)
             before, now = data.split_days(rows, np.arange(16_090, 16_097))
             shift = 0.3 * before["x0"].std()
-            profile = profile_table(as_table(before, "days before"), COLUMNS, list(now))
+            profile = profile_table(as_table(before, "days before"), COLUMNS, now.columns.tolist())
             kept.append(_judge(profile, now.assign(x0=now["x0"] + shift)).feature("x0"))
     found = 100 * float(np.mean([one.outcome in (Outcome.FAIL, Outcome.WARN) for one in quiet]))
     told = [one.outcome in (Outcome.FAIL, Outcome.WARN) or (one.smallest_detectable or 0) > 0.3 for one in loud]

@@ -184,11 +184,11 @@ def test_a_few_rows_are_inconclusive_not_a_pass(profile: Path, tmp_path: Path) -
 def test_what_a_small_window_could_not_see_is_said_with_the_rows_that_would_show_it(
     profile: Path, tmp_path: Path
 ) -> None:
-    small = report(profile, tmp_path / "small", served(14, rows=60, days=2)).feature("size")
+    small = report(profile, tmp_path / "small", served(14, rows=30, days=2)).feature("size")
     assert (small.outcome, small.rule) == (Outcome.INCONCLUSIVE, "skew.margin")
     assert small.smallest_detectable is not None
     assert small.rows_needed is not None
-    assert small.rows_needed > 60
+    assert small.rows_needed > 30
     enough = report(profile, tmp_path / "enough", served(14, rows=2 * small.rows_needed, days=30)).feature("size")
     assert enough.outcome is Outcome.PASS
 

@@ -49,6 +49,8 @@ def findings_of(
         rest = [one for one in ordered if one not in about_values and one.outcome is not Outcome.PASS]
         outcome = _with_cause(about_values[0].outcome, cause)
         shape = next(one for one in about_values if one.test is Aspect.DISTRIBUTION)
+        if cause.kind in (rivals.NEW_CATEGORY, rivals.NEW_VALUE, rivals.DEFAULT, rivals.OUTSIDE):
+            shape = about_values[0]
         words = f"`{numbers.feature}`: {explain(cause)}{_since(since)}"
         first = _finding(numbers, shape, rule, words, outcome, cause.to_dict())
         return sorted(
@@ -88,7 +90,7 @@ _OTHER: Mapping[str, Callable[[Cause, Mapping[str, Any]], str]] = {
         f"values {d['side']} {_value(d['at'])} are cut off to it, {d['share']} of the rows hold just that"
     ),
     rivals.CLOCK: lambda _, d: (
-        f"hours are {abs(d['offset']):g} {'later' if d['offset'] > 0 else 'earlier'} (time zone?)"
+        f"times of day are {abs(d['offset']):g} h {'later' if d['offset'] > 0 else 'earlier'} than before (time zone?)"
     ),
     rivals.DEFAULT: lambda _, d: (
         f"{d['share']} of the rows hold {_value(d['value'])} that did not in training (a default?)"

@@ -41,7 +41,7 @@ class PointExcess:
     def limit(self, margin: float) -> float:
         """The excess that is tolerated: at least `margin`, a Δ of a tenth, and one of training's heaviest days."""
         middle = (self.share + self.expected) / 2
-        return max(margin, _SIZE * (middle * (1 - middle)) ** 0.5, self.room)
+        return float(max(margin, _SIZE * (middle * (1 - middle)) ** 0.5, self.room))
 
     def p_value(self, limit: float) -> float:
         """Probability of such an excess if the true one were `limit`, after looking at so many values."""

@@ -57,7 +57,7 @@ def strengths(first: Integers, second: Integers, blocks: Integers, cells: Sequen
     independent = joint.sum(axis=2)[:, :, None] * joint.sum(axis=1)[:, None, :]
     inside = np.zeros(width * width)
     inside[list(cells)] = 1.0
-    return np.asarray((joint - independent).reshape(len(joint), -1) @ inside), rows[rows >= _LEAST_ROWS]
+    return np.asarray((joint - independent).reshape(len(joint), width * width) @ inside), rows[rows >= _LEAST_ROWS]
 
 
 def find_associations(names: Sequence[str], levels: Sequence[Integers], blocks: Integers) -> tuple[Association, ...]:

@@ -99,7 +99,8 @@ def count_repeated(connection: Any, relation: str, block: str, columns: Sequence
     ).fetchnumpy()
     blocks, n, once = (np.asarray(found[name], dtype=np.int64) for name in ("b", "n", "d"))
     codes = np.repeat(np.array([0, 1], dtype=np.int64), len(blocks))
-    return FeatureCounts.from_rows(np.tile(blocks, 2), codes, np.concatenate([once, n - once]))
+    rows = np.concatenate([once, n - once])
+    return FeatureCounts.from_rows(np.tile(blocks, 2)[rows > 0], codes[rows > 0], rows[rows > 0])
 
 
 def _run(

@@ -15,7 +15,7 @@ from tidegate_validation.skew.diagnosis.landing import landing
 from tidegate_validation.skew.diagnosis.units import Conversion, factors
 from tidegate_validation.skew.numbers import FeatureNumbers
 from tidegate_validation.skew.rule import Aspect, Judgement
-from tidegate_validation.statistics.arrays import Floats
+from tidegate_validation.statistics.arrays import Floats, Integers
 from tidegate_validation.statistics.bins import OFF_SUPPORT, CategoryBins, DiscreteBins, NumericBins
 from tidegate_validation.statistics.counts import FeatureCounts
 from tidegate_validation.statistics.points import FINEST, digits, heaviest, step_of
@@ -41,6 +41,8 @@ _CLEARLY = 0.75
 _PART = 0.03
 _GONE = 0.1
 _FAMILIAR = 0.95
+_UNLIKE = 0.4
+_NEARLY_ALL = 0.9
 _AS_WELL = 1.25
 _USUAL = 0.9
 _SURE = 3.0
@@ -80,14 +82,12 @@ def name_cause(suspect: Suspect, plain: Callable[[], Cause | None]) -> Cause | N
         return found
     if isinstance(suspect.sample, TextSample):
         return _renamed(suspect) or _new_category(suspect)
-    clip = _clipped(suspect, suspect.sample)
-    if clip is not None:
-        return clip
     factor = plain()
-    if factor is not None and factor.by_values and factor.share >= 0.9:
+    if factor is not None and factor.by_values and factor.share >= _NEARLY_ALL:
         return factor
     return (
-        _clock(suspect, suspect.sample)
+        _clipped(suspect, suspect.sample)
+        or _clock(suspect, suspect.sample)
         or factor
         or _fewer_digits(suspect, suspect.sample)
         or _single_value(suspect)
@@ -106,7 +106,7 @@ def shares_of(feature: FeatureProfile, counts: FeatureCounts) -> Floats:
     """Shares of the bins for values that are there."""
     size = feature.bins.size if feature.bins else 1
     rows = np.array([counts.of((code, OFF_SUPPORT + code)).sum() for code in range(size)], dtype=np.float64)
-    return rows / max(rows.sum(), 1.0)
+    return np.asarray(rows / max(rows.sum(), 1.0))
 
 
 def _both(suspect: Suspect) -> tuple[Floats, Floats]:
@@ -128,7 +128,7 @@ def _another_column(suspect: Suspect) -> Cause | None:
         return Cause(OTHER_COLUMN, details=(("column", by_values),))
     before = distance_of(*_both(suspect))
     near = sorted(suspect.others().items(), key=lambda one: one[1])
-    if not near or near[0][1] > _LEAVES * before or near[0][1] > max(2.0 * suspect.noise, 0.6):
+    if before < _UNLIKE or not near or near[0][1] > min(_LEAVES * before, max(2.0 * suspect.noise, 0.6)):
         return None
     name, left = near[0]
     if len(near) > 1 and left > _CLEARLY * near[1][1]:
@@ -169,8 +169,7 @@ def _clipped(suspect: Suspect, sample: ValueSample) -> Cause | None:
         place = float(np.interp(at, quantiles, levels))
         beyond = 1 - place if side == "above" else place
         own = suspect.feature.points.of(at).share
-        inside = suspect.feature.minimum is not None and suspect.feature.maximum is not None
-        inside = inside and suspect.feature.minimum < at < suspect.feature.maximum
+        inside = float(quantiles[0]) < at < float(quantiles[-1])
         if not inside or share < max(_PART / 2, 2 * own) or beyond < _PART / 3:
             continue
         if 0.4 * beyond <= share <= 2.5 * (beyond + own):
@@ -182,7 +181,7 @@ def _clock(suspect: Suspect, sample: ValueSample) -> Cause | None:
     """Hours of a day, moved around the clock."""
     feature, bins = suspect.feature, suspect.feature.bins
     lowest, highest = feature.minimum, feature.maximum
-    if lowest is None or highest is None or lowest < 0 or highest > _DAY_HOURS or highest < _DAY_HOURS / 2:
+    if lowest is None or highest is None or lowest < 0 or highest > _DAY_HOURS or highest - lowest < _DAY_HOURS / 2:
         return None
     if not isinstance(bins, NumericBins | DiscreteBins) or not len(sample.values):
         return None
@@ -191,7 +190,7 @@ def _clock(suspect: Suspect, sample: ValueSample) -> Cause | None:
     p, before = shares_of(feature, suspect.reference), distance_of(*_both(suspect))
     whole = feature.family is not Family.FLOAT
     left = {}
-    for offset in np.arange(0.5, _DAY_HOURS, 0.5):
+    for offset in np.arange(1.0, _DAY_HOURS - 0.5, 0.5):
         if whole and offset % 1:
             continue
         moved = (sample.values - offset) % _DAY_HOURS
@@ -202,7 +201,7 @@ def _clock(suspect: Suspect, sample: ValueSample) -> Cause | None:
     return Cause(CLOCK, details=(("offset", offset if offset <= _DAY_HOURS / 2 else offset - _DAY_HOURS),))
 
 
-def _shares(codes: Floats, n: Floats, size: int) -> Floats:
+def _shares(codes: Integers, n: Integers, size: int) -> Floats:
     rows = np.bincount(codes, weights=n, minlength=size)[:size].astype(np.float64)
     return np.asarray(rows / max(rows.sum(), 1.0))
 
@@ -215,7 +214,8 @@ def _single_value(suspect: Suspect) -> Cause | None:
     beyond = isinstance(point.value, float) and low is not None and high is not None and not low <= point.value <= high
     kind = NEW_VALUE if beyond or point.expected == 0 else DEFAULT
     share = point.excess / max(1 - point.expected, 1e-9)
-    return Cause(kind, share=share, details=(("value", point.value), ("before", point.expected)))
+    before = (("before", round(point.expected, 4)),) if kind == DEFAULT else ()
+    return Cause(kind, share=share, details=(("value", point.value), *before))
 
 
 def _part_in_another_unit(suspect: Suspect, sample: ValueSample) -> Cause | None:
@@ -226,13 +226,13 @@ def _part_in_another_unit(suspect: Suspect, sample: ValueSample) -> Cause | None
     edges = _further_edges(feature.bins, sample)
     levels = np.linspace(0.0005, 0.9995, 1000)
     known = np.interp(levels, feature.levels, feature.quantiles)
-    ones = np.ones(len(known))
-    p = _shares(np.searchsorted(edges, known, side="right"), ones, len(edges) + 1)
-    q = _shares(np.searchsorted(edges, sample.values, side="right"), sample.n, len(edges) + 1)
+    ones = np.ones(len(known), dtype=np.int64)
+    p = _shares(_places(edges, known), ones, len(edges) + 1)
+    q = _shares(_places(edges, sample.values), sample.n, len(edges) + 1)
     before = distance_of(p, q)
     left = []
     for one in (*factors(), *_ROUND_FACTORS):
-        moved = _shares(np.searchsorted(edges, known * one.factor, side="right"), ones, len(edges) + 1)
+        moved = _shares(_places(edges, known * one.factor), ones, len(edges) + 1)
         share, predicted = _mixed(p, q, moved)
         if _PART <= share <= 1 - _PART:
             left.append((distance_of(predicted, q), share, one))
@@ -245,6 +245,10 @@ def _part_in_another_unit(suspect: Suspect, sample: ValueSample) -> Cause | None
     if rivals and residual > _CLEARLY * rivals[0][0]:
         return None
     return Cause("constant factor", best.factor, share=share, name=best.words or None)
+
+
+def _places(edges: Floats, values: Floats) -> Integers:
+    return np.searchsorted(edges, values, side="right").astype(np.int64)
 
 
 def _further_edges(bins: NumericBins, sample: ValueSample) -> Floats:
@@ -261,13 +265,13 @@ def _mixed(p: Floats, q: Floats, moved: Floats) -> tuple[float, Floats]:
     """The share of rows that were moved, by least squares, and the shares of bins that this makes."""
     weights = 1 / np.maximum((p + q) / 2, 1e-6)
     way = moved - p
-    share = float((way * weights) @ (q - p) / max((way * weights) @ way, 1e-12))
+    share = float((way * weights) @ (q - p)) / max(float((way * weights) @ way), 1e-12)
     share = min(max(share, 0.0), 1.0)
     return share, p + share * way
 
 
 def _fewer_digits(suspect: Suspect, sample: ValueSample) -> Cause | None:
-    if not suspect.flagged(Aspect.DIGITS):
+    if not suspect.flagged(Aspect.DIGITS) or not sample.values.any():
         return None
     values = sample.values[sample.values != 0]
     weights = sample.n[sample.values != 0].astype(np.float64)
@@ -280,7 +284,7 @@ def _fewer_digits(suspect: Suspect, sample: ValueSample) -> Cause | None:
     if before_digits.of(tuple(range(coarsest + 1))).sum() > _USUAL * before_digits.rows:
         return None
     step = step_of(coarsest)
-    for larger in (step * 5, step * 2.5, step * 2):
+    for larger in (5 * step, 2.5 * step, 2 * step):
         if np.average(np.abs(values / larger - np.round(values / larger)) < 1e-6, weights=weights) > 0.99:
             step = larger
             break
@@ -296,8 +300,9 @@ def _way(suspect: Suspect, sample: ValueSample, step: float) -> str:
     level = suspect.numbers.distribution.level
     if level is None or step / 2 < _SURE * level.error * float(before.std()):
         return "either"
-    gaps = {"rounded": np.round(before / step) * step - now, "cut off": np.floor(before / step) * step - now}
-    return min(gaps, key=lambda way: float(np.abs(gaps[way]).mean()))
+    rounded = float(np.abs(np.round(before / step) * step - now).mean())
+    cut = float(np.abs(np.floor(before / step) * step - now).mean())
+    return "rounded" if rounded <= cut else "cut off"
 
 
 def _outside(suspect: Suspect, sample: ValueSample) -> Cause | None:
