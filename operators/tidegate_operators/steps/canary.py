@@ -16,6 +16,7 @@ from tidegate_operators.steps.canary_log import read_numbers
 from tidegate_operators.steps.canary_pairs import StepBegun
 from tidegate_operators.steps.canary_traffic import TrafficObservation, begin_traffic
 from tidegate_operators.steps.change_desired import change, give_up
+from tidegate_operators.steps.superseded import check_shadow_is_free, check_shadow_is_ours, require_live
 from tidegate_serving.admission import Outcome
 from tidegate_serving.connection import EngineConnection
 from tidegate_serving.contract.desired_state import DesiredState, Shadow
@@ -47,8 +48,9 @@ def canary(
     It may be looked at all the time: the evidence is such that looking costs no error rate. The result is also written
     as `canary.json` into the version's report directory. Whatever happens the shadow is off afterwards, and unless the
     version passed it is given up; one that passed in traffic keeps its share until it is promoted. A first version,
-    with nothing beside it, gets WARN: there is no traffic to share. FailedPrecondition where the version is not live,
-    the engine keeps no log, or somebody else splits the traffic.
+    with nothing beside it, gets WARN: there is no traffic to share. Superseded where another release took its place, or
+    the canary of a newer version is under way; FailedPrecondition where the version was never pushed, the engine keeps
+    no log, or somebody else splits the traffic.
     """
     rule = rule or CanaryRule()
     with ControlClient(control) as client:
@@ -83,6 +85,7 @@ class Observation:
         if self.primary is None:
             sentence = f"{self.id} is what ordinary clients get already, so there was no traffic to share."
             return CanaryResult(Outcome.WARN, sentence, CanaryNumbers())
+        check_shadow_is_ours(client, self.id)
         numbers = read_numbers(self.log_path, self.id, self.primary, self.since, self.rule)
         result = judge(str(self.id), numbers, self.rule)
         progress.at("answers compared", result.numbers.compared)
@@ -94,7 +97,11 @@ class Observation:
         if not passed:
             give_up(client, self.id.name, self.id.version, reason)
         elif self.primary is not None:
-            change(client, self.id.name, lambda desired: replace(desired, shadow=None), reason)
+            change(client, self.id.name, self._without_shadow, reason)
+
+    def _without_shadow(self, desired: DesiredState) -> DesiredState:
+        ours = desired.shadow is not None and desired.shadow.version == self.id.version
+        return replace(desired, shadow=None) if ours else desired
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +118,7 @@ def begin(
 ) -> Observation | TrafficObservation:
     """Turns the shadow, or the first share, on; with `resumption` an observation that was interrupted goes on."""
     desired = client.desired(identity.name)
-    directory = _live_directory(desired, identity.version)
+    directory = require_live(client, desired, identity.version, "before its canary").directory
     resumption = resumption or Resumption(datetime.now(UTC))
     since, primary = resumption.since, desired.stable
     if primary is None or primary == identity.version:
@@ -123,8 +130,7 @@ def begin(
             growing = TrafficObservation(identity, directory, primary, since, log_path, rule, step, resumption.keep)
             begin_traffic(client, growing)
             return growing
-        shadow = Shadow(identity.version, rule.fraction)
-        change(client, identity.name, lambda desired: replace(desired, shadow=shadow), f"canary of {identity}")
+        change(client, identity.name, lambda now: _with_shadow(client, now, identity, rule), f"canary of {identity}")
     except TidegateError:
         give_up(client, identity.name, identity.version, f"the canary of {identity} could not begin")
         raise
@@ -152,11 +158,10 @@ def _require_log(client: ControlClient, identity: ServableId) -> Path:
     return Path(log_path)
 
 
-def _live_directory(desired: DesiredState, version: int) -> Path:
-    found = desired.version(version)
-    if found is None:
-        raise FailedPrecondition(f"{desired.servable}:{version} is not live: push it before its canary")
-    return found.directory
+def _with_shadow(client: ControlClient, desired: DesiredState, identity: ServableId, rule: CanaryRule) -> DesiredState:
+    require_live(client, desired, identity.version, "before its canary")
+    check_shadow_is_free(desired, identity.version)
+    return replace(desired, shadow=Shadow(identity.version, rule.fraction))
 
 
 def observe(

@@ -6,6 +6,7 @@ a refusal, and, after the last share, with the promotion.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -13,7 +14,8 @@ from pathlib import Path
 
 from tidegate_operators.steps.canary_pairs import StepBegun, read_pairs
 from tidegate_operators.steps.change_desired import REQUESTED_BY, give_up
-from tidegate_serving.contract.errors import FailedPrecondition
+from tidegate_operators.steps.superseded import require_live
+from tidegate_serving.contract.errors import FailedPrecondition, Superseded
 from tidegate_serving.contract.servable import ServableId
 from tidegate_serving.control_client import ControlClient
 from tidegate_validation.canary.growth import Step, move
@@ -45,6 +47,7 @@ class TrafficObservation:
 
     def look(self, client: ControlClient, progress: Progress = SILENT) -> CanaryResult:
         """What the log says by now; the share grows where that allows it."""
+        require_live(client, client.desired(self.id.name), self.id.version, "for a canary of its own")
         seen = read_pairs(self.log_path, self.id, self.primary, self.since, self.step, self.rule)
         seconds = (self.clock() - self.step.at).total_seconds()
         found = move(str(self.id), seen.beside, Step(self.step.number, seconds, seen.in_step, seen.alone), self.rule)
@@ -76,11 +79,13 @@ class TrafficObservation:
 
 
 def begin_traffic(client: ControlClient, observation: TrafficObservation) -> None:
-    """Begins, or goes on after a kill. FailedPrecondition where somebody else divides the traffic."""
+    """Begins, or goes on after a kill. Superseded where another canary divides the traffic, FailedPrecondition where
+    somebody does."""
     foreign = _split_reason(client, observation.id.name)
     if foreign is not None and foreign != _reason(observation.id):
         name = observation.id.name
-        raise FailedPrecondition(
+        kind = Superseded if _CANARY.fullmatch(foreign) else FailedPrecondition
+        raise kind(
             f"ordinary traffic of {name!r} is split already ({foreign or 'no reason given'}): end that first, with "
             f"`tidegate split {name} --off`"
         )
@@ -97,6 +102,9 @@ def end_split(client: ControlClient, identity: ServableId, reason: str) -> None:
 def has_split(client: ControlClient, identity: ServableId) -> bool:
     """Whether the canary of this version divides the traffic."""
     return _split_reason(client, identity.name) == _reason(identity)
+
+
+_CANARY = re.compile(r"canary of \S+ in traffic")
 
 
 def _reason(identity: ServableId) -> str:

@@ -35,6 +35,16 @@ def serving_directory(*, control: str | EngineConnection, servable: str) -> Path
     return serving.directory
 
 
+def pushed_directory(*, control: str | EngineConnection, servable: str, version: int) -> Path:
+    """Directory of a version that was pushed, also of one that has ended since. FailedPrecondition for any other."""
+    with ControlClient(engines_of(control)[0]) as client:
+        status = client.status(servable).servable(servable)
+    found = None if status is None else status.version(version)
+    if found is None or not found.path:
+        raise FailedPrecondition(f"{servable}:{version} is not live at {control}: push it first")
+    return Path(found.path)
+
+
 def find_log(*, control: str | EngineConnection) -> Path | None:
     """Root folder of the engine's inference log, None where it keeps none."""
     with ControlClient(engines_of(control)[0]) as client:

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import sys
 
-from tests.bench.orchestrators import progressive
+from tests.bench.orchestrators import concurrent, parsing, progressive
 from tests.bench.rows import Measure, run_group
 
 MEASURES: list[tuple[str, Measure]] = [
+    ("concurrent", concurrent.measure),
+    ("parsing", parsing.measure),
     ("progressive", progressive.measure),
 ]
 

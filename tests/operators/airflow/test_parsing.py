@@ -279,8 +279,9 @@ STEPS: dict[str, tuple[Callable[..., Any], set[str]]] = {
     "SkewReportOperator": (skew, {"directory", "log_root", "since", "until", "received_since", "report"}),
     "CanaryOperator": (canary, {"directory", "mode", "rule"}),
 }
-OF_THE_OPERATOR = {"control", "timeout", "once", "progress"}
-"""What the operator says itself, or under another name: the engine by its connection, timeout in seconds."""
+OF_THE_OPERATOR = {"control", "timeout", "once", "progress", "judged_against"}
+"""What the operator says itself, or under another name: the engine by its connection, timeout in seconds, and what the
+version was judged against by the output of the task that validated."""
 
 
 @pytest.mark.parametrize("operator", STEPS)

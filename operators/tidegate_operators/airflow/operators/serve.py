@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from tidegate_operators.airflow.compat import BaseOperator, defers_by_default
-from tidegate_operators.airflow.fields import COLOUR, ENGINE_FIELDS, as_number, asked_by, read_version
+from tidegate_operators.airflow.fields import COLOUR, ENGINE_FIELDS, as_number, as_version, asked_by, read_version
 from tidegate_operators.airflow.hook import DEFAULT_CONNECTION, TidegateHook
 from tidegate_operators.airflow.refusals import steps_errors
 
@@ -65,6 +65,7 @@ class ServeModelOperator(BaseOperator):
                 directory=version.directory,
                 control=engine,
                 verdict=verdict.get("verdict_digest"),
+                judged_against=as_version(verdict.get("judged_against"), "judged_against"),
                 **asked_by(self, context),
             )
             found = {**version.to_xcom(), "beside": pushed.beside, "revision": pushed.revision}

@@ -30,7 +30,8 @@ class ValidateModelOperator(BaseOperator):
     `tidegate.Evidence`, with paths as text. The version that serves under the same name is the baseline, and its
     inference log feeds the skew gate, unless `baseline` and `log_root` name others. `report_url` is where a web server
     has the model repository; the task's link to the report lies below it. Returns servable, version,
-    directory, manifest_digest, verdict_path, verdict_digest, outcome, allowed, sentence and report.
+    directory, manifest_digest, verdict_path, verdict_digest, outcome, allowed, sentence, report and judged_against (the
+    version that served, 0 for none).
     """
 
     template_fields: Sequence[str] = (
@@ -77,15 +78,17 @@ class ValidateModelOperator(BaseOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Validates; Airflow calls it."""
-        from tidegate_operators.steps import Evidence, against_serving, require_allowed, validate
+        from tidegate_operators.steps import Evidence, against_serving, judged_against, require_allowed, validate
 
         with steps_errors():
             version = read_version(self.directory)
             engine = TidegateHook(self.tidegate_conn_id).engine
             signer = self._signer()
-            evidence = against_serving(Evidence(**given(self, EVIDENCE)), directory=version.directory, control=engine)
+            asked = Evidence(**given(self, EVIDENCE))
+            evidence = against_serving(asked, directory=version.directory, control=engine)
             validated = validate(version.directory, evidence, private_key=signer)
-            found = {**version.to_xcom(), **_said(validated)}
+            beside = judged_against(asked, evidence)
+            found = {**version.to_xcom(), **_said(validated), "judged_against": beside}
             if not validated.verdict.allowed:
                 context["ti"].xcom_push(key="return_value", value=found)
             require_allowed(validated)
