@@ -36,13 +36,17 @@ def serving_directory(*, control: str | EngineConnection, servable: str) -> Path
 
 
 def pushed_directory(*, control: str | EngineConnection, servable: str, version: int) -> Path:
-    """Directory of a version that was pushed, also of one that has ended since. FailedPrecondition for any other."""
+    """Directory of a version that is live, or was: then it lies beside the one that serves. FailedPrecondition for any
+    other."""
     with ControlClient(engines_of(control)[0]) as client:
-        status = client.status(servable).servable(servable)
-    found = None if status is None else status.version(version)
-    if found is None or not found.path:
+        desired = client.desired(servable)
+    found = desired.version(version)
+    if found is not None:
+        return found.directory
+    serving = desired.version(desired.stable)
+    if serving is None or not (beside := serving.directory.parent / str(version)).is_dir():
         raise FailedPrecondition(f"{servable}:{version} is not live at {control}: push it first")
-    return Path(found.path)
+    return beside
 
 
 def find_log(*, control: str | EngineConnection) -> Path | None:
