@@ -133,12 +133,12 @@ def _run(request: dict[str, Any], writer: int) -> None:
         boundaries.around(ControlClient, name)
     for owner, name in ((Path, "rename"), (Path, "replace"), (os, "fsync")):
         boundaries.around(owner, name)
-    ended, words, result = "done", "", None
+    ended, words, kind, result = "done", "", "", None
     try:
         result = STEPS[request["step"]](**request["arguments"])
     except BaseException as error:
-        ended, words = _how(error)
-    answer = {"ended": ended, "words": words, "boundaries": boundaries.seen, "result": result}
+        (ended, words), kind = _how(error), type(error).__name__
+    answer = {"ended": ended, "words": words, "kind": kind, "boundaries": boundaries.seen, "result": result}
     os.write(writer, json.dumps(answer).encode())
     os._exit(0)
 

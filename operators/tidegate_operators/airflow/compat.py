@@ -45,6 +45,7 @@ __all__ = [
     "TriggerEvent",
     "conf",
     "defers_by_default",
+    "operator_lineage",
     "signed_in_user",
 ]
 
@@ -59,3 +60,10 @@ def signed_in_user() -> Callable[..., Any]:
     from airflow.api_fastapi.core_api.security import get_user
 
     return get_user
+
+
+def operator_lineage() -> Any:
+    """The class in which Airflow's OpenLineage provider takes what an operator says."""
+    from airflow.providers.openlineage.extractors import OperatorLineage
+
+    return OperatorLineage

@@ -1,4 +1,4 @@
-"""The plugin by which Airflow's API server serves reports; Airflow finds it through the entry point `airflow.plugins`."""
+"""The plugin by which Airflow's API server serves reports, which Airflow finds by the entry point `airflow.plugins`."""
 
 from __future__ import annotations
 

@@ -32,6 +32,7 @@ from tidegate_validation.progress import SILENT, Progress, working
 
 REPORT_NAME = "canary.json"
 _POLL_SECONDS = 0.5
+_CLOCKS_SECONDS = 60.0
 
 
 def canary(
@@ -126,11 +127,14 @@ def begin(
     try:
         log_path = _require_log(client, identity)
         if rule.mode is CanaryMode.TRAFFIC:
+            change(client, identity.name, lambda now: now, f"canary of {identity} in traffic")
+            _check_clock(client, identity.name)
             step = resumption.step or StepBegun(0, since)
             growing = TrafficObservation(identity, directory, primary, since, log_path, rule, step, resumption.keep)
             begin_traffic(client, growing)
             return growing
         change(client, identity.name, lambda now: _with_shadow(client, now, identity, rule), f"canary of {identity}")
+        _check_clock(client, identity.name)
     except TidegateError:
         give_up(client, identity.name, identity.version, f"the canary of {identity} could not begin")
         raise
@@ -162,6 +166,16 @@ def _with_shadow(client: ControlClient, desired: DesiredState, identity: Servabl
     require_live(client, desired, identity.version, "before its canary")
     check_shadow_is_free(desired, identity.version)
     return replace(desired, shadow=Shadow(identity.version, rule.fraction))
+
+
+def _check_clock(client: ControlClient, servable: str) -> None:
+    """FailedPrecondition where this machine's clock is far from the engine's, which has just noted a change."""
+    ahead = time.time() - client.desired(servable).at_us / 1e6
+    if abs(ahead) > _CLOCKS_SECONDS:
+        raise FailedPrecondition(
+            f"this machine's clock is {abs(ahead):.0f} s {'ahead of' if ahead > 0 else 'behind'} the engine's, and a "
+            f"canary of {servable} goes by both: have both set by NTP, then release again"
+        )
 
 
 def observe(

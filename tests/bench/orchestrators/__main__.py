@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 
-from tests.bench.orchestrators import concurrent, killed, parsing, progressive
+from tests.bench.orchestrators import concurrent, killed, parsing, progressive, scheduled
 from tests.bench.rows import Measure, run_group
 
 MEASURES: list[tuple[str, Measure]] = [
@@ -16,6 +16,7 @@ MEASURES: list[tuple[str, Measure]] = [
     ("killed", killed.measure),
     ("parsing", parsing.measure),
     ("progressive", progressive.measure),
+    ("scheduled", scheduled.measure),
 ]
 
 if __name__ == "__main__":

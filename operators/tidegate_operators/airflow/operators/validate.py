@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any
 from tidegate_operators.airflow.compat import BaseOperator
 from tidegate_operators.airflow.fields import COLOUR, given, read_version
 from tidegate_operators.airflow.hook import DEFAULT_CONNECTION, TidegateHook
+from tidegate_operators.airflow.lineage import Lineage, directory_of, paths
 from tidegate_operators.airflow.links import VerdictReportLink
 from tidegate_operators.airflow.refusals import steps_errors
 from tidegate_operators.airflow.signing import SigningHook
+from tidegate_operators.airflow.with_lineage import WithLineage
 
 if TYPE_CHECKING:
     from tidegate_operators.airflow.compat import Context
@@ -22,7 +24,7 @@ EVIDENCE = ("held_out", "label_column", "baseline", "training", "log_root", "pol
 """The fields of `tidegate_validation.evidence.Evidence`, each of which is an argument."""
 
 
-class ValidateModelOperator(BaseOperator):
+class ValidateModelOperator(WithLineage, BaseOperator):
     """Runs the gates over the version in `directory` and signs the verdict; a verdict that denies fails the task.
 
     `directory` is a path or the output of the task before. `private_key` is the validator's PEM file, or
@@ -75,6 +77,11 @@ class ValidateModelOperator(BaseOperator):
         self.entity = entity
         self.report_url = report_url
         self.tidegate_conn_id = tidegate_conn_id
+
+    def lineage(self) -> Lineage:
+        """What the task reads and makes, for OpenLineage."""
+        version, data = directory_of(self.directory), paths(self.held_out, self.training)
+        return Lineage(data=data, version=version, judges=True)
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Validates; Airflow calls it."""
