@@ -71,6 +71,7 @@ def stack(world: World, endpoints: Endpoints, mlflow_address: str) -> Iterator[A
     variables = {f"AIRFLOW_VAR_FLIGHTS_{name.upper()}": str(value) for name, value in given.items()}
     variables["AIRFLOW_CONN_TIDEGATE_DEFAULT"] = json.dumps(engine)
     variables["MLFLOW_TRACKING_URI"] = mlflow_address
+    variables["AIRFLOW__CORE__DEFAULT_TASK_RETRIES"] = "2"  # on a busy machine Airflow loses tasks before they begin
     variables["AIRFLOW__TIDEGATE__REPORT_ROOTS"] = f"{world.repository}, {world.root / 'reports'}"
     log = {"type": "file", "log_file_path": str(world.root / "airflow" / "lineage.jsonl"), "append": True}
     variables["AIRFLOW__OPENLINEAGE__TRANSPORT"] = json.dumps(log)
