@@ -8,7 +8,7 @@ and imports no engine, numpy or network.
 
 from tidegate_operators.airflow.assets import servable_asset, skew_asset
 from tidegate_operators.airflow.hook import TidegateHook
-from tidegate_operators.airflow.links import VerdictReportLink
+from tidegate_operators.airflow.links import SkewReportLink, VerdictReportLink
 from tidegate_operators.airflow.operators import (
     CanaryOperator,
     PromoteOperator,
@@ -32,6 +32,7 @@ __all__ = [
     "RollbackOperator",
     "ServeModelOperator",
     "SigningHook",
+    "SkewReportLink",
     "SkewReportOperator",
     "SkewSensor",
     "TidegateHook",

@@ -128,6 +128,7 @@ def release_pipeline(steps: Components | None = None, pods: PodSettings | None =
             made.push(
                 directory=directory,
                 verdict_digest=validated.outputs["verdict_digest"],
+                judged_against=validated.outputs["judged_against"],
                 control=control,
                 timeout=timeout,
                 reason=_REASON,

@@ -17,6 +17,7 @@ from tidegate_operators.steps import (
     Validation,
     against_serving,
     canary,
+    judged_against,
     promote,
     push,
     require_allowed,
@@ -64,8 +65,9 @@ class ReleaseResult:
 def release(request: Release, progress: Progress = SILENT) -> ReleaseResult:
     """Runs the whole release; `progress` hears the name of each step as it begins.
 
-    Raises Refused with the sentence of the step that said no, or what a step raises that could not do its work; the
-    candidate is then not in the engine any more, and the version that served before serves on.
+    Raises Refused with the sentence of the step that said no, Superseded where another release of the model was
+    quicker, or what a step raises that could not do its work; the candidate is then not in the engine any more, and the
+    version that served before serves on.
     """
     directory, control = request.directory, request.control
     with working(progress, "release", parts=4):
@@ -73,8 +75,13 @@ def release(request: Release, progress: Progress = SILENT) -> ReleaseResult:
         evidence = against_serving(request.evidence, directory=directory, control=control)
         validated = require_allowed(validate(directory, evidence, private_key=request.private_key, progress=progress))
         progress.at("push", 1)
-        place = upload(directory, request.store) if request.store else directory
-        pushed = push(directory=place, control=control, verdict=validated.verdict_digest, timeout=request.timeout)
+        pushed = push(
+            directory=upload(directory, request.store) if request.store else directory,
+            control=control,
+            verdict=validated.verdict_digest,
+            judged_against=judged_against(request.evidence, evidence),
+            timeout=request.timeout,
+        )
         name, version = pushed.id.name, pushed.id.version
         progress.at("canary", 2)
         observed = None

@@ -72,7 +72,7 @@ def fetch(
     data = None if body is None else json.dumps(body).encode()
     request = urllib.request.Request(address, data, headers, method=method)
     try:
-        with urllib.request.urlopen(request, timeout=30) as answer:
+        with urllib.request.urlopen(request, timeout=120) as answer:
             return int(answer.status), bytes(answer.read())
     except urllib.error.HTTPError as error:
         with error:

@@ -2,7 +2,7 @@
 
 The parent imports everything once and forks for each trial, so that a trial costs milliseconds. Requests come as JSON
 lines on standard input: `{"step": ..., "arguments": ..., "boundary": N or -1, "seconds": F or null}`; the answer says
-how the trial ended, `killed`, `done` or an error's code, and at how many boundaries it came by.
+how the trial ended, `killed`, `done` or an error's code, at how many boundaries it came by, and what came back.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def rollback(servable: str, control: str, reason: str) -> None:
     steps.rollback(control=control, servable=servable, once=True, reason=reason)
 
 
-STEPS: dict[str, Callable[..., None]] = {
+STEPS: dict[str, Callable[..., Any]] = {
     one.__name__: one for one in (publish, validate, push, canary, promote, rollback)
 }
 
@@ -133,21 +133,28 @@ def _run(request: dict[str, Any], writer: int) -> None:
         boundaries.around(ControlClient, name)
     for owner, name in ((Path, "rename"), (Path, "replace"), (os, "fsync")):
         boundaries.around(owner, name)
-    ended, words = "done", ""
+    ended, words, kind, result = "done", "", "", None
     try:
-        STEPS[request["step"]](**request["arguments"])
-    except TidegateError as error:
-        ended, words = error.code, error.message
+        result = STEPS[request["step"]](**request["arguments"])
     except BaseException as error:
-        ended, words = "fault", repr(error)
-    os.write(writer, json.dumps({"ended": ended, "words": words, "boundaries": boundaries.seen}).encode())
+        (ended, words), kind = _how(error), type(error).__name__
+    answer = {"ended": ended, "words": words, "kind": kind, "boundaries": boundaries.seen, "result": result}
+    os.write(writer, json.dumps(answer).encode())
     os._exit(0)
 
 
+def _how(error: BaseException) -> tuple[str, str]:
+    """The code and text of our error, also where an orchestrator's own was made of it."""
+    ours = error if isinstance(error, TidegateError) else error.__cause__
+    return (ours.code, ours.message) if isinstance(ours, TidegateError) else ("fault", repr(error))
+
+
 def main() -> None:
-    """Answers requests until standard input ends."""
+    """Answers requests until standard input ends; whatever steps print goes to standard error."""
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
     for line in sys.stdin:
-        print(json.dumps(trial(json.loads(line))), flush=True)
+        print(json.dumps(trial(json.loads(line))), file=answers, flush=True)
 
 
 if __name__ == "__main__":

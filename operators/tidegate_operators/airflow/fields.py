@@ -96,16 +96,24 @@ def read_version(given: str | Mapping[str, Any]) -> NamedVersion:
     NotFound or Tampered, naming the file, where it is not there or not the same any more; InvalidInput for an output
     that names none.
     """
-    from tidegate_serving.contract.errors import InvalidInput, Tampered
+    from tidegate_serving.contract.errors import InvalidInput, NotFound, Tampered
     from tidegate_serving.contract.manifest import read_manifest
 
     output = given if isinstance(given, Mapping) else {"directory": given}
     if not output.get("directory"):
         raise InvalidInput(f"directory is {given!r}: give the version's directory, or the output of the task before")
     directory = Path(output["directory"]).absolute()
+    if not directory.is_dir():
+        raise NotFound(_why_missing(directory))
     manifest, digest = read_manifest(directory)
     if output.get("manifest_digest", digest) != digest:
         raise Tampered(
             f"{directory} is not the version that the task before handed over: publish it under a new number"
         )
     return NamedVersion(directory, manifest.id, digest)
+
+
+def _why_missing(directory: Path) -> str:
+    if directory.parent.parent.is_dir():
+        return f"{directory} is gone, its repository is here: it was deleted, publish the version again"
+    return f"{directory} is not on this machine: mount the model repository here, at the path that the engine has too"

@@ -1,7 +1,8 @@
-"""The button on a task that opens the report of the verdict; Airflow asks for its address once the task has run.
+"""The buttons on a task that open the report of its verdict or of its skew; Airflow asks for their addresses once the
+task has run.
 
-It reads the operator's rendered `directory` and leads to the page that the gate wrote beside it, where a web server has
-the model repository under the operator's `report_url`.
+They lead below the operator's `report_url`, where a web server has the reports; else to the page that Airflow's own API
+server shows, where `[tidegate] report_roots` is configured; else to the file.
 """
 
 from __future__ import annotations
@@ -12,14 +13,17 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from tidegate_operators.airflow.compat import BaseOperatorLink
+from tidegate_operators.airflow.reports import address_of
 from tidegate_serving.contract.repository import report_directory
 
 if TYPE_CHECKING:
     from tidegate_operators.airflow.compat import BaseOperator
 
+_PAGE = "index.html"
+
 
 class VerdictReportLink(BaseOperatorLink):
-    """Leads to `index.html` of the version's report: below `report_url`, else as a `file:` address."""
+    """Leads to `index.html` of the version's report."""
 
     name = "Verdict report"
 
@@ -29,8 +33,22 @@ class VerdictReportLink(BaseOperatorLink):
         directory = named.get("directory") if isinstance(named, Mapping) else named
         if not directory:
             return ""
-        page = report_directory(Path(directory).absolute()) / "index.html"
-        prefix = getattr(operator, "report_url", None)
-        if not prefix:
-            return page.as_uri()
+        return _address(operator, report_directory(Path(directory).absolute()) / _PAGE)
+
+
+class SkewReportLink(BaseOperatorLink):
+    """Leads to `index.html` of a skew report."""
+
+    name = "Skew report"
+
+    def get_link(self, operator: BaseOperator, *, ti_key: Any) -> str:
+        """The address of the page, empty where the operator writes none."""
+        folder = getattr(operator, "report", None)
+        return _address(operator, Path(folder).absolute() / _PAGE) if folder else ""
+
+
+def _address(operator: BaseOperator, page: Path) -> str:
+    prefix = getattr(operator, "report_url", None)
+    if prefix:
         return "/".join([prefix.rstrip("/"), *map(quote, page.parts[-3:])])
+    return address_of(page) or page.as_uri()

@@ -10,6 +10,16 @@ from typing import Any
 
 _PACKAGE = "tidegate_operators.airflow"
 _NAME = "Tidegate"
+_ROOTS = {
+    "description": (
+        "Folders, with commas between, under which the API server finds reports of verdicts and skew: model "
+        "repositories, and where skew reports are written. It shows them to users who are signed in."
+    ),
+    "version_added": None,
+    "type": "string",
+    "example": "/srv/models,/srv/reports",
+    "default": "",
+}
 
 
 def get_provider_info() -> dict[str, Any]:
@@ -31,7 +41,8 @@ def get_provider_info() -> dict[str, Any]:
                 "factory": f"{_PACKAGE}.assets.create_asset",
             }
         ],
-        "extra-links": [f"{_PACKAGE}.links.VerdictReportLink"],
+        "extra-links": [f"{_PACKAGE}.links.VerdictReportLink", f"{_PACKAGE}.links.SkewReportLink"],
+        "config": {"tidegate": {"description": "Tidegate's reports in Airflow.", "options": {"report_roots": _ROOTS}}},
         "connection-types": [_engine(), _signing()],
     }
 

@@ -105,6 +105,7 @@ def validate(
     outcome: OutputPath(str),
     allowed: OutputPath(bool),
     sentence: OutputPath(str),
+    judged_against: OutputPath(int),
     label: str = "",
     baseline: str = "",
     training: str = "",
@@ -138,6 +139,7 @@ def validate(
         outcome: PASS, WARN, FAIL, INCONCLUSIVE or ERROR.
         allowed: Whether it allows the version.
         sentence: The verdict in a sentence.
+        judged_against: The version that served, 0 for none, -1 where a baseline was named.
     """
     given = locals()
     from tidegate_operators.kfp.tasks import run
@@ -152,6 +154,7 @@ def push(
     manifest_digest: OutputPath(str),
     revision: OutputPath(int),
     verdict_digest: str = "",
+    judged_against: int = -1,
     timeout: float = 120.0,
     reason: str = "",
     requested_by: str = "",
@@ -162,6 +165,7 @@ def push(
     Args:
         directory: The version's directory, as the engine sees it too, or its address in an object store.
         verdict_digest: What `validate` wrote; a verdict exchanged since is refused.
+        judged_against: What `validate` wrote; where a newer version was promoted since, the push is refused.
         timeout: Seconds to wait.
         reason: For the engine's journal.
         requested_by: For the engine's journal.

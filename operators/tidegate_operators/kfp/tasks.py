@@ -24,6 +24,8 @@ from tidegate_serving.files import folder_aside, remove_folder, written_aside
 
 _EVIDENCE = ("label", "baseline", "training", "log_root", "policy", "entity")
 _PUBLICATION = ("training", "sample", "label", "event_time", "metadata", "expectations")
+_TURN_SECONDS = 60.0
+_UNKNOWN = -1
 _ALERTS = (Outcome.FAIL, Outcome.ERROR)
 
 
@@ -89,20 +91,20 @@ def publish_registered(given: Arguments) -> None:
 def validate(given: Arguments) -> None:
     """Runs the gates against what serves, and signs the verdict."""
     from tidegate_operators.kfp import shown
-    from tidegate_operators.steps import Evidence, against_serving, require_allowed, validate
+    from tidegate_operators.steps import Evidence, against_serving, judged_against, require_allowed, validate
 
     directory, private_key = given.path("directory"), given.path("private_key")
-    evidence = Evidence(held_out=given.text("held_out"), **given.given(_EVIDENCE))
-    validated = validate(
-        directory, against_serving(evidence, directory=directory, control=_control(given)), private_key=private_key
-    )
-    verdict = validated.verdict
+    asked = Evidence(held_out=given.text("held_out"), **given.given(_EVIDENCE))
+    evidence = against_serving(asked, directory=directory, control=_control(given))
+    validated = validate(directory, evidence, private_key=private_key)
+    verdict, beside = validated.verdict, judged_against(asked, evidence)
     given.write(
         verdict_path=str(validated.verdict_path),
         verdict_digest=validated.verdict_digest,
         outcome=verdict.outcome.value,
         allowed=verdict.allowed,
         sentence=verdict.sentence,
+        judged_against=_UNKNOWN if beside is None else beside,
     )
     shown.show_verdict(validated, given.artifact("verdict"))
     shown.show_numbers(validated, given.artifact("metrics"))
@@ -120,6 +122,7 @@ def push(given: Arguments) -> None:
         directory=given.text("directory"),
         control=_control(given),
         verdict=given.plain("verdict_digest") or None,
+        judged_against=None if given.plain("judged_against") in (None, _UNKNOWN) else given.whole("judged_against"),
         **given.given(("timeout", "reason", "requested_by")),
     )
     given.write(
@@ -133,15 +136,15 @@ def push(given: Arguments) -> None:
 def canary(given: Arguments) -> None:
     """Tries a pushed version on live traffic."""
     from tidegate_operators.kfp import shown
-    from tidegate_operators.steps import CanaryRule, canary, require_passed
+    from tidegate_operators.steps import CanaryRule, CanaryTurn, canary_turn, pushed_directory, require_passed
 
-    mode = given.plain("mode")
-    result = canary(
-        control=_control(given),
-        servable=given.text("servable"),
-        version=given.whole("version"),
-        rule=CanaryRule.from_dict(_rule(given.plain("rule") or {}) | ({"mode": mode} if mode else {})),
-    )
+    mode, control = given.plain("mode"), _control(given)
+    rule = CanaryRule.from_dict(_rule(given.plain("rule") or {}) | ({"mode": mode} if mode else {}))
+    directory = pushed_directory(control=control, servable=given.text("servable"), version=given.whole("version"))
+    turn = CanaryTurn(given.text("outcome"), _TURN_SECONDS)  # where its output goes names the task, also when run again
+    result = None
+    while result is None:
+        result = canary_turn(directory=directory, control=control, turn=turn, rule=rule)
     given.write(outcome=result.outcome.value, allowed=result.allowed, sentence=result.sentence)
     shown.show_canary(result, given.artifact("metrics"))
     if given.plain("fail_on_refusal"):

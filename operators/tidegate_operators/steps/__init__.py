@@ -12,7 +12,13 @@ from tidegate_operators.steps.promote import Promotion, promote
 from tidegate_operators.steps.publish import Publication, PublishedVersion, publish
 from tidegate_operators.steps.push import Push, await_push, begin_push, finish_push, push, withdraw
 from tidegate_operators.steps.rollback import Rollback, rollback
-from tidegate_operators.steps.serving_now import find_baseline, find_log, require_log, serving_directory
+from tidegate_operators.steps.serving_now import (
+    find_baseline,
+    find_log,
+    pushed_directory,
+    require_log,
+    serving_directory,
+)
 from tidegate_operators.steps.skew import (
     Skew,
     parse_time,
@@ -22,7 +28,7 @@ from tidegate_operators.steps.skew import (
     skew_of_tables,
 )
 from tidegate_operators.steps.stored_version import upload
-from tidegate_operators.steps.validate import Validation, against_serving, require_allowed, validate
+from tidegate_operators.steps.validate import Validation, against_serving, judged_against, require_allowed, validate
 from tidegate_operators.steps.verify import Verification, verify
 from tidegate_validation.canary.judgement import CanaryResult
 from tidegate_validation.canary.rule import CanaryRule
@@ -54,11 +60,13 @@ __all__ = [
     "find_log",
     "finish_push",
     "judge",
+    "judged_against",
     "override_gate",
     "parse_time",
     "promote",
     "publish",
     "push",
+    "pushed_directory",
     "reconcile",
     "require_allowed",
     "require_log",

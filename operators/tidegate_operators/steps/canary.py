@@ -19,13 +19,15 @@ from tidegate_operators.steps.canary_log import read_numbers
 from tidegate_operators.steps.canary_pairs import StepBegun
 from tidegate_operators.steps.canary_traffic import TrafficObservation, begin_traffic
 from tidegate_operators.steps.change_desired import change, give_up
+from tidegate_operators.steps.superseded import check_shadow_is_free, check_shadow_is_ours, require_live
 from tidegate_serving.admission import Outcome
 from tidegate_serving.connection import EngineConnection
-from tidegate_serving.contract.desired_state import Shadow
+from tidegate_serving.contract.desired_state import DesiredState, Shadow
 from tidegate_serving.contract.errors import FailedPrecondition, Refused, Tampered, TidegateError
 from tidegate_serving.contract.formats import MALFORMED, check_format
 from tidegate_serving.contract.repository import report_directory
 from tidegate_serving.contract.servable import ServableId
+from tidegate_serving.control_client import ControlClient
 from tidegate_serving.files import write_json
 from tidegate_validation.canary.judgement import CanaryResult, judge
 from tidegate_validation.canary.numbers import CanaryNumbers
@@ -35,6 +37,7 @@ from tidegate_validation.progress import SILENT, Progress, working
 REPORT_NAME = "canary.json"
 _VERSION = "1"
 _POLL_SECONDS = 0.5
+_CLOCKS_SECONDS = 60.0
 
 
 def canary(
@@ -52,8 +55,9 @@ def canary(
     It may be looked at all the time: the evidence is such that looking costs no error rate. The result is also written
     as `canary.json` into the version's report directory. Whatever happens the shadow is off afterwards, and unless the
     version passed it is given up; one that passed in traffic keeps its share until it is promoted. A first version,
-    with nothing beside it, gets WARN: there is no traffic to share. FailedPrecondition where the version is not live,
-    the engine keeps no log, or somebody else splits the traffic.
+    with nothing beside it, gets WARN: there is no traffic to share. Superseded where another release took its place, or
+    the canary of a newer version is under way; FailedPrecondition where the version was never pushed, the engine keeps
+    no log, or somebody else splits the traffic.
     """
     rule = rule or CanaryRule()
     group = CanaryGroup(control)
@@ -88,10 +92,12 @@ class Observation:
         if self.primary is None:
             sentence = f"{self.id} is what ordinary clients get already, so there was no traffic to share."
             return CanaryResult(Outcome.WARN, sentence, CanaryNumbers())
+        missing = group.missing(self.id, lambda client: _turn_on(client, self.id, self.rule))
+        group.check(lambda client: check_shadow_is_ours(client, self.id))
         numbers = read_numbers(self.log_path, self.id, self.primary, self.since, self.rule)
         result = judge(str(self.id), numbers, self.rule)
         progress.at("answers compared", result.numbers.compared)
-        return group.missing(self.id, lambda client: None).told_in(result)
+        return missing.told_in(result)
 
     def end(self, group: CanaryGroup, passed: bool) -> None:
         """The shadow is off afterwards, and a version that did not pass is wanted no more."""
@@ -99,7 +105,11 @@ class Observation:
         if not passed:
             group.tell(lambda client: give_up(client, self.id.name, self.id.version, reason))
         elif self.primary is not None:
-            group.tell(lambda client: change(client, self.id.name, lambda now: replace(now, shadow=None), reason))
+            group.tell(lambda client: change(client, self.id.name, self._without_shadow, reason))
+
+    def _without_shadow(self, desired: DesiredState) -> DesiredState:
+        ours = desired.shadow is not None and desired.shadow.version == self.id.version
+        return replace(desired, shadow=None) if ours else desired
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,12 +137,12 @@ def begin(
     try:
         log_path = _require_log(log_root)
         if rule.mode is CanaryMode.TRAFFIC:
+            group.tell(lambda client: _check_clock_in(client, identity))
             step = resumption.step or StepBegun(0, since)
             growing = TrafficObservation(identity, directory, primary, since, log_path, rule, step, resumption.keep)
             begin_traffic(group, growing)
             return growing
-        shadow, why = Shadow(identity.version, rule.fraction), f"canary of {identity}"
-        group.tell(lambda client: change(client, identity.name, lambda now: replace(now, shadow=shadow), why))
+        group.tell(lambda client: _turn_on(client, identity, rule))
     except TidegateError:
         why = f"the canary of {identity} could not begin"
         group.tell(lambda client: give_up(client, identity.name, identity.version, why))
@@ -177,6 +187,33 @@ def _require_log(log_root: Path | None) -> Path:
             "the same path"
         )
     return log_root
+
+
+def _turn_on(client: ControlClient, identity: ServableId, rule: CanaryRule) -> None:
+    change(client, identity.name, lambda now: _with_shadow(client, now, identity, rule), f"canary of {identity}")
+    _check_clock(client, identity.name)
+
+
+def _with_shadow(client: ControlClient, desired: DesiredState, identity: ServableId, rule: CanaryRule) -> DesiredState:
+    require_live(client, desired, identity.version, "before its canary")
+    check_shadow_is_free(desired, identity.version)
+    return replace(desired, shadow=Shadow(identity.version, rule.fraction))
+
+
+def _check_clock_in(client: ControlClient, identity: ServableId) -> None:
+    """The same where nothing has changed yet."""
+    change(client, identity.name, lambda now: now, f"canary of {identity} in traffic")
+    _check_clock(client, identity.name)
+
+
+def _check_clock(client: ControlClient, servable: str) -> None:
+    """FailedPrecondition where this machine's clock is far from the engine's, which has just noted a change."""
+    ahead = time.time() - client.desired(servable).at_us / 1e6
+    if abs(ahead) > _CLOCKS_SECONDS:
+        raise FailedPrecondition(
+            f"this machine's clock is {abs(ahead):.0f} s {'ahead of' if ahead > 0 else 'behind'} the engine's, and a "
+            f"canary of {servable} goes by both: have both set by NTP, then release again"
+        )
 
 
 def observe(

@@ -16,6 +16,7 @@ from typing import TypeVar
 
 from tidegate_operators.steps.engine_group import Outcomes, engines_of, on_each, reconcile
 from tidegate_operators.steps.serving_now import is_away, joined_log
+from tidegate_operators.steps.superseded import require_live
 from tidegate_serving.admission import Outcome
 from tidegate_serving.connection import EngineConnection
 from tidegate_serving.contract.desired_state import DesiredState
@@ -76,8 +77,7 @@ class CanaryGroup:
             status = client.status(identity.name)
             found = status.servable(identity.name)
             desired = DesiredState(identity.name) if found is None else found.desired
-            if desired.version(identity.version) is None:
-                raise FailedPrecondition(f"{identity} is not live: push it before its canary")
+            require_live(client, desired, identity.version, "before its canary")
             return desired, status.log_path
 
         outcomes, what = self._on_each(look), f"the canary of {identity} has not begun"
@@ -120,6 +120,13 @@ class CanaryGroup:
         cure = ": bring it back, or take it out of the group" if self._away else ""
         return Missing(f"But {', '.join(said)} ({ends}){cure}.", bool(self._away))
 
+    def check(self, call: Callable[[ControlClient], object]) -> None:
+        """Raises what the call raises with an engine that has all that the canary needs; those that do not answer are
+        for `missing` to tell of."""
+        outcomes = self._on_each(call, [one for one in engines_of(self.control) if str(one) in self._alike])
+        if not all(is_away(error) for _, error in outcomes.failed):
+            outcomes.all("")
+
     def _welcome(
         self, identity: ServableId, late: Sequence[EngineConnection], again: Callable[[ControlClient], object]
     ) -> None:
@@ -144,12 +151,14 @@ class CanaryGroup:
             return f"its log counts until {_time(until)}, what it answered after that is missing"
         return "it wrote no log of this model"
 
-    def _on_each(self, call: Callable[[ControlClient], T]) -> Outcomes[T]:
+    def _on_each(
+        self, call: Callable[[ControlClient], T], engines: Sequence[EngineConnection] | None = None
+    ) -> Outcomes[T]:
         def ask(engine: EngineConnection) -> T:
             with ControlClient(engine) as client:
                 return call(client)
 
-        return on_each(engines_of(self.control), ask)
+        return on_each(engines_of(self.control) if engines is None else engines, ask)
 
 
 def _answers(outcomes: Outcomes[T], what: str) -> Sequence[tuple[EngineConnection, T]]:

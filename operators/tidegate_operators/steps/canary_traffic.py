@@ -6,6 +6,7 @@ a refusal, and, after the last share, with the promotion.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -14,7 +15,8 @@ from pathlib import Path
 from tidegate_operators.steps.canary_group import CanaryGroup
 from tidegate_operators.steps.canary_pairs import StepBegun, read_pairs
 from tidegate_operators.steps.change_desired import REQUESTED_BY, give_up
-from tidegate_serving.contract.errors import FailedPrecondition
+from tidegate_operators.steps.superseded import require_live
+from tidegate_serving.contract.errors import FailedPrecondition, Superseded
 from tidegate_serving.contract.servable import ServableId
 from tidegate_serving.control_client import ControlClient
 from tidegate_validation.canary.growth import Step, move
@@ -47,6 +49,7 @@ class TrafficObservation:
     def look(self, group: CanaryGroup, progress: Progress = SILENT) -> CanaryResult:
         """What the log says by now; the share grows where that allows it and every engine answers."""
         missing = group.missing(self.id, self.divide)
+        group.check(self._require_live)
         seen = read_pairs(self.log_path, self.id, self.primary, self.since, self.step, self.rule)
         seconds = (self.clock() - self.step.at).total_seconds()
         step = Step(self.step.number, seconds, seen.in_step, seen.alone, held=missing.awaited)
@@ -58,6 +61,9 @@ class TrafficObservation:
             self.step = grown
             group.tell(self.divide)
         return missing.told_in(found.result)
+
+    def _require_live(self, client: ControlClient) -> None:
+        require_live(client, client.desired(self.id.name), self.id.version, "for a canary of its own")
 
     def divide(self, client: ControlClient) -> None:
         """Makes an engine divide traffic as the step says; where it does so already nothing changes."""
@@ -82,7 +88,8 @@ class TrafficObservation:
 
 
 def begin_traffic(group: CanaryGroup, observation: TrafficObservation) -> None:
-    """Begins, or goes on after a kill. FailedPrecondition where somebody else divides the traffic."""
+    """Begins, or goes on after a kill. Superseded where another canary divides the traffic, FailedPrecondition where
+    somebody does."""
     group.tell(lambda client: _check_no_foreign_split(client, observation), "the traffic is not divided")
     observation.keep(observation.step)
     group.tell(observation.divide)
@@ -92,7 +99,8 @@ def _check_no_foreign_split(client: ControlClient, observation: TrafficObservati
     foreign = _split_reason(client, observation.id.name)
     if foreign is not None and foreign != _reason(observation.id):
         name = observation.id.name
-        raise FailedPrecondition(
+        kind = Superseded if _CANARY.fullmatch(foreign) else FailedPrecondition
+        raise kind(
             f"ordinary traffic of {name!r} is split already ({foreign or 'no reason given'}): end that first, with "
             f"`tidegate split {name} --off`"
         )
@@ -107,6 +115,9 @@ def end_split(client: ControlClient, identity: ServableId, reason: str) -> None:
 def has_split(client: ControlClient, identity: ServableId) -> bool:
     """Whether the canary of this version divides the traffic."""
     return _split_reason(client, identity.name) == _reason(identity)
+
+
+_CANARY = re.compile(r"canary of \S+ in traffic")
 
 
 def _reason(identity: ServableId) -> str:

@@ -19,7 +19,7 @@ from tidegate_serving.lifecycle.retry import RetryPauses
 
 REQUESTED_BY = "tidegate"
 _UNLOAD_SECONDS = 30.0
-_TRIES = 10
+_TRIES = 40
 _PAUSES = RetryPauses(first=0.01, most=1.0)
 
 Edit = Callable[[DesiredState], DesiredState]
@@ -59,6 +59,7 @@ def give_up(control: ControlClient, servable: str, version: int, reason: str) ->
 
     A request that is under way may hold it longer than is worth waiting for; it then ends later, by itself.
     """
-    change(control, servable, lambda desired: desired.without(version), reason)
+    if control.desired(servable).version(version) is not None:
+        change(control, servable, lambda desired: desired.without(version), reason)
     with contextlib.suppress(DeadlinePassed):
         control.wait_until(servable, version, State.END, _UNLOAD_SECONDS)

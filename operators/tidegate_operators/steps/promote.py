@@ -9,13 +9,14 @@ from dataclasses import dataclass, replace
 from tidegate_operators.steps.canary_traffic import end_split
 from tidegate_operators.steps.change_desired import REQUESTED_BY, Change, change
 from tidegate_operators.steps.engine_group import engines_of, on_each
+from tidegate_operators.steps.superseded import require_live, wait_available
 from tidegate_serving.connection import EngineConnection
 from tidegate_serving.contract.desired_state import DesiredState
-from tidegate_serving.contract.errors import FailedPrecondition
 from tidegate_serving.contract.servable import ServableId, State
 from tidegate_serving.control_client import ControlClient, ServableStatus
 
 _GOING = (State.AVAILABLE, State.UNLOADING)
+_PURPOSE = "before it is promoted"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,16 +43,16 @@ def promote(
     The label moves in the same change that stops aspiring the others, so no request falls between them; the split that
     a canary in traffic left ends after that. `timeout` in seconds covers the load, where that is not over, and all
     unloads. With `keep_previous` the version that served before stays loaded, so that a rollback takes effect at once;
-    None leaves that as it was. FailedPrecondition where the version is not live, its own error where it does not load,
-    DeadlinePassed where one does not load or end.
+    None leaves that as it was. Superseded where the version is not live any more, FailedPrecondition where it never
+    was, its own error where it does not load, DeadlinePassed where one does not load or end.
 
     In a group nothing begins before every engine has the version AVAILABLE: the error names those that have not. An
     error later names those that were not promoted; the same call again promotes these too.
     """
     deadline = time.monotonic() + timeout
 
-    def edit(desired: DesiredState) -> DesiredState:
-        _check_is_live(desired, version)
+    def edit(client: ControlClient, desired: DesiredState) -> DesiredState:
+        require_live(client, desired, version, _PURPOSE)
         keep = desired.keep_previous if keep_previous is None else keep_previous
         return replace(desired.promoting(version), keep_previous=keep)
 
@@ -62,7 +63,7 @@ def promote(
         )
 
     def tell(client: ControlClient) -> Change:
-        return change(client, servable, edit, why, requested_by)
+        return change(client, servable, lambda desired: edit(client, desired), why, requested_by)
 
     return on_each(engines, lambda engine: _promote_in(engine, servable, version, deadline, tell)).all()[0]
 
@@ -70,8 +71,8 @@ def promote(
 def _wait_ready(engine: EngineConnection, servable: str, version: int, deadline: float) -> None:
     """No engine of a group changes for its clients before all of them can."""
     with ControlClient(engine) as client:
-        _check_is_live(client.desired(servable), version)
-        client.wait_until(servable, version, State.AVAILABLE, max(deadline - time.monotonic(), 0.0))
+        require_live(client, client.desired(servable), version, _PURPOSE)
+        wait_available(client, ServableId(servable, version), max(deadline - time.monotonic(), 0.0))
 
 
 def _promote_in(
@@ -83,7 +84,7 @@ def _promote_in(
 ) -> Promotion:
     with ControlClient(engine) as client:
         promoted = tell(client)
-        client.wait_until(servable, version, State.AVAILABLE, max(deadline - time.monotonic(), 0.0))
+        wait_available(client, ServableId(servable, version), max(deadline - time.monotonic(), 0.0))
         end_split(client, ServableId(servable, version), f"{servable}:{version} was promoted")
         leaving = _leaving(promoted.before, client.status(servable).servable(servable), version)
         for old in leaving:
@@ -97,11 +98,3 @@ def _leaving(before: DesiredState, now: ServableStatus | None, version: int) -> 
         return tuple(sorted(before.numbers - {version}))
     going = {one.version for one in now.versions if one.state in _GOING}
     return tuple(sorted((before.numbers | going) - {version, *now.kept} - now.desired.numbers))
-
-
-def _check_is_live(desired: DesiredState, version: int) -> None:
-    if desired.version(version) is None:
-        live = ", ".join(map(str, sorted(desired.numbers))) or "no version"
-        raise FailedPrecondition(
-            f"{desired.servable}:{version} is not live (live: {live}): push it before it is promoted"
-        )

@@ -12,13 +12,14 @@ from pathlib import Path
 from tidegate_operators.steps.change_desired import REQUESTED_BY, Change, Edit, change, give_up
 from tidegate_operators.steps.engine_group import Outcomes, engines_of, on_each
 from tidegate_operators.steps.stored_version import is_address, read_stored
+from tidegate_operators.steps.superseded import check_not_overtaken, wait_available
 from tidegate_serving.admission import open_verdict
 from tidegate_serving.connection import EngineConnection
 from tidegate_serving.contract.desired_state import STABLE, DesiredState, VersionReference
 from tidegate_serving.contract.errors import DeadlinePassed, FailedPrecondition, NotFound, Tampered, Unavailable
 from tidegate_serving.contract.manifest import read_manifest
 from tidegate_serving.contract.repository import verdict_path
-from tidegate_serving.contract.servable import ServableId, State
+from tidegate_serving.contract.servable import ServableId
 from tidegate_serving.control_client import ControlClient
 
 
@@ -40,6 +41,7 @@ def push(
     directory: Path | str,
     control: str | EngineConnection,
     verdict: str | None = None,
+    judged_against: int | None = None,
     timeout: float = 120.0,
     reason: str = "",
     requested_by: str = REQUESTED_BY,
@@ -48,14 +50,22 @@ def push(
     an address in an object store (`s3://bucket/models/NAME/VERSION`), from where the engine fetches it.
 
     `control` is the engine's control address (`host:port`), or a connection to it; `verdict` the SHA-256 of the
-    verdict's file as the gate wrote it, checked where given; `timeout` in seconds. Pushing what is live already changes
-    nothing.
+    verdict's file as the gate wrote it, checked where given; `judged_against` the version that served when this one was
+    judged, 0 for none; `timeout` in seconds. Pushing what is live already changes nothing.
 
-    Raises what the engine says where it refuses (NotAdmitted, Tampered, PermissionRefused, ModelFailed, ...) and
-    DeadlinePassed; the engine then holds what it held before. A group gets the version in all its engines, or in none:
-    the error names those that failed.
+    Raises Superseded where a newer version was promoted since this one was judged, or this one was taken out again
+    before it had loaded, DeadlinePassed, and what the engine says where it refuses (NotAdmitted, Tampered,
+    PermissionRefused, ModelFailed, ...); the engine then holds what it held before. A group gets the version in all its
+    engines, or in none: the error names those that failed.
     """
-    pushed = begin_push(directory=directory, control=control, verdict=verdict, reason=reason, requested_by=requested_by)
+    pushed = begin_push(
+        directory=directory,
+        control=control,
+        verdict=verdict,
+        judged_against=judged_against,
+        reason=reason,
+        requested_by=requested_by,
+    )
     finish_push(pushed, control=control, timeout=timeout)
     return pushed
 
@@ -65,6 +75,7 @@ def begin_push(
     directory: Path | str,
     control: str | EngineConnection,
     verdict: str | None = None,
+    judged_against: int | None = None,
     reason: str = "",
     requested_by: str = REQUESTED_BY,
 ) -> Push:
@@ -74,7 +85,7 @@ def begin_push(
 
     def tell(engine: EngineConnection) -> Change:
         with ControlClient(engine) as client:
-            return change(client, identity.name, _adding(candidate), why, requested_by)
+            return change(client, identity.name, _adding(candidate, judged_against), why, requested_by)
 
     outcomes = on_each(engines_of(control), tell)
     first = outcomes.done[0][1] if outcomes.done else None
@@ -110,7 +121,7 @@ def await_push(pushed: Push, *, control: str | EngineConnection, patience: float
 def _await(pushed: Push, engines: Sequence[EngineConnection], timeout: float) -> Outcomes[None]:
     def wait(engine: EngineConnection) -> None:
         with ControlClient(engine) as client:
-            client.wait_until(pushed.id.name, pushed.id.version, State.AVAILABLE, timeout)
+            wait_available(client, pushed.id, timeout)
 
     return on_each(engines, wait)
 
@@ -154,8 +165,9 @@ def _candidate(directory: Path | str, verdict: str | None) -> tuple[ServableId, 
     return manifest.id, VersionReference(manifest.id.version, folder, manifest_digest)
 
 
-def _adding(candidate: VersionReference) -> Edit:
+def _adding(candidate: VersionReference, judged_against: int | None) -> Edit:
     def edit(before: DesiredState) -> DesiredState:
+        check_not_overtaken(before, candidate.version, judged_against)
         _check_number_is_free(before, candidate)
         return before.adding(candidate)
 

@@ -51,6 +51,20 @@ def _here(serving: VersionReference) -> Path:
     return fetch(serving.address, serving.manifest_digest)
 
 
+def pushed_directory(*, control: str | EngineConnection, servable: str, version: int) -> Path:
+    """Directory of a version that is live, or was: then it lies beside the one that serves. FailedPrecondition for any
+    other."""
+    with ControlClient(engines_of(control)[0]) as client:
+        desired = client.desired(servable)
+    found = desired.version(version)
+    if found is not None:
+        return found.directory
+    serving = desired.version(desired.stable)
+    if serving is None or not (beside := serving.directory.parent / str(version)).is_dir():
+        raise FailedPrecondition(f"{servable}:{version} is not live at {control}: push it first")
+    return beside
+
+
 def find_log(*, control: str | EngineConnection) -> Path | None:
     """Root folder of the engine's inference log, None where it keeps none; of a group the folder with all their logs.
 

@@ -13,6 +13,7 @@ from tidegate_operators.steps.serving_now import find_baseline, find_log
 from tidegate_serving.admission import Signer, Verdict, key_id, load_private_key, write_verdict
 from tidegate_serving.connection import EngineConnection
 from tidegate_serving.contract.errors import Refused
+from tidegate_serving.contract.manifest import read_manifest
 from tidegate_serving.contract.repository import report_directory, verdict_path
 from tidegate_validation.evidence import Evidence
 from tidegate_validation.progress import SILENT, Progress
@@ -68,6 +69,14 @@ def _log_here(control: str | EngineConnection) -> Path | None:
         return found
     _log.warning("the engine's log %s is not on this machine, so skew is not judged by it: mount it here", found)
     return None
+
+
+def judged_against(asked: Evidence, evidence: Evidence) -> int | None:
+    """The version that served when `against_serving` made `evidence` of `asked`, 0 for none; None where a person named
+    the baseline, which need not serve. What `push` takes."""
+    if asked.baseline is not None:
+        return None
+    return 0 if evidence.baseline is None else read_manifest(Path(evidence.baseline))[0].id.version
 
 
 def require_allowed(validated: Validation) -> Validation:

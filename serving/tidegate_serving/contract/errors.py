@@ -9,6 +9,7 @@ status, events, gRPC and REST.
       AlreadyExists       already_exists        a name or version that is taken
       FailedPrecondition  failed_precondition   right request, wrong moment
         Conflict          conflict              somebody else changed it meanwhile
+        Superseded        superseded            another release took this one's place
       NotAdmitted         not_admitted          no valid verdict: the gate stays shut
         Tampered          tampered              bytes differ from what was signed or listed
       Unauthenticated     unauthenticated       nobody knows who asks, or who answers
@@ -74,6 +75,12 @@ class Conflict(FailedPrecondition):
 
     code = "conflict"
     grpc_code = 10
+
+
+class Superseded(FailedPrecondition):
+    """Another release of the same model took this one's place; the text says which version serves instead."""
+
+    code = "superseded"
 
 
 class NotAdmitted(TidegateError):
@@ -210,5 +217,5 @@ _BY_GRPC_CODE: dict[int, type[TidegateError]] = {
     )
 }
 
-_KINDS: tuple[type[TidegateError], ...] = (*_BY_GRPC_CODE.values(), NotAdmitted, Refused, NotServed)
+_KINDS: tuple[type[TidegateError], ...] = (*_BY_GRPC_CODE.values(), Superseded, NotAdmitted, Refused, NotServed)
 _BY_CODE: dict[str, type[TidegateError]] = {kind.code: kind for kind in _KINDS}

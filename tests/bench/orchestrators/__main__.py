@@ -8,11 +8,15 @@ from __future__ import annotations
 
 import sys
 
-from tests.bench.orchestrators import progressive
+from tests.bench.orchestrators import concurrent, killed, parsing, progressive, scheduled
 from tests.bench.rows import Measure, run_group
 
 MEASURES: list[tuple[str, Measure]] = [
+    ("concurrent", concurrent.measure),
+    ("killed", killed.measure),
+    ("parsing", parsing.measure),
     ("progressive", progressive.measure),
+    ("scheduled", scheduled.measure),
 ]
 
 if __name__ == "__main__":

@@ -149,7 +149,7 @@ made = {
 }
 print(json.dumps({
     "form": [form.hook_class_name, form.hook_name, form.package_name],
-    "links": [name for name in manager.extra_links_class_names if "tidegate" in name],
+    "links": sorted(name for name in manager.extra_links_class_names if "tidegate" in name),
     "engines": {name: repr(airflow.TidegateHook(name).engine) for name in ("tidegate_default", "bare", "group", "tls")},
     "refused": {name: why(lambda: airflow.TidegateHook(name).engine) for name in ("open_token", "unknown_extra")},
     "signing": {name: why(lambda: airflow.SigningHook(name).get_conn()) for name in ("nothing", "no_pem")},
@@ -188,7 +188,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 def test_airflow_offers_the_connection_type_and_the_link(seen: dict[str, Any]) -> None:
     assert seen["form"] == ["tidegate_operators.airflow.hook.TidegateHook", "Tidegate", "tidegate"]
-    assert seen["links"] == ["tidegate_operators.airflow.links.VerdictReportLink"]
+    assert seen["links"] == [f"tidegate_operators.airflow.links.{kind}ReportLink" for kind in ("Skew", "Verdict")]
 
 
 def test_the_connection_forms_have_a_field_for_all_that_a_connection_takes(seen: dict[str, Any]) -> None:
@@ -279,8 +279,9 @@ STEPS: dict[str, tuple[Callable[..., Any], set[str]]] = {
     "SkewReportOperator": (skew, {"directory", "log_root", "since", "until", "received_since", "report"}),
     "CanaryOperator": (canary, {"directory", "mode", "rule"}),
 }
-OF_THE_OPERATOR = {"control", "timeout", "once", "progress"}
-"""What the operator says itself, or under another name: the engine by its connection, timeout in seconds."""
+OF_THE_OPERATOR = {"control", "timeout", "once", "progress", "judged_against"}
+"""What the operator says itself, or under another name: the engine by its connection, timeout in seconds, and what the
+version was judged against by the output of the task that validated."""
 
 
 @pytest.mark.parametrize("operator", STEPS)

@@ -5,6 +5,7 @@ Part of `make test-extras`: the four processes of Airflow take longer to start t
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 from collections.abc import Iterator
@@ -13,11 +14,13 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from tests.support.airflow_stack import AirflowStack, airflow_stack
+from tests.support.airflow_stack import AirflowStack, airflow_stack, fetch
+from tests.support.chromium import browser
 from tests.support.eventually import eventually
 from tests.support.releases import BETTER, HONEST, SIGNATURE, Endpoints, World, available, rows, serve_first, traffic
 
 from tidegate_operators.steps import push
+from tidegate_serving.contract.repository import verdict_path
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -68,6 +71,10 @@ def stack(world: World, endpoints: Endpoints, mlflow_address: str) -> Iterator[A
     variables = {f"AIRFLOW_VAR_FLIGHTS_{name.upper()}": str(value) for name, value in given.items()}
     variables["AIRFLOW_CONN_TIDEGATE_DEFAULT"] = json.dumps(engine)
     variables["MLFLOW_TRACKING_URI"] = mlflow_address
+    variables["AIRFLOW__CORE__DEFAULT_TASK_RETRIES"] = "2"  # on a busy machine Airflow loses tasks before they begin
+    variables["AIRFLOW__TIDEGATE__REPORT_ROOTS"] = f"{world.repository}, {world.root / 'reports'}"
+    log = {"type": "file", "log_file_path": str(world.root / "airflow" / "lineage.jsonl"), "append": True}
+    variables["AIRFLOW__OPENLINEAGE__TRANSPORT"] = json.dumps(log)
     with airflow_stack(world.root / "airflow", dags, variables) as one:
         yield one
 
@@ -119,6 +126,46 @@ def test_a_release_runs_and_what_was_promoted_starts_another_dag(
     assert stack.wait("after_promotion", following) == {"tell": "success"}
     events = stack.ask("/api/v2/assets/events?source_task_id=promote")["asset_events"]
     assert [event["extra"]["version"] for event in events] == [2]
+
+
+def test_the_report_is_a_page_of_airflows_own_for_whoever_is_signed_in(stack: AirflowStack) -> None:
+    run = stack.runs("flights_release")[0]["dag_run_id"]
+    links = stack.ask(f"/api/v2/dags/flights_release/dagRuns/{run}/taskInstances/validate/links")["extra_links"]
+    page = f"{stack.address}{links['Verdict report']}"
+    assert page.endswith("/tidegate/reports/flights/2.report/index.html")
+    assert fetch(page)[0] == 401
+    assert fetch(page, stack.token)[0] == 200
+    with browser(stack.address) as visitor:
+        answer = visitor.page.goto(page)
+        assert answer is not None
+        assert (answer.status, "flights" in visitor.page.inner_text("body")) == (401, False)
+        visitor.page.context.add_cookies([{"name": "_token", "value": stack.token, "url": stack.address}])
+        answer = visitor.page.goto(page)
+        assert answer is not None
+        assert answer.status == 200
+        assert visitor.page.inner_text("h1") == "This version may serve."
+        visitor.page.get_by_role("link", name="the same as JSON").click()
+        assert '"tidegate.verdict/' in visitor.page.inner_text("body")
+        assert visitor.elsewhere == []
+
+
+def test_openlineage_hears_what_was_read_and_served_and_of_the_verdict(stack: AirflowStack, world: World) -> None:
+    events = [json.loads(line) for line in (stack.home / "lineage.jsonl").read_text().splitlines()]
+    ended = {one["job"]["name"]: one for one in events if one["eventType"] == "COMPLETE"}
+    validate, promote = ended["flights_release.validate"], ended["flights_release.promote"]
+    version = {"namespace": "file", "name": str(world.repository / "flights" / "2")}
+    read = [{"namespace": one["namespace"], "name": one["name"]} for one in validate["inputs"]]
+    assert read == [{"namespace": "file", "name": str(world.held_out)}, version]
+    verdict = validate["run"]["facets"]["tidegate_verdict"]
+    path = verdict_path(world.repository / "flights" / "2")
+    assert (verdict["allowed"], verdict["digest"]) == (True, hashlib.sha256(path.read_bytes()).hexdigest())
+    assert verdict["sentence"].startswith("flights:2")
+    (served,) = promote["outputs"]
+    assert (served["namespace"], served["name"]) == ("tidegate://tidegate_default", "flights")
+    assert served["facets"]["version"]["datasetVersion"] == "2"
+    assert promote["run"]["facets"]["tidegate_verdict"] == verdict
+    started = next(one for one in events if one["job"]["name"] == "flights_release.promote")
+    assert (started["eventType"], started["outputs"]) == ("START", [])
 
 
 def test_what_waits_sleeps_in_the_triggerer_and_wakes(stack: AirflowStack, world: World, endpoints: Endpoints) -> None:

@@ -1,12 +1,22 @@
-"""When a canary stops looking, on a clock moved by hand."""
+"""When a canary stops looking, on a clock moved by hand, and that its clock has to be the engine's."""
 
 from __future__ import annotations
 
+import sys
+import time
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+from tests.support.releases import Endpoints, World, available, serve_first
+
+from tidegate_operators.steps import canary, push
 from tidegate_operators.steps.canary import observe
 from tidegate_serving.admission import Outcome
+from tidegate_serving.contract.errors import FailedPrecondition
 from tidegate_validation.canary.judgement import CanaryResult, judge
 from tidegate_validation.canary.numbers import CanaryNumbers
-from tidegate_validation.canary.rule import CanaryRule
+from tidegate_validation.canary.rule import CanaryMode, CanaryRule
 
 RULE = CanaryRule()
 
@@ -65,3 +75,18 @@ def test_pauses_grow_with_the_time_that_a_look_takes() -> None:
 
     observe(slow, 10.0, clock, clock.pause)
     assert looks[:3] == [0.0, 4.0, 8.0]
+
+
+@pytest.mark.parametrize("mode", list(CanaryMode))
+@pytest.mark.parametrize(("seconds", "words"), [(300, "300 s ahead of the engine's"), (-300, "300 s behind the")])
+def test_a_clock_that_is_minutes_off_is_named_before_anything_is_judged_by_it(
+    world: World, endpoints: Endpoints, monkeypatch: pytest.MonkeyPatch, mode: CanaryMode, seconds: int, words: str
+) -> None:
+    name = f"clock{mode.value}{seconds}"
+    serve_first(endpoints, world, name)
+    push(directory=world.admitted(2, name=name), control=endpoints.control)
+    off = SimpleNamespace(time=lambda: time.time() + seconds, sleep=time.sleep, monotonic=time.monotonic)
+    monkeypatch.setattr(sys.modules["tidegate_operators.steps.canary"], "time", off)  # the package has a step so named
+    with pytest.raises(FailedPrecondition, match=f"{words}.* set by NTP"):
+        canary(control=endpoints.control, servable=name, version=2, rule=replace(RULE, mode=mode, within_seconds=5.0))
+    assert available(endpoints, name) == [1]

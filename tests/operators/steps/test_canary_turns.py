@@ -110,7 +110,7 @@ def test_another_run_observes_anew_and_time_runs_out(endpoints: Endpoints, world
     assert late is not None
     assert late.outcome is Outcome.INCONCLUSIVE
     assert (desired(endpoints, name).shadow, sorted(desired(endpoints, name).numbers)) == (None, [1])
-    with pytest.raises(FailedPrecondition, match="push it before its canary"):
+    with pytest.raises(FailedPrecondition, match="push it again before its canary"):
         canary_turn(directory=second, control=endpoints.control, turn=CanaryTurn("run 3", 0.0), rule=RULE)
 
 

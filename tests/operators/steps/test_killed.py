@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import json
 import random
-import subprocess
-import sys
 import zlib
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from tests.support.killer import Killer, State, state
 from tests.support.releases import (
     BETTER,
     HONEST,
@@ -23,7 +21,6 @@ from tests.support.releases import (
     UNLOADABLE,
     Endpoints,
     World,
-    available,
     rows,
     serve_first,
     traffic,
@@ -31,69 +28,20 @@ from tests.support.releases import (
 
 from tidegate_operators.steps import promote, push
 from tidegate_serving.contract.manifest import read_manifest, verify_files
-from tidegate_serving.control_client import ControlClient
 
 OFTEN_NAN = NONSENSE.replace("> 0.9", "> 0.52")
-
-
-class Killer:
-    """The process of `tests.support.killed_steps`."""
-
-    def __init__(self) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.support.killed_steps"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-
-    def __call__(
-        self, step: str, arguments: Mapping[str, Any], boundary: int = -1, seconds: float | None = None
-    ) -> dict[str, Any]:
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        request = {"step": step, "arguments": arguments, "boundary": boundary, "seconds": seconds}
-        self._process.stdin.write(json.dumps(request) + "\n")
-        self._process.stdin.flush()
-        found: dict[str, Any] = json.loads(self._process.stdout.readline())
-        return found
-
-    def stop(self) -> None:
-        self._process.communicate()
 
 
 @pytest.fixture(scope="module")
 def killer() -> Iterator[Killer]:
     one = Killer()
     yield one
-    one.stop()
-
-
-@dataclass(frozen=True)
-class State:
-    """What is left of a release: versions that answer, where labels are, the shadow, and whether there is a split."""
-
-    available: tuple[int, ...]
-    desired: frozenset[int]
-    labels: Mapping[str, int]
-    shadow: int | None
-    split: bool = False
+    one.close()
 
 
 def some(boundaries: int, count: int) -> list[int]:
     """Boundaries from the first to the last, spread evenly; all where they are few."""
     return sorted({1 + round(place * (boundaries - 1) / (count - 1)) for place in range(count)})
-
-
-def state(endpoints: Endpoints, name: str) -> State:
-    with ControlClient(endpoints.control) as client:
-        status = client.status(name).servable(name)
-    assert status is not None
-    desired = status.desired
-    shadow = desired.shadow.version if desired.shadow else None
-    return State(
-        tuple(available(endpoints, name)), desired.numbers, dict(desired.labels), shadow, bool(status.overrides)
-    )
 
 
 def test_a_publication_is_whole_or_not_there_wherever_it_was_killed(killer: Killer, tmp_path: Path) -> None:

@@ -216,7 +216,7 @@ def test_a_canary_without_traffic_is_inconclusive_and_is_taken_out(
     assert result.outcome is Outcome.INCONCLUSIVE
     assert "0 requests were shadowed" in result.sentence
     assert available(endpoints, name) == [1]
-    with pytest.raises(FailedPrecondition, match="push it before its canary"):
+    with pytest.raises(FailedPrecondition, match="push it again before its canary"):
         canary(control=endpoints.control, servable=name, version=2, rule=rule)
 
 

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from tidegate_operators.airflow.compat import BaseOperator, TimeDeltaTrigger, defers_by_default
 from tidegate_operators.airflow.fields import COLOUR, as_number, read_version, run_of
 from tidegate_operators.airflow.hook import DEFAULT_CONNECTION, TidegateHook
+from tidegate_operators.airflow.lineage import Lineage, directory_of
 from tidegate_operators.airflow.refusals import steps_errors
+from tidegate_operators.airflow.with_lineage import WithLineage
 
 if TYPE_CHECKING:
     from tidegate_operators.airflow.compat import Context
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
 _QUICK_SECONDS = 5.0
 
 
-class CanaryOperator(BaseOperator):
+class CanaryOperator(WithLineage, BaseOperator):
     """Tries the pushed version on live traffic and fails unless it answers enough of it without errors or delay.
 
     `mode` is shadow (it answers copies) or traffic (a growing share of clients); left out, the rule's, else shadow.
@@ -58,6 +60,10 @@ class CanaryOperator(BaseOperator):
         from tidegate_operators.steps import CanaryRule
 
         return CanaryRule.from_dict({**(self.rule or {}), **({"mode": self.mode} if self.mode else {})})
+
+    def lineage(self) -> Lineage:
+        """What the task reads and makes, for OpenLineage."""
+        return Lineage(version=directory_of(self.directory))
 
     def execute(self, context: Context, event: Any = None) -> dict[str, Any]:
         """Observes; Airflow calls it, again after each wait."""

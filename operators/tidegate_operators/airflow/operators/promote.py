@@ -9,7 +9,9 @@ from tidegate_operators.airflow.assets import emit, servable_asset, with_outlet
 from tidegate_operators.airflow.compat import BaseOperator
 from tidegate_operators.airflow.fields import COLOUR, ENGINE_FIELDS, as_bool, as_number, asked_by, given, read_version
 from tidegate_operators.airflow.hook import DEFAULT_CONNECTION, TidegateHook
+from tidegate_operators.airflow.lineage import Lineage, directory_of, served_by
 from tidegate_operators.airflow.refusals import steps_errors
+from tidegate_operators.airflow.with_lineage import WithLineage
 
 if TYPE_CHECKING:
     from tidegate_operators.airflow.compat import Context
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
 OUTLET = "tidegate-servables"
 
 
-class PromoteOperator(BaseOperator):
+class PromoteOperator(WithLineage, BaseOperator):
     """Moves label `stable` to the version in `directory` and waits until the version before it has unloaded.
 
     `directory` is a path or the output of the task before. With `keep_previous` the version before stays loaded, so
@@ -46,6 +48,11 @@ class PromoteOperator(BaseOperator):
         self.tidegate_conn_id = tidegate_conn_id
         self.requested_by = requested_by
         self.reason = reason
+
+    def lineage(self) -> Lineage:
+        """What the task reads and makes, for OpenLineage."""
+        version = directory_of(self.directory)
+        return Lineage(version=version, served=served_by(self.tidegate_conn_id, version), judges=True)
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Promotes; Airflow calls it."""

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tidegate_operators.airflow.compat import BaseOperator
 from tidegate_operators.airflow.fields import COLOUR, as_version, given, read_version
+from tidegate_operators.airflow.lineage import Lineage, paths
 from tidegate_operators.airflow.refusals import steps_errors
+from tidegate_operators.airflow.with_lineage import WithLineage
 
 if TYPE_CHECKING:
     from tidegate_operators.airflow.compat import Context
@@ -30,7 +33,7 @@ PUBLICATION = (
 """The fields of `tidegate_operators.steps.Publication`, each of which is an argument."""
 
 
-class PublishModelOperator(BaseOperator):
+class PublishModelOperator(WithLineage, BaseOperator):
     """Copies `files` to `repository`/`servable`/`version`, with manifest and training profile.
 
     The arguments are the fields of `tidegate.Publication`, with paths as text. A version that exists with the same
@@ -73,6 +76,12 @@ class PublishModelOperator(BaseOperator):
         self.event_time = event_time
         self.metadata = metadata
         self.expectations = expectations
+
+    def lineage(self) -> Lineage:
+        """What the task reads and makes, for OpenLineage."""
+        made = Path(self.repository).absolute() / self.servable / str(as_version(self.version))
+        files = [self.files] if isinstance(self.files, str) else self.files
+        return Lineage(data=paths(*files, self.training, self.sample), made=made)
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Publishes; Airflow calls it."""

@@ -7,9 +7,11 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from tidegate_operators.airflow.compat import BaseOperator, defers_by_default
-from tidegate_operators.airflow.fields import COLOUR, ENGINE_FIELDS, as_number, asked_by, read_version
+from tidegate_operators.airflow.fields import COLOUR, ENGINE_FIELDS, as_number, as_version, asked_by, read_version
 from tidegate_operators.airflow.hook import DEFAULT_CONNECTION, TidegateHook
+from tidegate_operators.airflow.lineage import Lineage, directory_of
 from tidegate_operators.airflow.refusals import steps_errors
+from tidegate_operators.airflow.with_lineage import WithLineage
 
 if TYPE_CHECKING:
     from tidegate_operators.airflow.compat import Context
@@ -18,7 +20,7 @@ _QUICK_SECONDS = 5.0
 _GRACE_SECONDS = 60.0
 
 
-class ServeModelOperator(BaseOperator):
+class ServeModelOperator(WithLineage, BaseOperator):
     """Pushes the version in `directory` into the engine beside the one that serves, and waits until it is AVAILABLE.
 
     `directory` is a path or the output of the task before. `verdict` is the output of the ValidateModelOperator, which
@@ -52,6 +54,10 @@ class ServeModelOperator(BaseOperator):
         self.requested_by = requested_by
         self.reason = reason
 
+    def lineage(self) -> Lineage:
+        """What the task reads and makes, for OpenLineage."""
+        return Lineage(version=directory_of(self.directory), judges=True)
+
     def execute(self, context: Context) -> dict[str, Any]:
         """Pushes; Airflow calls it."""
         from tidegate_operators.steps import await_push, begin_push, finish_push
@@ -65,6 +71,7 @@ class ServeModelOperator(BaseOperator):
                 directory=version.directory,
                 control=engine,
                 verdict=verdict.get("verdict_digest"),
+                judged_against=as_version(verdict.get("judged_against"), "judged_against"),
                 **asked_by(self, context),
             )
             found = {**version.to_xcom(), "beside": pushed.beside, "revision": pushed.revision}

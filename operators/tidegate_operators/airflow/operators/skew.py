@@ -11,6 +11,7 @@ from tidegate_operators.airflow.assets import emit, skew_asset, with_outlet
 from tidegate_operators.airflow.compat import BaseOperator, TimeDeltaTrigger, defers_by_default
 from tidegate_operators.airflow.fields import COLOUR, as_bool
 from tidegate_operators.airflow.hook import DEFAULT_CONNECTION, TidegateHook
+from tidegate_operators.airflow.links import SkewReportLink
 from tidegate_operators.airflow.refusals import steps_errors
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ class SkewReportOperator(BaseOperator):
         "fail_on_skew",
         "tidegate_conn_id",
     )
+    operator_extra_links = (SkewReportLink(),)
     ui_color = COLOUR
 
     def __init__(

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any
 from tidegate_operators.airflow.compat import BaseOperator
 from tidegate_operators.airflow.fields import COLOUR, given, read_version
 from tidegate_operators.airflow.hook import DEFAULT_CONNECTION, TidegateHook
+from tidegate_operators.airflow.lineage import Lineage, directory_of, paths
 from tidegate_operators.airflow.links import VerdictReportLink
 from tidegate_operators.airflow.refusals import steps_errors
 from tidegate_operators.airflow.signing import SigningHook
+from tidegate_operators.airflow.with_lineage import WithLineage
 
 if TYPE_CHECKING:
     from tidegate_operators.airflow.compat import Context
@@ -22,7 +24,7 @@ EVIDENCE = ("held_out", "label_column", "baseline", "training", "log_root", "pol
 """The fields of `tidegate_validation.evidence.Evidence`, each of which is an argument."""
 
 
-class ValidateModelOperator(BaseOperator):
+class ValidateModelOperator(WithLineage, BaseOperator):
     """Runs the gates over the version in `directory` and signs the verdict; a verdict that denies fails the task.
 
     `directory` is a path or the output of the task before. `private_key` is the validator's PEM file, or
@@ -30,7 +32,8 @@ class ValidateModelOperator(BaseOperator):
     `tidegate.Evidence`, with paths as text. The version that serves under the same name is the baseline, and its
     inference log feeds the skew gate, unless `baseline` and `log_root` name others. `report_url` is where a web server
     has the model repository; the task's link to the report lies below it. Returns servable, version,
-    directory, manifest_digest, verdict_path, verdict_digest, outcome, allowed, sentence and report.
+    directory, manifest_digest, verdict_path, verdict_digest, outcome, allowed, sentence, report and judged_against (the
+    version that served, 0 for none).
     """
 
     template_fields: Sequence[str] = (
@@ -75,17 +78,24 @@ class ValidateModelOperator(BaseOperator):
         self.report_url = report_url
         self.tidegate_conn_id = tidegate_conn_id
 
+    def lineage(self) -> Lineage:
+        """What the task reads and makes, for OpenLineage."""
+        version, data = directory_of(self.directory), paths(self.held_out, self.training)
+        return Lineage(data=data, version=version, judges=True)
+
     def execute(self, context: Context) -> dict[str, Any]:
         """Validates; Airflow calls it."""
-        from tidegate_operators.steps import Evidence, against_serving, require_allowed, validate
+        from tidegate_operators.steps import Evidence, against_serving, judged_against, require_allowed, validate
 
         with steps_errors():
             version = read_version(self.directory)
             engine = TidegateHook(self.tidegate_conn_id).engine
             signer = self._signer()
-            evidence = against_serving(Evidence(**given(self, EVIDENCE)), directory=version.directory, control=engine)
+            asked = Evidence(**given(self, EVIDENCE))
+            evidence = against_serving(asked, directory=version.directory, control=engine)
             validated = validate(version.directory, evidence, private_key=signer)
-            found = {**version.to_xcom(), **_said(validated)}
+            beside = judged_against(asked, evidence)
+            found = {**version.to_xcom(), **_said(validated), "judged_against": beside}
             if not validated.verdict.allowed:
                 context["ti"].xcom_push(key="return_value", value=found)
             require_allowed(validated)

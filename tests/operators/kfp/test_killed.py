@@ -1,0 +1,45 @@
+"""Components whose process is killed and run again, where a component could forget what it had decided."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.support.killer import Killer, State, state
+from tests.support.launched_task import Task
+from tests.support.releases import RAISES, Endpoints, World, serve_first, traffic
+
+from tidegate_operators.steps import push
+
+OFTEN_RAISES = RAISES.replace("> 0.9", "> 0.52")
+RULE = {"pairs": 10, "within_seconds": 30.0, "max_error_share": 0.3, "max_slow_share": 0.9}
+
+
+@pytest.fixture(scope="module")
+def killer() -> Iterator[Killer]:
+    one = Killer("tests.support.killed_tasks")
+    yield one
+    one.close()
+
+
+def test_a_canary_that_was_killed_after_it_took_its_version_out_ends_refused_all_the_same(
+    killer: Killer, endpoints: Endpoints, world: World, tmp_path: Path
+) -> None:
+    def canary(name: str) -> dict[str, str]:
+        serve_first(endpoints, world, name)
+        push(directory=world.admitted(2, OFTEN_RAISES, name=name), control=endpoints.control)
+        told = {"servable": name, "version": 2, "rule": RULE, "control": endpoints.control, "fail_on_refusal": True}
+        return {"component": "canary", "document": Task("canary", tmp_path / name).document(told, {})}
+
+    unharmed = canary("unharmed")
+    with traffic(endpoints.grpc, "unharmed"):
+        wanted = killer("kfp", unharmed)
+    assert wanted["ended"] == "refused", wanted
+    for back in range(4):
+        name = f"killed{back}"
+        arguments = canary(name)
+        with traffic(endpoints.grpc, name):
+            killer("kfp", arguments, wanted["boundaries"] - back)  # some canaries need a look less, and end unharmed
+            assert killer("kfp", arguments)["ended"] == "refused"
+        assert state(endpoints, name) == State((1,), frozenset({1}), {"stable": 1}, None)

@@ -1,0 +1,139 @@
+"""Releases of one model that run at once: one wins, and each of the others ends with who took its place."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from tests.support.eventually import eventually
+from tests.support.gate import Gate
+from tests.support.releases import BETTER, HONEST, Endpoints, World, available, serve_first, traffic
+
+from tidegate_operators.steps import CanaryRule, Evidence, canary, judged_against, promote, push
+from tidegate_pipelines.release import Release, release
+from tidegate_serving.contract.errors import FailedPrecondition, Superseded, TidegateError
+from tidegate_serving.control_client import ControlClient
+
+RULE = CanaryRule(pairs=20, within_seconds=30.0, max_error_share=0.3, max_slow_share=0.9)
+
+
+def prepared(world: World, endpoints: Endpoints, name: str, *versions: int, source: str = BETTER) -> list[Path]:
+    """Version 1 serves, the others are admitted."""
+    serve_first(endpoints, world, name)
+    return [world.admitted(version, source, name=name) for version in versions]
+
+
+def shadow_of(endpoints: Endpoints, name: str) -> int | None:
+    with ControlClient(endpoints.control) as client:
+        shadow = client.desired(name).shadow
+    return None if shadow is None else shadow.version
+
+
+def test_who_was_overtaken_by_a_promotion_is_told_so_by_canary_and_promotion(
+    world: World, endpoints: Endpoints
+) -> None:
+    control, name = endpoints.control, "overtaken"
+    for directory in prepared(world, endpoints, name, 2, 3):
+        push(directory=directory, control=control)
+    promote(control=control, servable=name, version=3)
+    for step in (canary, promote):
+        with pytest.raises(Superseded, match="overtaken:2 is not live any more, overtaken:3 serves: another release"):
+            step(control=control, servable=name, version=2)
+    with pytest.raises(FailedPrecondition, match="overtaken:9 is not live") as never:
+        promote(control=control, servable=name, version=9)
+    assert not isinstance(never.value, Superseded)
+    assert available(endpoints, name) == [3]
+
+
+def test_a_version_judged_before_a_newer_one_was_promoted_is_not_pushed(world: World, endpoints: Endpoints) -> None:
+    control, name = endpoints.control, "judged"
+    older, newer = prepared(world, endpoints, name, 2, 3)
+    push(directory=newer, control=control, judged_against=1)
+    promote(control=control, servable=name, version=3)
+    with pytest.raises(Superseded, match="judged:2 was judged while judged:1 served, and meanwhile the newer judged:3"):
+        push(directory=older, control=control, judged_against=1)
+    with pytest.raises(Superseded, match="judged while nothing served"):
+        push(directory=older, control=control, judged_against=0)
+    assert available(endpoints, name) == [3]
+    push(directory=older, control=control, judged_against=3)
+    push(directory=older, control=control)
+    assert available(endpoints, name) == [2, 3]
+
+
+def test_what_a_version_was_judged_against_is_known_unless_a_person_named_it(world: World) -> None:
+    baseline = world.publish(4, name="named")
+    alone = Evidence(world.held_out)
+    assert judged_against(alone, Evidence(world.held_out, baseline=baseline)) == 4
+    assert judged_against(alone, alone) == 0
+    assert judged_against(Evidence(world.held_out, baseline=baseline), Evidence(world.held_out)) is None
+
+
+def test_of_two_canaries_at_once_that_of_the_newer_version_goes_on(world: World, endpoints: Endpoints) -> None:
+    control, name = endpoints.control, "shadows"
+    for directory in prepared(world, endpoints, name, 2, 3):
+        push(directory=directory, control=control)
+    with ThreadPoolExecutor() as threads:
+        older = threads.submit(canary, control=control, servable=name, version=2, rule=RULE)
+        eventually(lambda: shadow_of(endpoints, name) == 2)  # no traffic yet, so it waits
+        newer = threads.submit(canary, control=control, servable=name, version=3, rule=RULE)
+        with pytest.raises(Superseded, match="the canary of the newer shadows:3 is under way, so shadows:2 gets none"):
+            older.result(60)
+        assert shadow_of(endpoints, name) == 3
+        assert available(endpoints, name) == [1, 3]
+        with traffic(endpoints.grpc, name):
+            assert newer.result(60).allowed
+    again = push(directory=world.repository / name / "2", control=control)
+    with ThreadPoolExecutor() as threads:
+        newer = threads.submit(canary, control=control, servable=name, version=3, rule=RULE)
+        eventually(lambda: shadow_of(endpoints, name) == 3)
+        with pytest.raises(Superseded, match="the canary of the newer shadows:3 is under way"):
+            canary(control=control, servable=name, version=again.id.version, rule=RULE)
+        with traffic(endpoints.grpc, name):
+            assert newer.result(60).allowed
+    assert available(endpoints, name) == [1, 3]
+
+
+def test_a_push_that_is_overtaken_while_it_loads_does_not_wait_for_its_end(
+    world: World, endpoints: Endpoints, tmp_path: Path
+) -> None:
+    control, name = endpoints.control, "loading"
+    gate = Gate.make(tmp_path / "gate")
+    slow = f"open({str(gate.entered)!r}, 'w').close()\nopen({str(gate.pipe)!r}, 'rb').read()\n{HONEST}"
+    (older,) = prepared(world, endpoints, name, 2, source=slow)
+    with ThreadPoolExecutor() as threads:
+        loading = threads.submit(push, directory=older, control=control, timeout=600.0)
+        eventually(gate.entered.exists)
+        promoted = threads.submit(promote, control=control, servable=name, version=1)
+        with pytest.raises(Superseded, match="loading:2 is not live any more, loading:1 serves"):
+            loading.result(60)
+        gate.open()
+        assert promoted.result(60).ended == (2,)
+    eventually(lambda: available(endpoints, name) == [1])
+
+
+def test_of_many_releases_at_once_one_wins_and_the_others_say_why_not(world: World, endpoints: Endpoints) -> None:
+    count, name = 6, "many"
+    serve_first(endpoints, world, name)
+    directories = [world.publish(2 + number, BETTER, name=name) for number in range(count)]
+    policy = world.policy("robustness")
+    together = threading.Barrier(count)
+
+    def one(directory: Path) -> tuple[str, str]:
+        together.wait(60)
+        evidence = Evidence(world.held_out, policy=policy)
+        try:
+            release(Release(directory, evidence, world.private_key, endpoints.control, RULE))
+        except TidegateError as error:
+            return error.code, error.message
+        return "released", f"{name}:"
+
+    with ThreadPoolExecutor(count) as threads, traffic(endpoints.grpc, name) as versions:
+        ended = list(threads.map(one, directories))
+    assert {how for how, _ in ended} == {"released", "superseded"}, ended
+    assert all(f"{name}:" in why for _, why in ended), ended
+    winners = [2 + number for number, (how, _) in enumerate(ended) if how == "released"]
+    assert available(endpoints, name) == [max(winners)]
+    assert list(dict.fromkeys(versions)) == [1, *winners][: len(set(versions))]
+    assert shadow_of(endpoints, name) is None
