@@ -256,6 +256,7 @@ def test_a_name_that_is_not_the_hubs_is_refused(database: Database) -> None:
     assert answer.status_code == 421
     assert "rebound.example" in answer.json()["error"]["message"]
     assert client.get("/", headers={"host": "localhost:8600"}).status_code == 200
+    assert client.get("/health", headers={"host": "10.0.0.7:8600"}).status_code == 200
 
 
 def test_every_answer_carries_what_a_browser_has_to_know(database: Database, config: AccessConfig) -> None:
