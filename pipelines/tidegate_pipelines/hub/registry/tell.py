@@ -11,10 +11,11 @@ from tidegate_pipelines.hub.config import HubConfig
 from tidegate_pipelines.hub.registry.mlflow_rest import MlflowRegistry
 from tidegate_pipelines.hub.releases.fetch import MLFLOW
 from tidegate_pipelines.hub.store import Database, ReleaseRow, ReleaseState, VerdictRow
-from tidegate_serving.contract.errors import InvalidInput, NotFound
+from tidegate_serving.contract.errors import InvalidInput, NotFound, Unavailable
 
 logger = logging.getLogger(__name__)
 _AT_ONCE = 50
+_PROBLEMS = 3
 _MOST_LETTERS = 4900
 _PREFIX = "tidegate."
 
@@ -29,7 +30,8 @@ class Teller:
         self._registry = registry
 
     def all(self) -> None:
-        """Whatever has not been told. Unavailable where the registry does not answer."""
+        """Whatever has not been told. Unavailable where the registry does not answer; one version that it has a fault
+        with keeps nothing from being told of the others."""
         query = (
             select(ReleaseRow)
             .where(ReleaseRow.source == MLFLOW, ReleaseRow.state != ReleaseRow.told_state)
@@ -38,8 +40,16 @@ class Teller:
         )
         with self._database.reading() as session:
             untold = session.scalars(query).all()
+        problems: list[Unavailable] = []
         for row in untold:
-            self._tell(row)
+            try:
+                self._tell(row)
+            except Unavailable as error:
+                problems.append(error)
+            if len(problems) == _PROBLEMS:
+                break
+        if problems:
+            raise problems[0]
 
     def _tell(self, row: ReleaseRow) -> None:
         told = row.state

@@ -21,7 +21,6 @@ from tidegate_serving.contract.repository import verdict_path, version_directory
 from tidegate_serving.contract.servable import ServableId
 
 logger = logging.getLogger(__name__)
-_AWAY_SECONDS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +96,8 @@ class Follower:
                 self._claims = [claim for claim in self._claims if self._goes_on(claim)]
             except Unavailable as error:
                 logger.warning("%s: it is asked again", error.message)
+            except Exception:
+                logger.exception("runs: this is a fault of Tidegate; it is tried again")
             self._wake.wait(pause)
             self._wake.clear()
 
