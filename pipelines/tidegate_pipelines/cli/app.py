@@ -11,7 +11,9 @@ from typing import Annotated
 import typer
 
 from tidegate_pipelines.cli import (
+    approve,
     argo,
+    audit,
     clean_up,
     compare,
     config,
@@ -111,7 +113,9 @@ def _options(
 
 
 _MODULES = (
+    approve,
     argo,
+    audit,
     clean_up,
     compare,
     config,

@@ -10,9 +10,12 @@ from typing import Any
 
 import pytest
 from sqlalchemy import select, update
+from starlette.responses import PlainTextResponse
 from starlette.testclient import TestClient
+from starlette.types import Message, Receive, Scope, Send
 from tests.support.hub_access import PEOPLE, TOKENS, make_app, make_hub, people_file
 
+from tidegate_pipelines.hub.access import Protection
 from tidegate_pipelines.hub.access.guard import local_path
 from tidegate_pipelines.hub.access.people_file import read_people
 from tidegate_pipelines.hub.access.throttle import Throttle, TooManyAttempts
@@ -256,6 +259,7 @@ def test_a_name_that_is_not_the_hubs_is_refused(database: Database) -> None:
     assert answer.status_code == 421
     assert "rebound.example" in answer.json()["error"]["message"]
     assert client.get("/", headers={"host": "localhost:8600"}).status_code == 200
+    assert client.get("/health", headers={"host": "10.0.0.7:8600"}).status_code == 200
 
 
 def test_every_answer_carries_what_a_browser_has_to_know(database: Database, config: AccessConfig) -> None:
@@ -285,8 +289,27 @@ def test_a_body_that_is_too_large_is_refused_whether_or_not_its_length_is_said(
 
     assert error_of(client.post("/sign-in/token", content=large)) == (413, "resource_exhausted")
     form = {"content-type": "application/x-www-form-urlencoded"}
-    chunks = client.post("/sign-in/token", content=iter([large, b"y"]), headers=form)
+    begun = f"token={TOKENS['boss']}&more=".encode()
+    chunks = client.post("/sign-in/token", content=iter([begun, large, b"y"]), headers=form)
     assert error_of(chunks) == (413, "resource_exhausted")
+    with database.reading() as session:
+        assert session.scalars(select(SessionRow)).all() == []
+
+
+def test_of_a_body_that_is_too_large_no_room_sees_more_than_is_allowed() -> None:
+    seen: list[Message] = []
+
+    async def greedy(scope: Scope, receive: Receive, send: Send) -> None:
+        while not seen or seen[-1].get("more_body"):
+            seen.append(await receive())
+        await PlainTextResponse("done")(scope, receive, send)
+
+    client = TestClient(Protection(greedy, config=AccessConfig(), public_url=""), HERE)
+    answer = client.post("/", content=iter([b"x" * (1 << 19)] * 4))
+
+    assert error_of(answer) == (413, "resource_exhausted")
+    assert sum(len(message.get("body", b"")) for message in seen) <= 1 << 20
+    assert seen[-1]["type"] == "http.disconnect"
 
 
 def test_whoever_guesses_has_to_wait(database: Database, config: AccessConfig) -> None:
@@ -301,6 +324,12 @@ def test_whoever_guesses_has_to_wait(database: Database, config: AccessConfig) -
     assert client.get("/", headers={"authorization": "Bearer tg_guess"}).status_code == 429
     assert client.get("/", headers=bearer("anna")).status_code == 200
     assert len(log.newest(99)) == 3
+
+
+def test_a_program_that_guesses_has_to_wait_too(database: Database, config: AccessConfig) -> None:
+    client, _ = client_of(database, replace(config, attempts=2))
+    guess = {"authorization": "Bearer tg_guess"}
+    assert [client.get("/", headers=guess).status_code for _ in range(3)] == [401, 401, 429]
 
 
 def test_a_throttle_forgets_after_its_window() -> None:

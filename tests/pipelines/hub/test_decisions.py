@@ -17,6 +17,7 @@ from tests.support.hub_access import PEOPLE, TOKENS, make_hub, people_file
 
 from tidegate_operators.steps.keys import new_key
 from tidegate_pipelines.hub.access.caller import LOCAL, TeamGrant, caller_of
+from tidegate_pipelines.hub.alerts import AlertBook, Wrong
 from tidegate_pipelines.hub.api.decisions import decision_routes
 from tidegate_pipelines.hub.app import create_app
 from tidegate_pipelines.hub.audit import AuditLog, Outcome, verify_database
@@ -25,7 +26,7 @@ from tidegate_pipelines.hub.decisions import Asked, Decisions, active_freeze, mu
 from tidegate_pipelines.hub.decisions.engine_actions import ENGINE_ACTIONS
 from tidegate_pipelines.hub.decisions.labels import keep, newest_labels, read_labels
 from tidegate_pipelines.hub.decisions.signed import sign_approval
-from tidegate_pipelines.hub.people_config import AccessConfig, ApprovalRule
+from tidegate_pipelines.hub.people_config import AccessConfig, AlertsConfig, ApprovalRule
 from tidegate_pipelines.hub.releases.requests import Request, request_release
 from tidegate_pipelines.hub.store import Database, DecisionRow, LabelRow, ReleaseRow, ReleaseState
 from tidegate_serving.admission import Role
@@ -370,6 +371,22 @@ def test_a_body_that_cannot_be_used_says_why(database: Database, tmp_path: Path,
     assert said in answer.json()["error"]["message"]
 
 
+def test_alerts_are_listed_for_whoever_sees_their_model(database: Database, tmp_path: Path) -> None:
+    book = AlertBook(database, AlertsConfig())
+    wrong = [Wrong(f"skew:{model}", model, "warning", f"skew of {model}", "unit", "/") for model in ("flights", "spam")]
+    book.update(lambda session, now: wrong)
+    book.update(lambda session, now: [*wrong[:1], Wrong("engine:a", "", "critical", "engine a is away", "gone", "/")])
+
+    def listed(token: str, query: str = "") -> list[str]:
+        client, _ = client_of(database, tmp_path, token)
+        return [one["title"] for one in client.get(f"/api/v1/alerts{query}").json()]
+
+    assert listed("ci") == ["engine a is away", "skew of flights"]
+    assert listed("ci", "?resolved=true") == []
+    assert listed("boss", "?resolved=true") == ["skew of spam"]
+    assert listed("boss", "?model=flights") == ["skew of flights"]
+
+
 # Labels
 
 
@@ -406,6 +423,7 @@ def test_the_newest_label_of_a_request_wins_and_all_are_kept(database: Database)
     early = {"request_id": "a", "label": 0, "at": "2026-05-01T00:00:00Z"}
     assert send(late, {"request_id": "b", "label": 1, "at": "2026-05-01T00:00:00Z"}) == 0
     assert send(early) == 0
+    assert dict(newest_labels(database, "flights"))["a"] == {"late": True}
     assert send(late) == 1
     assert send({"request_id": "b", "label": 2, "at": "2026-05-01T00:00:00Z"}) == 0
 

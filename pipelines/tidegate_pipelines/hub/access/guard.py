@@ -34,7 +34,7 @@ from tidegate_serving.contract.errors import (
     Unavailable,
 )
 
-PUBLIC = ("/sign-in", "/health", "/static/", "/api/v1/webhooks/")
+PUBLIC = ("/sign-in", "/health", "/static/", "/hooks/")
 """Beginnings of paths that anybody may ask for: signing in, whether the hub lives, what pages look like, and what
 proves by itself who sent it."""
 FORM_TOKEN = "form_token"

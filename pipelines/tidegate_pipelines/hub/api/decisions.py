@@ -1,4 +1,4 @@
-"""Decisions of people, the audit log, and labels that arrive late.
+"""Decisions of people, the audit log, alerts, and labels that arrive late.
 
 For pages: every form posts to `/api/v1/decisions/KIND` with `form_token`, `reason`, `key` (a random text made with the
 page, so that a second click does nothing), the fields of that kind (`model`, `version`, `release_id`, `feature`,
@@ -18,6 +18,7 @@ from typing import Any
 from fastapi import APIRouter, Request
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import JSONResponse, RedirectResponse, Response
+from sqlalchemy import select
 from starlette.datastructures import UploadFile
 
 from tidegate_operators.steps import find_log
@@ -31,6 +32,7 @@ from tidegate_pipelines.hub.decisions import Asked, Decisions
 from tidegate_pipelines.hub.decisions.decide import Decision
 from tidegate_pipelines.hub.decisions.engine_actions import engine_of
 from tidegate_pipelines.hub.decisions.labels import keep, read_labels
+from tidegate_pipelines.hub.store import AlertRow
 from tidegate_serving.contract import times
 from tidegate_serving.contract.errors import InvalidInput
 
@@ -67,6 +69,20 @@ def decision_routes(hub: Hub, access: Access, audit: AuditLog, decisions: Decisi
         require(access(request), "operate")
         found = audit.newest(_MOST, thing=thing, who=who, before=before)
         return Response(b"".join(map(to_json, found)), media_type="application/jsonl")
+
+    @router.get("/alerts", tags=["alerts"])
+    def alerts(request: Request, model: str = "", resolved: bool = False, count: int = 100) -> list[dict[str, Any]]:
+        """Alerts that last, or that are over, newest first, of models that the caller sees."""
+        caller = access(request)
+        over = AlertRow.resolved_at.is_not(None) if resolved else AlertRow.resolved_at.is_(None)
+        wanted = select(AlertRow).where(over).order_by(AlertRow.id.desc())
+        if model:
+            wanted = wanted.where(AlertRow.model == model)
+        pattern = caller.seen_pattern()
+        if pattern:
+            wanted = wanted.where((AlertRow.model == "") | AlertRow.model.regexp_match(pattern))
+        with hub.database.reading() as session:
+            return [_alert(row) for row in session.scalars(wanted.limit(max(1, min(count, _MOST))))]
 
     @router.post("/labels", tags=["labels"], name="labels")
     async def labels(request: Request, model: str = "") -> dict[str, Any]:
@@ -158,6 +174,19 @@ async def _label_file(request: Request, model: str) -> tuple[str, bytes]:
     if not isinstance(file, UploadFile):
         raise InvalidInput("the form has no file: send one with a label in each line as `file`, and `model`")
     return str(form.get("model") or model), await file.read()
+
+
+def _alert(row: AlertRow) -> dict[str, Any]:
+    return {
+        "id": row.id,
+        "model": row.model,
+        "severity": row.severity,
+        "title": row.title,
+        "text": row.body,
+        "link": row.link,
+        "since": times.to_text(row.since),
+        "resolved_at": times.to_text(row.resolved_at) if row.resolved_at else None,
+    }
 
 
 def _document(made: Decision) -> dict[str, Any]:

@@ -25,6 +25,11 @@ def caller(hub: Hub, request: Request, role: str, action: str = "", thing: str =
     raise PermissionRefused(message)
 
 
+def sees_all(user: User) -> bool:
+    """Whether the user may see every model."""
+    return not isinstance(user, Caller) or not user.seen_pattern()
+
+
 def of_teams(user: User, model: InstrumentedAttribute[str]) -> ColumnElement[bool]:
     """Rows of models that the user may see: those of their teams."""
     pattern = user.seen_pattern() if isinstance(user, Caller) else ""

@@ -19,7 +19,7 @@ from tidegate_pipelines.hub.api.documents import (
     Traffic,
     WholeModel,
 )
-from tidegate_pipelines.hub.api.permissions import caller, check_model, of_teams
+from tidegate_pipelines.hub.api.permissions import caller, check_model, of_teams, sees_all
 from tidegate_pipelines.hub.app import Hub
 from tidegate_pipelines.hub.engines.skew import keep_report
 from tidegate_pipelines.hub.store import (
@@ -73,10 +73,12 @@ def state_router(hub: Hub) -> APIRouter:
 
     @router.get("/engines")
     def engines(request: Request) -> list[Engine]:
-        """How each engine is, and what it last said of itself."""
-        caller(hub, request, "look")
+        """How each engine is, and to whoever sees every model what it last said of itself."""
+        everything = sees_all(caller(hub, request, "look"))
         with hub.database.reading() as session:
-            return [Engine.model_validate(row) for row in session.scalars(select(EngineRow).order_by(EngineRow.name))]
+            rows = session.scalars(select(EngineRow).order_by(EngineRow.name))
+            found = [Engine.model_validate(row) for row in rows]
+        return found if everything else [one.model_copy(update={"status": {}}) for one in found]
 
     @router.get("/registries")
     def registries(request: Request) -> list[Registry]:
