@@ -220,7 +220,7 @@ def _traffic(session: Session, names: Sequence[str], now: datetime) -> dict[str,
     )
     days: dict[str, list[float]] = defaultdict(lambda: [0.0] * (_SPARK_DAYS * 4))
     last: dict[str, list[int]] = defaultdict(lambda: [0, 0])
-    for name, hour, requests, errors in session.execute(query).tuples():
+    for name, hour, requests, errors in session.execute(query):
         slot = min(_SPARK_DAYS * 4 - 1, int((hour - since).total_seconds() // 21600))
         days[name][slot] += float(requests)
         if hour > yesterday:

@@ -151,7 +151,7 @@ def _ended(session: Session, viewer: Viewer, now: datetime) -> dict[str, int]:
         .group_by(ReleaseRow.state, ReleaseRow.model)
     )
     found: dict[str, int] = {}
-    for state, model, count in session.execute(query).tuples():
+    for state, model, count in session.execute(query):
         if viewer.sees(model):
             found[state.value] = found.get(state.value, 0) + count
     return found
