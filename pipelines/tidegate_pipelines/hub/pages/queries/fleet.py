@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from sqlalchemy import func, select
-from sqlalchemy.orm import Session, aliased
+from sqlalchemy.orm import Session
 
 from tidegate_pipelines.hub.pages.charts import spark
 from tidegate_pipelines.hub.pages.queries.common import (
@@ -149,22 +149,16 @@ def latest_releases(session: Session) -> tuple[ReleaseLine, ...]:
 
 def latest_skew(session: Session) -> Mapping[str, SkewNow]:
     """The latest window of each model."""
-    other = aliased(SkewWindowRow)
     newest = (
-        select(func.max(other.window_end))
-        .where(other.model == ModelRow.name, other.feature == "")
+        select(SkewWindowRow.id)
+        .where(SkewWindowRow.model == ModelRow.name, SkewWindowRow.feature == "")
+        .order_by(SkewWindowRow.window_end.desc())
+        .limit(1)
         .correlate(ModelRow)
         .scalar_subquery()
     )
-    query = (
-        select(SkewWindowRow.model, SkewWindowRow.state, SkewWindowRow.cause, SkewWindowRow.window_end)
-        .select_from(ModelRow)
-        .join(
-            SkewWindowRow,
-            (SkewWindowRow.model == ModelRow.name)
-            & (SkewWindowRow.feature == "")
-            & (SkewWindowRow.window_end == newest),
-        )
+    query = select(SkewWindowRow.model, SkewWindowRow.state, SkewWindowRow.cause, SkewWindowRow.window_end).join(
+        ModelRow, SkewWindowRow.id == newest
     )
     return {row.model: SkewNow(row.state, row.cause, row.window_end) for row in session.execute(query)}
 
