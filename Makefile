@@ -64,7 +64,7 @@ format: setup ## format Python and Rust
 	cd $(NATIVE) && $(CARGO) fmt --all
 
 .PHONY: bench
-bench: .venv/.whole ## measure GROUP (serving, lifecycle, gate, orchestrators or attack); writes into build/
+bench: .venv/.whole ## measure GROUP (serving, lifecycle, gate, orchestrators, hub or attack); writes into build/
 	tools/toolchain.sh debian h2load:nghttp2-client wrk:wrk
 	$(BIN)/python -m tests.bench.$(GROUP)
 

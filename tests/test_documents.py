@@ -15,6 +15,7 @@ import pytest
 import typer.main
 
 from tidegate_pipelines.cli.app import app
+from tidegate_pipelines.hub import config as hub_config
 from tidegate_serving.config import BatchingConfig, EngineConfig, ModelConfig
 from tidegate_serving.config.view import FIXED
 from tidegate_validation.quality.rule import QualityRule
@@ -98,6 +99,25 @@ def test_every_config_key_is_told_with_its_default(config: Any) -> None:
             assert f"| `{one.name}` | {shown} |" in page, one.name
         elif one.name != "origins":
             assert f"| `{one.name}` |" in page, one.name
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        one
+        for one in vars(hub_config).values()
+        if getattr(one, "__module__", "") == hub_config.__name__ and dataclasses.is_dataclass(one)
+    ],
+)
+def test_every_key_of_the_hub_is_told_with_its_default(config: Any) -> None:
+    page = told("docs/hub.md")
+    for one in dataclasses.fields(config):
+        shown = r"[^|]+"
+        if isinstance(one.default, bool):
+            shown = str(one.default).lower()
+        elif isinstance(one.default, int | float):
+            shown = re.escape(f"{one.default:.10g}")
+        assert re.search(rf"^\| `{one.name}` \| {shown} \| \S", page, re.MULTILINE), one.name
 
 
 def test_the_table_of_rooms_goes_as_the_imports_do() -> None:

@@ -24,7 +24,6 @@ class Runner(enum.StrEnum):
 
     HERE = "here"
     AIRFLOW = "airflow"
-    KFP = "kfp"
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +127,7 @@ class ReleaseConfig:
 class RunConfig:
     """Where releases run, and how many.
 
-    runner: `here` (a process of its own beside the hub), `airflow` or `kfp`.
+    runner: `here` (a process of its own beside the hub) or `airflow`.
     parallel: releases that run at the same time here.
     lease_seconds: a release that nobody vouched for so long is taken up again by any hub.
     attempts: how often a release that crashed is taken up before it counts as failed.
@@ -166,24 +165,6 @@ class AirflowConfig:
 
 
 @dataclass(frozen=True, slots=True)
-class KfpConfig:
-    """The Kubeflow Pipelines whose pipeline releases, for `runner = "kfp"`.
-
-    url: of its API.
-    package: the compiled pipeline (YAML), as `tidegate kubeflow compile pipeline` writes it.
-    experiment: the experiment in which runs are kept.
-    token_file: a file with the bearer token; None for none.
-    poll_seconds: how often the run is looked at.
-    """
-
-    url: str = "http://127.0.0.1:8888"
-    package: Path | None = None
-    experiment: str = "tidegate"
-    token_file: Path | None = None
-    poll_seconds: float = within(_SECONDS, 5.0)
-
-
-@dataclass(frozen=True, slots=True)
 class HubConfig:
     """Everything that a hub needs to know.
 
@@ -201,7 +182,6 @@ class HubConfig:
     audit: where the audit log goes, and how long it is kept.
     alerts: who hears what is wrong.
     airflow: the Airflow that runs them, if it does.
-    kfp: the Kubeflow Pipelines that run them, if they do.
     releases: how models are released.
     models: what single models want differently.
     """
@@ -220,7 +200,6 @@ class HubConfig:
     audit: AuditConfig = field(default_factory=AuditConfig)
     alerts: AlertsConfig = field(default_factory=AlertsConfig)
     airflow: AirflowConfig = field(default_factory=AirflowConfig)
-    kfp: KfpConfig = field(default_factory=KfpConfig)
     releases: ReleaseConfig = field(default_factory=ReleaseConfig)
     models: dict[str, dict[str, Any]] = field(default_factory=dict)
 

@@ -9,6 +9,7 @@ import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import FrameType
 
@@ -23,8 +24,11 @@ from tidegate_pipelines.hub.app import Hub, MakeRouter, create_app
 from tidegate_pipelines.hub.callers import User
 from tidegate_pipelines.hub.config import HubConfig, Runner
 from tidegate_pipelines.hub.engines.watch import EngineWatch
+from tidegate_pipelines.hub.registry.reconcile import no_longer_wanted
 from tidegate_pipelines.hub.registry.watch import RegistryWatch
 from tidegate_pipelines.hub.registry.webhook import webhook_router
+from tidegate_pipelines.hub.releases.airflow_runs import AirflowRuns
+from tidegate_pipelines.hub.releases.follow import Follower
 from tidegate_pipelines.hub.releases.supervisor import Supervisor
 from tidegate_pipelines.hub.store import Database
 from tidegate_serving.files import write_json
@@ -52,11 +56,11 @@ class Service:
         self.config = config
         self.database = Database(config.database_url)
         name = config.name or f"{socket.gethostname()}-{os.getpid()}"
-        self._supervisor = Supervisor(config, self.database, name)
+        self._releases = _releases(config, self.database, name)
         self._engines = EngineWatch(config, self.database)
         self._registry: RegistryWatch | None = None
         if config.mlflow.address:
-            self._registry = RegistryWatch(config, self.database, self._supervisor.wake)
+            self._registry = RegistryWatch(config, self.database, self._releases.wake)
         self.app = self._application()
 
     def prepare(self) -> None:
@@ -69,7 +73,7 @@ class Service:
         self.database.migrate()
 
     def _application(self) -> FastAPI:
-        hub = Hub(self.config, self.database, everybody, log_action, self._supervisor.wake)
+        hub = Hub(self.config, self.database, everybody, log_action, self._releases.wake)
         routers = list(ROUTERS)
         if self._registry is not None:
             watch = self._registry
@@ -86,8 +90,7 @@ class Service:
         return create_app(hub, routers, lifespan)
 
     def _start(self) -> None:
-        if self.config.run.runner is Runner.HERE:
-            self._supervisor.start()
+        self._releases.start()
         self._engines.start()
         if self._registry is not None:
             self._registry.start()
@@ -96,9 +99,15 @@ class Service:
         if self._registry is not None:
             self._registry.stop()
         self._engines.stop()
-        if self.config.run.runner is Runner.HERE:
-            self._supervisor.stop()
+        self._releases.stop()
         self.database.close()
+
+
+def _releases(config: HubConfig, database: Database, name: str) -> Supervisor | Follower:
+    if config.run.runner is Runner.HERE:
+        return Supervisor(config, database, name)
+    runs, wanted = AirflowRuns(config.airflow), partial(no_longer_wanted, config)
+    return Follower(config, database, name, runs, wanted, config.airflow.poll_seconds)
 
 
 def run(config: HubConfig, ready_file: Path | None = None, on_ready: Callable[[str], None] = print) -> None:

@@ -51,6 +51,8 @@ class EngineWatch:
                 self.look()
             except TidegateError as error:
                 logger.warning("%s", error.message)
+            except Exception:
+                logger.exception("engines: this is a fault of Tidegate; they are asked again")
             self._stopping.wait(self._config.watch_seconds)
 
     def _ask(self, name: str, connection: EngineConnection) -> None:

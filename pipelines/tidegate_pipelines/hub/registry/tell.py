@@ -11,10 +11,11 @@ from tidegate_pipelines.hub.config import HubConfig
 from tidegate_pipelines.hub.registry.mlflow_rest import MlflowRegistry
 from tidegate_pipelines.hub.releases.fetch import MLFLOW
 from tidegate_pipelines.hub.store import Database, ReleaseRow, ReleaseState, VerdictRow
-from tidegate_serving.contract.errors import InvalidInput, NotFound
+from tidegate_serving.contract.errors import InvalidInput, NotFound, Unavailable
 
 logger = logging.getLogger(__name__)
 _AT_ONCE = 50
+_PROBLEMS = 3
 _MOST_LETTERS = 4900
 _PREFIX = "tidegate."
 
@@ -29,7 +30,8 @@ class Teller:
         self._registry = registry
 
     def all(self) -> None:
-        """Whatever has not been told. Unavailable where the registry does not answer."""
+        """Whatever has not been told. Unavailable where the registry does not answer; one version that it has a fault
+        with keeps nothing from being told of the others."""
         query = (
             select(ReleaseRow)
             .where(ReleaseRow.source == MLFLOW, ReleaseRow.state != ReleaseRow.told_state)
@@ -38,8 +40,16 @@ class Teller:
         )
         with self._database.reading() as session:
             untold = session.scalars(query).all()
+        problems: list[Unavailable] = []
         for row in untold:
-            self._tell(row)
+            try:
+                self._tell(row)
+            except Unavailable as error:
+                problems.append(error)
+            if len(problems) == _PROBLEMS:
+                break
+        if problems:
+            raise problems[0]
 
     def _tell(self, row: ReleaseRow) -> None:
         told = row.state
@@ -56,10 +66,7 @@ class Teller:
                 found.told_state = told.value
 
     def _tags(self, row: ReleaseRow) -> dict[str, str]:
-        tags = {
-            "state": row.state.value,
-            "report": f"{self._config.address_for_people}/releases/{row.id}",
-        }
+        tags = {"report": f"{self._config.address_for_people}/releases/{row.id}"}
         if row.sentence:
             tags["sentence"] = row.sentence
         with self._database.reading() as session:
@@ -70,7 +77,7 @@ class Teller:
             tags["allowed"] = str(verdict.allowed).lower()
             tags["manifest_digest"] = str(verdict.document.get("manifest_digest", ""))
             tags["verdict_digest"] = verdict.digest
-        return tags
+        return {**tags, "state": row.state.value}  # The last one: who reads it finds the others.
 
     def _is_newest(self, row: ReleaseRow) -> bool:
         later = aliased(ReleaseRow)

@@ -77,6 +77,10 @@ class RegistryWatch:
             logger.warning("%s: it is asked again", error.message)
             self._note(error.message)
             return
+        except Exception as error:
+            logger.exception("registry: this is a fault of Tidegate; it is asked again")
+            self._note(f"this is a fault of Tidegate: {type(error).__name__}")
+            return
         if models is None:
             self._note("")
         if asked:
@@ -100,9 +104,13 @@ class RegistryWatch:
             logger.warning("%s", error.message)
 
     def _tell(self) -> None:
-        while not self._stopping.wait(_TELL_SECONDS):
+        pause = _TELL_SECONDS
+        while not self._stopping.wait(pause):
+            pause = self._config.mlflow.poll_seconds
             try:
                 self._teller.all()
+                pause = _TELL_SECONDS
             except TidegateError as error:
                 logger.warning("%s: what came of releases is told later", error.message)
-                self._stopping.wait(self._config.mlflow.poll_seconds)
+            except Exception:
+                logger.exception("registry: this is a fault of Tidegate; what came of releases is told later")

@@ -29,7 +29,7 @@ from tidegate_pipelines.hub.releases.fetch import fetch
 from tidegate_pipelines.hub.releases.record import Change, Record
 from tidegate_pipelines.hub.releases.requests import finish
 from tidegate_pipelines.hub.store import ReleaseRow, ReleaseState, VerdictRow
-from tidegate_serving.admission import key_id, load_private_key, open_verdict
+from tidegate_serving.admission import Verdict, open_verdict
 from tidegate_serving.connection import EngineConnection
 from tidegate_serving.contract import times
 from tidegate_serving.contract.errors import InvalidInput, Refused, TidegateError, Unavailable
@@ -89,7 +89,7 @@ def run_release(record: Record, config: HubConfig) -> None:
     except Refused as error:
         record.finish(ReleaseState.REFUSED, error.message)
     except Unavailable as error:
-        _put_off(record, config, error)
+        put_off(record, config, error)
     except TidegateError as error:
         record.finish(ReleaseState.FAILED, error.message)
     except Exception as error:
@@ -98,7 +98,9 @@ def run_release(record: Record, config: HubConfig) -> None:
         record.finish(ReleaseState.FAILED, f"this is a fault of Tidegate, not yours: {said}; the hub's log shows where")
 
 
-def _put_off(record: Record, config: HubConfig, error: Unavailable) -> None:
+def put_off(record: Record, config: HubConfig, error: Unavailable) -> None:
+    """The release is tried again later, until the config's patience is over."""
+
     def edit(change: Change) -> None:
         row, patience = change.row, timedelta(seconds=config.run.patience_seconds)
         if change.now - row.requested_at >= patience:
@@ -226,22 +228,35 @@ class _Steps:
         evidence = against_serving(evidence, directory=directory, control=self.engine)
         progress: Progress = _Told(self.record)
         found = validate(directory, evidence, private_key=private_key, progress=progress)
-        row = VerdictRow(
-            release_id=self.row.id,
-            model=self.row.model,
-            version=self.row.version,
-            digest=found.verdict_digest,
-            allowed=found.verdict.allowed,
-            sentence=found.verdict.sentence,
-            document=found.verdict.to_dict(),
-            signed_at=times.from_text(found.verdict.issued_at, "issued_at"),
-            key_id=key_id(load_private_key(private_key).public_key()),
-            report=str(report_directory(directory)),
-        )
+        row = verdict_row(self.row, directory, found.verdict)
 
         def edit(change: Change) -> None:
-            change.session.merge(row)
-            change.add("finding", row.sentence, outcome=found.verdict.outcome.value)
+            keep_verdict(change, row)
 
         self.record.change(edit)
         return row
+
+
+def keep_verdict(change: Change, verdict: VerdictRow) -> None:
+    """Once, however often it is found."""
+    known = change.session.scalar(select(VerdictRow).where(VerdictRow.digest == verdict.digest))
+    if known is None:
+        change.session.add(verdict)
+    change.add("finding", verdict.sentence, outcome=verdict.document["outcome"])
+
+
+def verdict_row(release: ReleaseRow, directory: Path, verdict: Verdict) -> VerdictRow:
+    """The verdict that lies beside a version, for the table."""
+    envelope = open_verdict(verdict_path(directory))
+    return VerdictRow(
+        release_id=release.id,
+        model=release.model,
+        version=release.version,
+        digest=envelope.digest,
+        allowed=verdict.allowed,
+        sentence=verdict.sentence,
+        document=verdict.to_dict(),
+        signed_at=times.from_text(verdict.issued_at, "issued_at"),
+        key_id=next(iter(envelope.signatures), ""),
+        report=str(report_directory(directory)),
+    )

@@ -127,6 +127,9 @@ class Supervisor:
                 except Unavailable as error:
                     logger.warning("%s: it is asked again", error.message)
                     pause = _AWAY_SECONDS
+                except Exception:
+                    logger.exception("releases: this is a fault of Tidegate; it is tried again")
+                    pause = _AWAY_SECONDS
                 self._wake.wait(pause)
                 self._wake.clear()
         finally:

@@ -1,0 +1,144 @@
+"""What the registry says against what the hub knew, and what it is told back, with a registry that is played here."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import pytest
+from sqlalchemy import select
+
+from tidegate_pipelines.hub.config import HubConfig, MlflowConfig
+from tidegate_pipelines.hub.registry.mlflow_rest import MlflowRegistry
+from tidegate_pipelines.hub.registry.reconcile import Reconciler
+from tidegate_pipelines.hub.registry.tell import Teller
+from tidegate_pipelines.hub.releases.requests import finish
+from tidegate_pipelines.hub.store import Database, ReleaseRow, ReleaseState
+from tidegate_serving.contract.errors import InvalidInput, NotFound, Unavailable
+
+CONFIG = HubConfig(mlflow=MlflowConfig(address="http://127.0.0.1:1"), public_url="https://hub.example.com/")
+
+
+class Registry:
+    """What is wanted, what was told, and which models it has a fault with."""
+
+    def __init__(self, wanted: dict[str, int]) -> None:
+        self.versions = wanted
+        self.tags: dict[tuple[str, int], dict[str, str]] = {}
+        self.serving: dict[str, int] = {}
+        self.faults: dict[str, Exception] = {}
+
+    def wanted(self) -> dict[str, int]:
+        return dict(self.versions)
+
+    def wanted_of(self, model: str) -> int | None:
+        return self.versions.get(model)
+
+    def aliases(self, model: str) -> dict[str, int]:
+        return {"serving": self.serving[model]} if model in self.serving else {}
+
+    def set_tag(self, model: str, version: int, key: str, value: str) -> None:
+        if model in self.faults:
+            raise self.faults[model]
+        self.tags.setdefault((model, version), {})[key] = value
+
+    def set_alias(self, model: str, alias: str, version: int) -> None:
+        assert alias == "serving"
+        self.serving[model] = version
+
+
+def reconcile(database: Database, registry: Registry) -> int:
+    return Reconciler(CONFIG, database, cast("MlflowRegistry", registry)).all()
+
+
+def tell(database: Database, registry: Registry) -> None:
+    Teller(CONFIG, database, cast("MlflowRegistry", registry)).all()
+
+
+def releases(database: Database) -> list[tuple[str, int, str]]:
+    with database.reading() as session:
+        found = session.scalars(select(ReleaseRow).order_by(ReleaseRow.id)).all()
+    return [(one.model, one.version, one.state.value) for one in found]
+
+
+def end(database: Database, model: str, version: int, state: ReleaseState) -> None:
+    with database.writing() as session:
+        rows = session.scalars(select(ReleaseRow).where(ReleaseRow.model == model, ReleaseRow.version == version))
+        finish(session, rows.all()[-1], database.now(session), state, f"it is {state.value}")
+
+
+def test_each_change_is_asked_for_once_and_nothing_else(database: Database) -> None:
+    registry = Registry({"a": 1, "b": 2})
+    assert [reconcile(database, registry) for _ in range(3)] == [2, 0, 0]
+    end(database, "a", 1, ReleaseState.RELEASED)
+    registry.versions["a"] = 2
+    assert reconcile(database, registry) == 1
+    end(database, "a", 2, ReleaseState.REFUSED)
+    registry.versions["a"] = 1
+    assert reconcile(database, registry) == 1, "back to the version before is a change too"
+    assert releases(database) == [
+        ("a", 1, "RELEASED"),
+        ("b", 2, "REQUESTED"),
+        ("a", 2, "REFUSED"),
+        ("a", 1, "REQUESTED"),
+    ]
+
+
+def test_an_alias_that_is_taken_off_takes_back_what_has_not_begun(database: Database) -> None:
+    registry = Registry({"a": 1})
+    reconcile(database, registry)
+    registry.versions = {}
+    assert reconcile(database, registry) == 0
+    assert releases(database) == [("a", 1, "SUPERSEDED")]
+    registry.versions = {"a": 1}
+    assert reconcile(database, registry) == 1
+
+
+def test_a_model_that_no_engine_can_serve_under_its_name_stops_no_other(database: Database) -> None:
+    assert reconcile(database, Registry({"a/b": 1, "<b>": 1, "fine": 1})) == 1
+    assert releases(database) == [("fine", 1, "REQUESTED")]
+
+
+def test_the_newest_release_has_the_alias_and_the_one_before_says_that_it_lost_it(database: Database) -> None:
+    registry = Registry({"a": 1})
+    reconcile(database, registry)
+    end(database, "a", 1, ReleaseState.RELEASED)
+    tell(database, registry)
+    registry.versions["a"] = 2
+    reconcile(database, registry)
+    end(database, "a", 2, ReleaseState.RELEASED)
+    tell(database, registry)
+    assert registry.serving == {"a": 2}
+    assert (registry.tags["a", 1]["tidegate.serving"], registry.tags["a", 2]["tidegate.serving"]) == ("false", "true")
+    assert registry.tags["a", 2]["tidegate.report"] == "https://hub.example.com/releases/2"
+    told = {key: dict(tags) for key, tags in registry.tags.items()}
+    tell(database, registry)
+    assert registry.tags == told
+
+
+def test_a_refusal_is_told_and_takes_the_alias_from_nobody(database: Database) -> None:
+    registry = Registry({"a": 2})
+    registry.serving["a"] = 1
+    reconcile(database, registry)
+    end(database, "a", 2, ReleaseState.REFUSED)
+    tell(database, registry)
+    assert registry.serving == {"a": 1}
+    assert registry.tags["a", 2]["tidegate.state"] == "REFUSED"
+    assert "tidegate.serving" not in registry.tags["a", 2]
+
+
+def test_a_version_that_the_registry_has_a_fault_with_is_told_later_and_holds_up_no_other(database: Database) -> None:
+    registry = Registry({"a": 1, "b": 1, "gone": 1})
+    registry.faults = {"a": Unavailable("MLflow answers with 500"), "gone": NotFound("it was deleted")}
+    reconcile(database, registry)
+    with pytest.raises(Unavailable, match="500"):
+        tell(database, registry)
+    assert registry.tags.keys() == {("b", 1)}
+    del registry.faults["a"]
+    tell(database, registry)
+    assert registry.tags.keys() == {("a", 1), ("b", 1)}
+
+
+@pytest.mark.parametrize("changes", [{"tag": "ready"}, {"alias": "serving"}, {"poll_seconds": 0.0}])
+def test_a_registry_that_cannot_be_watched_so_is_refused(changes: dict[str, Any]) -> None:
+    with pytest.raises(InvalidInput):
+        MlflowConfig(**changes)
