@@ -16,6 +16,7 @@ import typer.main
 
 from tidegate_pipelines.cli.app import app
 from tidegate_pipelines.hub import config as hub_config
+from tidegate_pipelines.hub import people_config
 from tidegate_serving.config import BatchingConfig, EngineConfig, ModelConfig
 from tidegate_serving.config.view import FIXED
 from tidegate_validation.quality.rule import QualityRule
@@ -102,15 +103,16 @@ def test_every_config_key_is_told_with_its_default(config: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "config",
+    ("document", "config"),
     [
-        one
-        for one in vars(hub_config).values()
-        if getattr(one, "__module__", "") == hub_config.__name__ and dataclasses.is_dataclass(one)
+        (document, one)
+        for document, module in (("docs/hub.md", hub_config), ("docs/hub-access.md", people_config))
+        for one in vars(module).values()
+        if getattr(one, "__module__", "") == module.__name__ and dataclasses.is_dataclass(one)
     ],
 )
-def test_every_key_of_the_hub_is_told_with_its_default(config: Any) -> None:
-    page = told("docs/hub.md")
+def test_every_key_of_the_hub_is_told_with_its_default(document: str, config: Any) -> None:
+    page = told(document)
     for one in dataclasses.fields(config):
         shown = r"[^|]+"
         if isinstance(one.default, bool):

@@ -11,6 +11,8 @@ from typing import Annotated
 import typer
 
 from tidegate_pipelines.cli import (
+    approve,
+    audit,
     clean_up,
     compare,
     config,
@@ -109,6 +111,8 @@ def _options(
 
 
 _MODULES = (
+    approve,
+    audit,
     clean_up,
     compare,
     config,

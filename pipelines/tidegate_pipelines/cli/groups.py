@@ -34,7 +34,7 @@ GROUPS = {
         *("status", "events", "rollback", "pin", "unpin", "freeze", "unfreeze", "disable", "enable", "block"),
         *("unblock", "log-level", "support-bundle"),
     ),
-    "Verdicts and keys": ("verify", "override", "revoke", "replay", "keys"),
+    "Verdicts and keys": ("verify", "override", "approve", "revoke", "replay", "keys", "audit"),
     "Data and skew": ("expectations", "skew"),
     "Configuration": ("config", "reload", "token"),
 }

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tidegate_operators.steps import CanaryRule
-from tidegate_pipelines.hub.people_config import AccessConfig, AlertsConfig, AuditConfig
+from tidegate_pipelines.hub.people_config import AccessConfig, AlertsConfig, ApprovalRule, AuditConfig
 from tidegate_serving.connection import EngineConnection, read_token
 from tidegate_serving.contract.errors import InvalidInput
 from tidegate_serving.typed_config import check_bounds, read_config, read_toml, within
@@ -181,6 +181,7 @@ class HubConfig:
     access: who is let in, and how.
     audit: where the audit log goes, and how long it is kept.
     alerts: who hears what is wrong.
+    approval: which versions wait for somebody's approval, and whose.
     airflow: the Airflow that runs them, if it does.
     releases: how models are released.
     models: what single models want differently.
@@ -199,6 +200,7 @@ class HubConfig:
     access: AccessConfig = field(default_factory=AccessConfig)
     audit: AuditConfig = field(default_factory=AuditConfig)
     alerts: AlertsConfig = field(default_factory=AlertsConfig)
+    approval: tuple[ApprovalRule, ...] = ()
     airflow: AirflowConfig = field(default_factory=AirflowConfig)
     releases: ReleaseConfig = field(default_factory=ReleaseConfig)
     models: dict[str, dict[str, Any]] = field(default_factory=dict)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 import ipaddress
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -149,6 +150,34 @@ class AuditConfig:
 
     def __post_init__(self) -> None:
         check_bounds(self)
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalRule:
+    """Versions of these models are pushed once somebody has approved them.
+
+    models: patterns of their names.
+    by: who may approve: names, `group:NAME` of the provider, or `team:NAME`; empty for whoever may operate the model.
+    own: whether somebody may approve what they asked for themselves.
+    signed: whether an approval has to be signed.
+    trusted: the key ring with the keys (role override) that may sign approvals.
+    """
+
+    models: tuple[str, ...]
+    by: tuple[str, ...] = ()
+    own: bool = False
+    signed: bool = False
+    trusted: Path | None = None
+
+    def __post_init__(self) -> None:
+        if not self.models or not all(self.models):
+            raise InvalidInput(f'models are {list(self.models)}: write patterns of names, such as "flights*"')
+        if self.signed and self.trusted is None:
+            raise InvalidInput("signed is true without trusted: name the key ring with the approvers' keys")
+
+    def is_for(self, model: str) -> bool:
+        """Whether it is about this model."""
+        return any(fnmatchcase(model, pattern) for pattern in self.models)
 
 
 class ReceiverKind(enum.StrEnum):

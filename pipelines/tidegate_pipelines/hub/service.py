@@ -16,14 +16,20 @@ from types import FrameType
 import uvicorn
 from fastapi import FastAPI
 from fastapi.concurrency import run_in_threadpool
-from starlette.requests import Request
 
 from tidegate_operators.steps.keys import new_key
+from tidegate_pipelines.hub.access import Access
+from tidegate_pipelines.hub.alerts import AlertBook, Courier
 from tidegate_pipelines.hub.api import api_router
+from tidegate_pipelines.hub.api.decisions import decision_routes
+from tidegate_pipelines.hub.api.sign_in import sign_in_routes
 from tidegate_pipelines.hub.app import Hub, MakeRouter, create_app
-from tidegate_pipelines.hub.callers import User
+from tidegate_pipelines.hub.audit import AuditLog
+from tidegate_pipelines.hub.audit.keeper import AuditKeeper
 from tidegate_pipelines.hub.config import HubConfig, Runner
+from tidegate_pipelines.hub.decisions import Decisions
 from tidegate_pipelines.hub.engines.watch import EngineWatch
+from tidegate_pipelines.hub.pages import add_pages
 from tidegate_pipelines.hub.registry.reconcile import no_longer_wanted
 from tidegate_pipelines.hub.registry.watch import RegistryWatch
 from tidegate_pipelines.hub.registry.webhook import webhook_router
@@ -39,16 +45,6 @@ ROUTERS: tuple[MakeRouter, ...] = (api_router,)
 _STOP_SECONDS = 5
 
 
-def everybody(request: Request) -> User:
-    """Whoever reaches a hub that listens on this machine alone."""
-    return User("local", frozenset({"operate"}))
-
-
-def log_action(actor: str, action: str, thing: str, outcome: str, detail: str = "") -> None:
-    """Into the log, where nothing keeps it better."""
-    logger.info("%s: %s %s: %s %s", actor, action, thing, outcome, detail)
-
-
 class Service:
     """One replica of the hub over `config`: what runs in the background, and the application that stands before it."""
 
@@ -61,6 +57,11 @@ class Service:
         self._registry: RegistryWatch | None = None
         if config.mlflow.address:
             self._registry = RegistryWatch(config, self.database, self._releases.wake)
+        self.audit = AuditLog(self.database)
+        self.access = Access(config.access, self.database, self.audit)
+        self.decisions = Decisions(self.database, config, self.audit)
+        self._courier = Courier(AlertBook(self.database, config.alerts), config.address_for_people)
+        self._audit_keeper = AuditKeeper(self.database, self.audit, config.audit, config.connections)
         self.app = self._application()
 
     def prepare(self) -> None:
@@ -73,8 +74,9 @@ class Service:
         self.database.migrate()
 
     def _application(self) -> FastAPI:
-        hub = Hub(self.config, self.database, everybody, log_action, self._releases.wake)
-        routers = list(ROUTERS)
+        hub = Hub(self.config, self.database, self.access, self.audit, self._releases.wake)
+        routers = [*ROUTERS, lambda _: sign_in_routes(self.access)]
+        routers.append(lambda hub: decision_routes(hub, self.access, self.audit, self.decisions))
         if self._registry is not None:
             watch = self._registry
             routers.append(lambda hub: webhook_router(self.config.mlflow, hub.database, watch.look_at))
@@ -87,11 +89,15 @@ class Service:
             finally:
                 await run_in_threadpool(self._stop)
 
-        return create_app(hub, routers, lifespan)
+        app = create_app(hub, routers, lifespan, self.access)
+        add_pages(app, hub)
+        return app
 
     def _start(self) -> None:
         self._releases.start()
         self._engines.start()
+        self._audit_keeper.start()
+        self._courier.start()
         if self._registry is not None:
             self._registry.start()
 
@@ -99,6 +105,8 @@ class Service:
         if self._registry is not None:
             self._registry.stop()
         self._engines.stop()
+        self._audit_keeper.stop()
+        self._courier.stop()
         self._releases.stop()
         self.database.close()
 
@@ -114,7 +122,7 @@ def run(config: HubConfig, ready_file: Path | None = None, on_ready: Callable[[s
     """Serves until SIGTERM or Ctrl-C. `on_ready` hears the address, and `ready_file` gets it as JSON."""
     host, _, port = config.address.rpartition(":")
     with socket.create_server((host.strip("[]"), int(port)), reuse_port=False) as listener:
-        address = f"http://{host}:{listener.getsockname()[1]}"
+        address = f"{'https' if config.access.tls else 'http'}://{host}:{listener.getsockname()[1]}"
         config = config if config.public_url else replace(config, public_url=address)
         service = Service(config)
         service.prepare()
@@ -129,7 +137,14 @@ def run(config: HubConfig, ready_file: Path | None = None, on_ready: Callable[[s
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, _ended_well)
         settings = uvicorn.Config(
-            service.app, log_config=None, access_log=False, timeout_graceful_shutdown=_STOP_SECONDS
+            service.app,
+            log_config=None,
+            access_log=False,
+            proxy_headers=False,
+            server_header=False,
+            ssl_certfile=config.access.certificate,
+            ssl_keyfile=config.access.key,
+            timeout_graceful_shutdown=_STOP_SECONDS,
         )
         Server(settings).run([listener])
 

@@ -20,9 +20,9 @@ from types import FrameType
 from typing import NoReturn
 
 from tidegate_pipelines.hub.config import HubConfig
+from tidegate_pipelines.hub.decisions import Approvals
 from tidegate_pipelines.hub.registry.reconcile import no_longer_wanted
 from tidegate_pipelines.hub.releases.claims import Claim, ClaimLost, abandon, renew
-from tidegate_pipelines.hub.releases.clearance import nothing_to_wait_for
 from tidegate_pipelines.hub.releases.record import Record
 from tidegate_pipelines.hub.releases.stages import run_release
 from tidegate_pipelines.hub.store import Database
@@ -57,7 +57,10 @@ def _run(config: HubConfig, claim: Claim) -> None:
     vouching = threading.Thread(target=_vouch, args=(database, claim, config, lost, done), name="claim", daemon=True)
     vouching.start()
     try:
-        run_release(Record(database, claim, lost, nothing_to_wait_for, partial(no_longer_wanted, config)), config)
+        run_release(
+            Record(database, claim, lost, Approvals(database, config.approval), partial(no_longer_wanted, config)),
+            config,
+        )
     except SystemExit:
         with contextlib.suppress(TidegateError):
             abandon(database, claim, "the hub was stopped, so whoever takes it up goes on from here")

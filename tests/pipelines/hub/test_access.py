@@ -256,6 +256,7 @@ def test_a_name_that_is_not_the_hubs_is_refused(database: Database) -> None:
     assert answer.status_code == 421
     assert "rebound.example" in answer.json()["error"]["message"]
     assert client.get("/", headers={"host": "localhost:8600"}).status_code == 200
+    assert client.get("/health", headers={"host": "10.0.0.7:8600"}).status_code == 200
 
 
 def test_every_answer_carries_what_a_browser_has_to_know(database: Database, config: AccessConfig) -> None:
@@ -285,8 +286,11 @@ def test_a_body_that_is_too_large_is_refused_whether_or_not_its_length_is_said(
 
     assert error_of(client.post("/sign-in/token", content=large)) == (413, "resource_exhausted")
     form = {"content-type": "application/x-www-form-urlencoded"}
-    chunks = client.post("/sign-in/token", content=iter([large, b"y"]), headers=form)
+    begun = f"token={TOKENS['boss']}&more=".encode()
+    chunks = client.post("/sign-in/token", content=iter([begun, large, b"y"]), headers=form)
     assert error_of(chunks) == (413, "resource_exhausted")
+    with database.reading() as session:
+        assert session.scalars(select(SessionRow)).all() == []
 
 
 def test_whoever_guesses_has_to_wait(database: Database, config: AccessConfig) -> None:
@@ -301,6 +305,12 @@ def test_whoever_guesses_has_to_wait(database: Database, config: AccessConfig) -
     assert client.get("/", headers={"authorization": "Bearer tg_guess"}).status_code == 429
     assert client.get("/", headers=bearer("anna")).status_code == 200
     assert len(log.newest(99)) == 3
+
+
+def test_a_program_that_guesses_has_to_wait_too(database: Database, config: AccessConfig) -> None:
+    client, _ = client_of(database, replace(config, attempts=2))
+    guess = {"authorization": "Bearer tg_guess"}
+    assert [client.get("/", headers=guess).status_code for _ in range(3)] == [401, 401, 429]
 
 
 def test_a_throttle_forgets_after_its_window() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
@@ -42,6 +43,14 @@ class Caller(User):
     def sees(self, model: str) -> bool:
         """Whether they may look at this model."""
         return self.may_on("look", model)
+
+    def seen_pattern(self) -> str:
+        """A regular expression of the names that they see, as SQLite and PostgreSQL read it; empty for all names."""
+        patterns = {pattern for grant in self.grants for pattern in grant.models}
+        if ALL in patterns:
+            return ""
+        escaped = (re.escape(one).replace(r"\*", ".*").replace(r"\?", ".") for one in sorted(patterns))
+        return f"^({'|'.join(escaped)})$" if patterns else "^$"
 
 
 LOCAL = Caller("local", frozenset({"operate"}), frozenset({ALL}), "local", (TeamGrant("operate", ALL, (ALL,)),))

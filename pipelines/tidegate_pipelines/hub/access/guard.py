@@ -17,22 +17,31 @@ from starlette.requests import HTTPConnection, Request
 
 from tidegate_pipelines.hub.access.caller import LOCAL, Caller
 from tidegate_pipelines.hub.access.oidc import Provider
-from tidegate_pipelines.hub.access.people_file import PeopleFile
+from tidegate_pipelines.hub.access.people_file import watch_people
 from tidegate_pipelines.hub.access.protection import COOKIES, client_address
 from tidegate_pipelines.hub.access.sessions import Session, Sessions
 from tidegate_pipelines.hub.access.throttle import Throttle, TooManyAttempts
 from tidegate_pipelines.hub.audit import Act, AuditLog, Outcome
+from tidegate_pipelines.hub.audit.log import REFUSED_HERE
 from tidegate_pipelines.hub.people_config import AccessConfig
 from tidegate_pipelines.hub.store import Database
-from tidegate_serving.contract.errors import PermissionRefused, TidegateError, Unauthenticated
+from tidegate_serving.contract.errors import (
+    DeadlinePassed,
+    ModelFailed,
+    PermissionRefused,
+    TidegateError,
+    Unauthenticated,
+    Unavailable,
+)
 
-PUBLIC = ("/sign-in", "/health", "/static/", "/api/v1/webhooks/")
+PUBLIC = ("/sign-in", "/health", "/static/", "/hooks/")
 """Beginnings of paths that anybody may ask for: signing in, whether the hub lives, what pages look like, and what
 proves by itself who sent it."""
 FORM_TOKEN = "form_token"
 """The field of every form that holds `Access.form_token`."""
 FORM_HEADER = "x-form-token"
 """The header that holds it where a script asks."""
+_BROKEN_OFF = (Unavailable, DeadlinePassed, ModelFailed)
 _SAFE = ("GET", "HEAD", "OPTIONS")
 _FORMS = ("application/x-www-form-urlencoded", "multipart/form-data", "text/plain")
 _BEARER = "bearer "
@@ -47,7 +56,7 @@ class Access:
     ) -> None:
         self.config = config
         self.audit = audit
-        self.people = PeopleFile(config.file) if config.file is not None else None
+        self.people = watch_people(config.file) if config.file is not None else None
         self.sessions = Sessions(database, timedelta(hours=config.session_hours), timedelta(hours=config.idle_hours))
         self.provider = Provider(config.oidc) if config.oidc.issuer else None
         self.throttle = Throttle(config.attempts)
@@ -77,6 +86,8 @@ class Access:
 
     async def check(self, request: Request) -> AsyncIterator[None]:
         """The dependency of the whole application: lets the request through, and hears what is refused behind it."""
+        noted: list[str] = []
+        REFUSED_HERE.set(noted)
         try:
             self._check_origin(request)
             if not self._is_public(request.url.path):
@@ -84,9 +95,11 @@ class Access:
                 await self._check_form(request)
             yield
         except TidegateError as error:
-            if request.method not in _SAFE and not isinstance(error, TooManyAttempts):
+            if request.method not in _SAFE and not noted and not isinstance(error, TooManyAttempts):
                 await run_in_threadpool(self._note, request, error)
             raise
+        finally:
+            await request.close()
 
     def sign_in(self, request: Request, session: Session) -> None:
         """Begins a session, with a new cookie; one that the browser had before ends."""
@@ -117,7 +130,7 @@ class Access:
         pending = self.sessions.back_from_provider(self._cookie(request, _PENDING), state)
         self._set_cookie(request, _PENDING, "", 0)
         person = self.provider.person(code, pending, _back(request))
-        caller = self.people.now().by_claims(person.name, person.subject, person.email, person.groups)
+        caller = self.people.value().by_claims(person.name, person.subject, person.email, person.groups)
         self.sign_in(request, Session("oidc", person.name, person.subject, person.email, person.groups, ""))
         return caller, pending.return_to
 
@@ -130,7 +143,7 @@ class Access:
             if not authorization.lower().startswith(_BEARER):
                 raise Unauthenticated("the Authorization header is of another kind: send `Bearer` and the token")
             try:
-                return self.people.now().by_token(authorization[len(_BEARER) :].strip())[0], None
+                return self.people.value().by_token(authorization[len(_BEARER) :].strip())[0], None
             except Unauthenticated:
                 # Looked up first: one who sends wrong tokens must not lock out the programs behind the same address.
                 self.throttle.check(address)
@@ -146,8 +159,8 @@ class Access:
     def _of_session(self, session: Session) -> Caller:
         assert self.people is not None
         if session.kind == "token":
-            return self.people.now().by_hash(session.subject)
-        return self.people.now().by_claims(session.name, session.subject, session.email, session.groups)
+            return self.people.value().by_hash(session.subject)
+        return self.people.value().by_claims(session.name, session.subject, session.email, session.groups)
 
     def _check_origin(self, request: Request) -> None:
         """A browser says which page sends what changes something; another site's is refused."""
@@ -183,7 +196,7 @@ class Access:
             who=caller.name if caller is not None else "unknown",
             action=getattr(request.state, "action", "") or getattr(route, "name", request.method),
             thing=getattr(request.state, "thing", "") or request.url.path,
-            outcome=Outcome.REFUSED,
+            outcome=Outcome.FAILED if isinstance(error, _BROKEN_OFF) else Outcome.REFUSED,
             reason=error.message,
             detail={"code": error.code},
             address=client_address(request.scope),

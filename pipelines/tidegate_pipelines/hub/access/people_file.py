@@ -5,25 +5,25 @@ It is read again whenever it changes; who was taken out of it is out with the ne
 
 from __future__ import annotations
 
-import logging
+import re
 import secrets
-import threading
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from tidegate_pipelines.hub.access.caller import ALL, Caller, TeamGrant, caller_of
+from tidegate_serving.admission.trust import FileWatch
 from tidegate_serving.contract import times
-from tidegate_serving.contract.errors import InvalidInput, NotFound, TidegateError, Unauthenticated
+from tidegate_serving.contract.errors import InvalidInput, NotFound, Unauthenticated
 from tidegate_serving.contract.formats import check_format
-from tidegate_serving.control.access.access_file import check_caller, hash_of, stamp_of
+from tidegate_serving.control.access.access_file import check_caller, hash_of
 from tidegate_serving.control.access.grants import Role
 from tidegate_serving.typed_config import read_config, read_toml
 
 FORMAT_KIND = "hub-access"
 VERSION = "1"
 _HASH_LENGTH = 64
-_log = logging.getLogger(__name__)
+_PATTERN = re.compile(r"[A-Za-z0-9._*?-]{1,128}\Z")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Team:
     models: tuple[str, ...]
 
     def __post_init__(self) -> None:
-        if not self.models or not all(self.models):
+        if not self.models or not all(map(_PATTERN.match, self.models)):
             raise InvalidInput(f'models are {list(self.models)}: write patterns of names, such as "flights*"')
 
 
@@ -142,29 +142,9 @@ class People:
         )
 
 
-class PeopleFile:
-    """The access file as it is now; where it is broken, as it was before, which the log says.
-
-    Raises NotFound and InvalidInput at first.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._lock = threading.Lock()
-        self._stamp = stamp_of(path)
-        self._people = read_people(path)
-
-    def now(self) -> People:
-        """What counts from this call on."""
-        with self._lock:
-            stamp = stamp_of(self._path)
-            if stamp != self._stamp:
-                self._stamp = stamp
-                try:
-                    self._people = read_people(self._path)
-                except TidegateError as error:
-                    _log.error("%s; what the hub's access file said before still counts", error.message)
-            return self._people
+def watch_people(path: Path) -> FileWatch[People]:
+    """The access file as it is now; where it is broken, as it was before. Raises NotFound and InvalidInput at first."""
+    return FileWatch([path], lambda: read_people(path))
 
 
 def read_people(path: Path) -> People:

@@ -36,6 +36,7 @@ _HEADERS = (
 _HSTS = (b"strict-transport-security", b"max-age=31536000")
 _PRIVATE = (b"cache-control", b"no-store")
 _STATIC = "/static/"
+_HEALTH, _HOOKS = "/health", "/hooks/"
 
 
 class Protection:
@@ -78,6 +79,13 @@ class Protection:
 
     def _problem(self, scope: Scope) -> tuple[int, str, str] | None:
         """HTTP's number, code and text of what is wrong with the way of a request."""
+        return self._wrong_way(scope) or _wrong_size(scope)
+
+    def _wrong_way(self, scope: Scope) -> tuple[int, str, str] | None:
+        """Whoever asks whether the hub lives may use any of its names, and webhooks prove by themselves who sent
+        them."""
+        if scope["path"] == _HEALTH or scope["path"].startswith(_HOOKS):
+            return None
         host = _headers(scope).get("host", "").lower()
         if host != self._host and not is_loopback(host if _has_port(host) else f"{host}:80"):
             here = self._host or "127.0.0.1 or localhost"
@@ -86,11 +94,6 @@ class Protection:
             return 403, "permission_refused", f"{_peer(scope)} is no proxy that this hub knows: come by {self._host}"
         if "tidegate.proxied" in scope and scope["scheme"] != "https":
             return 403, "permission_refused", f"this hub is reached by TLS alone: use https://{self._host}"
-        length = _headers(scope).get("content-length", "0")
-        if not length.isdigit():
-            return 400, "invalid_input", "the request's Content-Length is no number: send one"
-        if int(length) > _most(scope):
-            return _too_large(scope)
         return None
 
 
@@ -114,6 +117,13 @@ def _has_port(host: str) -> bool:
 
 def _most(scope: Any) -> int:
     return MOST_UPLOAD_BYTES if scope["path"] in UPLOADS else MOST_BYTES
+
+
+def _wrong_size(scope: Any) -> tuple[int, str, str] | None:
+    length = _headers(scope).get("content-length", "0")
+    if not (length.isascii() and length.isdigit()):
+        return 400, "invalid_input", "the request's Content-Length is no number: send one"
+    return _too_large(scope) if int(length) > _most(scope) else None
 
 
 def _too_large(scope: Any) -> tuple[int, str, str]:

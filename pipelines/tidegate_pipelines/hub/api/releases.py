@@ -33,7 +33,7 @@ def releases_router(hub: Hub) -> APIRouter:
         )
         try:
             with hub.database.writing() as session:
-                check_model(session, user, asked.model)
+                check_model(user, asked.model, "operate" if asked.settings else "release")
                 hub.config.release_of(asked.model, asked.settings)
                 row = request_release(hub.database, session, wanted)
         except TidegateError as error:
@@ -81,6 +81,7 @@ def releases_router(hub: Hub) -> APIRouter:
         """Ends a release that has not begun, or waits for somebody."""
         user = caller(hub, request, "release", "cancel", f"release {release_id}")
         row = _seen(hub, request, release_id)
+        check_model(user, row.model, "release")
         thing = f"{row.model}:{row.version}"
         try:
             with hub.database.writing() as session:

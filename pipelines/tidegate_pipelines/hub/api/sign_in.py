@@ -37,7 +37,7 @@ def sign_in_routes(access: Access) -> APIRouter:
         if access.people is None:
             return RedirectResponse(local_path(return_to), _SEE_OTHER)
         try:
-            caller, sha256 = access.people.now().by_token(token.strip())
+            caller, sha256 = access.people.value().by_token(token.strip())
         except Unauthenticated:
             access.throttle.failed(address)
             raise

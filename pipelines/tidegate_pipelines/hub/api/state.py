@@ -19,7 +19,7 @@ from tidegate_pipelines.hub.api.documents import (
     Traffic,
     WholeModel,
 )
-from tidegate_pipelines.hub.api.permissions import caller, check_model, of_teams
+from tidegate_pipelines.hub.api.permissions import caller, check_model, of_teams, sees_all
 from tidegate_pipelines.hub.app import Hub
 from tidegate_pipelines.hub.engines.skew import keep_report
 from tidegate_pipelines.hub.store import (
@@ -59,7 +59,7 @@ def state_router(hub: Hub) -> APIRouter:
         served = select(ServedVersionRow).where(ServedVersionRow.model == name)
         newest = select(ReleaseRow).where(ReleaseRow.model == name).order_by(ReleaseRow.id.desc()).limit(_NEWEST)
         with hub.database.reading() as session:
-            check_model(session, user, name)
+            check_model(user, name)
             row = session.get(ModelRow, name)
             if row is None:
                 raise NotFound(f"there is no model {name!r}: see /api/v1/models")
@@ -73,10 +73,12 @@ def state_router(hub: Hub) -> APIRouter:
 
     @router.get("/engines")
     def engines(request: Request) -> list[Engine]:
-        """How each engine is, and what it last said of itself."""
-        caller(hub, request, "look")
+        """How each engine is, and to whoever sees every model what it last said of itself."""
+        everything = sees_all(caller(hub, request, "look"))
         with hub.database.reading() as session:
-            return [Engine.model_validate(row) for row in session.scalars(select(EngineRow).order_by(EngineRow.name))]
+            rows = session.scalars(select(EngineRow).order_by(EngineRow.name))
+            found = [Engine.model_validate(row) for row in rows]
+        return found if everything else [one.model_copy(update={"status": {}}) for one in found]
 
     @router.get("/registries")
     def registries(request: Request) -> list[Registry]:
@@ -134,8 +136,7 @@ def _add_measures(hub: Hub, router: APIRouter) -> None:
         """Keeps a skew report, as `tidegate skew --report` writes it; a window is kept once."""
         thing = str(report.get("model", ""))[:200]
         user = caller(hub, request, "release", "keep skew report", thing)
-        with hub.database.reading() as session:
-            check_model(session, user, thing)
+        check_model(user, thing, "release")
         try:
             kept = keep_report(hub.database, report, "the report")
         except TidegateError as error:

@@ -7,6 +7,7 @@ import json
 import logging
 import time
 from collections.abc import Callable, Iterator
+from contextvars import ContextVar
 from dataclasses import replace
 
 from sqlalchemy import delete, select, update
@@ -20,6 +21,8 @@ from tidegate_serving.contract.errors import FailedPrecondition
 
 PRUNE = "audit-prune"
 """The action of the line that says up to which line the log was pruned; what is left is verified from there."""
+REFUSED_HERE: ContextVar[list[str] | None] = ContextVar("refused_here", default=None)
+"""What was refused and written down within one request, so that nobody writes it down once more."""
 _ONLY = 1
 _PAGE = 5000
 _log = logging.getLogger(__name__)
@@ -52,6 +55,8 @@ class AuditLog:
         head = lock(session)
         line = made_line(head.number + 1, self._clock(), act.without_secrets(), head.hash)
         session.add(_row(line))
+        if act.outcome is not Outcome.DONE and (noted := REFUSED_HERE.get()) is not None:
+            noted.append(act.action)
         head.number, head.hash = line.number, line.hash
         session.flush()
         return line

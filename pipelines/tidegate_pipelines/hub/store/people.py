@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from sqlalchemy import Index, String
+from sqlalchemy import Index, String, text
 from sqlalchemy.orm import Mapped, mapped_column
 
 from tidegate_pipelines.hub.store.base import MOST_NAME, Base, Counted, Document, LongText, Name, Number, Word
@@ -129,22 +129,29 @@ class LabelRow(Base):
 
 
 class AlertRow(Base):
-    """Something that is wrong, or was. `key` tells it from others; the same again counts up. `digest` is the group that
-    it is told in, `resolved_at` None while it lasts."""
+    """Something that is wrong, or was. `key` tells it from others, `resolved_at` is None while it lasts; of one key one
+    alert lasts at a time."""
 
     __tablename__ = "alerts"
-    __table_args__ = (Index("ix_alerts_key", "key"), Index("ix_alerts_resolved_at", "resolved_at"))
+    __table_args__ = (
+        Index("ix_alerts_resolved_at", "resolved_at"),
+        Index(
+            "uq_alerts_open_key",
+            "key",
+            unique=True,
+            sqlite_where=text("resolved_at IS NULL"),
+            postgresql_where=text("resolved_at IS NULL"),
+        ),
+    )
 
     id: Mapped[Counted]
     key: Mapped[Name]
     model: Mapped[Name]
     severity: Mapped[Word]
     title: Mapped[LongText]
-    text: Mapped[LongText]
+    body: Mapped[LongText]
     link: Mapped[LongText]
-    count: Mapped[Number]
-    first_at: Mapped[datetime]
-    last_at: Mapped[datetime]
+    since: Mapped[datetime]
     resolved_at: Mapped[datetime | None]
 
 

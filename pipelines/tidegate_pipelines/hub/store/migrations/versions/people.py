@@ -151,13 +151,18 @@ def _alerts() -> None:
         sa.Column("model", NAME, nullable=False),
         sa.Column("severity", WORD, nullable=False),
         sa.Column("title", sa.Text(), nullable=False),
-        sa.Column("text", sa.Text(), nullable=False),
+        sa.Column("body", sa.Text(), nullable=False),
         sa.Column("link", sa.Text(), nullable=False),
-        sa.Column("count", sa.BigInteger(), nullable=False),
-        sa.Column("first_at", UtcTime(), nullable=False),
-        sa.Column("last_at", UtcTime(), nullable=False),
+        sa.Column("since", UtcTime(), nullable=False),
         sa.Column("resolved_at", UtcTime(), nullable=True),
         sa.PrimaryKeyConstraint("id", name="pk_alerts"),
     )
-    op.create_index("ix_alerts_key", "alerts", ["key"], unique=False)
     op.create_index("ix_alerts_resolved_at", "alerts", ["resolved_at"], unique=False)
+    op.create_index(
+        "uq_alerts_open_key",
+        "alerts",
+        ["key"],
+        unique=True,
+        sqlite_where=sa.text("resolved_at IS NULL"),
+        postgresql_where=sa.text("resolved_at IS NULL"),
+    )

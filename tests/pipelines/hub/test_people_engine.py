@@ -1,0 +1,86 @@
+"""Decisions that a real engine carries out, and what it did and refused by itself, in the hub's audit log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.support.control import push_and_wait
+from tests.support.engine_process import EngineProcess
+from tests.support.versions import publish
+
+from tidegate_pipelines.hub.access.caller import LOCAL
+from tidegate_pipelines.hub.audit import AuditLog, ExportStore, Outcome, verify_database, verify_export
+from tidegate_pipelines.hub.audit.keeper import AuditKeeper
+from tidegate_pipelines.hub.config import EngineConfig, HubConfig
+from tidegate_pipelines.hub.decisions import Asked, Decisions
+from tidegate_pipelines.hub.people_config import AuditConfig
+from tidegate_pipelines.hub.store import Database
+from tidegate_serving.contract.errors import FailedPrecondition, NotFound
+from tidegate_serving.control_client import ControlClient
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> Iterator[str]:
+    """An engine in which m:2 serves and m:1 did before; its control address."""
+    root = tmp_path / "models"
+    versions = [publish(root, "m", number) for number in (1, 2)]
+    with EngineProcess(
+        tmp_path / "engine", roots=[root], allow_unverified=True, state_directory=tmp_path / "state"
+    ) as found:
+        control = str(found.addresses["control"])
+        with ControlClient(control) as client:
+            push_and_wait(client, versions[0], labels={"stable": 1})
+            push_and_wait(client, *versions, labels={"stable": 2})
+        yield control
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Iterator[Database]:
+    made = Database(f"sqlite:///{tmp_path}/hub.db")
+    made.migrate()
+    yield made
+    made.close()
+
+
+def stable(control: str) -> int | None:
+    with ControlClient(control) as client:
+        return client.desired("m").stable
+
+
+def test_what_is_decided_here_and_there_is_in_one_log(engine: str, database: Database, tmp_path: Path) -> None:
+    config = HubConfig(engines={"one": EngineConfig(control=engine)})
+    log = AuditLog(database)
+    decisions = Decisions(database, config, log)
+    kept = AuditConfig(export=str(tmp_path / "copy"), keep_days=1.0)
+    keeper = AuditKeeper(database, log, kept, config.connections)
+
+    back = Asked("rollback", "late answers", "r1", model="m")
+    made = decisions.decide(LOCAL, back)
+    assert stable(engine) == 1
+    assert decisions.decide(LOCAL, back) == made
+    decisions.decide(LOCAL, Asked("block", "wrong units", "b1", model="m", version=2))
+    with pytest.raises(NotFound):
+        decisions.decide(LOCAL, Asked("rollback", "further", "r2", model="m", version=9))
+    assert [one.kind for one in decisions.made()] == ["block", "rollback"]
+    with ControlClient(engine) as client:
+        assert [entry.requested_by for entry in client.journal(servable="m") if entry.action == "block"] == [
+            "hub: local"
+        ]
+        client.override("freeze", "m", requested_by="anna", reason="the holidays")
+        with pytest.raises(FailedPrecondition):
+            client.pin("m", 2, requested_by="ben", reason="it is blocked")
+
+    keeper.look()
+    keeper.look()
+
+    acts = [line.act for line in log.lines()]
+    hub = [(act.action, act.thing) for act in acts if not act.engine]
+    assert hub == [("rollback", "model m"), ("block", "model m:2")]
+    theirs = [(act.who, act.action, act.outcome) for act in acts if act.engine == engine and act.who in ("anna", "ben")]
+    assert theirs == [("anna", "freeze", Outcome.DONE), ("ben", "pin", Outcome.REFUSED)]
+    assert not any(act.who.startswith("hub: ") and act.outcome is Outcome.DONE for act in acts)
+    assert verify_database(log).whole
+    assert verify_export(ExportStore(str(tmp_path / "copy")), log).whole
+    assert log.exported() == log.head()[0]
