@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+import httpx
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page
@@ -188,3 +190,36 @@ def test_a_page_prints(browser: Browser, hub: str) -> None:
         assert not page.get_by_role("navigation", name="Pages").is_visible()
         assert page.locator("h1").is_visible()
         assert page.pdf().startswith(b"%PDF")
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "said"),
+    [
+        ("/models/none", 404, "There is nothing here"),
+        ("/releases/abc", 422, "number is &#39;abc&#39;"),
+        ("/releases/99999", 404, "there is no release 99999"),
+        ("/features/flights?name=none", 404, "has no window in the last 90 days"),
+        ("/elsewhere", 404, "there is no page"),
+    ],
+)
+def test_an_error_is_a_page_for_people_and_json_for_programs(hub: str, path: str, status: int, said: str) -> None:
+    page = httpx.get(hub + path, headers={"accept": "text/html"})
+    assert (page.status_code, page.headers["content-type"]) == (status, "text/html; charset=utf-8")
+    assert said in page.text
+    program = httpx.get(hub + path, headers={"accept": "application/json"})
+    assert (program.status_code, program.headers["content-type"]) == (status, "application/json")
+    assert "default-src 'self'" in page.headers["content-security-policy"]
+
+
+def test_lists_are_paged_filtered_and_ordered(hub: str) -> None:
+    def names(query: str) -> list[str]:
+        text = httpx.get(f"{hub}/models{query}", headers={"accept": "text/html"}).text
+        return re.findall(r'<th scope="row"><a class="name" href="/models/([^"]+)"', text)
+
+    assert names("?sort=name") == sorted(MODELS)
+    assert names("")[:2] == ["churn", "flights"]
+    assert names("?state=NOT+SERVED") == ["spam"]
+    assert names("?skew=FAIL") == ["flights"]
+    assert names("?q=SCORES") == ["fraud-scores"]
+    assert names("?q=%25") == []
+    assert names("?page=99") == names("")
