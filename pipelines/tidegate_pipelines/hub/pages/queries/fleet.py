@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from sqlalchemy import func, select
@@ -56,7 +56,7 @@ class SkewNow:
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """The last day: requests and the share of errors; and a small curve of the last week's days."""
+    """The last day: requests and the share of errors; and a small curve of the seven days before."""
 
     requests: int
     errors: float
@@ -208,9 +208,10 @@ def _traffic(session: Session, names: Sequence[str], now: datetime) -> dict[str,
     row = TrafficRow
     theirs = row.model.in_(names)
     day = func.date(row.hour)
+    midnight = now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
     week = (
         select(row.model, day, func.sum(row.requests))
-        .where(theirs, row.hour > now - timedelta(days=_SPARK_DAYS))
+        .where(theirs, row.hour >= midnight - timedelta(days=_SPARK_DAYS), row.hour < midnight)
         .group_by(row.model, day)
         .order_by(row.model, day)
     )
@@ -224,5 +225,5 @@ def _traffic(session: Session, names: Sequence[str], now: datetime) -> dict[str,
     )
     found = {name: Traffic(0, 0.0, spark(curve)) for name, curve in curves.items()}
     for name, requests, errors in session.execute(last):
-        found[name] = Traffic(int(requests), float(errors) / float(requests or 1), found[name].path)
+        found[name] = Traffic(int(requests), float(errors) / float(requests or 1), spark(curves.get(name, ())))
     return found
