@@ -31,6 +31,11 @@ INFO = f"tidegate-{PROJECT['version']}.dist-info"
 SHIPPED = (
     "tidegate_operators/kfp/compiled/validate.yaml",
     "tidegate_pipelines/compiled/release.yaml",
+    "tidegate_pipelines/hub/pages/static/hub.css",
+    "tidegate_pipelines/hub/pages/static/hub.js",
+    "tidegate_pipelines/hub/pages/templates/base.html.jinja",
+    "tidegate_pipelines/monitoring/alerts.yml",
+    "tidegate_pipelines/monitoring/dashboard.json",
     "tidegate_serving/admission/verdict.schema.json",
     "tidegate_serving/contract/protos/descriptors.binpb",
     "tidegate_validation/report/templates/parts.html.jinja",

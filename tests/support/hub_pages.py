@@ -482,11 +482,9 @@ def _people(session: Session, models: list[str], say: Texts, now: datetime) -> N
                 model=model,
                 severity=severity,
                 title=say(title, 3000),
-                text=say("`distance`: values ×1.609 since 14:00, 100 % of rows"),
+                body=say("`distance`: values ×1.609 since 14:00, 100 % of rows"),
                 link="/models/flights",
-                count=3 - number,
-                first_at=now - timedelta(hours=6),
-                last_at=now - timedelta(minutes=12),
+                since=now - timedelta(minutes=12),
                 resolved_at=None,
             )
         )

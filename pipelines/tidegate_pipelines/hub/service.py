@@ -29,6 +29,7 @@ from tidegate_pipelines.hub.audit.keeper import AuditKeeper
 from tidegate_pipelines.hub.config import HubConfig, Runner
 from tidegate_pipelines.hub.decisions import Decisions
 from tidegate_pipelines.hub.engines.watch import EngineWatch
+from tidegate_pipelines.hub.pages import add_pages
 from tidegate_pipelines.hub.registry.reconcile import no_longer_wanted
 from tidegate_pipelines.hub.registry.watch import RegistryWatch
 from tidegate_pipelines.hub.registry.webhook import webhook_router
@@ -88,7 +89,9 @@ class Service:
             finally:
                 await run_in_threadpool(self._stop)
 
-        return create_app(hub, routers, lifespan, self.access)
+        app = create_app(hub, routers, lifespan, self.access)
+        add_pages(app, hub)
+        return app
 
     def _start(self) -> None:
         self._releases.start()

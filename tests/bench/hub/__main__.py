@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import sys
 
-from tests.bench.hub import killed, outages, registry
+from tests.bench.hub import killed, outages, pages, registry
 from tests.bench.rows import Measure, run_group
 
 MEASURES: list[tuple[str, Measure]] = [
     ("webhooks", registry.webhooks),
     ("registry", registry.latency),
+    ("pages", pages.measure),
     ("outages", outages.measure),
     ("killed", killed.measure),
 ]

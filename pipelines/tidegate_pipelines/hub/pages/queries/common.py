@@ -62,9 +62,7 @@ class Alert:
     title: str
     text: str
     link: str
-    count: int
-    first_at: datetime
-    last_at: datetime
+    since: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,12 +142,11 @@ def served(session: Session, *conditions: Any) -> tuple[Served, ...]:
 
 def open_alerts(session: Session, model: str | None = None) -> tuple[Alert, ...]:
     """What is wrong and lasts, the newest first."""
-    query = select(AlertRow).where(AlertRow.resolved_at.is_(None)).order_by(AlertRow.last_at.desc())
+    query = select(AlertRow).where(AlertRow.resolved_at.is_(None)).order_by(AlertRow.since.desc())
     if model is not None:
         query = query.where(AlertRow.model == model)
     return tuple(
-        Alert(row.model, row.severity, row.title, row.text, row.link, row.count, row.first_at, row.last_at)
-        for row in session.scalars(query)
+        Alert(row.model, row.severity, row.title, row.body, row.link, row.since) for row in session.scalars(query)
     )
 
 

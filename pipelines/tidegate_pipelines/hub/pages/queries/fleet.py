@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from sqlalchemy import func, select
-from sqlalchemy.orm import Session, aliased
+from sqlalchemy.orm import Session
 
 from tidegate_pipelines.hub.pages.charts import spark
 from tidegate_pipelines.hub.pages.queries.common import (
@@ -56,7 +56,7 @@ class SkewNow:
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """The last day: requests and the share of errors; and a small curve of the last week."""
+    """The last day: requests and the share of errors; and a small curve of the seven days before."""
 
     requests: int
     errors: float
@@ -149,22 +149,16 @@ def latest_releases(session: Session) -> tuple[ReleaseLine, ...]:
 
 def latest_skew(session: Session) -> Mapping[str, SkewNow]:
     """The latest window of each model."""
-    other = aliased(SkewWindowRow)
     newest = (
-        select(func.max(other.window_end))
-        .where(other.model == ModelRow.name, other.feature == "")
+        select(SkewWindowRow.id)
+        .where(SkewWindowRow.model == ModelRow.name, SkewWindowRow.feature == "")
+        .order_by(SkewWindowRow.window_end.desc())
+        .limit(1)
         .correlate(ModelRow)
         .scalar_subquery()
     )
-    query = (
-        select(SkewWindowRow.model, SkewWindowRow.state, SkewWindowRow.cause, SkewWindowRow.window_end)
-        .select_from(ModelRow)
-        .join(
-            SkewWindowRow,
-            (SkewWindowRow.model == ModelRow.name)
-            & (SkewWindowRow.feature == "")
-            & (SkewWindowRow.window_end == newest),
-        )
+    query = select(SkewWindowRow.model, SkewWindowRow.state, SkewWindowRow.cause, SkewWindowRow.window_end).join(
+        ModelRow, SkewWindowRow.id == newest
     )
     return {row.model: SkewNow(row.state, row.cause, row.window_end) for row in session.execute(query)}
 
@@ -211,22 +205,25 @@ def _with_traffic(line: ModelLine, traffic: Traffic | None) -> ModelLine:
 
 
 def _traffic(session: Session, names: Sequence[str], now: datetime) -> dict[str, Traffic]:
-    end = now.astimezone(UTC)
-    since, yesterday = end - timedelta(days=_SPARK_DAYS), end - timedelta(days=1)
-    query = (
-        select(TrafficRow.model, TrafficRow.hour, func.sum(TrafficRow.requests), func.sum(TrafficRow.errors))
-        .where(TrafficRow.model.in_(names), TrafficRow.hour >= since)
-        .group_by(TrafficRow.model, TrafficRow.hour)
+    row = TrafficRow
+    theirs = row.model.in_(names)
+    day = func.date(row.hour)
+    midnight = now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    week = (
+        select(row.model, day, func.sum(row.requests))
+        .where(theirs, row.hour >= midnight - timedelta(days=_SPARK_DAYS), row.hour < midnight)
+        .group_by(row.model, day)
+        .order_by(row.model, day)
     )
-    days: dict[str, list[float]] = defaultdict(lambda: [0.0] * (_SPARK_DAYS * 4))
-    last: dict[str, list[int]] = defaultdict(lambda: [0, 0])
-    for name, hour, requests, errors in session.execute(query).tuples():
-        slot = min(_SPARK_DAYS * 4 - 1, int((hour - since).total_seconds() // 21600))
-        days[name][slot] += float(requests)
-        if hour > yesterday:
-            last[name][0] += int(requests)
-            last[name][1] += int(errors)
-    return {
-        name: Traffic(last[name][0], last[name][1] / last[name][0] if last[name][0] else 0.0, spark(curve))
-        for name, curve in days.items()
-    }
+    curves: dict[str, list[float]] = defaultdict(list)
+    for name, _, requests in session.execute(week):
+        curves[name].append(float(requests))
+    last = (
+        select(row.model, func.sum(row.requests), func.sum(row.errors))
+        .where(theirs, row.hour > now - timedelta(days=1))
+        .group_by(row.model)
+    )
+    found = {name: Traffic(0, 0.0, spark(curve)) for name, curve in curves.items()}
+    for name, requests, errors in session.execute(last):
+        found[name] = Traffic(int(requests), float(errors) / float(requests or 1), spark(curves.get(name, ())))
+    return found

@@ -115,7 +115,7 @@ def model(session: Session, viewer: Viewer, name: str, days: int, now: datetime)
         name=name,
         team=row.team,
         versions=served(session, ServedVersionRow.model == name),
-        away=dict(session.execute(away).tuples().all()),
+        away={row.name: row.since for row in session.execute(away)},
         releases=lines,
         span=span,
         days=days,
@@ -149,7 +149,7 @@ def skew_windows(session: Session, name: str, span: charts.Span, *conditions: An
         .order_by(row.window_end, row.version)
     )
     found: dict[str, list[charts.Window]] = defaultdict(list)
-    for one, start, end, state, effect, cause in session.execute(query).tuples():
+    for one, start, end, state, effect, cause in session.execute(query):
         found[one].append(charts.Window(start, end, state, effect, cause))
     return found
 
@@ -188,7 +188,7 @@ def _traffic(
         .order_by(row.hour)
     )
     days: dict[datetime, list[tuple[int, int, float | None, float | None]]] = defaultdict(list)
-    for hour, requests, errors, p50, p99 in session.execute(query).tuples():
+    for hour, requests, errors, p50, p99 in session.execute(query):
         days[hour.replace(hour=0, minute=0, second=0, microsecond=0)].append((requests, errors, p50, p99))
     if not days:
         return None, None, None
@@ -233,7 +233,7 @@ def _canaries(session: Session, lines: Sequence[ReleaseLine]) -> tuple[CanaryLin
         .order_by(event.id.desc())
     )
     found = []
-    for release_id, at, text, data in session.execute(query).tuples():
+    for release_id, at, text, data in session.execute(query):
         if canary_numbers(data) is not None:
             found.append(canary_line(by_id[release_id].version, release_id, at, text, data))
     return tuple(found)

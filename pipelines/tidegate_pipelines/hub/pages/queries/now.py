@@ -18,7 +18,7 @@ from tidegate_pipelines.hub.pages.queries.common import (
     release_line,
     release_lines,
 )
-from tidegate_pipelines.hub.pages.queries.fleet import latest_releases, latest_skew, model_lines
+from tidegate_pipelines.hub.pages.queries.fleet import model_lines
 from tidegate_pipelines.hub.pages.viewer import Viewer
 from tidegate_pipelines.hub.store import EngineRow, ModelRow, ReleaseRow, ReleaseState
 
@@ -93,17 +93,18 @@ def now_page(session: Session, viewer: Viewer, now: datetime) -> Now:
     """The first page."""
     names = [name for name in session.scalars(select(ModelRow.name)) if viewer.sees(name)]
     there = set(names)
+    lines = model_lines(session, names)
     counts: dict[str, int] = {}
-    for line in model_lines(session, names):
+    for line in lines:
         counts[line.state] = counts.get(line.state, 0) + 1
     engines = session.scalars(select(EngineRow).order_by(EngineRow.since)).all()
     away = [Away(one.name, one.since, one.problem) for one in engines if one.state == "AWAY"]
     skew = [
-        Drifted(name, one.state, one.cause, one.end)
-        for name, one in latest_skew(session).items()
-        if one.state in ("FAIL", "ERROR") and name in there
+        Drifted(line.name, line.skew.state, line.skew.cause, line.skew.end)
+        for line in lines
+        if line.skew is not None and line.skew.state in ("FAIL", "ERROR")
     ]
-    last = [one for one in latest_releases(session) if one.model in there]
+    last = [line.release for line in lines if line.release is not None]
     failed = [one for one in last if one.state in ("REFUSED", "FAILED") and (one.finished_at or now) > now - _RECENT]
     ended = _ended(session, viewer, now)
     return Now(
@@ -151,7 +152,7 @@ def _ended(session: Session, viewer: Viewer, now: datetime) -> dict[str, int]:
         .group_by(ReleaseRow.state, ReleaseRow.model)
     )
     found: dict[str, int] = {}
-    for state, model, count in session.execute(query).tuples():
+    for state, model, count in session.execute(query):
         if viewer.sees(model):
             found[state.value] = found.get(state.value, 0) + count
     return found

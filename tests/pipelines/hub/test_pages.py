@@ -1,0 +1,225 @@
+"""The pages in a real browser: nothing runs out of its box, nothing asks elsewhere, and everybody can use them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, Page
+from sqlalchemy import select
+from tests.support.browser import chromium, opened
+from tests.support.eventually import eventually
+from tests.support.hub_pages import FEATURES, MODELS, NOW, Texts, make_world, serving
+
+from tidegate_pipelines.hub.store import Database, ReleaseEventRow, ReleaseRow, ReleaseState
+
+pytestmark = pytest.mark.xdist_group("browser")
+PAGES = {
+    "now": "/",
+    "models": "/models",
+    "model": "/models/flights",
+    "model of three months": "/models/flights?days=90",
+    "model that nobody knows much of": "/models/spam",
+    "feature": "/features/flights?name=distance",
+    "releases": "/releases",
+    "refused": "/releases/7",
+    "failed": "/releases/4",
+    "waiting": "/releases/8",
+    "running": "/releases/10",
+    "requested": "/releases/9",
+    "engines": "/engines",
+}
+WIDTHS = (390, 1280, 1920)
+_CUT_OFF = """() => [...document.querySelectorAll('main *, header *, footer *')].filter(one => {
+  if (one.closest('svg, .twin-table, pre, thead, select, .values') || !one.textContent.trim()) return false;
+  const style = getComputedStyle(one);
+  if (style.display === 'inline' || style.visibility === 'hidden') return false;
+  return one.scrollWidth > one.clientWidth + 1 && style.overflowX !== 'visible'
+      || one.scrollHeight > one.clientHeight + 1 && style.overflowY === 'hidden';
+}).map(one => one.tagName + '.' + one.className + ': ' + one.textContent.trim().slice(0, 80))"""
+_OUTSIDE = """() => [...document.querySelectorAll('main *, header *, footer *')].filter(one => {
+  if (one.closest('.twin-table, pre, thead, details:not([open])')) return false;
+  const box = one.getBoundingClientRect();
+  return box.width > 1 && (box.right > innerWidth + 1 || box.left < -1) && !one.closest('svg');
+}).map(one => one.tagName + '.' + one.className + ': ' + one.textContent.trim().slice(0, 80))"""
+_SIDEWAYS = "() => document.documentElement.scrollWidth - document.documentElement.clientWidth"
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium() as found:
+        yield found
+
+
+def world(folder: Path, *, hostile: bool = False) -> Database:
+    database = Database(f"sqlite:///{folder}/hub.db")
+    make_world(database, hostile=hostile)
+    return database
+
+
+@pytest.fixture(scope="module")
+def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    database = world(tmp_path_factory.mktemp("pages"))
+    with serving(database) as address:
+        yield address
+    database.close()
+
+
+@pytest.fixture(scope="module")
+def hostile_hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    database = world(tmp_path_factory.mktemp("hostile"), hostile=True)
+    with serving(database) as address:
+        yield address
+    database.close()
+
+
+def grave(results: Any) -> list[str]:
+    """The serious and critical findings of axe."""
+    found = [one for one in results.response["violations"] if one["impact"] in ("serious", "critical")]
+    return [f"{one['id']}: {one['nodes'][0]['html'][:200]} ({len(one['nodes'])})" for one in found]
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_everybody_can_use_a_page(browser: Browser, hub: str, name: str) -> None:
+    with opened(browser, hub + PAGES[name], own=hub) as (page, heard):
+        page.evaluate("for (const one of document.querySelectorAll('main details')) one.open = true")
+        assert grave(Axe().run(page)) == []
+        page.emulate_media(color_scheme="dark")
+        assert grave(Axe().run(page, options={"runOnly": ["color-contrast"]})) == []
+        assert (heard.errors, heard.elsewhere) == ([], [])
+
+
+def layout(page: Page) -> dict[int, tuple[int, list[str], list[str]]]:
+    """What is wrong with a page's layout, by its width."""
+    found = {}
+    for width in WIDTHS:
+        page.set_viewport_size({"width": width, "height": 900})
+        problems = page.evaluate(_SIDEWAYS), page.evaluate(_CUT_OFF), page.evaluate(_OUTSIDE)
+        if problems != (0, [], []):
+            found[width] = problems
+    return found
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_nothing_is_cut_off_or_scrolls_sideways(browser: Browser, hub: str, name: str) -> None:
+    with opened(browser, hub + PAGES[name], own=hub) as (page, heard):
+        assert layout(page) == {}
+        assert (heard.errors, heard.elsewhere) == ([], [])
+
+
+def hostile_pages() -> dict[str, str]:
+    say = Texts(hostile=True)
+    model, feature = quote(say.name(MODELS[0]), safe=""), quote(say.name(FEATURES[0]), safe="")
+    return {
+        "now": "/",
+        "models": "/models",
+        "model": f"/models/{model}?days=90",
+        "feature": f"/features/{model}?name={feature}",
+        "releases": "/releases",
+        "refused": "/releases/7",
+        "running": "/releases/10",
+        "engines": "/engines",
+        "search": f"/models?q={model}",
+        "nothing": f"/models/{feature}",
+    }
+
+
+@pytest.mark.parametrize("name", hostile_pages())
+def test_texts_of_a_hostile_model_run_nothing_and_break_no_layout(
+    browser: Browser, hostile_hub: str, name: str
+) -> None:
+    with opened(browser, hostile_hub + hostile_pages()[name], own=hostile_hub) as (page, heard):
+        assert "owned" not in page.title().split("<")[0]
+        assert page.locator("main script, main img, main [onload], main [onerror]").count() == 0
+        assert "49" not in page.locator("h1").first.inner_text()
+        assert page.locator("footer").inner_text().startswith("As of 1 Jun 2026")
+        assert layout(page) == {}
+        assert not [one for one in heard.errors if "404" not in one]
+        assert heard.elsewhere == []
+
+
+def test_a_refusal_is_understood_from_its_page_alone(browser: Browser, hub: str) -> None:
+    with opened(browser, hub + "/releases/7", own=hub) as (page, _):
+        text = page.locator("main").inner_text()
+    for part in ("may not serve", "AUC 0.71 is 0.04 below", "says no", "What to do", "origin=EWR", "surely more than"):
+        assert part in text, part
+
+
+def test_a_page_works_without_script_and_by_keyboard(browser: Browser, hub: str) -> None:
+    with opened(browser, hub + "/models", own=hub, java_script_enabled=False) as (page, _):
+        page.get_by_role("searchbox", name="Name").fill("fraud")
+        page.get_by_role("searchbox", name="Name").press("Enter")
+        page.wait_for_url("**q=fraud**")
+        assert page.locator("tbody tr").count() == 1
+        page.get_by_role("link", name="fraud-scores").click()
+        assert page.locator("h1").inner_text() == "fraud-scores"
+    with opened(browser, hub + "/", own=hub) as (page, _):
+        page.keyboard.press("Tab")
+        skip = page.get_by_role("link", name="Skip to the content")
+        assert skip.evaluate("one => one === document.activeElement && one.getBoundingClientRect().top >= 0")
+        page.keyboard.press("Enter")
+        assert page.evaluate("document.activeElement.id") == "content"
+
+
+def test_a_release_is_watched_as_it_goes_on(browser: Browser, tmp_path: Path) -> None:
+    database = world(tmp_path)
+    with serving(database) as hub, opened(browser, hub + "/releases/10", own=hub) as (page, heard):
+        eventually(lambda: page.locator(".live").inner_text() == "live", 20)
+        assert page.locator(".verdict .badge").first.inner_text() == "▸ running"
+        with database.writing() as session:
+            row = session.scalars(select(ReleaseRow).where(ReleaseRow.id == 10)).one()
+            row.state, row.stage, row.finished_at = ReleaseState.RELEASED, "promote", NOW + timedelta(minutes=1)
+            told = {"stage": "promote", "data": {"state": "RELEASED"}, "at": NOW}
+            session.add(ReleaseEventRow(release_id=10, kind="state", text="flights:4 serves", **told))
+        page.get_by_text("flights, version 4, serves").wait_for(timeout=20_000)
+        assert "flights:4 serves" in page.locator(".log").inner_text()
+        assert (heard.errors, heard.elsewhere) == ([], [])
+    database.close()
+
+
+def test_a_page_prints(browser: Browser, hub: str) -> None:
+    with opened(browser, hub + "/releases/7", own=hub) as (page, _):
+        page.emulate_media(media="print")
+        assert not page.get_by_role("navigation", name="Pages").is_visible()
+        assert page.locator("h1").is_visible()
+        assert page.pdf().startswith(b"%PDF")
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "said"),
+    [
+        ("/models/none", 404, "There is nothing here"),
+        ("/releases/abc", 422, "number is &#39;abc&#39;"),
+        ("/releases/99999", 404, "there is no release 99999"),
+        ("/features/flights?name=none", 404, "has no window in the last 90 days"),
+        ("/elsewhere", 404, "there is no page"),
+    ],
+)
+def test_an_error_is_a_page_for_people_and_json_for_programs(hub: str, path: str, status: int, said: str) -> None:
+    page = httpx.get(hub + path, headers={"accept": "text/html"})
+    assert (page.status_code, page.headers["content-type"]) == (status, "text/html; charset=utf-8")
+    assert said in page.text
+    program = httpx.get(hub + path, headers={"accept": "application/json"})
+    assert (program.status_code, program.headers["content-type"]) == (status, "application/json")
+    assert "default-src 'self'" in page.headers["content-security-policy"]
+
+
+def test_lists_are_paged_filtered_and_ordered(hub: str) -> None:
+    def names(query: str) -> list[str]:
+        text = httpx.get(f"{hub}/models{query}", headers={"accept": "text/html"}).text
+        return re.findall(r'<th scope="row"><a class="name" href="/models/([^"]+)"', text)
+
+    assert names("?sort=name") == sorted(MODELS)
+    assert names("")[:2] == ["churn", "flights"]
+    assert names("?state=NOT+SERVED") == ["spam"]
+    assert names("?skew=FAIL") == ["flights"]
+    assert names("?q=SCORES") == ["fraud-scores"]
+    assert names("?q=%25") == []
+    assert names("?page=99") == names("")
