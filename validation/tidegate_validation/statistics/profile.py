@@ -79,7 +79,7 @@ class FeatureProfile:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> FeatureProfile:
         """From JSON."""
-        support = data["support"]
+        support, (lowest, highest) = data["support"], data["clusters"]
         values: dict[str, Any] = {name: data[name] for name in ("name", "type", "new_rate", "minimum", "maximum")}
         values |= {name: int(data[name]) for name in ("rows", "missing", "infinite", "distinct", "new_values")}
         values |= {name: tuple(data[name]) for name in ("levels", "quantiles")}
@@ -90,7 +90,7 @@ class FeatureProfile:
             bins=bins_from_dict(data["bins"]) if data["bins"] else None,
             support=tuple(zip(support["values"], support["n"], strict=True)),
             points=Points.from_dict(data["points"]),
-            clusters=(float(data["clusters"][0]), float(data["clusters"][1])),
+            clusters=(float(lowest), float(highest)),
         )
 
 
