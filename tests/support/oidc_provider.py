@@ -83,25 +83,21 @@ def _application() -> Any:  # noqa: C901 - routes
     challenges: dict[str, str] = {}
     published: list[Any] = []
 
-    @made.post("/faults")
     def set_faults() -> Any:
         faults.clear()
         faults.update(flask.request.get_json())
         return {}
 
-    @made.post("/rotate")
     def rotate() -> Any:
         published.clear()
         storage.jwk = jose.RSAKey.generate_key(is_private=True)
         return {}
 
-    @made.post("/forge")
     def forge() -> Any:
         published[:] = [storage.jwk]
         storage.jwk = jose.RSAKey.generate_key(is_private=True)
         return {}
 
-    @made.before_request
     def check_verifier() -> Any:
         if flask.request.path == "/jwks" and published:
             return flask.jsonify(jose.KeySet(published).as_dict())
@@ -112,7 +108,6 @@ def _application() -> Any:  # noqa: C901 - routes
                 return {"error": "invalid_grant", "error_description": "wrong code_verifier"}, 400
         return None
 
-    @made.after_request
     def change(response: Any) -> Any:
         if flask.request.path == "/oauth2/authorize" and response.status_code == 302:
             code = parse_qs(urlsplit(response.headers["location"]).query)["code"][0]
@@ -123,6 +118,10 @@ def _application() -> Any:  # noqa: C901 - routes
             response.set_data(json.dumps(answer))
         return response
 
+    for name, change_behaviour in (("faults", set_faults), ("rotate", rotate), ("forge", forge)):
+        made.add_url_rule(f"/{name}", name, change_behaviour, methods=["POST"])
+    made.before_request(check_verifier)
+    made.after_request(change)
     return made
 
 

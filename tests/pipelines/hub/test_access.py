@@ -10,9 +10,12 @@ from typing import Any
 
 import pytest
 from sqlalchemy import select, update
+from starlette.responses import PlainTextResponse
 from starlette.testclient import TestClient
+from starlette.types import Message, Receive, Scope, Send
 from tests.support.hub_access import PEOPLE, TOKENS, make_app, make_hub, people_file
 
+from tidegate_pipelines.hub.access import Protection
 from tidegate_pipelines.hub.access.guard import local_path
 from tidegate_pipelines.hub.access.people_file import read_people
 from tidegate_pipelines.hub.access.throttle import Throttle, TooManyAttempts
@@ -291,6 +294,22 @@ def test_a_body_that_is_too_large_is_refused_whether_or_not_its_length_is_said(
     assert error_of(chunks) == (413, "resource_exhausted")
     with database.reading() as session:
         assert session.scalars(select(SessionRow)).all() == []
+
+
+def test_of_a_body_that_is_too_large_no_room_sees_more_than_is_allowed() -> None:
+    seen: list[Message] = []
+
+    async def greedy(scope: Scope, receive: Receive, send: Send) -> None:
+        while not seen or seen[-1].get("more_body"):
+            seen.append(await receive())
+        await PlainTextResponse("done")(scope, receive, send)
+
+    client = TestClient(Protection(greedy, config=AccessConfig(), public_url=""), HERE)
+    answer = client.post("/", content=iter([b"x" * (1 << 19)] * 4))
+
+    assert error_of(answer) == (413, "resource_exhausted")
+    assert sum(len(message.get("body", b"")) for message in seen) <= 1 << 20
+    assert seen[-1]["type"] == "http.disconnect"
 
 
 def test_whoever_guesses_has_to_wait(database: Database, config: AccessConfig) -> None:

@@ -423,6 +423,7 @@ def test_the_newest_label_of_a_request_wins_and_all_are_kept(database: Database)
     early = {"request_id": "a", "label": 0, "at": "2026-05-01T00:00:00Z"}
     assert send(late, {"request_id": "b", "label": 1, "at": "2026-05-01T00:00:00Z"}) == 0
     assert send(early) == 0
+    assert dict(newest_labels(database, "flights"))["a"] == {"late": True}
     assert send(late) == 1
     assert send({"request_id": "b", "label": 2, "at": "2026-05-01T00:00:00Z"}) == 0
 

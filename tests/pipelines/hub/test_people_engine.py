@@ -12,7 +12,8 @@ from tests.support.versions import publish
 
 from tidegate_pipelines.hub.access.caller import LOCAL
 from tidegate_pipelines.hub.audit import AuditLog, ExportStore, Outcome, verify_database, verify_export
-from tidegate_pipelines.hub.audit.keeper import AuditKeeper
+from tidegate_pipelines.hub.audit.engines import fetch
+from tidegate_pipelines.hub.audit.keeper import ASKED_BY_HUB, AuditKeeper
 from tidegate_pipelines.hub.config import EngineConfig, HubConfig
 from tidegate_pipelines.hub.decisions import Asked, Decisions
 from tidegate_pipelines.hub.people_config import AuditConfig
@@ -73,6 +74,7 @@ def test_what_is_decided_here_and_there_is_in_one_log(engine: str, database: Dat
             client.pin("m", 2, requested_by="ben", reason="it is blocked")
 
     keeper.look()
+    assert fetch(database, log, config.connections()["one"], ASKED_BY_HUB) == 0
     keeper.look()
 
     acts = [line.act for line in log.lines()]
