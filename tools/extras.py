@@ -56,7 +56,7 @@ EXTRAS = {
     ),
     "airflow": Extra(
         ("airflow.sdk", "tidegate.airflow"),
-        ("tests/operators/airflow", "tests/operators/airflow/whole_stack.py"),
+        ("tests/operators/airflow", "tests/operators/airflow/whole_stack.py", "tests/pipelines/hub/airflow_runs.py"),
         (
             "apache-airflow-providers-openlineage",
             "duckdb",
