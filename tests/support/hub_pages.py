@@ -11,7 +11,6 @@ import random
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 import uvicorn
@@ -19,6 +18,8 @@ from sqlalchemy import insert
 from sqlalchemy.orm import Session
 from tests.support.engine_process import free_port
 from tests.support.eventually import eventually
+from tests.support.hub_releases import add_releases
+from tests.support.hub_verdict import FEATURES, Texts
 
 from tidegate_pipelines.hub.access import Access
 from tidegate_pipelines.hub.api import api_router
@@ -34,41 +35,14 @@ from tidegate_pipelines.hub.store import (
     EngineRow,
     FeatureProfileRow,
     ModelRow,
-    ReleaseEventRow,
-    ReleaseRow,
-    ReleaseState,
     ServedVersionRow,
     SkewWindowRow,
     TrafficRow,
-    VerdictRow,
 )
-from tidegate_serving.admission import Finding, GateResult, Outcome, Verdict
-from tidegate_serving.contract.servable import ServableId
 
 NOW = datetime(2026, 6, 1, 12, 30, tzinfo=UTC)
 MODELS = ("flights", "fraud-scores", "churn", "search-ranking", "prices", "eta", "spam", "support-routing")
-FEATURES = ("distance", "carrier", "dep_hour", "seats", "wind_speed", "origin")
-ATTACK = (
-    "<script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">"
-    "'\"><svg onload=\"document.title='owned'\">{{ 7 * 7 }}`<b>`\u202e\u2066javascript:alert(1)\u05d0\u05d1 "
-)
 _LABELS = tuple(f"{low} to {low + 250}" for low in range(0, 3000, 250))
-
-
-@dataclass(frozen=True, slots=True)
-class Texts:
-    """What is written into the tables; an attack in each where it is hostile."""
-
-    hostile: bool = False
-
-    def __call__(self, text: str, most: int = 10_000) -> str:
-        if not self.hostile:
-            return text
-        return (text + ATTACK * math.ceil(most / len(ATTACK)))[:most]
-
-    def name(self, text: str) -> str:
-        """A name as long as the table takes it."""
-        return (ATTACK + text if len(text) < 40 else text)[:250] if self.hostile else text
 
 
 def make_world(database: Database, *, hostile: bool = False, now: datetime = NOW) -> None:
@@ -87,7 +61,7 @@ def make_world(database: Database, *, hostile: bool = False, now: datetime = NOW
         session.flush()
         _traffic(session, models, chance, now)
         _skew(session, models, say, chance, now)
-        _releases(session, models, say, now)
+        add_releases(session, models[0], say, now)
         _people(session, models, say, now)
 
 
@@ -230,243 +204,6 @@ def _skew(session: Session, models: list[str], say: Texts, chance: random.Random
 def _bell(middle: float, width: float) -> list[float]:
     raw = [math.exp(-(((place - middle) / width) ** 2) / 2) for place in range(len(_LABELS))]
     return [round(one / sum(raw), 4) for one in raw]
-
-
-def _releases(session: Session, models: list[str], say: Texts, now: datetime) -> None:
-    told: list[tuple[str, int, ReleaseState, str, float, str]] = [
-        (models[0], 1, ReleaseState.RELEASED, "promote", 24 * 60, "flights:1 may serve; it is the first version"),
-        (models[0], 2, ReleaseState.RELEASED, "promote", 24 * 12, "flights:2 may serve"),
-        ("churn", 2, ReleaseState.RELEASED, "promote", 80, "churn:2 may serve"),
-        ("churn", 3, ReleaseState.FAILED, "push", 5, "engine at 10.0.0.2:8502 does not answer; it was tried 5 times"),
-        ("prices", 5, ReleaseState.SUPERSEDED, "", 3, "mlflow asked for version 6 before version 5 was released"),
-        ("prices", 6, ReleaseState.CANCELLED, "", 2.5, "anna cancelled it: wrong alias"),
-        (
-            models[0],
-            3,
-            ReleaseState.REFUSED,
-            "validate",
-            2,
-            "flights:3 is refused by the quality gate: AUC 0.71 is 0.04 below the 0.75 of flights:2",
-        ),
-        (
-            "eta",
-            9,
-            ReleaseState.WAITING,
-            "validate",
-            1,
-            "waits for an approval by group travel-owners: the policy asks for one on weekdays",
-        ),
-        ("search-ranking", 3, ReleaseState.REQUESTED, "", 0.1, ""),
-        (models[0], 4, ReleaseState.RUNNING, "canary", 0.2, ""),
-    ]
-    stages = ("fetch", "validate", "push", "canary", "promote")
-    for number, (model, version, state, stage, hours, sentence) in enumerate(told, 1):
-        asked = now - timedelta(hours=hours)
-        over = state.value not in ("RUNNING", "REQUESTED", "WAITING")
-        session.add(
-            ReleaseRow(
-                id=number,
-                model=model,
-                version=version,
-                source="mlflow",
-                request_key=str(number),
-                requested_by=say("anna@example.com", 250),
-                requested_at=asked,
-                reason=say(f"alias candidate was set on version {version}"),
-                settings={},
-                state=state,
-                stage=stage,
-                directory=f"/models/{number}/{version}",
-                digest=f"{number:064x}",
-                sentence=say(sentence) if sentence else "",
-                finished_at=asked + timedelta(minutes=6, seconds=20) if over else None,
-                attempts=1,
-            )
-        )
-        session.flush()
-        last = stages.index(stage) + 1 if stage else 0
-        for place, name in enumerate(stages[:last]):
-            session.add(
-                ReleaseEventRow(
-                    release_id=number,
-                    at=asked + timedelta(seconds=4 + 70 * place),
-                    stage=name,
-                    kind="stage",
-                    text=name,
-                    data={},
-                )
-            )
-            if name == "validate":
-                text = say("validate: quality")
-                session.add(
-                    ReleaseEventRow(
-                        release_id=number,
-                        at=asked + timedelta(seconds=90),
-                        stage=name,
-                        kind="progress",
-                        text=text,
-                        data={},
-                    )
-                )
-            if name == "canary":
-                numbers = {"compared": 4210, "disagreements": 13, "errors": 0, "slow": 2}
-                sentence = say("flights:4 answers as flights:2 does: 4,210 requests were compared")
-                data = {"outcome": "PASS", "numbers": numbers}
-                session.add(
-                    ReleaseEventRow(
-                        release_id=number,
-                        at=asked + timedelta(seconds=240),
-                        stage=name,
-                        kind="finding",
-                        text=sentence,
-                        data=data,
-                    )
-                )
-        if over:
-            session.add(
-                ReleaseEventRow(
-                    release_id=number,
-                    at=asked + timedelta(minutes=6),
-                    stage=stage,
-                    kind="state",
-                    text=say(sentence),
-                    data={},
-                )
-            )
-        if stage in ("validate", "push", "canary", "promote"):
-            verdict = a_verdict(f"model-{number}", version, say, allowed=state is not ReleaseState.REFUSED)
-            session.add(
-                VerdictRow(
-                    release_id=number,
-                    model=model,
-                    version=version,
-                    digest=f"{number:064x}",
-                    allowed=verdict.allowed,
-                    sentence=verdict.sentence,
-                    document=verdict.to_dict(),
-                    signed_at=asked + timedelta(seconds=60),
-                    key_id="SHA256:k7Qw",
-                    report="",
-                )
-            )
-
-
-def a_verdict(name: str, version: int, say: Texts, *, allowed: bool) -> Verdict:
-    """With findings of every kind."""
-    bad = Outcome.PASS if allowed else Outcome.FAIL
-    rows = [
-        {
-            "slice": say(f"origin={one}", 300),
-            "metric": "AUC",
-            "rows": 1200,
-            "outcome": "FAIL" if place == 0 and not allowed else "PASS",
-            "gain": -0.05 * (place == 0) * (not allowed) + 0.004 * place,
-            "margin": 0.02,
-            "interval": [-0.012 + 0.004 * place - 0.05 * (place == 0), 0.014 + 0.004 * place],
-            "relative": False,
-        }
-        for place, one in enumerate(("EWR", "JFK", "LGA", "carrier=UA", "dep_hour=6"))
-    ]
-    quality = GateResult(
-        "quality",
-        bad,
-        say(
-            "AUC 0.71 is 0.04 below the baseline's 0.75, and the margin is 0.01"
-            if not allowed
-            else "as good as flights:2, surely within the margin"
-        ),
-        (
-            Finding(
-                "AUC",
-                "all examples",
-                bad,
-                say("AUC is 0.04 below that of `flights:2`, surely more than the margin of 0.01"),
-                -0.04,
-                (-0.052, -0.028),
-                limit=-0.01,
-                rule="quality.margin",
-                p_value=0.0002,
-            ),
-            Finding(
-                "slices",
-                "every slice",
-                bad,
-                say("5 slices were compared; `origin=EWR` lost most"),
-                example={"slices": rows},
-            ),
-            Finding(
-                "calibration",
-                "all examples",
-                Outcome.INCONCLUSIVE,
-                say("with 900 examples a calibration error below 0.03 would not show"),
-                smallest_detectable=0.03,
-                rows_needed=5200,
-            ),
-        ),
-        12.4,
-    )
-    robustness = GateResult(
-        "robustness",
-        Outcome.WARN,
-        say("47 inputs were tried; one was answered slowly"),
-        (
-            Finding(
-                "boundary",
-                "distance",
-                Outcome.WARN,
-                say("with `distance=NaN` the answer took 210 ms"),
-                example={"input": {"distance": say("NaN"), "carrier": "UA"}},
-            ),
-            *(
-                Finding("boundary", f"input {number}", Outcome.PASS, "answered as the signature says")
-                for number in range(12)
-            ),
-        ),
-        31.0,
-    )
-    skew = GateResult(
-        "skew",
-        Outcome.PASS,
-        say("every feature is as it was for the version that serves"),
-        tuple(
-            Finding(
-                "distribution",
-                say.name(one),
-                Outcome.PASS,
-                say(f"`{one}`: Δ 0.02, below the limit of 0.1"),
-                0.02,
-                (0.008, 0.04),
-                limit=0.1,
-                smallest_detectable=0.05,
-            )
-            for one in FEATURES
-        ),
-        3.2,
-    )
-    expectations = GateResult(
-        "expectations",
-        Outcome.PASS,
-        say("12 of 12 expectations of the suite hold"),
-        (Finding("suite", "held-out data", Outcome.PASS, "12 of 12 hold"),),
-        2.0,
-    )
-    return Verdict(
-        id=ServableId(name, version),
-        manifest_digest="ab" * 32,
-        outcome=Outcome.WARN if allowed else Outcome.FAIL,
-        allowed=allowed,
-        denied_by=() if allowed else ("quality",),
-        sentence=say("it may serve" if allowed else "it is refused by the quality gate"),
-        gates=(expectations, quality, robustness, skew),
-        first=False,
-        baseline="cd" * 32,
-        data_digest="0" * 64,
-        config_digest="1" * 64,
-        tool_version="0.1.0",
-        issued_at="2026-01-01T00:00:00+00:00",
-        expires_at="2026-12-01T00:00:00+00:00",
-        notes=(say("the sandbox ran without network"),),
-    )
 
 
 def _people(session: Session, models: list[str], say: Texts, now: datetime) -> None:

@@ -16,7 +16,8 @@ from playwright.sync_api import Browser, Page
 from sqlalchemy import select
 from tests.support.browser import chromium, opened
 from tests.support.eventually import eventually
-from tests.support.hub_pages import FEATURES, MODELS, NOW, Texts, make_world, serving
+from tests.support.hub_pages import MODELS, NOW, make_world, serving
+from tests.support.hub_verdict import FEATURES, Texts
 
 from tidegate_pipelines.hub.store import Database, ReleaseEventRow, ReleaseRow, ReleaseState
 
