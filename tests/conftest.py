@@ -33,6 +33,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "xdist_group(name): tests that run in the same process")
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the names, wherever this file was loaded
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Names the group that each test runs in, for pytest-xdist with `--dist loadgroup`."""
     groups: dict[Path, str] = {}

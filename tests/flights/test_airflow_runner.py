@@ -208,7 +208,7 @@ def test_the_other_operators_publish_report_and_roll_back(
 def test_missing_parameters_and_files_fail_with_their_names(release: Release, world: World) -> None:
     done = release(world.repository / "nobody" / "1")
     assert done.failed_task == "validate"
-    assert "nobody/1 has no manifest.json" in str(done.reason)
+    assert "nobody/1 is gone, its repository is here: it was deleted" in str(done.reason)
 
 
 def test_a_file_that_holds_no_dag_is_named(runner: AirflowRunner, home: Path) -> None:

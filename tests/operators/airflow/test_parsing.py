@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from tidegate_operators.airflow.provider import get_provider_info
-from tidegate_operators.steps import Evidence, Publication, canary, promote, push, rollback, skew
+from tidegate_operators.steps import Evidence, Publication, canary, promote, push, rollback, skew_of_log
 from tidegate_serving.admission import key_id, load_private_key, make_keys
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -276,7 +276,7 @@ STEPS: dict[str, tuple[Callable[..., Any], set[str]]] = {
         rollback,
         {"servable", "version", "from_version", "timeout_seconds", "requested_by", "reason"},
     ),
-    "SkewReportOperator": (skew, {"directory", "log_root", "since", "until", "received_since", "report"}),
+    "SkewReportOperator": (skew_of_log, {"directory", "log_root", "since", "until", "received_since", "report"}),
     "CanaryOperator": (canary, {"directory", "mode", "rule"}),
 }
 OF_THE_OPERATOR = {"control", "timeout", "once", "progress", "judged_against"}

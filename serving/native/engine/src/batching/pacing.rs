@@ -17,7 +17,7 @@ use crate::sync::lock;
 pub(super) const SHORT: Duration = Duration::from_millis(50);
 
 /// So many rows may run of a model that never ran; where there are more, one request tells how long it takes.
-const FIRST: usize = 8;
+const FIRST: usize = 32;
 
 /// So many requests are refused in one go; then others have their turn.
 const REFUSED: usize = 128;
