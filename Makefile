@@ -35,9 +35,9 @@ test: .venv/.whole ## the whole test suite; writes build/test.json
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python tests/run.py
 
 .PHONY: test-extras
-test-extras: .venv/.whole images ## each extra alone in a fresh environment, with its tests, and the images; EXTRAS="onnx torch" for some
+test-extras: .venv/.whole images ## each extra alone in a fresh environment, with its tests, the images, both orchestrators; EXTRAS="onnx torch" for some
 	$(BIN)/python tools/extras.py --uv "$$(cat .tools/uv)" --wheel build/wheel/*.whl $(EXTRAS)
-	$(BIN)/python -m pytest -q tests/docker/engine_image.py tests/docker/composition.py
+	$(BIN)/python -m pytest -q tests/docker/engine_image.py tests/docker/composition.py tests/pipelines/same_in_both.py
 
 .PHONY: images
 images: .venv/.native ## container images of docker/, by buildah; IMAGES="engine mlflow" for some
