@@ -105,6 +105,7 @@ def test_a_registered_version_is_published_under_its_number_with_its_runs_metric
     registered: RegisteredVersion, tmp_path: Path
 ) -> None:
     rows = pd.DataFrame({"a": [0.5, -1.0], "b": [0.0, 2.0], "late": [1, 0]})
+    write_signature(registered, {SERVING_DEFAULT: SIGNATURE})
     published = publish_registered(registered, repository=tmp_path, sample=rows, label="late")
     manifest, _ = read_manifest(published.directory)
     assert (manifest.id.name, manifest.id.version, manifest.platform) == ("walk", 1, "mlflow")
