@@ -6,7 +6,7 @@ call from any thread; the I/O threads never take the GIL. dtype names are those 
 arrays.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from os import PathLike
 from typing import Any, final
 
@@ -20,6 +20,7 @@ __all__ = [
     "ExitGuard",
     "PendingPrediction",
     "PredictError",
+    "PredictionStream",
     "Publish",
     "Result",
     "Retire",
@@ -139,7 +140,8 @@ class Signature:
     then, and for inputs of different sizes, each request runs alone) or `free` (each request runs alone, and counts as
     one row whose dimensions are all of its tensor's). `defaults` are values for inputs that a request may leave out.
     `event_time` names the input that holds the time of a row's event in Unix seconds, by whose day the row is logged;
-    one that is not a number per row is as none.
+    one that is not a number per row is as none. One that is `streaming` is `free` and answers each request with
+    messages: its executor returns an iterator of what it would return else, which is closed where nobody wants more.
     """
 
     def __new__(
@@ -152,6 +154,7 @@ class Signature:
         first_axis: str = "batch",
         defaults: Mapping[str, Any] | None = None,
         event_time: str | None = None,
+        streaming: bool = False,
     ) -> Signature: ...
     @property
     def name(self) -> str: ...
@@ -235,7 +238,7 @@ class Publish:
         model: str,
         version: int,
         signatures: Sequence[Signature],
-        executor: Callable[[Batch], Mapping[str, Any] | Result],
+        executor: Callable[[Batch], Mapping[str, Any] | Result | Iterator[Mapping[str, Any] | Result]],
         batching: Batching,
         described: tuple[bytes, bytes] | None = None,
     ) -> Publish: ...
@@ -325,6 +328,22 @@ class PendingPrediction:
         """Outputs by name and the version that gave them, once; None while they are not there. Behind the deadline they
         are, but for an answer that is just being written. Raises `PredictError`.
         """
+
+@final
+class PredictionStream:
+    """The messages of one request under way."""
+
+    @property
+    def version(self) -> int:
+        """That answers."""
+
+    def next(self) -> dict[str, np.ndarray[Any, Any]] | None:
+        """Waits for the outputs of the next message by name; None behind the last one, or once it is closed. Raises
+        `PredictError`.
+        """
+
+    def close(self) -> None:
+        """No more messages are wanted: the model is told to stop."""
 
 @final
 class TracedRequest:
@@ -443,6 +462,22 @@ class DataPlane:
     ) -> PendingPrediction:
         """As `predict`, but comes back at once; `arrived` is told `ticket` once the answer is there, perhaps before
         this returns. Raises `PredictError` for what is refused by then.
+        """
+
+    def stream(
+        self,
+        model: str,
+        inputs: Mapping[str, Any],
+        *,
+        version: int | None = None,
+        label: str | None = None,
+        signature: str = "",
+        timeout_ms: int | None = None,
+        request_id: str | None = None,
+        key: str | None = None,
+    ) -> PredictionStream:
+        """As `predict`, for a signature that streams. `timeout_ms` bounds all of it; None is the settings' own, for
+        each message. Raises `PredictError` for what is refused by then.
         """
 
     def set_limits(self, *, max_message_bytes: int, max_connections: int, request_timeout_ms: int) -> None:

@@ -13,6 +13,7 @@ use crate::batching::waiting::Waiting;
 use crate::memory::Reservation;
 use crate::metrics::CloseReason;
 use crate::request_id::RequestId;
+use crate::stream::Stream;
 use crate::tracker::TrackerToken;
 
 /// Why a request is in a batch.
@@ -61,6 +62,8 @@ pub struct Entry {
     pub logged: bool,
     /// What a drain waits for; none where it waits for the client's connection.
     pub token: Option<Arc<TrackerToken>>,
+    /// Where its messages go; none where it is answered once, or nobody reads them.
+    pub stream: Option<Arc<Stream>>,
 }
 
 /// Requests whose rows share columns.

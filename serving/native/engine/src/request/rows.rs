@@ -1,5 +1,7 @@
 //! One request's rows of a batch's outputs, for a reply to encode.
 
+use std::sync::Arc;
+
 use tidegate_codec::inference::{Inference, InferenceOutputs};
 use tidegate_codec::status::Status;
 use tidegate_codec::tensors::{Column, Slice, Tensor};
@@ -9,7 +11,7 @@ use crate::batching::ServedSignature;
 /// One request's rows.
 pub struct Rows<'a> {
     /// Whose outputs.
-    pub served: &'a ServedSignature,
+    pub served: &'a Arc<ServedSignature>,
     /// All declared outputs, in order.
     pub outputs: &'a [Tensor],
     /// The request's first row in them.

@@ -23,7 +23,7 @@ use crate::connections::peer::Peer;
 use crate::drain::DrainWatch;
 use crate::endpoints::headers::{ID_HEADER, TRACEPARENT};
 use crate::endpoints::rest::body::{self, WholeRequest};
-use crate::endpoints::rest::service::{RestAnswer, RestResponse, RestService, close_after, failure};
+use crate::endpoints::rest::service::{RestAnswer, RestBody, RestResponse, RestService, close_after, failure};
 use crate::endpoints::rest::{cors, framing, path};
 use crate::security::gate;
 
@@ -57,7 +57,10 @@ where
                 }
             };
             tell(&observation, &mut response);
-            drop(open);
+            match response.body_mut() {
+                RestBody::Events(events) => events.open = Some(open),
+                RestBody::Whole(_) => drop(open),
+            }
             if any_origin {
                 cors::allow(response.headers_mut());
             }
@@ -131,6 +134,7 @@ async fn answer<S: RestService>(
     };
     match answer {
         RestAnswer::Ready(response) => response,
+        RestAnswer::Events(events) => events.begin().await,
         RestAnswer::Later(later) => later.await.unwrap_or_else(|_| {
             failure(
                 &Status::new(Code::Unavailable, "the server stopped before the request was answered"),
