@@ -519,6 +519,7 @@ class DataPlane:
         `tidegate_panics_total` (batches lost to a fault of the plane itself), `tidegate_call_seconds_running` (of the
         longest call that runs now, 0 while none does), `tidegate_queued_rows`, `tidegate_queue_rejections_total`,
         `tidegate_deadline_drops_total` and `tidegate_cancelled_total` (requests not computed, shadows included),
+        `tidegate_stream_messages_total` (of streaming answers, once there is one),
         `tidegate_shadow_copied_total`, `tidegate_shadow_dropped_total` (queue full), `tidegate_shadow_failed_total`
         (does not fit the signature), the three of the version that gets the copies. By role (primary, shadow):
         `tidegate_log_eligible_rows_total`, `tidegate_log_written_rows_total`, `tidegate_log_dropped_rows_total`; after

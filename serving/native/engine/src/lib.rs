@@ -13,7 +13,6 @@ pub mod metrics;
 pub mod request;
 pub mod request_id;
 pub mod serving_map;
-pub mod stream;
 pub mod sync;
 pub mod telemetry;
 pub mod tracker;

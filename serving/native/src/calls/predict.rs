@@ -10,7 +10,7 @@ use pyo3::types::{PyDict, PyMapping};
 use tidegate_codec::signatures::Signature;
 use tidegate_codec::status::{Code, Status};
 use tidegate_codec::tensors::{Lease, Tensor};
-use tidegate_engine::stream::Next;
+use tidegate_engine::batching::stream::Next;
 use tidegate_engine::sync::lock;
 use tidegate_plane::endpoints::embedded::arrays::{Arrays, NamedArray};
 use tidegate_plane::endpoints::embedded::endpoint::{

@@ -9,11 +9,11 @@ use tidegate_codec::status::Status;
 use tidegate_codec::tensors::{Column, Lease};
 
 use crate::batching::ragged::{common, pad_rows, padded_bytes};
+use crate::batching::stream::Stream;
 use crate::batching::waiting::Waiting;
 use crate::memory::Reservation;
 use crate::metrics::CloseReason;
 use crate::request_id::RequestId;
-use crate::stream::Stream;
 use crate::tracker::TrackerToken;
 
 /// Why a request is in a batch.

@@ -13,7 +13,7 @@ use crate::batching::executor::{Executor, Prediction, Work};
 use crate::batching::finished::Part;
 use crate::batching::output_check::check;
 use crate::batching::served_signature::ServedSignature;
-use crate::stream::Message;
+use crate::batching::stream::Message;
 
 /// Runs the batch's only request until it has no more messages, or nobody wants any. What the log gets as its outputs is
 /// its last message.

@@ -6,10 +6,10 @@ use http::HeaderValue;
 use tidegate_codec::signatures::Signature;
 use tidegate_codec::status::{Code, Status};
 
+use crate::batching::stream::Stream;
 use crate::metrics::Endpoint;
 use crate::request::rows::Rows;
 use crate::request_id::RequestId;
-use crate::stream::Stream;
 use crate::telemetry::{Facts, Observation};
 
 /// What every answer carries beside its content.

@@ -7,6 +7,7 @@ use tidegate_codec::status::Status;
 use tidegate_codec::tensors::{Column, Slice, Tensor};
 
 use crate::batching::ServedSignature;
+use crate::batching::stream::Message;
 
 /// One request's rows.
 pub struct Rows<'a> {
@@ -36,6 +37,14 @@ pub fn no_rows(served: &ServedSignature) -> Vec<Tensor> {
             shape: std::iter::once(0).chain(spec.inner().iter().map(inner)).collect(),
         })
         .collect()
+}
+
+impl Message {
+    /// Its outputs, for a reply to encode.
+    pub fn rows(&self) -> Rows<'_> {
+        let Message { served, outputs, .. } = self;
+        Rows { served, outputs, first: 0, rows: 1, examples: 1, flat: false, unbatched: true }
+    }
 }
 
 impl<'a> Rows<'a> {

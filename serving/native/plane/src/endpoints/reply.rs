@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use tidegate_codec::signatures::Signature;
 use tidegate_codec::status::{Code, Status};
+use tidegate_engine::batching::stream::Stream;
 use tidegate_engine::metrics::Endpoint;
 use tidegate_engine::request::{Dispatcher, Reply, Rows, Tags};
-use tidegate_engine::stream::Stream;
 use tidegate_engine::telemetry::Observation;
 
 use crate::endpoints::embedded::reply::EmbeddedReply;

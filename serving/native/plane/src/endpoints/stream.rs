@@ -8,9 +8,9 @@ use tidegate_codec::open_inference::answer::InferAnswer;
 use tidegate_codec::signatures::Signature;
 use tidegate_codec::status::{Code, Status};
 use tidegate_codec::tensors::Tensor;
+use tidegate_engine::batching::stream::{Message, Stream};
 use tidegate_engine::metrics::Endpoint;
 use tidegate_engine::request::{Reply, Rows, Tags};
-use tidegate_engine::stream::{Message, Stream};
 use tidegate_engine::telemetry::Observation;
 
 use crate::endpoints::open_inference::InferReply;

@@ -9,12 +9,12 @@ use std::time::{Duration, Instant};
 use tidegate_codec::model_spec::{ModelSpec, VersionChoice};
 use tidegate_codec::signatures::Signature;
 use tidegate_codec::status::{Code, Status};
+use tidegate_engine::batching::stream::Next;
 use tidegate_engine::batching::{Completions, FinishedBatch};
 use tidegate_engine::metrics::Endpoint;
 use tidegate_engine::request::{Dispatcher, Reply, RequestContext};
 use tidegate_engine::request_id::RequestId;
 use tidegate_engine::serving_map::{KeyValue, Requester, ServingMap, Version};
-use tidegate_engine::stream::Next;
 use tidegate_engine::telemetry::Observation;
 
 use crate::endpoints::embedded::arrays::{Arrays, Given};

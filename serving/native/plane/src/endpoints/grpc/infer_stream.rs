@@ -11,9 +11,9 @@ use http::request;
 use tidegate_codec::open_inference::message::{self, ModelInfer};
 use tidegate_codec::open_inference::stream_answer;
 use tidegate_codec::status::{Code, Status};
+use tidegate_engine::batching::stream::Next;
 use tidegate_engine::metrics::Endpoint;
 use tidegate_engine::request::{Dispatcher, Reply, RequestContext, Tags};
-use tidegate_engine::stream::Next;
 use tidegate_engine::telemetry::Observation;
 use tokio::time::sleep_until;
 

@@ -23,7 +23,8 @@ use crate::connections::peer::Peer;
 use crate::drain::DrainWatch;
 use crate::endpoints::headers::{ID_HEADER, TRACEPARENT};
 use crate::endpoints::rest::body::{self, WholeRequest};
-use crate::endpoints::rest::service::{RestAnswer, RestBody, RestResponse, RestService, close_after, failure};
+use crate::endpoints::rest::events::RestBody;
+use crate::endpoints::rest::service::{RestAnswer, RestResponse, RestService, close_after, failure};
 use crate::endpoints::rest::{cors, framing, path};
 use crate::security::gate;
 
@@ -134,7 +135,10 @@ async fn answer<S: RestService>(
     };
     match answer {
         RestAnswer::Ready(response) => response,
-        RestAnswer::Events(events) => events.begin().await,
+        RestAnswer::Events(events) => {
+            let begun = events.begin().await;
+            begun.unwrap_or_else(|refused| failure(&refused.status, refused.tags()))
+        }
         RestAnswer::Later(later) => later.await.unwrap_or_else(|_| {
             failure(
                 &Status::new(Code::Unavailable, "the server stopped before the request was answered"),

@@ -9,21 +9,21 @@ use std::task::{Context, Poll, ready};
 use bytes::Bytes;
 use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue, Response};
+use http_body_util::Full;
 use hyper::body::{Body, Frame, SizeHint};
 use tidegate_codec::json::predict_request::Form;
 use tidegate_codec::json::predict_response;
 use tidegate_codec::json::text::error_body;
 use tidegate_codec::open_inference::json_answer;
 use tidegate_codec::status::Status;
+use tidegate_engine::batching::stream::{Message, Next};
 use tidegate_engine::request::Tags;
 use tidegate_engine::request_id::RequestId;
-use tidegate_engine::stream::{Message, Next};
 use tidegate_engine::telemetry::Observation;
 
 use crate::connections::lifeline::OpenCall;
 use crate::endpoints::body::held;
 use crate::endpoints::headers::write_tags;
-use crate::endpoints::rest::service::{RestBody, RestResponse, failure};
 use crate::endpoints::stream::StreamAnswer;
 
 const EVENTS: &str = "text/event-stream";
@@ -58,17 +58,17 @@ pub struct EventAnswer {
 }
 
 impl EventAnswer {
-    /// The answer, once it is known whether there is one: an error before the first message is answered as any other.
-    pub async fn begin(self) -> RestResponse {
+    /// The answer, once it is known whether there is one, else why not: an error before the first message is answered as
+    /// any other.
+    pub async fn begin(self) -> Result<Response<RestBody>, NoMessages> {
         let EventAnswer { answer, form, id, observation } = self;
         let first = poll_fn(|context| answer.stream.poll_next(context)).await;
         let version = match &first {
             Next::Message(message) => Some(message.served.version_header.clone()),
             Next::End(_) => answer.head.version.get().cloned(),
         };
-        let tags = Tags { version: version.as_ref(), id: Some(&id) };
         if let Next::End(Err(status)) = first {
-            return failure(&status, tags);
+            return Err(NoMessages { status, version, id });
         }
         let events =
             Events { answer, form, observation, first: Some(first), sent: 0, bytes: 0, over: false, open: None };
@@ -76,9 +76,36 @@ impl EventAnswer {
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(EVENTS));
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
-        write_tags(tags, headers);
-        response
+        write_tags(Tags { version: version.as_ref(), id: Some(&id) }, headers);
+        Ok(response)
     }
+}
+
+/// Why a request is not answered with messages.
+#[derive(Debug)]
+pub struct NoMessages {
+    /// What went wrong.
+    pub status: Status,
+    /// The version that was asked, once one was found.
+    pub version: Option<HeaderValue>,
+    /// The request's id.
+    pub id: RequestId,
+}
+
+impl NoMessages {
+    /// What goes with the error.
+    pub fn tags(&self) -> Tags<'_> {
+        Tags { version: self.version.as_ref(), id: Some(&self.id) }
+    }
+}
+
+/// What an answer says.
+#[derive(Debug)]
+pub enum RestBody {
+    /// All of it.
+    Whole(Full<Bytes>),
+    /// One message after the other.
+    Events(Box<Events>),
 }
 
 /// The events. A client that reads slowly has them made slowly.

@@ -14,20 +14,11 @@ use tidegate_engine::telemetry::Observation;
 use tokio::sync::oneshot;
 
 use crate::endpoints::headers::write_tags;
-use crate::endpoints::rest::events::{EventAnswer, Events};
+use crate::endpoints::rest::events::{EventAnswer, RestBody};
 use crate::security::access::Grant;
 
 /// An answer.
 pub type RestResponse = Response<RestBody>;
-
-/// What an answer says.
-#[derive(Debug)]
-pub enum RestBody {
-    /// All of it.
-    Whole(Full<Bytes>),
-    /// One message after the other.
-    Events(Box<Events>),
-}
 
 /// A request with its whole body.
 pub struct RestCall {

@@ -9,9 +9,8 @@ use std::time::{Duration, Instant};
 use tidegate_codec::status::Status;
 use tidegate_codec::tensors::Tensor;
 
-use crate::batching::ServedSignature;
+use crate::batching::served_signature::ServedSignature;
 use crate::memory::Reservation;
-use crate::request::Rows;
 use crate::sync::lock;
 
 /// Messages that may wait for their reader.
@@ -35,12 +34,6 @@ impl Message {
         let mut memory = served.memory.reservation();
         memory.grow(bytes, bytes)?;
         Ok(Message { served, outputs, _memory: memory })
-    }
-
-    /// The outputs for an answer to encode.
-    pub fn rows(&self) -> Rows<'_> {
-        let Message { served, outputs, .. } = self;
-        Rows { served, outputs, first: 0, rows: 1, examples: 1, flat: false, unbatched: true }
     }
 
     /// The outputs, and whose they are.
