@@ -59,9 +59,10 @@ def test_a_generator_is_read_message_by_message(engine: Engine, counter: Counter
 
 def test_a_model_does_not_get_far_ahead_of_its_reader(engine: Engine, counter: Counter) -> None:
     stream = engine.stream("m", {"n": 100_000})
-    for number in range(300):
+    for number in range(100):
         assert next(stream)["i"] == number
-        assert counter.made - number <= 12, "messages are made that nobody reads"
+        eventually(lambda number=number: counter.made > number + 8)  # type: ignore[misc]
+        assert counter.made <= number + 12, "messages are made that nobody reads"
     assert not counter.closed.is_set()
     stream.close()
     assert counter.closed.wait(10)
