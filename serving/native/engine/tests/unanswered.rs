@@ -6,9 +6,10 @@ mod support;
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use support::{Fixture, fixture};
+use support::{Fixture, fixture, fixture_for, limits};
+use tidegate_codec::signatures::Signature;
 use tidegate_codec::status::Status;
 use tidegate_codec::tensors::Tensor;
 use tidegate_engine::batching::{Completions, Executor, ExecutorThread, FinishedBatch, Outputs, Prediction, Work};
@@ -96,4 +97,16 @@ fn a_thread_that_is_to_end_waits_for_answers_to_be_written() {
     drop(written);
     assert_eq!(slots(&finished.recv_timeout(SOON).unwrap()), [1]);
     running.join().unwrap();
+}
+
+#[test]
+fn a_stream_has_no_turn_between_the_parts_of_another_request() {
+    let light = |streaming| {
+        let signature = Signature { streaming, ..Signature::clone(fixture(4, 4).queue.signature()) };
+        let fixture = fixture_for(signature, &limits(4, 4));
+        fixture.append(1, 1, 4).unwrap();
+        fixture.queue.release_open(0);
+        fixture.queue.take_light(Instant::now()).is_some()
+    };
+    assert_eq!([light(false), light(true)], [true, false]);
 }

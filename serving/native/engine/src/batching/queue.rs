@@ -221,9 +221,10 @@ impl Queue {
         later.map_or(NextBatch::Nothing, NextBatch::Later)
     }
 
-    /// The next batch that need not wait for large answers to be made or written: its own are small.
+    /// The next batch that need not wait for large answers to be made or written: its own are small, and it is no stream,
+    /// which may go on for long.
     pub fn take_light(&self, now: Instant) -> Option<Box<Batch>> {
-        if self.queued_rows() == 0 {
+        if self.queued_rows() == 0 || self.signature().streaming {
             return None;
         }
         let timeout_us = self.batching.load().timeout_us;

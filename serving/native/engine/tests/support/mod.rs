@@ -54,9 +54,13 @@ pub fn limits(max_batch_rows: usize, max_queued_rows: usize) -> Batching {
 
 /// Its input has this shape.
 pub fn fixture_of(shape: &[i64], batching: &Batching) -> Fixture {
-    let memory = Arc::new(Memory::new(1 << 30, 1 << 20));
     let spec = |name| vec![TensorSpec::new(name, DType::Float32, shape)];
-    let signature = Signature::new("s".to_owned(), String::new(), spec("x"), spec("y")).unwrap();
+    fixture_for(Signature::new("s".to_owned(), String::new(), spec("x"), spec("y")).unwrap(), batching)
+}
+
+/// Of this signature.
+pub fn fixture_for(signature: Signature, batching: &Batching) -> Fixture {
+    let memory = Arc::new(Memory::new(1 << 30, 1 << 20));
     let nobody: Weak<Nobody> = Weak::new();
     let pool = Arc::new(ExecutorPool::new(nobody));
     let served = ServedSignature {
