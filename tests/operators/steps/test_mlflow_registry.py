@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +14,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.linear_model import LogisticRegression
+from tests.support.between import Between
 from tests.support.command import Command
 from tests.support.releases import World, make_world
 
@@ -129,6 +131,17 @@ def test_what_is_not_registered_and_a_server_that_is_not_there_are_said(
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
     with pytest.raises(Unavailable, match=r"127\.0\.0\.1:9"):
         publish_registered(RegisteredVersion("http://127.0.0.1:9", "walk", "1"), repository=tmp_path)
+
+
+@pytest.mark.parametrize("path", ["model-versions/get-download-uri", "runs/get"])
+def test_a_server_that_fails_in_the_middle_is_said_to_be_away(
+    registered: RegisteredVersion, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    with Between(registered.uri) as between:
+        between.faulty = (f"/api/2.0/mlflow/{path}",)
+        with pytest.raises(Unavailable, match=re.escape(between.url)):
+            publish_registered(replace(registered, uri=between.url), repository=tmp_path)
 
 
 def test_the_command_records_only_what_a_trusted_key_signed(
