@@ -116,6 +116,23 @@ def test_a_registered_version_is_published_under_its_number_with_its_runs_metric
     assert [spec.name for spec in manifest.signatures[SERVING_DEFAULT].inputs] == ["a", "b"]
 
 
+def test_training_data_tells_the_signature_of_a_registered_version_that_has_none(
+    client: Any, mlflow_address: str, tmp_path: Path
+) -> None:
+    random = np.random.default_rng(4)
+    rows = pd.DataFrame({"a": random.normal(size=200), "b": random.integers(0, 9, 200)})
+    rows["late"] = (rows["a"] > 0).astype("int64")
+    model = LogisticRegression().fit(rows[["a", "b"]], rows["late"])
+    mlflow.sklearn.log_model(model, name="model", registered_model_name="bare", serialization_format="skops")
+    bare = RegisteredVersion(mlflow_address, "bare", "1")
+    published = publish_registered(bare, repository=tmp_path, training=rows, label="late")
+    signature = read_manifest(published.directory)[0].signatures[SERVING_DEFAULT]
+    assert [(spec.name, spec.dtype) for spec in signature.inputs] == [("a", "float64"), ("b", "int64")]
+    assert [spec.name for spec in signature.outputs] == ["probability"]
+    with pytest.raises(InvalidInput, match="does not know their dtypes: give training data"):
+        publish_registered(bare, repository=tmp_path / "other")
+
+
 def test_tensors_stay_tensors_in_mlflows_words() -> None:
     signature = Signature((TensorSpec("x", "float32", (-1, 4)),), (TensorSpec("y", "string"),))
     document = mlflow_signature(signature).to_dict()
