@@ -207,7 +207,29 @@ def test_an_error_is_a_page_for_people_and_json_for_programs(hub: str, path: str
     assert said in page.text
     program = httpx.get(hub + path, headers={"accept": "application/json"})
     assert (program.status_code, program.headers["content-type"]) == (status, "application/json")
+    assert program.json()["error"]["code"] == {404: "not_found", 422: "invalid_input"}[status]
     assert "default-src 'self'" in page.headers["content-security-policy"]
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (b"hello", "the request's body is no JSON: send what /api/openapi.json describes"),
+        (b'{"version": 1}', "model is missing: send what /api/openapi.json describes"),
+        (b'{"model": "m", "version": "x"}', "version is 'x': input should be a valid integer"),
+        (b'{"model": "a/<b>", "version": 1}', "servable name 'a/<b>' cannot be used"),
+    ],
+)
+def test_what_a_program_sends_wrong_is_an_error_as_every_other(hub: str, body: bytes, said: str) -> None:
+    answer = httpx.post(f"{hub}/api/v1/releases", content=body, headers={"content-type": "application/json"})
+    assert (answer.status_code, answer.json()["error"]["code"]) == (422, "invalid_input")
+    assert answer.json()["error"]["message"].startswith(said)
+    refused = httpx.put(f"{hub}/api/v1/releases")
+    assert (refused.status_code, "allow" in refused.headers) == (405, True)
+    assert refused.json()["error"] == {
+        "code": "unsupported",
+        "message": "PUT /api/v1/releases: method not allowed: see /api/openapi.json",
+    }
 
 
 def test_the_audit_log_is_filtered_and_says_whether_it_is_whole(tmp_path: Path) -> None:
