@@ -178,9 +178,10 @@ class Endpoints:
 
 
 @contextmanager
-def engine(world: World) -> Iterator[Endpoints]:
+def engine(world: World, control: str = "127.0.0.1:0") -> Iterator[Endpoints]:
     """`tidegate serve` over the world, on free ports; ended by SIGTERM, which must end it with status 0."""
     ready = world.root / "ready.json"
+    ready.unlink(missing_ok=True)
     output = world.root / "engine.txt"
     command = [sys.executable, "-m", "tidegate_pipelines.cli", "serve", "--ready-file", str(ready)]
     for option, value in {
@@ -190,13 +191,13 @@ def engine(world: World) -> Iterator[Endpoints]:
         "--state": world.root / "state",
         "--grpc-address": "127.0.0.1:0",
         "--rest-address": "127.0.0.1:0",
-        "--control-address": "127.0.0.1:0",
+        "--control-address": control,
     }.items():
         command += [option, str(value)]
     with output.open("ab") as stream:
         process = subprocess.Popen(command, stdout=stream, stderr=subprocess.STDOUT)
     try:
-        eventually(lambda: ready.is_file() or process.poll() is not None, 60.0)
+        eventually(lambda: ready.is_file() or process.poll() is not None, 180.0)
         assert ready.is_file(), output.read_text()
         found = json.loads(ready.read_text())
         yield Endpoints(found["grpc"], found["rest"], found["control"], found["pid"])

@@ -49,17 +49,34 @@ def infer_signature(
 
     sklearn with `training`: the columns that the estimator demands, where it was fitted on named ones, else all of
     `training` but label and event time, with `training`'s dtypes; the output is `probability` for a binary classifier,
-    `predict_proba` for any other, `predict` for a regressor. xgboost and lightgbm with `training`: columns that are
+    `predict_proba` for any other, `predict` for a regressor; so too a scikit-learn model of MLflow's that brings no
+    signature of its own and was fitted on named columns. xgboost and lightgbm with `training`: columns that are
     bool there are bool. `event_time` becomes an int64 input of the default signature. Unsupported for platforms that
     cannot tell, InvalidInput where something cannot be told.
     """
-    if platform == "sklearn" and training is not None:
-        estimator = _read_estimator(_only(files, (".skops",)))
+    estimator = None if training is None else _estimator_that_lacks_dtypes(files, platform)
+    if training is not None and estimator is not None:
         return _with_event_time(_from_sklearn(estimator, training, label, event_time), event_time)
     found = _discovered(files, platform)
     if platform in _BOOSTED and training is not None:
         found = replace(found, signatures={name: _as_trained(one, training) for name, one in found.signatures.items()})
     return _with_event_time(found, event_time)
+
+
+def _estimator_that_lacks_dtypes(files: Sequence[Path], platform: str) -> Any:
+    """The scikit-learn model in the files; None where they tell themselves what it takes, or hold another model."""
+    from tidegate_serving.platforms.mlflow.mlmodel import read_mlmodel
+    from tidegate_serving.platforms.sklearn.estimators import Estimator
+
+    if platform == "sklearn":
+        return _read_estimator(_only(files, (".skops",)))
+    if platform != "mlflow":
+        return None
+    model = read_mlmodel(*_unpublished(files, platform))
+    if model.has_signature or "sklearn" not in model.flavours:
+        return None
+    estimator = _read_estimator(_only(files, (".skops",)))
+    return None if Estimator(estimator).columns is None else estimator
 
 
 def _only(files: Sequence[Path], suffixes: tuple[str, ...]) -> Path:
@@ -100,13 +117,19 @@ def _discovered(files: Sequence[Path], platform: str) -> InferredSignatures:
     """What the platform reads off the files, which lie as they would in the version's directory."""
     from tidegate_serving.platforms.platform import PlatformOptions
     from tidegate_serving.platforms.registry import installed_platforms
+
+    root, bare = _unpublished(files, platform)
+    found = installed_platforms(PlatformOptions()).discover(root, bare).complete(bare)
+    return InferredSignatures(found.signatures, found.metadata, found.example)
+
+
+def _unpublished(files: Sequence[Path], platform: str) -> tuple[Path, Manifest]:
+    """The files' folder, and a manifest that has nothing but them."""
     from tidegate_serving.platforms.unpublished import file_entries
 
     root = files[0] if len(files) == 1 and files[0].is_dir() else Path(os.path.commonpath([f.parent for f in files]))
     entries = tuple(entry for file in files for entry in file_entries(file, root))
-    bare = Manifest(ServableId("model", 0), platform, {}, entries, "")
-    found = installed_platforms(PlatformOptions()).discover(root, bare).complete(bare)
-    return InferredSignatures(found.signatures, found.metadata, found.example)
+    return root, Manifest(ServableId("model", 0), platform, {}, entries, "")
 
 
 def _read_estimator(path: Path) -> Any:

@@ -7,7 +7,8 @@ is imported when called.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -163,17 +164,25 @@ def mlflow_signature(signature: Signature) -> Any:
 def _find(registered: RegisteredVersion) -> tuple[MlflowClient, Any]:
     try:
         from mlflow import MlflowClient
-        from mlflow.exceptions import MlflowException
     except ImportError as error:
         raise Unsupported("MLflow's registry needs mlflow: install it with `pip install 'tidegate[mlflow]'`") from error
     client = MlflowClient(registered.uri)
-    try:
+    with _asking(registered, f"{registered} is not registered"):
         if registered.version.isdigit():
             return client, client.get_model_version(registered.name, registered.version)
         return client, client.get_model_version_by_alias(registered.name, registered.version.removeprefix("@"))
+
+
+@contextmanager
+def _asking(registered: RegisteredVersion, missing: str) -> Iterator[None]:
+    """NotFound, with `missing` as its words, for what the server does not have; its other errors are Unavailable."""
+    from mlflow.exceptions import MlflowException
+
+    try:
+        yield
     except MlflowException as error:
         if error.error_code in ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE"):
-            raise NotFound(f"{registered} is not registered: {error.message}") from error
+            raise NotFound(f"{missing}: {error.message}") from error
         raise Unavailable(f"MLflow at {registered.uri} failed: {error.message}") from error
 
 
@@ -181,8 +190,9 @@ def _download(client: MlflowClient, registered: RegisteredVersion, found: Any, f
     from mlflow.artifacts import download_artifacts
     from mlflow.exceptions import MlflowException
 
-    uri = client.get_model_version_download_uri(registered.name, found.version)
+    uri = _model_uri(registered.name, found.version)
     try:
+        uri = client.get_model_version_download_uri(registered.name, found.version)
         return Path(download_artifacts(uri, dst_path=str(folder), tracking_uri=registered.uri))
     except (MlflowException, OSError) as error:
         raise Unavailable(f"the files of {registered} cannot be downloaded from {uri}: {error}") from error
@@ -196,7 +206,8 @@ def _provenance(client: MlflowClient, registered: RegisteredVersion, found: Any)
     metadata = {"mlflow.uri": registered.uri, "mlflow.model": _model_uri(registered.name, found.version)}
     if found.run_id:
         metadata["mlflow.run_id"] = found.run_id
-        metrics = client.get_run(found.run_id).data.metrics
+        with _asking(registered, f"the run of {registered} is gone"):
+            metrics = client.get_run(found.run_id).data.metrics
         ours = f"{_PREFIX}."
         metadata |= {f"mlflow.metric.{key}": repr(value) for key, value in metrics.items() if not key.startswith(ours)}
     return metadata

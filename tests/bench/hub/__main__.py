@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 
-from tests.bench.hub import killed, outages, pages, registry
+from tests.bench.hub import engine_away, killed, outages, pages, registry
 from tests.bench.rows import Measure, run_group
 
 MEASURES: list[tuple[str, Measure]] = [
@@ -16,6 +16,7 @@ MEASURES: list[tuple[str, Measure]] = [
     ("registry", registry.latency),
     ("pages", pages.measure),
     ("outages", outages.measure),
+    ("engine-away", engine_away.measure),
     ("killed", killed.measure),
 ]
 

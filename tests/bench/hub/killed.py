@@ -21,8 +21,8 @@ from tests.support.releases import HONEST, World, available, engine, make_world
 from tidegate_pipelines.hub.store import FINAL, Database, ReleaseEventRow, ReleaseRow, ReleaseState
 
 MODELS = 10
-RELEASES = int(os.environ.get("RELEASES", "30"))
-KILLS = int(os.environ.get("KILLS", "15"))
+RELEASES = int(os.environ.get("RELEASES", "100"))
+KILLS = int(os.environ.get("KILLS", "50"))
 _ROUNDS = max(1, RELEASES // MODELS)
 _SECONDS = 1200.0
 

@@ -1,29 +1,33 @@
-"""What a backup of the database alone brings back, and what an outage of database, registry or engine costs."""
+"""What a backup of the database alone brings back, and what an outage of database or registry costs.
+
+OUTAGE_SECONDS in the environment makes outages shorter, to try them.
+"""
 
 from __future__ import annotations
 
+import os
 import shutil
 import threading
 import time
-from collections.abc import Sequence
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 
-import httpx
-from tests.bench.hub.places import Place, place
+from tests.bench.hub.places import SAID, Place, place, since_said
 from tests.bench.rows import Row
+from tests.support.between import Between
 from tests.support.eventually import eventually
 from tests.support.hub_process import HubProcess
 from tests.support.postgresql import postgresql
 from tests.support.releases import available
 
-_OUTAGE_SECONDS = 10.0
+_OUTAGE_SECONDS = float(os.environ.get("OUTAGE_SECONDS", "60"))
 _KNOWN = "history, engines and releases as before, nothing released again"
 
 
 def measure() -> Sequence[Row]:
-    """Both."""
-    with place("a", "b", "c", "d") as here:
-        return [*_restored(here), *_database_away(here), *_registry_faulty(here)]
+    """All of them, in the same place."""
+    with place("a", "b", "c", "d", "e") as here:
+        return [*_restored(here), *_database_away(here), *_registry_faulty(here), *_registry_slow(here)]
 
 
 def _restored(here: Place) -> Sequence[Row]:
@@ -42,7 +46,7 @@ def _restored(here: Place) -> Sequence[Row]:
     with here.hub("second", poll_seconds=1) as hub:
         again = hub.over("a", 2)
         events = [one["text"] for one in hub.get(f"/releases/{again['id']}/events") if one["kind"] == "stage"]
-        eventually(lambda: [one["state"] for one in hub.get("/engines")] == ["UP"])
+        eventually(lambda: [one["state"] for one in hub.get("/engines")] == ["UP"], 120)
         whole = hub.get(f"/releases/{first['id']}") == first and events == []
     whole = whole and available(here.endpoints, "a") == [2]
     return [Row("a hub restored from its database alone", float(whole), "1 is yes", _KNOWN, whole)]
@@ -54,65 +58,52 @@ def _database_away(here: Place) -> Sequence[Row]:
         with here.hub("third", more=more, poll_seconds=1) as hub:
             here.client.set_registered_model_alias("b", "candidate", "1")
             hub.over("b", 1)
+            began = datetime.now(UTC)
             server.stop()
-            answer = httpx.get(f"{hub.url}/api/v1/releases", timeout=60, trust_env=False)
-            said = answer.status_code == 503 and "database" in answer.json()["error"]["message"]
             here.client.set_registered_model_alias("b", "candidate", "2")
             threading.Event().wait(_OUTAGE_SECONDS)
+            said = all(since_said(hub, path, began, 503) for path in ("/", "/models", "/api/v1/releases"))
             server.start()
-            began = time.monotonic()
+            back = time.monotonic()
             holds = hub.over("b", 2)["state"] == "RELEASED" and said
-            seconds = time.monotonic() - began
+            seconds = time.monotonic() - back
     what = f"the database away for {_OUTAGE_SECONDS:g} s: the alias set meanwhile is released after"
-    return [Row(what, seconds, "s", "said meanwhile, then by itself", holds)]
+    return [Row(what, seconds, "s", SAID, holds)]
 
 
 def _registry_faulty(here: Place) -> Sequence[Row]:
-    """Something stands before the registry that answers 500, then hands everything on."""
-    faulty = threading.Event()
-    faulty.set()
-
-    class Handler(BaseHTTPRequestHandler):
-        def _hand_on(self) -> None:
-            body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-            if faulty.is_set():
-                self.send_response(500)
-                self.end_headers()
-                return
-            headers = {"Content-Type": self.headers.get("Content-Type", "application/json")}
-            url = f"{here.registry}{self.path}"
-            answer = httpx.request(self.command, url, content=body, headers=headers, timeout=60, trust_env=False)
-            self.send_response(answer.status_code)
-            self.send_header("Content-Type", answer.headers.get("Content-Type", "text/plain"))
-            self.end_headers()
-            self.wfile.write(answer.content)
-
-        def do_GET(self) -> None:
-            self._hand_on()
-
-        def do_POST(self) -> None:
-            self._hand_on()
-
-        def log_message(self, format: str, *args: object) -> None:
-            return
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
-        here.client.set_registered_model_alias("c", "candidate", "1")
-        with here.hub("fourth", address=f"http://127.0.0.1:{server.server_address[1]}", poll_seconds=1) as hub:
-            return [_recovers(hub, faulty)]
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    """First to one whose release has begun, then to everybody."""
+    with Between(here.registry) as between:
+        between.faulty = ("/api/2.0/mlflow/model-versions",)
+        with here.hub("fourth", address=between.url, poll_seconds=1) as hub:
+            here.client.set_registered_model_alias("c", "candidate", "1")
+            eventually(lambda: (found := hub.release("c", 1)) and found["stage"] == "fetch", 120)
+            seconds, holds = _away(here, hub, between, lambda: setattr(between, "faulty", ("/",)), "d")
+            holds = holds and hub.over("c", 1, 300)["state"] == "RELEASED"
+    what = f"MLflow answers 500 for {_OUTAGE_SECONDS:g} s: the alias set meanwhile is released after"
+    return [Row(what, seconds, "s", SAID, holds)]
 
 
-def _recovers(hub: HubProcess, faulty: threading.Event) -> Row:
-    eventually(lambda: [one["state"] for one in hub.get("/registries")] == ["AWAY"])
-    faulty.clear()
-    began = time.monotonic()
-    holds = hub.over("c", 1)["state"] == "RELEASED"
-    what = "MLflow answers 500, then not: the alias set meanwhile is released after"
-    return Row(what, time.monotonic() - began, "s", "away is shown, then by itself", holds)
+def _registry_slow(here: Place) -> Sequence[Row]:
+    with (
+        Between(here.registry) as between,
+        here.hub("fifth", address=between.url, poll_seconds=1, timeout_seconds=2) as hub,
+    ):
+        eventually(lambda: [one["state"] for one in hub.get("/registries")] == ["UP"], 120)
+        seconds, holds = _away(here, hub, between, lambda: setattr(between, "slow", True), "e")
+    what = f"MLflow answers too slowly for {_OUTAGE_SECONDS:g} s: the alias set meanwhile is released after"
+    return [Row(what, seconds, "s", SAID, holds)]
+
+
+def _away(here: Place, hub: HubProcess, between: Between, breaks: Callable[[], None], model: str) -> tuple[float, bool]:
+    """How long after the registry is back an alias that was set meanwhile is released, and whether all was well."""
+    began = datetime.now(UTC)
+    breaks()
+    here.client.set_registered_model_alias(model, "candidate", "1")
+    threading.Event().wait(_OUTAGE_SECONDS)
+    said = since_said(hub, "/engines", began)
+    nothing = hub.release(model, 1) is None
+    between.recover()
+    back = time.monotonic()
+    released = hub.over(model, 1)["state"] == "RELEASED"
+    return time.monotonic() - back, said and nothing and released

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +14,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.linear_model import LogisticRegression
+from tests.support.between import Between
 from tests.support.command import Command
 from tests.support.releases import World, make_world
 
@@ -114,6 +116,23 @@ def test_a_registered_version_is_published_under_its_number_with_its_runs_metric
     assert [spec.name for spec in manifest.signatures[SERVING_DEFAULT].inputs] == ["a", "b"]
 
 
+def test_training_data_tells_the_signature_of_a_registered_version_that_has_none(
+    client: Any, mlflow_address: str, tmp_path: Path
+) -> None:
+    random = np.random.default_rng(4)
+    rows = pd.DataFrame({"a": random.normal(size=200), "b": random.integers(0, 9, 200)})
+    rows["late"] = (rows["a"] > 0).astype("int64")
+    model = LogisticRegression().fit(rows[["a", "b"]], rows["late"])
+    mlflow.sklearn.log_model(model, name="model", registered_model_name="bare", serialization_format="skops")
+    bare = RegisteredVersion(mlflow_address, "bare", "1")
+    published = publish_registered(bare, repository=tmp_path, training=rows, label="late")
+    signature = read_manifest(published.directory)[0].signatures[SERVING_DEFAULT]
+    assert [(spec.name, spec.dtype) for spec in signature.inputs] == [("a", "float64"), ("b", "int64")]
+    assert [spec.name for spec in signature.outputs] == ["probability"]
+    with pytest.raises(InvalidInput, match="does not know their dtypes: give training data"):
+        publish_registered(bare, repository=tmp_path / "other")
+
+
 def test_tensors_stay_tensors_in_mlflows_words() -> None:
     signature = Signature((TensorSpec("x", "float32", (-1, 4)),), (TensorSpec("y", "string"),))
     document = mlflow_signature(signature).to_dict()
@@ -129,6 +148,17 @@ def test_what_is_not_registered_and_a_server_that_is_not_there_are_said(
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
     with pytest.raises(Unavailable, match=r"127\.0\.0\.1:9"):
         publish_registered(RegisteredVersion("http://127.0.0.1:9", "walk", "1"), repository=tmp_path)
+
+
+@pytest.mark.parametrize("path", ["model-versions/get-download-uri", "runs/get"])
+def test_a_server_that_fails_in_the_middle_is_said_to_be_away(
+    registered: RegisteredVersion, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    with Between(registered.uri) as between:
+        between.faulty = (f"/api/2.0/mlflow/{path}",)
+        with pytest.raises(Unavailable, match=re.escape(between.url)):
+            publish_registered(replace(registered, uri=between.url), repository=tmp_path)
 
 
 def test_the_command_records_only_what_a_trusted_key_signed(

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
 from sqlalchemy import select
 
-from tidegate_pipelines.hub.config import RunConfig
+from tidegate_pipelines.hub.config import HubConfig, RunConfig
 from tidegate_pipelines.hub.releases.claims import Claim, ClaimLost, abandon, claim_next, held, renew
+from tidegate_pipelines.hub.releases.clearance import Wait
+from tidegate_pipelines.hub.releases.record import Record
 from tidegate_pipelines.hub.releases.requests import Request, cancel, finish, let_go_on, request_release
+from tidegate_pipelines.hub.releases.stages import put_off
 from tidegate_pipelines.hub.store import Database, ReleaseEventRow, ReleaseRow, ReleaseState
-from tidegate_serving.contract.errors import Conflict, InvalidInput, NotFound
+from tidegate_serving.contract.errors import Conflict, InvalidInput, NotFound, Unavailable
 
 RUN = RunConfig(lease_seconds=30.0, attempts=3)
 
@@ -103,6 +107,49 @@ def test_a_release_that_crashes_whoever_runs_it_fails_and_lets_the_next_one_begi
     assert claim_next(database, "last", RUN) == Claim(good, "last")
     assert the(database, bad).state is ReleaseState.FAILED
     assert "crashed, 3 times" in the(database, bad).sentence
+
+
+def take_up(database: Database, by: str) -> Record:
+    claim = claim_next(database, by, RUN)
+    assert claim is not None
+    return Record(database, claim, threading.Event())
+
+
+@pytest.mark.parametrize("delays", [0, 4, 5, 10_000])
+def test_what_does_not_answer_for_long_is_tried_every_minute(database: Database, delays: int) -> None:
+    release = ask(database)
+    with database.writing() as session:
+        session.get_one(ReleaseRow, release).delays = delays
+    put_off(take_up(database, "hub"), HubConfig(run=RUN), Unavailable("the engine does not answer"))
+    row = the(database, release)
+    assert (row.state, row.delays) == (ReleaseState.REQUESTED, delays + 1)
+    assert row.not_before is not None
+    pause = (row.not_before - datetime.now(UTC)).total_seconds()
+    assert {0: 0, 4: 30, 5: 58, 10_000: 58}[delays] < pause <= {0: 2, 4: 32, 5: 60, 10_000: 60}[delays]
+
+
+def test_a_release_that_was_put_off_often_survives_one_crash(database: Database) -> None:
+    release = ask(database)
+    for _ in range(RUN.attempts):
+        put_off(take_up(database, "hub"), HubConfig(run=RUN), Unavailable("the engine does not answer"))
+        with database.writing() as session:
+            session.get_one(ReleaseRow, release).not_before = datetime.now(UTC) - timedelta(seconds=1)
+    take_up(database, "crashes")
+    let_lease_pass(database, release)
+    assert claim_next(database, "next", RUN) == Claim(release, "next")
+    assert the(database, release).attempts == 2
+
+
+def test_a_release_that_waited_often_survives_one_crash(database: Database) -> None:
+    release = ask(database)
+    for _ in range(RUN.attempts):
+        waits = replace(take_up(database, "hub"), clearance=lambda session, row: Wait("a freeze"))
+        assert not waits.cleared()
+        with database.writing() as session:
+            let_go_on(database, session, release, because="it is over")
+    take_up(database, "crashes")
+    let_lease_pass(database, release)
+    assert claim_next(database, "next", RUN) == Claim(release, "next")
 
 
 def test_hubs_that_claim_at_once_never_share_a_release_or_a_model(database: Database) -> None:

@@ -7,19 +7,18 @@ import re
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 
 import httpx
 import pytest
-from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser
 from sqlalchemy import select
 from tests.support.browser import Heard, chromium, opened
 from tests.support.eventually import eventually
 from tests.support.hub_pages import MODELS, NOW, make_world, serving
 from tests.support.hub_receipts import ANSWERED, MANY, request_ids
 from tests.support.hub_verdict import FEATURES, Texts
+from tests.support.page_checks import grave, layout
 
 from tidegate_pipelines.hub.config import HubConfig, ReleaseConfig
 from tidegate_pipelines.hub.store import AuditLineRow, Database, ReleaseEventRow, ReleaseRow, ReleaseState
@@ -48,21 +47,6 @@ PAGES = {
 }
 NOTHING = ("receipt of nothing", "nothing")
 """Pages that are answers of 404, which browsers complain of."""
-WIDTHS = (390, 1280, 1920)
-_CUT_OFF = """() => [...document.querySelectorAll('main *, header *, footer *')].filter(one => {
-  if (one.closest('svg, .twin-table, pre, thead, select, .values') || !one.textContent.trim()) return false;
-  const style = getComputedStyle(one);
-  if (style.display === 'inline' || style.visibility === 'hidden') return false;
-  return one.scrollWidth > one.clientWidth + 1 && style.overflowX !== 'visible'
-      || one.scrollHeight > one.clientHeight + 1 && style.overflowY === 'hidden';
-}).map(one => one.tagName + '.' + one.className + ': ' + one.textContent.trim().slice(0, 80))"""
-_OUTSIDE = """() => [...document.querySelectorAll('main *, header *, footer *')].filter(one => {
-  if (one.closest('.twin-table, pre, thead, details:not([open])')) return false;
-  const box = one.getBoundingClientRect(), home = one.closest('.columns > *')?.getBoundingClientRect();
-  if (home && box.width > 1 && box.right > home.right + 1 && !one.closest('svg')) return true;
-  return box.width > 1 && (box.right > innerWidth + 1 || box.left < -1) && !one.closest('svg');
-}).map(one => one.tagName + '.' + one.className + ': ' + one.textContent.trim().slice(0, 80))"""
-_SIDEWAYS = "() => document.documentElement.scrollWidth - document.documentElement.clientWidth"
 
 
 @pytest.fixture(scope="module")
@@ -99,36 +83,16 @@ def hostile_hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     database.close()
 
 
-def grave(results: Any) -> list[str]:
-    """The serious and critical findings of axe."""
-    found = [one for one in results.response["violations"] if one["impact"] in ("serious", "critical")]
-    return [f"{one['id']}: {one['nodes'][0]['html'][:200]} ({len(one['nodes'])})" for one in found]
-
-
 @pytest.mark.parametrize("name", PAGES)
 def test_everybody_can_use_a_page(browser: Browser, hub: str, name: str) -> None:
     with opened(browser, hub + PAGES[name], own=hub) as (page, heard):
-        page.evaluate("for (const one of document.querySelectorAll('main details')) one.open = true")
-        assert grave(Axe().run(page)) == []
-        page.emulate_media(color_scheme="dark")
-        assert grave(Axe().run(page, options={"runOnly": ["color-contrast"]})) == []
+        assert grave(page) == []
         assert complaints(heard, name) == ([], [])
 
 
 def complaints(heard: Heard, name: str) -> tuple[list[str], list[str]]:
     """What the browser complained of, and what a page asked for elsewhere."""
     return [one for one in heard.errors if name not in NOTHING or "404" not in one], heard.elsewhere
-
-
-def layout(page: Page) -> dict[int, tuple[int, list[str], list[str]]]:
-    """What is wrong with a page's layout, by its width."""
-    found = {}
-    for width in WIDTHS:
-        page.set_viewport_size({"width": width, "height": 900})
-        problems = page.evaluate(_SIDEWAYS), page.evaluate(_CUT_OFF), page.evaluate(_OUTSIDE)
-        if problems != (0, [], []):
-            found[width] = problems
-    return found
 
 
 @pytest.mark.parametrize("name", PAGES)
@@ -243,7 +207,29 @@ def test_an_error_is_a_page_for_people_and_json_for_programs(hub: str, path: str
     assert said in page.text
     program = httpx.get(hub + path, headers={"accept": "application/json"})
     assert (program.status_code, program.headers["content-type"]) == (status, "application/json")
+    assert program.json()["error"]["code"] == {404: "not_found", 422: "invalid_input"}[status]
     assert "default-src 'self'" in page.headers["content-security-policy"]
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (b"hello", "the request's body is no JSON: send what /api/openapi.json describes"),
+        (b'{"version": 1}', "model is missing: send what /api/openapi.json describes"),
+        (b'{"model": "m", "version": "x"}', "version is 'x': input should be a valid integer"),
+        (b'{"model": "a/<b>", "version": 1}', "servable name 'a/<b>' cannot be used"),
+    ],
+)
+def test_what_a_program_sends_wrong_is_an_error_as_every_other(hub: str, body: bytes, said: str) -> None:
+    answer = httpx.post(f"{hub}/api/v1/releases", content=body, headers={"content-type": "application/json"})
+    assert (answer.status_code, answer.json()["error"]["code"]) == (422, "invalid_input")
+    assert answer.json()["error"]["message"].startswith(said)
+    refused = httpx.put(f"{hub}/api/v1/releases")
+    assert (refused.status_code, "allow" in refused.headers) == (405, True)
+    assert refused.json()["error"] == {
+        "code": "unsupported",
+        "message": "PUT /api/v1/releases: method not allowed: see /api/openapi.json",
+    }
 
 
 def test_the_audit_log_is_filtered_and_says_whether_it_is_whole(tmp_path: Path) -> None:

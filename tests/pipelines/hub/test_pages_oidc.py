@@ -9,12 +9,12 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect
 from tests.support.browser import chromium, opened
 from tests.support.hub_access import people_file
 from tests.support.hub_pages import serving
 from tests.support.oidc_provider import OidcProvider, oidc_provider
+from tests.support.page_checks import grave, layout
 
 from tidegate_pipelines.hub.access import guard
 from tidegate_pipelines.hub.access.oidc import Provider
@@ -123,9 +123,7 @@ def test_a_page_says_why_a_token_counts_nothing_and_the_next_try_leads_where_the
     with at_the_door(browser, hub) as page:
         sign_in(page, "ben")
         expect(page.get_by_role("alert")).to_contain_text(said)
-        found = Axe().run(page).response["violations"]
-        assert [one["id"] for one in found if one["impact"] in ("serious", "critical")] == []
-        assert page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth") == 0
+        assert (grave(page), layout(page)) == ([], {})
         assert [one.get("name") for one in page.context.cookies(hub)] == []
         provider.misbehave()
         sign_in(page, "ben")

@@ -11,6 +11,7 @@ from playwright.sync_api import Browser, Page, expect
 from tests.support.browser import chromium, opened
 from tests.support.hub_access import TOKENS, people_file
 from tests.support.hub_pages import make_world, serving
+from tests.support.page_checks import grave, layout
 
 from tidegate_pipelines.hub.config import HubConfig
 from tidegate_pipelines.hub.people_config import AccessConfig, ApprovalRule
@@ -53,6 +54,16 @@ def hub(tmp_path: Path) -> Iterator[Hub]:
 def sign_in(page: Page, name: str) -> None:
     page.get_by_label("Token").fill(TOKENS[name])
     page.get_by_role("button", name="Sign in").click()
+
+
+def test_everybody_can_use_the_way_in_and_is_told_why_a_token_counts_nothing(browser: Browser, hub: Hub) -> None:
+    with opened(browser, hub.address + "/sign-in", own=hub.address) as (page, heard):
+        assert (grave(page), layout(page)) == ([], {})
+        assert (heard.errors, heard.elsewhere) == ([], [])
+        page.get_by_label("Token").fill("guessed")
+        page.get_by_role("button", name="Sign in").click()
+        expect(page.get_by_role("alert")).to_contain_text("is not one that this hub knows")
+        assert (grave(page), layout(page)) == ([], {})
 
 
 def test_somebody_signs_in_approves_and_finds_it_in_the_audit_log(browser: Browser, hub: Hub) -> None:

@@ -227,3 +227,18 @@ def test_the_dashboards_panels_have_a_place_a_unit_and_words() -> None:
         assert panel["fieldConfig"]["defaults"]["unit"], panel
         assert panel["datasource"]["uid"] == "${datasource}"
         assert panel["gridPos"]["x"] + panel["gridPos"]["w"] <= 24
+
+
+def test_the_dashboard_is_as_grafanas_linter_wants_it() -> None:
+    """What `dashboard-linter lint --strict` (github.com/grafana/dashboard-linter) looks at and promtool does not."""
+    found = dashboard()
+    assert found["editable"] is False
+    variables = {one["name"]: one for one in found["templating"]["list"]}
+    assert list(variables) == ["datasource", "job", "instance", "model"]
+    for name in ("job", "instance"):
+        one = variables[name]
+        assert (one["label"], one["allValue"]) == (name.title(), ".+")
+        assert (one["multi"], one["refresh"], one["datasource"]["uid"]) == (True, 2, "${datasource}")
+    for query in queries():
+        chosen = query.count('{job=~"$job", instance=~"$instance"')
+        assert chosen == len(_NAME.findall(query)) > 0, query

@@ -14,11 +14,19 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 from tidegate_pipelines.hub.app import status_of
 from tidegate_pipelines.hub.pages import render
 from tidegate_pipelines.hub.pages.viewer import WhoLooks
-from tidegate_serving.contract.errors import InvalidInput, NotFound, TidegateError, Unauthenticated, Unavailable
+from tidegate_serving.contract.errors import (
+    InvalidInput,
+    NotFound,
+    TidegateError,
+    Unauthenticated,
+    Unavailable,
+    Unsupported,
+)
 
 SIGN_IN = "/sign-in"
 _SEE_OTHER = 303
 _SIGNS_IN = "/sign-in/"
+_DESCRIBED = "/api/openapi.json"
 
 
 def show_errors(app: FastAPI, who: WhoLooks, clock: render.Clock, provider: bool) -> None:
@@ -31,19 +39,17 @@ def show_errors(app: FastAPI, who: WhoLooks, clock: render.Clock, provider: bool
 
     async def malformed(request: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)
-        if not _is_browser(request):
-            return JSONResponse({"detail": [_plain(one) for one in error.errors()]}, 422)
-        first = error.errors()[0]
-        place = ".".join(str(one) for one in first["loc"][1:]) or "the request"
-        said = InvalidInput(f"{place} is {str(first.get('input'))[:100]!r}: {str(first['msg']).lower()}")
-        return await _shown(request, said, as_json, who, clock, provider)
+        return await _shown(request, _malformed(error), as_json, who, clock, provider)
 
     async def unknown(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
         if not _is_browser(request):
-            return JSONResponse({"detail": error.detail}, error.status_code, headers=error.headers)
-        said = NotFound(f"there is no page {request.url.path[:200]!r}: begin with the first page")
-        return await _shown(request, said, as_json, who, clock, provider)
+            code = NotFound.code if error.status_code == 404 else Unsupported.code
+            message = f"{request.method} {request.url.path[:200]}: {str(error.detail).lower()}: see {_DESCRIBED}"
+            said = {"error": {"code": code, "message": message}}
+            return JSONResponse(said, error.status_code, headers=error.headers)
+        nothing = NotFound(f"there is no page {request.url.path[:200]!r}: begin with the first page")
+        return await _shown(request, nothing, as_json, who, clock, provider)
 
     app.add_exception_handler(TidegateError, known)
     app.add_exception_handler(RequestValidationError, malformed)
@@ -86,5 +92,12 @@ def _is_browser(request: Request) -> bool:
     return "text/html" in request.headers.get("accept", "")
 
 
-def _plain(error: Any) -> dict[str, Any]:
-    return {"loc": list(error["loc"]), "msg": str(error["msg"]), "type": str(error["type"])}
+def _malformed(error: RequestValidationError) -> InvalidInput:
+    """The first of what is wrong with a request."""
+    first = error.errors()[0]
+    place = ".".join(str(one) for one in first["loc"][1:]) or "the request"
+    if first["type"] == "json_invalid":
+        return InvalidInput(f"the request's body is no JSON: send what {_DESCRIBED} describes")
+    if first["type"] == "missing":
+        return InvalidInput(f"{place} is missing: send what {_DESCRIBED} describes")
+    return InvalidInput(f"{place} is {str(first.get('input'))[:100]!r}: {str(first['msg']).lower()}")

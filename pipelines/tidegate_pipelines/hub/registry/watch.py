@@ -30,6 +30,7 @@ class RegistryWatch:
         self._teller = Teller(config, database, self._registry)
         self._on_request = on_request
         self._named: set[str] = set()
+        self._complained = ""
         self._guard = threading.Lock()
         self._wake = threading.Event()
         self._stopping = threading.Event()
@@ -74,7 +75,7 @@ class RegistryWatch:
         try:
             asked = self._reconciler.all() if models is None else self._reconciler.some(sorted(models))
         except TidegateError as error:
-            logger.warning("%s: it is asked again", error.message)
+            self._complain(error.message)
             self._note(error.message)
             return
         except Exception as error:
@@ -82,9 +83,15 @@ class RegistryWatch:
             self._note(f"this is a fault of Tidegate: {type(error).__name__}")
             return
         if models is None:
+            self._complained = ""
             self._note("")
         if asked:
             self._on_request()
+
+    def _complain(self, problem: str) -> None:
+        """Once, not at each poll; pages say since when."""
+        logger.log(logging.DEBUG if problem == self._complained else logging.WARNING, "%s: it is asked again", problem)
+        self._complained = problem
 
     def _note(self, problem: str) -> None:
         state = _AWAY if problem else _UP

@@ -85,7 +85,7 @@ class Record:
             wait = self.clearance(change.session, row)
             if wait is not None:
                 row.state, row.sentence, row.not_before = ReleaseState.WAITING, wait.sentence, wait.until
-                row.claimed_by, row.claimed_until = "", None
+                row.claimed_by, row.claimed_until, row.attempts = "", None, 0
                 change.add("state", wait.sentence, state=row.state.value)
             return wait is None
 

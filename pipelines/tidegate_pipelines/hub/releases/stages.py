@@ -40,7 +40,7 @@ from tidegate_validation.progress import Progress
 logger = logging.getLogger(__name__)
 STAGES = ("fetch", "validate", "push", "canary", "promote")
 """In their order. A release that waits for a person stands before `push`."""
-_LONGEST_DELAY = 60.0
+_DELAYS = (2.0, 4.0, 8.0, 16.0, 32.0, 60.0)
 
 
 class _Waits(Exception):
@@ -104,9 +104,9 @@ def put_off(record: Record, config: HubConfig, error: Unavailable) -> None:
             sentence = f"{error.message}; it was tried {row.delays + 1} times"
             finish(change.session, row, change.now, ReleaseState.FAILED, sentence)
             return
+        row.not_before = change.now + timedelta(seconds=_DELAYS[min(row.delays, len(_DELAYS) - 1)])
         row.delays += 1
-        row.state, row.claimed_by, row.claimed_until = ReleaseState.REQUESTED, "", None
-        row.not_before = change.now + timedelta(seconds=min(2.0**row.delays, _LONGEST_DELAY))
+        row.state, row.claimed_by, row.claimed_until, row.attempts = ReleaseState.REQUESTED, "", None, 0
         row.sentence = error.message
         change.add("state", f"{error.message}; it is tried again", state=row.state.value)
 

@@ -32,7 +32,8 @@ class Database:
     """One database by its URL: `sqlite:///FILE`, or `postgresql://USER@HOST/NAME`, whose password may lie in a file
     that libpq knows (PGPASSFILE). Safe to share between threads.
 
-    Every error that the database's absence causes is Unavailable, and names it without its password.
+    Every error that the database's absence causes is Unavailable; it names it without its password, and says since when
+    it has not answered.
     """
 
     def __init__(self, url: str) -> None:
@@ -46,6 +47,7 @@ class Database:
         self.url = parsed.set(drivername=f"{_POSTGRESQL}+psycopg") if kind == _POSTGRESQL else parsed
         self.is_postgresql = kind == _POSTGRESQL
         self._engine = self._connect()
+        self._away_since: datetime | None = None
 
     def __str__(self) -> str:
         return self.url.render_as_string(hide_password=True)
@@ -127,6 +129,7 @@ class Database:
     def _errors(self) -> Iterator[None]:
         try:
             yield
+            self._away_since = None
         except (OperationalError, InterfaceError) as error:
             raise Unavailable(self._away(error)) from error
         except DBAPIError as error:
@@ -135,8 +138,13 @@ class Database:
             raise Unavailable(self._away(error)) from error
 
     def _away(self, error: DBAPIError) -> str:
-        said = str(error.orig).strip().splitlines()
-        return f"the hub's database {self} does not answer ({said[0] if said else type(error.orig).__name__})"
+        lines = str(error.orig).strip().splitlines()
+        said = lines[0] if lines else type(error.orig).__name__
+        since = self._away_since = self._away_since or datetime.now(UTC)
+        return (
+            f"the hub's database {self} has not answered since {since:%Y-%m-%d %H:%M:%S} UTC ({said}): "
+            "once it does, the hub goes on by itself"
+        )
 
 
 def write_last(session: Session, row: Base) -> None:

@@ -56,9 +56,10 @@ class ReleaseRow(Base):
 
     `source` says where the request came from (`mlflow`, `api`, ...), `request_key` makes the same request arrive once.
     `stage` is the step it stands in, or stopped in. `claimed_by` runs it, and has to say so again before
-    `claimed_until`; who finds that time past may take it over. `attempts` counts who took it up, `delays` how often it
-    was put off in a row because something did not answer, `not_before` when it is tried again. `external_run` is the
-    run in Airflow or Kubeflow. `told_state` is the state that the registry was last told.
+    `claimed_until`; who finds that time past may take it over. `attempts` counts who took it up since it was last
+    put off or waited, `delays` how often it was put off in a row because something did not answer, `not_before` when it
+    is tried again. `external_run` is the run in Airflow or Kubeflow. `told_state` is the state that the registry was
+    last told.
     """
 
     __tablename__ = "releases"

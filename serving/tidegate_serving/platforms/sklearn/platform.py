@@ -44,8 +44,8 @@ class SklearnPlatform:
         estimator = Estimator(fitted)
         if estimator.columns is not None:
             raise InvalidInput(
-                f"{type(fitted).__name__} of {manifest.id} was fitted on columns whose dtypes it does not know: "
-                "give training data, or a signature"
+                f"this {type(fitted).__name__} was fitted on named columns and does not know their dtypes: give "
+                "training data, or a signature"
             )
         spec, row = _trial(fitted, estimator)
         output, metadata = estimator_output(fitted, {spec.name: row})
