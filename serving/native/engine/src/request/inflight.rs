@@ -153,14 +153,16 @@ impl<R: Reply> Inflight<R> {
         self.deadlines.peek().map(|Reverse((deadline, _))| *deadline)
     }
 
-    /// Takes out requests that are too late, at most so many.
-    pub fn take_late(&mut self, now: Instant, most: usize) -> Vec<Pending<R>> {
+    /// Keys of the requests that are too late for longest, at most so many, those of one connection after each other.
+    /// They are told once.
+    pub fn late(&mut self, now: Instant, most: usize) -> Vec<u64> {
         let mut late = Vec::new();
         while late.len() < most && self.earliest().is_some_and(|deadline| deadline <= now) {
-            let next = self.deadlines.pop();
-            late.extend(next.and_then(|Reverse((_, key))| self.take(key)));
+            let Some(Reverse((_, key))) = self.deadlines.pop() else { break };
+            late.extend(self.find(key).map(|pending| (pending.reply.connection(), key)));
         }
-        late
+        late.sort_by_key(|(connection, _)| *connection);
+        late.into_iter().map(|(_, key)| key).collect()
     }
 
     /// Takes out requests whose clients have gone. Each look asks some of them, and the next one goes on behind those.

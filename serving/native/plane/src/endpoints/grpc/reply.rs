@@ -54,6 +54,11 @@ impl GrpcReply {
         self.respond.poll_reset(&mut context).is_ready()
     }
 
+    /// A number of the connection.
+    pub fn connection(&self) -> usize {
+        self.open.as_ref().map_or(0, OpenCall::connection)
+    }
+
     /// How long a client that takes nothing of its answer is waited for.
     pub fn patience(&self) -> Duration {
         self.patience
