@@ -176,7 +176,9 @@ class RunningPlane:
             guard.watch(plane)
 
     def drain(self, seconds: float) -> bool:
-        """Answers what was accepted, writes what was logged, stops. True if all of it was done in time.
+        """Answers what was accepted, waits for calls whose clients have gone, writes what was logged, stops.
+
+        True if all of it was done in time.
 
         The native plane is let go of then: it and what it calls hold each other, which no garbage collector sees. One
         that still runs something is kept, because its end waits for that.

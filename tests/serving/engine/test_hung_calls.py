@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import signal
+import subprocess
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -66,6 +67,41 @@ def test_sigterm_ends_the_process_in_time_and_says_what_hangs(tmp_path: Path) ->
         assert engine.wait() == 1, engine.said()
         assert time.monotonic() - began < LATEST
         assert "hangs version 3" in engine.said(), "the log names the model and the version"
+
+
+def test_a_hung_call_is_named_although_its_client_has_gone(tmp_path: Path) -> None:
+    engine, hangs, _, gate = hung_engine(tmp_path)
+    with engine:
+        with engine.control() as control:
+            push_and_wait(control, hangs)
+        with grpc.insecure_channel(engine.addresses["grpc"]) as channel:
+            hung = predict_later(channel, 666, "hangs")
+            eventually(gate.entered.exists)
+            hung.cancel()
+        began = time.monotonic()
+        engine.terminate()
+        assert engine.wait() == 1, engine.said()
+        assert time.monotonic() - began < LATEST
+        assert "hangs version 3" in engine.said(), "the log names the model and the version"
+
+
+def test_a_call_that_returns_in_time_is_waited_for_although_its_client_has_gone(tmp_path: Path) -> None:
+    engine, hangs, _, gate = hung_engine(tmp_path, drain_seconds=60.0)
+    with engine:
+        with engine.control() as control:
+            push_and_wait(control, hangs)
+        with grpc.insecure_channel(engine.addresses["grpc"]) as channel:
+            hung = predict_later(channel, 666, "hangs")
+            eventually(gate.entered.exists)
+            hung.cancel()
+        engine.terminate()
+        eventually(lambda: "draining" in engine.said())
+        assert engine.process is not None
+        with pytest.raises(subprocess.TimeoutExpired):
+            engine.process.wait(3)
+        assert "UNLOADING" not in engine.said()
+        gate.open()
+        assert engine.wait() == 0, engine.said()
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

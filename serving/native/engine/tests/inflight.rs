@@ -17,15 +17,20 @@ use tidegate_engine::request::inflight::{Inflight, Pending};
 use tidegate_engine::request::{Reply, Rows, Tags};
 use tidegate_engine::request_id::RequestId;
 
-/// A client that counts how often it is asked, and has gone or not.
+/// A client that counts how often it is asked, has gone or not, and shares its connection with others.
 struct Client {
     asked: Arc<AtomicUsize>,
     gone: bool,
+    connection: usize,
 }
 
 impl Reply for Client {
     fn endpoint(&self) -> Endpoint {
         Endpoint::Grpc
+    }
+
+    fn connection(&self) -> usize {
+        self.connection
     }
 
     fn is_gone(&mut self) -> bool {
@@ -56,14 +61,26 @@ impl Waiting {
 
     /// A request with this deadline in milliseconds.
     fn add(&mut self, deadline: u64, gone: bool) -> u64 {
+        self.add_on(0, deadline, gone)
+    }
+
+    /// The same on one of several connections.
+    fn add_on(&mut self, connection: usize, deadline: u64, gone: bool) -> u64 {
         let (queue, received) = (self.fixture.queue.clone(), self.began);
         let deadline = received + Duration::from_millis(deadline);
         let id = RequestId::choose(None, &self.fixture.ids);
-        let reply = Client { asked: self.asked.clone(), gone };
+        let reply = Client { asked: self.asked.clone(), gone, connection };
         let key = self.inflight.insert(Pending { reply, id, received, deadline, queue, place: None });
         let place = self.fixture.append(0, 1, 4).unwrap().place.unwrap();
         self.inflight.place(key, place);
         key
+    }
+
+    /// Takes out at most so many that are late then; connections and deadlines.
+    fn take_late(&mut self, millis: u64, most: usize) -> Vec<(usize, Instant)> {
+        let late = self.inflight.late(self.at(millis), most);
+        let taken = late.into_iter().map(|key| self.inflight.take(key).unwrap());
+        taken.map(|pending| (pending.reply.connection(), pending.deadline)).collect()
     }
 
     fn at(&self, millis: u64) -> Instant {
@@ -109,6 +126,19 @@ fn after_a_flood_only_the_places_in_use_are_kept_and_no_old_key_fits_a_new_reque
     assert!(waiting.inflight.is_empty());
 }
 
+#[test]
+fn late_requests_of_one_connection_are_answered_after_each_other() {
+    let mut waiting = Waiting::new();
+    for number in 0..60 {
+        waiting.add_on(number as usize % 3, number, false);
+    }
+    let late = waiting.take_late(100, 45);
+    let of = |connection: u64| (0..15).map(move |turn| (connection as usize, connection + 3 * turn));
+    let expected: Vec<(usize, Instant)> =
+        (0..3).flat_map(of).map(|(connection, deadline)| (connection, waiting.at(deadline))).collect();
+    assert_eq!(late, expected, "the earliest 45, by connection");
+}
+
 proptest! {
     #[test]
     fn who_is_late_is_taken_once_and_nobody_else(
@@ -127,9 +157,9 @@ proptest! {
         for now in [30, 31, 99] {
             let mut late = Vec::new();
             loop {
-                let taken = waiting.inflight.take_late(waiting.at(now), most);
+                let taken = waiting.take_late(now, most);
                 prop_assert!(taken.len() <= most);
-                late.extend(taken.iter().map(|pending| pending.deadline));
+                late.extend(taken.iter().map(|(_, deadline)| *deadline));
                 if taken.len() < most {
                     break;
                 }

@@ -32,6 +32,8 @@ use crate::threads::{Threads, Work};
 
 /// How long threads that were told to end may take for it, beyond the time that a drain has.
 const AFTERWARDS: Duration = Duration::from_millis(250);
+/// Between two looks whether a model's call has returned.
+const LOOK: Duration = Duration::from_millis(1);
 /// How long a stop waits for callbacks that run.
 const STOPPING: Duration = Duration::from_secs(2);
 
@@ -200,7 +202,8 @@ impl Plane {
     }
 
     /// Not ready, no new connections, everything accepted answered, log flushed, I/O, helper, log and control threads ended.
-    /// True if all was answered in time; who was not hears UNAVAILABLE. Versions stay published until they are retired or the plane is stopped.
+    /// True if all was answered and every call of a model has returned in time, also where nobody waits for it any more.
+    /// Who was not answered hears UNAVAILABLE. Versions stay published until they are retired or the plane is stopped.
     pub fn drain(&self, within: Duration) -> bool {
         self.state.begin_drain();
         let until = Instant::now() + within;
@@ -209,6 +212,7 @@ impl Plane {
         let mut complete = self.threads.join_io();
         self.state.aside.close();
         complete &= self.embedded.drain(until);
+        complete &= self.calls_return(until);
         self.state.engine.log.close();
         if let Some(observer) = &self.state.observer {
             observer.close();
@@ -217,6 +221,17 @@ impl Plane {
         complete &= self.threads.join_helpers(until.max(Instant::now()) + AFTERWARDS);
         self.threads.join_tellers();
         complete
+    }
+
+    /// Waits for calls of models, also where their clients have gone. True if none runs any more by then.
+    fn calls_return(&self, until: Instant) -> bool {
+        while !self.running_calls().is_empty() {
+            if Instant::now() >= until {
+                return false;
+            }
+            std::thread::sleep(LOOK);
+        }
+        true
     }
 
     /// Ends everything now, within about the time that running callbacks take, but within seconds. Idempotent. True if

@@ -50,6 +50,23 @@ fn whoever_waits_for_a_model_that_hangs_is_told_before_the_end() {
 }
 
 #[test]
+fn a_call_that_hangs_is_told_of_although_its_client_has_gone() {
+    let gate = Arc::new(Gate::default());
+    let running = Running::with(&Model::gated(&gate));
+    let mut client = running.rest();
+    client.send_predict(r#"{"instances":[1]}"#);
+    gate.wait_for(1);
+    drop(client);
+    eventually("nobody is connected", || running.sample("tidegate_connections{endpoint=\"rest\"}") == 0.0);
+    assert!(!running.plane.drain(Duration::from_millis(100)), "the model still runs");
+    assert_eq!(running.plane.running_calls().len(), 1);
+    let plane = running.plane.clone();
+    let draining = std::thread::spawn(move || plane.drain(Duration::from_secs(10)));
+    gate.open();
+    assert!(draining.join().unwrap(), "it has returned");
+}
+
+#[test]
 fn a_log_that_hangs_keeps_no_drain() {
     let running = Running::with(&Model::half_plus_two());
     let gate = Arc::new(Gate::default());

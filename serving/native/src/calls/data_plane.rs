@@ -218,7 +218,8 @@ impl DataPlane {
         py.detach(|| described(self.plane.stuck_calls(Duration::from_millis(least_ms))))
     }
 
-    /// Not ready, refuse new connections, answer what was accepted, flush the log, stop. True if all was answered.
+    /// Not ready, refuse new connections, answer what was accepted, flush the log, stop. True if all was answered and
+    /// every call of a model has returned in time.
     #[pyo3(signature = (deadline_ms))]
     fn drain(&self, py: Python<'_>, deadline_ms: u64) -> bool {
         py.detach(|| self.plane.drain(Duration::from_millis(deadline_ms)))

@@ -19,6 +19,9 @@ const IDLE: Duration = Duration::from_millis(50);
 /// So many requests are answered before other work of the I/O thread has its turn.
 const SLICE: usize = 64;
 
+/// Of so many at once it is found out whose answers go out together.
+const GATHERED: usize = 1024;
+
 impl<R: Reply> Dispatcher<R> {
     /// Sweeps for as long as the runtime lives.
     pub async fn run_sweep(&self) {
@@ -30,8 +33,15 @@ impl<R: Reply> Dispatcher<R> {
                 self.sweep_clock.note(deadline);
             }
             self.sweep_clock.wait().await;
-            while self.answer_late(Instant::now(), SLICE) == SLICE {
-                tokio::task::yield_now().await;
+            loop {
+                let late = self.late(Instant::now());
+                for slice in late.chunks(SLICE) {
+                    self.answer_late(slice, Instant::now());
+                    tokio::task::yield_now().await;
+                }
+                if late.is_empty() {
+                    break;
+                }
             }
             self.forget_gone(Instant::now());
         }
@@ -39,22 +49,29 @@ impl<R: Reply> Dispatcher<R> {
 
     /// Answers all requests that are too late, and forgets those whose client has gone.
     pub fn sweep_once(&self, now: Instant) {
-        while self.answer_late(now, SLICE) == SLICE {}
+        loop {
+            let late = self.late(now);
+            self.answer_late(&late, now);
+            if late.is_empty() {
+                break;
+            }
+        }
         self.forget_gone(now);
     }
 
-    /// Answers requests that are too late, at most so many. Returns how many there were.
-    fn answer_late(&self, now: Instant, most: usize) -> usize {
-        let late = lock(&self.inflight).take_late(now, most);
-        let count = late.len();
-        if count == 0 {
-            return 0;
-        }
+    fn late(&self, now: Instant) -> Vec<u64> {
+        lock(&self.inflight).late(now, GATHERED)
+    }
+
+    /// Answers requests that are too late, where nobody has done so by now.
+    fn answer_late(&self, late: &[u64], now: Instant) {
         let status =
             |place| Status::new(Code::DeadlineExceeded, format!("the deadline passed while the request {place}"));
         let (in_queue, in_model) = (status("waited in the batch queue"), status("ran"));
         let mut queues: Vec<Arc<Queue>> = Vec::new();
-        for pending in late {
+        for key in late {
+            let pending = lock(&self.inflight).take(*key);
+            let Some(pending) = pending else { continue };
             let Pending { reply, id, received, queue, place, .. } = pending;
             let waited = place.is_none_or(|place| queue.abandon(&place, None));
             let late = if waited { &in_queue } else { &in_model };
@@ -65,7 +82,6 @@ impl<R: Reply> Dispatcher<R> {
             note(&mut queues, queue);
         }
         queues.iter().for_each(|queue| queue.drop_dead(self.lane));
-        count
     }
 
     /// Forgets requests whose client has gone.

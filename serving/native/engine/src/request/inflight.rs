@@ -153,18 +153,20 @@ impl<R: Reply> Inflight<R> {
         self.deadlines.peek().map(|Reverse((deadline, _))| *deadline)
     }
 
-    /// Takes out requests that are too late, at most so many.
-    pub fn take_late(&mut self, now: Instant, most: usize) -> Vec<Pending<R>> {
+    /// Keys of the requests that are too late for longest, at most so many, those of one connection after each other.
+    /// They are told once.
+    pub fn late(&mut self, now: Instant, most: usize) -> Vec<u64> {
         let mut late = Vec::new();
         while late.len() < most && self.earliest().is_some_and(|deadline| deadline <= now) {
             let Some(Reverse((_, key))) = self.deadlines.pop() else { break };
-            let moved = self.find(key).and_then(|pending| pending.reply.stream().and_then(|stream| stream.deadline()));
-            match moved.filter(|deadline| *deadline > now) {
-                Some(deadline) => self.deadlines.push(Reverse((deadline, key))),
-                None => late.extend(self.take(key)),
+            let Some(pending) = self.find(key) else { continue };
+            match pending.reply.stream().and_then(|stream| stream.deadline()).filter(|moved| *moved > now) {
+                Some(moved) => self.deadlines.push(Reverse((moved, key))),
+                None => late.push((pending.reply.connection(), key)),
             }
         }
-        late
+        late.sort_by_key(|(connection, _)| *connection);
+        late.into_iter().map(|(_, key)| key).collect()
     }
 
     /// Takes out requests whose clients have gone. Each look asks some of them, and the next one goes on behind those.

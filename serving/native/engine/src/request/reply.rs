@@ -26,6 +26,11 @@ pub trait Reply: Send + 'static {
     /// Which endpoint it leads through.
     fn endpoint(&self) -> Endpoint;
 
+    /// A number of the connection that it leads through: answers that follow each other there go out in one write.
+    fn connection(&self) -> usize {
+        0
+    }
+
     /// What is noted of the request; none where nobody is told of it.
     fn observation(&self) -> Option<&Observation> {
         None

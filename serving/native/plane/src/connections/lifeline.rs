@@ -184,6 +184,13 @@ impl Drop for LargeMessage {
 #[derive(Debug)]
 pub struct OpenCall(Arc<Lifeline>);
 
+impl OpenCall {
+    /// A number that no other connection has as long as this call is open.
+    pub fn connection(&self) -> usize {
+        Arc::as_ptr(&self.0).addr()
+    }
+}
+
 impl Drop for OpenCall {
     fn drop(&mut self) {
         self.0.completed.store(true, Ordering::Relaxed);

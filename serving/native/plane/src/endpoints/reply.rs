@@ -40,6 +40,12 @@ macro_rules! any_reply {
                 }
             }
 
+            fn connection(&self) -> usize {
+                match self {
+                    $(AnyReply::$variant(reply) => reply.connection(),)*
+                }
+            }
+
             fn observation(&self) -> Option<&Observation> {
                 match self {
                     $(AnyReply::$variant(reply) => reply.observation(),)*

@@ -2,4 +2,5 @@
 
 pub mod completion_queue;
 pub mod listen;
+pub mod listener;
 pub mod thread;

@@ -16,7 +16,7 @@ use tidegate_engine::metrics::Endpoint;
 use tidegate_engine::request::Answering;
 use tidegate_engine::tracker::Tracker;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpStream, UnixStream};
+use tokio::net::TcpStream;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::watch;
 
@@ -35,6 +35,7 @@ use crate::endpoints::rest::connection as rest_connection;
 use crate::endpoints::rest::routes::RestRoutes;
 use crate::hooks::Hooks;
 use crate::io::completion_queue::CompletionQueue;
+use crate::io::listener::{Listener, Socket, take_turns};
 use crate::security::tls;
 use crate::state::PlaneState;
 
@@ -63,9 +64,6 @@ const FAREWELL: Duration = Duration::from_millis(250);
 /// After so many answers others have their turn; and so many where others are asked beside it whose requests come alone.
 const IN_A_ROW: usize = 128;
 const IN_A_ROW_MIXED: usize = 8;
-
-/// Connections are accepted so many at a time: each takes some work before it says anything.
-const ACCEPTED_IN_A_ROW: usize = 8;
 
 /// How often an I/O thread lets others have memory that it freed.
 const SHARE_EVERY: Duration = Duration::from_secs(1);
@@ -250,27 +248,6 @@ async fn answer_aside(dispatcher: Arc<PlaneDispatcher>, batch: FinishedBatch, by
     }
 }
 
-/// A listening socket.
-enum Listener {
-    Tcp(tokio::net::TcpListener),
-    Unix(tokio::net::UnixListener),
-}
-
-/// A socket that was accepted.
-enum Socket {
-    Tcp(TcpStream, SocketAddr),
-    Unix(UnixStream),
-}
-
-impl Listener {
-    async fn accept(&self) -> std::io::Result<Socket> {
-        match self {
-            Listener::Tcp(listener) => listener.accept().await.map(|(socket, from)| Socket::Tcp(socket, from)),
-            Listener::Unix(listener) => listener.accept().await.map(|(socket, _)| Socket::Unix(socket)),
-        }
-    }
-}
-
 #[derive(Clone)]
 struct Host {
     engine: Arc<Engine>,
@@ -287,12 +264,8 @@ impl Host {
     /// Accepts connections of one endpoint until the drain begins, and those that were made before it.
     async fn accept(self, endpoint: Endpoint, listener: Listener) {
         let mut draining = self.signals.draining.subscribe();
-        let mut in_a_row = 0;
-        loop {
-            in_a_row += 1;
-            if in_a_row % ACCEPTED_IN_A_ROW == 0 {
-                tokio::task::yield_now().await;
-            }
+        for before in 0.. {
+            take_turns(before).await;
             let accepted = tokio::select! {
                 biased;
                 accepted = listener.accept() => accepted,

@@ -143,6 +143,10 @@ impl Reply for PredictionReply {
         Endpoint::Grpc
     }
 
+    fn connection(&self) -> usize {
+        self.call.connection()
+    }
+
     fn observation(&self) -> Option<&Observation> {
         Some(&self.call.observation)
     }
