@@ -11,7 +11,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 use support::messages::{float_values, outputs, predict_x};
 use support::{
-    Model, Running, answer, eventually, floats, grpc, half_plus_two, publish_with, scalar_signature, settings,
+    Gate, Model, Running, answer, eventually, floats, grpc, half_plus_two, publish_with, scalar_signature, settings,
 };
 use tidegate_codec::signatures::{FirstAxis, Signature};
 use tidegate_codec::status::{Code, Status};
@@ -120,4 +120,44 @@ fn rows_that_only_seem_to_be_rows_run_together() {
     running.plane.apply(vec![publish_with("m", 1, &model, assumed, narrow(8, 16))]).unwrap();
     let found = running.grpc().predict(&predict_x(&ramp(100)));
     assert_eq!(float_values(&outputs(&found.body)[0].1), [4950.0; 100]);
+}
+
+#[test]
+fn others_have_their_turn_between_two_of_its_runs() {
+    let gate = Arc::new(Gate::default());
+    let model = Model::gated(&gate);
+    let running = running(&model, narrow(8, 16));
+    let mut client = running.grpc();
+    let many = client.start(grpc::PREDICT, &[], grpc::frame(&predict_x(&ramp(80))));
+    gate.wait_for(1);
+    let one = client.start(grpc::PREDICT, &[], grpc::frame(&predict_x(&[1.0])));
+    eventually("the other waits", || running.m1("tidegate_queued_rows") == 1.0);
+    gate.open();
+    assert_eq!(float_values(&outputs(&client.finish(one).body)[0].1), [2.5]);
+    assert_eq!(float_values(&outputs(&client.finish(many).body)[0].1).len(), 80);
+    assert_eq!(rows_of_runs(&model), [8, 1, 8, 8, 8, 8, 8, 8, 8, 8, 8]);
+}
+
+#[test]
+fn others_are_not_refused_for_the_time_that_it_takes() {
+    let model = Model::new(|work| {
+        std::thread::sleep(Duration::from_millis(20 * work.rows as u64));
+        Ok(answer(half_plus_two(work)))
+    });
+    let running = running(&model, narrow(8, 64));
+    let mut client = running.grpc();
+    for rows in [1, 8, 1, 8, 1, 8] {
+        assert_eq!(client.predict(&predict_x(&ramp(rows))).code, 0);
+    }
+    let start = |client: &mut grpc::Client, timeout, rows| {
+        client.start(grpc::PREDICT, &[("grpc-timeout", timeout)], grpc::frame(&predict_x(&ramp(rows))))
+    };
+    let many = [start(&mut client, "20S", 400), start(&mut client, "20S", 400)];
+    eventually("one of them runs", || rows_of_runs(&model).len() > 6);
+    let others: Vec<grpc::Call> = (0..12).map(|_| start(&mut client, "2500m", 2)).collect();
+    for other in others {
+        let found = client.finish(other);
+        assert_eq!(found.code, 0, "{}", found.message);
+    }
+    drop(many);
 }

@@ -190,8 +190,13 @@ impl Queue {
         let before = if self.lower.get().is_none() { queued } else { self.rows_ahead(incoming.level) - rows };
         self.count_level(incoming.level, rows, true);
         let counted = (before + rows).saturating_sub(self.excess_rows.load(Ordering::Relaxed));
-        // A request of many batches must itself be through in time.
-        let ahead = if excess > 0 { before + rows } else { before };
+        let ahead = match excess > 0 {
+            // A request of many batches must itself be through in time.
+            true => before + rows,
+            // It has its turn between their parts.
+            false if self.served.unanswered.is_little(rows) => counted.saturating_sub(rows),
+            false => before,
+        };
         let wait = if ahead > 0 { self.expected_wait(ahead, rows - excess, incoming) } else { Duration::ZERO };
         let refused = match counted > limit {
             true => Some(self.full(rows - excess, limit)),

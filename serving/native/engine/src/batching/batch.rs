@@ -2,7 +2,7 @@
 
 use std::any::Any;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tidegate_codec::signatures::TensorSpec;
 use tidegate_codec::status::Status;
@@ -88,7 +88,7 @@ pub struct Batch {
     pub unbatched: bool,
     /// When its first request came.
     pub opened: Instant,
-    /// Whether it may go although it is open.
+    /// Whether it was released.
     pub due: bool,
     /// Why no more requests joined it.
     pub close_reason: CloseReason,
@@ -99,6 +99,11 @@ pub struct Batch {
 }
 
 impl Batch {
+    /// Whether it may go although it is open: it has waited for `timeout_us` or, without one, was released.
+    pub(super) fn is_due(&self, now: Instant, timeout_us: u64) -> bool {
+        if timeout_us == 0 { self.due } else { self.opened + Duration::from_micros(timeout_us) <= now }
+    }
+
     /// Takes the rows of dead entries out, so that they are not computed. Returns the dead entries.
     pub fn drop_dead(&mut self, specs: &[TensorSpec], dead: impl Fn(&Entry) -> bool) -> Vec<Entry> {
         if !self.entries.iter().any(&dead) {

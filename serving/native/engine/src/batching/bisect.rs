@@ -1,10 +1,11 @@
 //! Runs a batch; when one of several requests makes it fail, runs it again in parts until the bad one is alone, or until
 //! it is clear that all are.
 
+use std::cell::Cell;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tidegate_codec::signatures::{FirstAxis, Signature};
 use tidegate_codec::status::{Code, Status};
@@ -26,6 +27,8 @@ pub struct Conduct<'a> {
     pub sizes: &'a [usize],
     /// Rows that a request runs at a time which has more of them than its queue holds.
     pub max_batch_rows: usize,
+    /// Called between two runs of such a request.
+    pub give_turns: &'a dyn Fn(),
 }
 
 /// Runs the batch, and learns from the first run how long it takes.
@@ -33,9 +36,9 @@ pub fn run(executor: &dyn Executor, queue: &Queue, batch: &mut Batch, conduct: &
     let began = Instant::now();
     let columns = std::mem::take(&mut batch.columns);
     let all = 0..batch.entries.len();
-    let runner = Runner { executor, queue, batch, conduct };
+    let runner = Runner { executor, queue, batch, conduct, given_away: Cell::default() };
     let ran = runner.execute(columns, all);
-    queue.service.count(runner.batch.rows, began.elapsed());
+    queue.service.count(runner.batch.rows, began.elapsed().saturating_sub(runner.given_away.get()));
     let mut parts = Vec::new();
     runner.again(ran, &mut parts);
     parts.sort_unstable_by_key(|part| part.entries.start);
@@ -53,6 +56,8 @@ struct Runner<'a> {
     queue: &'a Queue,
     batch: &'a Batch,
     conduct: &'a Conduct<'a>,
+    /// Time that others ran.
+    given_away: Cell<Duration>,
 }
 
 impl Runner<'_> {
@@ -187,7 +192,13 @@ impl Runner<'_> {
         if entry.slot.is_some_and(|slot| self.batch.waiting.cancelled().contains(&slot)) {
             return (Err(Status::new(Code::Cancelled, "the client has gone")), RunOutcome::Through);
         }
-        self.once(work)
+        let ran = self.once(work);
+        if self.batch.oversized {
+            let began = Instant::now();
+            (self.conduct.give_turns)();
+            self.given_away.set(self.given_away.get() + began.elapsed());
+        }
+        ran
     }
 
     /// Enters the model.

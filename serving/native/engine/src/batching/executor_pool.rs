@@ -11,6 +11,9 @@ use crate::sync::lock;
 /// A thread without work for that long goes; the next request starts another.
 const IDLE: Duration = Duration::from_secs(60);
 
+/// A thread that is to end looks so often whether what waits can run.
+const MOMENT: Duration = Duration::from_millis(1);
+
 /// Whose threads these are.
 pub trait ThreadStarter: Send + Sync {
     /// Starts one thread more, by `ExecutorPool::start`.
@@ -79,6 +82,18 @@ impl ExecutorPool {
         if sleeping {
             self.changed.notify_one();
         }
+    }
+
+    /// What waits may run now: wakes all threads that sleep, or has one started where there is none.
+    pub fn wake_all(&self) {
+        let mut state = lock(&self.state);
+        if state.idle == 0 {
+            drop(state);
+            return self.wake();
+        }
+        state.woken = state.idle;
+        drop(state);
+        self.changed.notify_all();
     }
 
     /// No more work will come: threads leave when their queues are empty.
@@ -169,6 +184,11 @@ impl ExecutorPool {
         }
         state.woken = state.woken.saturating_sub(1);
         Instruction::Work
+    }
+
+    /// Sleeps for a moment at most: what waits cannot run yet.
+    pub fn pause(&self) {
+        drop(self.changed.wait_timeout(lock(&self.state), MOMENT));
     }
 
     /// Counts the calling thread out where there are too many; its wake-up goes to another.

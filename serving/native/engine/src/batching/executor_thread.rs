@@ -68,13 +68,9 @@ impl ExecutorThread {
             let now = Instant::now();
             for step in 0..self.queues.len() {
                 let queue = &self.queues[(turn + step) % self.queues.len()];
-                queue.served.unanswered.wait();
-                match queue.take(now) {
+                match next_of(queue, now) {
                     NextBatch::Batch(batch) => {
-                        // The requests of a batch that is lost are answered by the deadline sweep.
-                        if catch_unwind(AssertUnwindSafe(|| self.serve(queue, *batch))).is_err() {
-                            queue.served.metrics.panics.fetch_add(1, Ordering::Relaxed);
-                        }
+                        self.serve_guarded(queue, *batch);
                         turn += step + 1;
                         ran = true;
                         break;
@@ -96,13 +92,29 @@ impl ExecutorThread {
             };
             match instruction {
                 Instruction::Work => {}
-                Instruction::Finish if !self.nothing_waits() => {}
+                Instruction::Finish if !self.nothing_waits() => pool.pause(),
                 Instruction::Finish => return,
                 Instruction::Leave => {
                     // What this thread was woken for may still wait.
                     pool.wake();
                     return;
                 }
+            }
+        }
+    }
+
+    /// The requests of a batch that is lost are answered by the deadline sweep.
+    fn serve_guarded(&self, queue: &Queue, batch: Batch) {
+        if catch_unwind(AssertUnwindSafe(|| self.serve(queue, batch))).is_err() {
+            queue.served.metrics.panics.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Others have a turn between two parts of a request with very many rows: one light batch of each signature.
+    fn give_turns(&self) {
+        for queue in &*self.queues {
+            if let Some(batch) = queue.take_light(Instant::now()) {
+                self.serve_guarded(queue, *batch);
             }
         }
     }
@@ -114,22 +126,11 @@ impl ExecutorThread {
     fn serve(&self, queue: &Queue, mut batch: Batch) {
         let served = &queue.served;
         let now = Instant::now();
-        let specs = &served.signature.inputs;
-        if let Err(refused) = batch.pad(specs, || queue.lease()) {
+        if let Err(refused) = batch.pad(&served.signature.inputs, || queue.lease()) {
             let entries = std::mem::take(&mut batch.entries);
             return self.complete_unrun(served, Unrun::of(&batch, entries, refused));
         }
-        let cancelled = batch.waiting.cancelled();
-        let is_cancelled = |entry: &Entry| entry.slot.is_some_and(|slot| cancelled.contains(&slot));
-        let mut dead = batch.drop_dead(specs, |entry| entry.refused || entry.deadline <= now || is_cancelled(entry));
-        dead.retain(|entry| !entry.refused);
-        if !dead.is_empty() {
-            let gone = dead.iter().filter(|entry| is_cancelled(entry)).count();
-            served.metrics.cancelled.fetch_add(gone as u64, Ordering::Relaxed);
-            served.metrics.deadline_drops.fetch_add((dead.len() - gone) as u64, Ordering::Relaxed);
-            let late = "the deadline passed while the request waited in the batch queue";
-            self.complete_unrun(served, Unrun::of(&batch, dead, Status::new(Code::DeadlineExceeded, late)));
-        }
+        self.drop_dead(served, &mut batch, now);
         if batch.entries.is_empty() {
             return;
         }
@@ -148,8 +149,12 @@ impl ExecutorThread {
         let logged = batch.entries.iter().any(|entry| entry.logged);
         let kept = if again || logged { ExecutorThread::keep(&mut batch) } else { None };
         let lane = batch.lane;
-        let conduct =
-            Conduct { kept: kept.as_deref().filter(|_| again), sizes, max_batch_rows: batching.max_batch_rows };
+        let conduct = Conduct {
+            kept: kept.as_deref().filter(|_| again),
+            sizes,
+            max_batch_rows: batching.max_batch_rows,
+            give_turns: &|| self.give_turns(),
+        };
         let began = Instant::now();
         let parts = bisect::run(&*self.executor, queue, &mut batch, &conduct);
         let ran = Some(Ran { began, ended: Instant::now() });
@@ -169,6 +174,23 @@ impl ExecutorThread {
         for unrun in queue.give_up(Instant::now()) {
             self.complete_unrun(served, unrun);
         }
+    }
+
+    /// Leaves out who is refused, too late or gone.
+    fn drop_dead(&self, served: &Arc<ServedSignature>, batch: &mut Batch, now: Instant) {
+        let cancelled = batch.waiting.cancelled();
+        let is_cancelled = |entry: &Entry| entry.slot.is_some_and(|slot| cancelled.contains(&slot));
+        let is_dead = |entry: &Entry| entry.refused || entry.deadline <= now || is_cancelled(entry);
+        let mut dead = batch.drop_dead(&served.signature.inputs, is_dead);
+        dead.retain(|entry| !entry.refused);
+        if dead.is_empty() {
+            return;
+        }
+        let gone = dead.iter().filter(|entry| is_cancelled(entry)).count();
+        served.metrics.cancelled.fetch_add(gone as u64, Ordering::Relaxed);
+        served.metrics.deadline_drops.fetch_add((dead.len() - gone) as u64, Ordering::Relaxed);
+        let late = "the deadline passed while the request waited in the batch queue";
+        self.complete_unrun(served, Unrun::of(batch, dead, Status::new(Code::DeadlineExceeded, late)));
     }
 
     /// A copy of the inputs, which are the model's, who may write into them: for the log, and to be run again. Without
@@ -198,4 +220,12 @@ impl ExecutorThread {
             parts: vec![part],
         });
     }
+}
+
+/// What is to be run next; where much is to be answered yet, only what adds little.
+fn next_of(queue: &Queue, now: Instant) -> NextBatch {
+    if queue.served.unanswered.is_much() {
+        return queue.take_light(now).map_or(NextBatch::Nothing, NextBatch::Batch);
+    }
+    queue.take(now)
 }

@@ -80,6 +80,27 @@ impl Lane {
         found.map(Ripe::Batch).or(later.map(Ripe::Later)).unwrap_or(Ripe::Nothing)
     }
 
+    /// The oldest batch of those that may pass the others, closed or due.
+    pub(super) fn take_passing(
+        &mut self,
+        may: impl Fn(&Batch) -> bool,
+        now: Instant,
+        timeout_us: u64,
+    ) -> Option<Batch> {
+        if let Some(at) = self.closed.iter().position(&may) {
+            return self.closed.remove(at);
+        }
+        let due = self.open_ones().filter(|(_, batch)| batch.is_due(now, timeout_us) && may(batch));
+        let oldest = due.min_by_key(|(_, batch)| batch.opened).map(|(at, _)| at);
+        self.take_open(oldest?, timeout_us)
+    }
+
+    /// Open batches with their places.
+    fn open_ones(&self) -> impl Iterator<Item = (usize, &Batch)> {
+        let others = self.others.iter().enumerate().map(|(at, batch)| (at + 1, batch));
+        self.open.iter().map(|batch| (0, batch)).chain(others).filter(|(_, batch)| batch.rows > 0)
+    }
+
     /// When the first request came of the batch that `take` would take; none where it would take none.
     pub(super) fn waits_since(&self, now: Instant, timeout_us: u64) -> Option<Instant> {
         self.next(now, timeout_us).0.map(|(opened, _)| opened)
@@ -89,16 +110,10 @@ impl Lane {
     fn next(&self, now: Instant, timeout_us: u64) -> (Option<(Instant, Option<usize>)>, Option<Instant>) {
         let front = self.closed.front().map(|batch| batch.opened);
         let (mut oldest, mut later) = (None::<(Instant, usize)>, None::<Instant>);
-        let open = self.open.iter().map(|batch| (0, batch));
-        let others = self.others.iter().enumerate().map(|(at, batch)| (at + 1, batch));
-        for (at, batch) in open.chain(others).filter(|(_, batch)| batch.rows > 0) {
-            if timeout_us > 0 {
+        for (at, batch) in self.open_ones() {
+            if !batch.is_due(now, timeout_us) {
                 let due = batch.opened + Duration::from_micros(timeout_us);
-                if due > now {
-                    later = Some(later.map_or(due, |other| other.min(due)));
-                    continue;
-                }
-            } else if !batch.due {
+                later = Some(later.map_or(due, |other| other.min(due))).filter(|_| timeout_us > 0);
                 continue;
             }
             oldest = Some(oldest.map_or((batch.opened, at), |other| other.min((batch.opened, at))));

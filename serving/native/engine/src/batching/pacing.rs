@@ -68,7 +68,9 @@ impl Queue {
             self.put_back(batch, at, batch.rows - first_row);
             batch.close_reason = CloseReason::Deadline;
         }
-        self.service.begin(now + Duration::from_nanos(self.service.expect(batch.rows as u64, 1)));
+        // Others have their turn after each part of a request with very many rows.
+        let rows = if batch.oversized { self.batching.load().max_batch_rows } else { batch.rows };
+        self.service.begin(now + Duration::from_nanos(self.service.expect(rows as u64, 1)));
     }
 
     /// How many rows of a batch should run now.
@@ -126,7 +128,12 @@ impl Queue {
             let in_time = |entry: &Entry, ahead: usize| {
                 now + self.time_for(before(ahead), entry.rows, batching) <= entry.deadline
             };
+            let before_it = ahead;
             let late = batch.refuse_unless(now, &mut ahead, in_time);
+            if batch.oversized {
+                // Others have their turn between its parts.
+                ahead = before_it;
+            }
             for entries in late.chunks(REFUSED) {
                 let unrun = Unrun::of(batch, entries.to_vec(), too_slow(all, time));
                 found.push(Unrun { refused: true, ..unrun });

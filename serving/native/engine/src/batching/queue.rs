@@ -203,7 +203,7 @@ impl Queue {
             if let Some(Ripe::Batch(batch)) = found {
                 let taken = self.taken(batch);
                 self.passed_over.store(0, Ordering::Relaxed);
-                return taken;
+                return NextBatch::Batch(taken);
             }
         }
         let mut later: Option<Instant> = None;
@@ -212,13 +212,24 @@ impl Queue {
             for index in (first..first + count).map(|index| index % count) {
                 let found = lock(&lanes[index]).take(now, timeout_us);
                 match found {
-                    Ripe::Batch(batch) => return self.taken(batch),
+                    Ripe::Batch(batch) => return NextBatch::Batch(self.taken(batch)),
                     Ripe::Later(due) => later = Some(later.map_or(due, |other| other.min(due))),
                     Ripe::Nothing => {}
                 }
             }
         }
         later.map_or(NextBatch::Nothing, NextBatch::Later)
+    }
+
+    /// The next batch that need not wait for large answers to be made or written: its own are small.
+    pub fn take_light(&self, now: Instant) -> Option<Box<Batch>> {
+        if self.queued_rows() == 0 {
+            return None;
+        }
+        let timeout_us = self.batching.load().timeout_us;
+        let is_light = |batch: &Batch| !batch.oversized && self.served.unanswered.is_little(batch.rows);
+        let batch = self.levels().flatten().find_map(|lane| lock(lane).take_passing(is_light, now, timeout_us))?;
+        Some(self.taken(batch))
     }
 
     /// The lane whose next batch waits longest.
@@ -231,14 +242,14 @@ impl Queue {
     /// The next of all that waits, whether its time has come or not.
     pub fn take_early(&self) -> NextBatch {
         let found = self.levels().flatten().find_map(|lane| lock(lane).take_early());
-        found.map_or(NextBatch::Nothing, |batch| self.taken(batch))
+        found.map_or(NextBatch::Nothing, |batch| NextBatch::Batch(self.taken(batch)))
     }
 
-    fn taken(&self, batch: Batch) -> NextBatch {
+    fn taken(&self, batch: Batch) -> Box<Batch> {
         self.next_lane.store((batch.lane + 1) % self.lanes.len(), Ordering::Relaxed);
         self.note_passed_over(batch.waiting.level);
         self.discount(&batch.waiting, batch.waiting.take());
-        NextBatch::Batch(Box::new(batch))
+        Box::new(batch)
     }
 
     fn note_passed_over(&self, level: usize) {

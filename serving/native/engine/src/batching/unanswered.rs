@@ -1,16 +1,16 @@
 //! What a model gave back and is not written as answers yet. It counts as its requests' memory, before the model runs where its
-//! signature says how much it will be; and while there is much of it the model does not run, which may be faster than
-//! its answers are written.
+//! signature says how much it will be; and while there is much of it the model, which may be faster than its answers are
+//! written, runs only what gives back little.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use tidegate_codec::signatures::TensorSpec;
 use tidegate_codec::status::Status;
 
+use crate::batching::executor_pool::ExecutorPool;
 use crate::batching::limits::OUTPUT_BYTES;
 use crate::memory::{Reservation, Share};
-use crate::sync::lock;
 
 /// Outputs of a run that are not counted: the next answers are written from them at once.
 const FEW: usize = 16 << 10;
@@ -27,9 +27,10 @@ pub struct Unanswered {
     share: Arc<Share>,
     /// Bytes of one row, where the signature says so.
     row: Option<usize>,
+    /// Bytes of the largest row so far; 0 before there was one.
+    largest_row: AtomicUsize,
     bytes: AtomicUsize,
-    waiting: Mutex<()>,
-    fewer: Condvar,
+    executors: Arc<ExecutorPool>,
 }
 
 /// The outputs of one run, counted until this is dropped.
@@ -37,26 +38,28 @@ pub struct Unanswered {
 pub struct Outputs {
     home: Arc<Unanswered>,
     memory: Reservation,
+    rows: usize,
     bytes: usize,
 }
 
 impl Unanswered {
-    /// None yet; they count to this share.
-    pub fn new(share: Arc<Share>, outputs: &[TensorSpec]) -> Arc<Unanswered> {
+    /// None yet; they count to this share. The threads are woken when there is no longer much.
+    pub fn new(share: Arc<Share>, outputs: &[TensorSpec], executors: Arc<ExecutorPool>) -> Arc<Unanswered> {
         let row = row_bytes(outputs);
-        let (bytes, waiting, fewer) = (AtomicUsize::new(0), Mutex::new(()), Condvar::new());
-        Arc::new(Unanswered { share, row, bytes, waiting, fewer })
+        let (largest_row, bytes) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        Arc::new(Unanswered { share, row, largest_row, bytes, executors })
     }
 
-    /// Waits until no more than the outputs of one batch are to be answered.
-    pub fn wait(&self) {
-        if self.bytes.load(Ordering::Acquire) <= OUTPUT_BYTES {
-            return;
-        }
-        let mut waiting = lock(&self.waiting);
-        while self.bytes.load(Ordering::Acquire) > OUTPUT_BYTES {
-            waiting = self.fewer.wait(waiting).unwrap_or_else(PoisonError::into_inner);
-        }
+    /// Whether more than the outputs of one batch are to be answered.
+    #[inline]
+    pub fn is_much(&self) -> bool {
+        self.bytes.load(Ordering::Acquire) > OUTPUT_BYTES
+    }
+
+    /// Whether so many rows give back so little that their answers are written at once; not where nobody knows.
+    pub fn is_little(&self, rows: usize) -> bool {
+        let row = self.row.or_else(|| Some(self.largest_row.load(Ordering::Relaxed)).filter(|row| *row > 0));
+        row.is_some_and(|row| row.saturating_mul(rows) <= FEW)
     }
 
     /// Takes memory for the outputs of so many rows of so many requests, as far as their size is known.
@@ -66,7 +69,7 @@ impl Unanswered {
         if bytes > COPIES * FEW {
             memory.grow(bytes, bytes / requests.max(1))?;
         }
-        Ok(Outputs { home: self.clone(), memory, bytes: 0 })
+        Ok(Outputs { home: self.clone(), memory, rows, bytes: 0 })
     }
 }
 
@@ -81,6 +84,9 @@ fn row_bytes(outputs: &[TensorSpec]) -> Option<usize> {
 impl Outputs {
     /// The model has run and gave back so much.
     pub fn settle(&mut self, bytes: usize) {
+        if self.home.row.is_none() {
+            self.home.largest_row.fetch_max(bytes.div_ceil(self.rows.max(1)), Ordering::Relaxed);
+        }
         let bytes = if bytes > FEW { bytes } else { 0 };
         match self.memory.bytes() {
             more if more >= bytes => self.memory.shrink(more - bytes),
@@ -99,28 +105,34 @@ impl Outputs {
 impl Drop for Outputs {
     fn drop(&mut self) {
         if self.bytes > 0 && self.home.bytes.fetch_sub(self.bytes, Ordering::AcqRel) > OUTPUT_BYTES {
-            // Whoever is about to wait has not looked yet, or waits by now.
-            drop(lock(&self.home.waiting));
-            self.home.fewer.notify_all();
+            self.home.executors.wake_all();
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::mpsc::channel;
-    use std::time::Duration;
+    use std::sync::Weak;
 
     use tidegate_codec::dtype::DType;
 
     use super::*;
+    use crate::batching::ThreadStarter;
     use crate::memory::Memory;
 
     const MB: usize = 1 << 20;
 
-    /// Of rows of 4 MB, or of rows whose size nobody knows.
+    struct Nobody;
+
+    impl ThreadStarter for Nobody {
+        fn start_thread(&self) {}
+    }
+
+    /// Of rows of so many floats, or of rows whose size nobody knows.
     fn unanswered(memory: &Arc<Memory>, width: i64) -> Arc<Unanswered> {
-        Unanswered::new(memory.of_model("m"), &[TensorSpec::new("y", DType::Float32, [-1, width])])
+        let nobody: Weak<Nobody> = Weak::new();
+        let pool = Arc::new(ExecutorPool::new(nobody));
+        Unanswered::new(memory.of_model("m"), &[TensorSpec::new("y", DType::Float32, [-1, width])], pool)
     }
 
     #[test]
@@ -148,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_model_waits_while_two_batches_are_to_be_answered() {
+    fn two_large_batches_that_are_to_be_answered_are_much() {
         let memory = Arc::new(Memory::new(1 << 30, MB));
         let unanswered = unanswered(&memory, MB as i64);
         let given = || {
@@ -157,18 +169,24 @@ mod tests {
             outputs
         };
         let first = given();
-        unanswered.wait();
+        assert!(!unanswered.is_much());
         let second = given();
-        let (sender, went_on) = channel();
-        std::thread::scope(|scope| {
-            scope.spawn(|| {
-                unanswered.wait();
-                sender.send(()).unwrap();
-            });
-            assert!(went_on.recv_timeout(Duration::from_millis(50)).is_err(), "it did not wait");
-            drop(first);
-            went_on.recv_timeout(Duration::from_secs(10)).unwrap();
-        });
+        assert!(unanswered.is_much());
+        drop(first);
+        assert!(!unanswered.is_much());
         drop(second);
+    }
+
+    #[test]
+    fn how_much_rows_give_back_is_what_the_signature_says_or_what_the_largest_were() {
+        let memory = Arc::new(Memory::new(1 << 30, MB));
+        let told = unanswered(&memory, 4);
+        assert!(told.is_little(FEW / 16) && !told.is_little(FEW / 16 + 1));
+        let learned = unanswered(&memory, -1);
+        assert!(!learned.is_little(1), "nobody knows");
+        for (rows, bytes) in [(10, 160), (1000, 32_000), (10, 160)] {
+            learned.expect(rows, 1).unwrap().settle(bytes);
+        }
+        assert!(learned.is_little(FEW / 32) && !learned.is_little(FEW / 32 + 1));
     }
 }

@@ -161,7 +161,7 @@ impl Publish {
                     model: model.clone(),
                     version: self.version,
                     version_header: HeaderValue::from(self.version),
-                    unanswered: Unanswered::new(memory.clone(), &signature.outputs),
+                    unanswered: Unanswered::new(memory.clone(), &signature.outputs, executors.clone()),
                     times: metrics.signature(&signature.name),
                     signature,
                     memory: memory.clone(),

@@ -57,19 +57,19 @@ pub fn fixture_of(shape: &[i64], batching: &Batching) -> Fixture {
     let memory = Arc::new(Memory::new(1 << 30, 1 << 20));
     let spec = |name| vec![TensorSpec::new(name, DType::Float32, shape)];
     let signature = Signature::new("s".to_owned(), String::new(), spec("x"), spec("y")).unwrap();
+    let nobody: Weak<Nobody> = Weak::new();
+    let pool = Arc::new(ExecutorPool::new(nobody));
     let served = ServedSignature {
         model: "m".into(),
         version: 1,
         version_header: HeaderValue::from(1),
-        unanswered: Unanswered::new(memory.of_model("m"), &signature.outputs),
+        unanswered: Unanswered::new(memory.of_model("m"), &signature.outputs, pool.clone()),
         signature,
         memory: memory.of_model("m"),
         log: memory.of_log("m"),
         metrics: Arc::<VersionMetrics>::default(),
         times: Arc::default(),
     };
-    let nobody: Weak<Nobody> = Weak::new();
-    let pool = Arc::new(ExecutorPool::new(nobody));
     let queue = Arc::new(Queue::new(Arc::new(served), pool, batching, 1));
     let (start, entries) = (Instant::now(), AtomicU64::new(0));
     Fixture { queue, memory, ids: IdSource::default(), start, entries }
