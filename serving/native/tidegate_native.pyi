@@ -6,7 +6,7 @@ call from any thread; the I/O threads never take the GIL. dtype names are those 
 arrays.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from os import PathLike
 from typing import Any, final
 
@@ -20,6 +20,7 @@ __all__ = [
     "ExitGuard",
     "PendingPrediction",
     "PredictError",
+    "PredictionStream",
     "Publish",
     "Result",
     "Retire",
@@ -139,7 +140,8 @@ class Signature:
     then, and for inputs of different sizes, each request runs alone) or `free` (each request runs alone, and counts as
     one row whose dimensions are all of its tensor's). `defaults` are values for inputs that a request may leave out.
     `event_time` names the input that holds the time of a row's event in Unix seconds, by whose day the row is logged;
-    one that is not a number per row is as none.
+    one that is not a number per row is as none. One that is `streaming` is `free` and answers each request with
+    messages: its executor returns an iterator of what it would return else, which is closed where nobody wants more.
     """
 
     def __new__(
@@ -152,6 +154,7 @@ class Signature:
         first_axis: str = "batch",
         defaults: Mapping[str, Any] | None = None,
         event_time: str | None = None,
+        streaming: bool = False,
     ) -> Signature: ...
     @property
     def name(self) -> str: ...
@@ -235,7 +238,7 @@ class Publish:
         model: str,
         version: int,
         signatures: Sequence[Signature],
-        executor: Callable[[Batch], Mapping[str, Any] | Result],
+        executor: Callable[[Batch], Mapping[str, Any] | Result | Iterator[Mapping[str, Any] | Result]],
         batching: Batching,
         described: tuple[bytes, bytes] | None = None,
     ) -> Publish: ...
@@ -325,6 +328,22 @@ class PendingPrediction:
         """Outputs by name and the version that gave them, once; None while they are not there. Behind the deadline they
         are, but for an answer that is just being written. Raises `PredictError`.
         """
+
+@final
+class PredictionStream:
+    """The messages of one request under way."""
+
+    @property
+    def version(self) -> int:
+        """That answers."""
+
+    def next(self) -> dict[str, np.ndarray[Any, Any]] | None:
+        """Waits for the outputs of the next message by name; None behind the last one, or once it is closed. Raises
+        `PredictError`.
+        """
+
+    def close(self) -> None:
+        """No more messages are wanted: the model is told to stop."""
 
 @final
 class TracedRequest:
@@ -445,6 +464,22 @@ class DataPlane:
         this returns. Raises `PredictError` for what is refused by then.
         """
 
+    def stream(
+        self,
+        model: str,
+        inputs: Mapping[str, Any],
+        *,
+        version: int | None = None,
+        label: str | None = None,
+        signature: str = "",
+        timeout_ms: int | None = None,
+        request_id: str | None = None,
+        key: str | None = None,
+    ) -> PredictionStream:
+        """As `predict`, for a signature that streams. `timeout_ms` bounds all of it; None is the settings' own, for
+        each message. Raises `PredictError` for what is refused by then.
+        """
+
     def set_limits(self, *, max_message_bytes: int, max_connections: int, request_timeout_ms: int) -> None:
         """Limits from now on; what was let in before stays. ValueError, and nothing changes, for one that is 0."""
 
@@ -484,6 +519,7 @@ class DataPlane:
         `tidegate_panics_total` (batches lost to a fault of the plane itself), `tidegate_call_seconds_running` (of the
         longest call that runs now, 0 while none does), `tidegate_queued_rows`, `tidegate_queue_rejections_total`,
         `tidegate_deadline_drops_total` and `tidegate_cancelled_total` (requests not computed, shadows included),
+        `tidegate_stream_messages_total` (of streaming answers, once there is one),
         `tidegate_shadow_copied_total`, `tidegate_shadow_dropped_total` (queue full), `tidegate_shadow_failed_total`
         (does not fit the signature), the three of the version that gets the copies. By role (primary, shadow):
         `tidegate_log_eligible_rows_total`, `tidegate_log_written_rows_total`, `tidegate_log_dropped_rows_total`; after

@@ -7,7 +7,7 @@ front of the native data plane; what that logs goes to the writer, and every sta
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
@@ -209,6 +209,24 @@ class Engine:
         """
         target = Target(version, label, signature, request_id, timeout, key)
         return self._live().plane().predict(model, inputs, target)
+
+    def stream(
+        self,
+        model: str,
+        inputs: Mapping[str, Any],
+        *,
+        version: int | None = None,
+        label: str | None = None,
+        signature: str = SERVING_DEFAULT,
+        request_id: str | None = None,
+        timeout: float | None = None,
+        key: str | None = None,
+    ) -> Generator[Prediction]:
+        """As `predict`, for a signature that streams: its messages, as the model makes them. Closing it, or dropping
+        it, has the model stop. `timeout` is for all of it; None is the config's, for each message.
+        """
+        target = Target(version, label, signature, request_id, timeout, key)
+        return self._live().plane().stream(model, inputs, target)
 
     async def predict_async(
         self,

@@ -14,7 +14,8 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import closing
 from importlib import metadata
 from typing import Any
 
@@ -23,7 +24,7 @@ from tidegate_serving.contract.manifest import manifest_of, verify_files
 from tidegate_serving.contract.signature import FirstAxis
 from tidegate_serving.contract.tensors import Array
 from tidegate_serving.platforms.complaints import Complaints
-from tidegate_serving.platforms.loader import Answer, DescribesItself, LoadedVersion
+from tidegate_serving.platforms.loader import Answer, DescribesItself, LoadedVersion, as_answer, each, messages_of
 from tidegate_serving.platforms.registry import installed_platforms
 from tidegate_serving.platforms.tensor_checks import check_outputs
 from tidegate_serving.platforms.warm_up.runner import warm_up
@@ -72,9 +73,12 @@ def _serve(channel: Channel) -> int:
         if request["kind"] == "close":
             loaded.servable.close()
             return 0
+        name = str(request["signature"])
         try:
-            answer = _predict(loaded, str(request["signature"]), inputs, complain)
-            channel.send({"kind": "outputs", "errors": _errors(answer)}, answer.outputs)
+            if loaded.manifest.signatures[name].streaming:
+                _stream(channel, _messages(loaded, name, inputs, complain))
+            else:
+                _send(channel, _predict(loaded, name, inputs, complain))
         except TidegateError as error:
             channel.send(_failed(error))
 
@@ -116,9 +120,41 @@ def _predict(
     except (Exception, SystemExit) as error:
         complain(error)
         raise ModelFailed(f"{servable_id} raised {words_of(error)}") from error
-    answer = result if isinstance(result, Answer) else Answer(result)
+    answer = as_answer(result)
     rows = None if signature.first_axis is FirstAxis.FREE else len(next(iter(inputs.values())))
     return Answer(check_outputs(servable_id, signature, rows, answer.outputs), answer.errors)
+
+
+def _stream(channel: Channel, messages: Generator[Answer]) -> None:
+    """Sends message after message, each when it is asked for."""
+    with closing(messages):
+        for message in messages:
+            _send(channel, message)
+            if channel.receive()[0]["kind"] == "stop":
+                break
+    channel.send({"kind": "end"})
+
+
+def _messages(
+    loaded: LoadedVersion, name: str, inputs: Mapping[str, Array], complain: Callable[[BaseException], None]
+) -> Generator[Answer]:
+    servable_id, signature = loaded.manifest.id, loaded.manifest.signatures[name]
+
+    def checked(message: Any) -> Answer:
+        answer = as_answer(message)
+        return Answer(check_outputs(servable_id, signature, None, answer.outputs), answer.errors)
+
+    try:
+        yield from each(messages_of(servable_id, name, loaded.servable.predict(name, inputs)), checked)
+    except TidegateError:
+        raise
+    except (Exception, SystemExit) as error:
+        complain(error)
+        raise ModelFailed(f"{servable_id} raised {words_of(error)}") from error
+
+
+def _send(channel: Channel, answer: Answer) -> None:
+    channel.send({"kind": "outputs", "errors": _errors(answer)}, answer.outputs)
 
 
 def _errors(answer: Answer) -> dict[str, list[str]]:

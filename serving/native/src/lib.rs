@@ -31,7 +31,7 @@ mod tidegate_native {
     #[pymodule_export]
     use crate::calls::low_priority::{enter_low_priority, file_sha256};
     #[pymodule_export]
-    use crate::calls::predict::{Arrived, PendingPrediction, PredictError};
+    use crate::calls::predict::{Arrived, PendingPrediction, PredictError, PredictionStream};
     #[pymodule_export]
     use crate::calls::settings::{Batching, Settings, Signature, TensorSpec};
 

@@ -84,7 +84,8 @@ class TensorSpec:
 class Signature:
     """Inputs and outputs of one way to call a version; `method_name` as in TensorFlow's SignatureDef.
 
-    `defaults` are values, as nested lists or scalars, for inputs that a request may leave out.
+    `defaults` are values, as nested lists or scalars, for inputs that a request may leave out. One that is `streaming`
+    answers each request with messages, one after the other, each with all outputs; its first axis is FREE.
     """
 
     inputs: tuple[TensorSpec, ...]
@@ -92,6 +93,7 @@ class Signature:
     method_name: str = PREDICT
     first_axis: FirstAxis = FirstAxis.BATCH
     defaults: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    streaming: bool = False
 
     def __post_init__(self) -> None:
         for what, specs in (("inputs", self.inputs), ("outputs", self.outputs)):
@@ -101,6 +103,11 @@ class Signature:
                 raise InvalidInput(f"a signature needs {what} with names of their own, not {names}")
             for spec in specs:
                 self._check_axis(spec)
+        if self.streaming and self.first_axis is not FirstAxis.FREE:
+            raise InvalidInput(
+                f"a streaming signature has the first axis {self.first_axis.value!r}, but its requests run alone: "
+                "give it the first axis 'free'"
+            )
         if unknown := sorted(set(self.defaults) - set(self.input_names)):
             raise InvalidInput(f"a signature has a default for {unknown[0]!r}, which is none of its inputs")
 
@@ -128,6 +135,8 @@ class Signature:
         }
         if self.first_axis is not FirstAxis.BATCH:
             data["first_axis"] = self.first_axis.value
+        if self.streaming:
+            data["streaming"] = True
         return {**data, "defaults": dict(self.defaults)} if self.defaults else data
 
     @classmethod
@@ -141,8 +150,8 @@ class Signature:
         axis = str(data.get("first_axis", FirstAxis.BATCH.value))
         if axis not in FirstAxis.__members__.values():
             raise InvalidInput(f"a signature has first axis {axis!r}: use one of {', '.join(FirstAxis)}")
-        defaults = dict(data.get("defaults", {}))
-        return cls(inputs, outputs, str(data.get("method_name", PREDICT)), FirstAxis(axis), defaults)
+        defaults, method = dict(data.get("defaults", {})), str(data.get("method_name", PREDICT))
+        return cls(inputs, outputs, method, FirstAxis(axis), defaults, bool(data.get("streaming", False)))
 
 
 def default_name(signatures: Mapping[str, Signature]) -> str:

@@ -6,13 +6,13 @@ An embedding program hands in the callable; the manager loads it like any other 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from tidegate_serving.contract.errors import InvalidInput
 from tidegate_serving.contract.manifest import Manifest
 from tidegate_serving.contract.tensors import Array
-from tidegate_serving.platforms.loader import Answer, LoadedVersion
+from tidegate_serving.platforms.loader import Answer, LoadedVersion, each
 
 WHOLE_BATCH = "inputs"
 SINGLE_OUTPUT = "output"
@@ -46,6 +46,11 @@ def parameters(model: Model) -> dict[str, inspect.Parameter]:
         return dict(inspect.signature(model).parameters)
     except (TypeError, ValueError):
         return {}
+
+
+def is_generator(model: Model) -> bool:
+    """Whether it yields messages."""
+    return inspect.isgeneratorfunction(model) or inspect.isgeneratorfunction(type(model).__call__)
 
 
 def how_to_call(model: Model, inputs: Sequence[str]) -> Call:
@@ -89,11 +94,14 @@ class CallableServable:
         self._call: Call | None = call
         self._outputs = tuple(outputs)
 
-    def predict(self, signature: str, inputs: Mapping[str, Array]) -> Mapping[str, Any] | Answer:
-        """What the callable returns for the whole batch."""
+    def predict(self, signature: str, inputs: Mapping[str, Array]) -> Mapping[str, Any] | Answer | Iterator[Any]:
+        """What the callable returns for the whole batch, or yields message by message."""
         if self._call is None:
             raise InvalidInput("this model is closed: serve it again")
-        return outputs_by_name(self._call(inputs), self._outputs)
+        result = self._call(inputs)
+        if isinstance(result, Iterator):
+            return each(result, lambda message: outputs_by_name(message, self._outputs))
+        return outputs_by_name(result, self._outputs)
 
     def close(self) -> None:
         """Lets go of the callable."""

@@ -13,7 +13,14 @@ import numpy as np
 from tidegate_serving.contract.errors import InvalidInput, TidegateError, words_of
 from tidegate_serving.contract.signature import DTYPES, FirstAxis, Signature, TensorSpec
 from tidegate_serving.contract.tensors import Array
-from tidegate_serving.embedded.callables import WHOLE_BATCH, Model, how_to_call, outputs_by_name, parameters
+from tidegate_serving.embedded.callables import (
+    WHOLE_BATCH,
+    Model,
+    how_to_call,
+    is_generator,
+    outputs_by_name,
+    parameters,
+)
 from tidegate_serving.platforms.loader import Answer
 
 _TRIAL_ROWS = 2
@@ -28,12 +35,15 @@ def signature_of(
     """Inputs as given, else those of `example`, else the annotated parameters; outputs as given, else as a trial gives.
 
     The trial calls the model once, with `example` or with two rows of zeros and empty strings. Where a shape does not
-    begin with -1, each request runs alone, and there is no trial. Raises InvalidInput, saying what to add, where inputs
+    begin with -1, each request runs alone, and there is no trial; so it is with a generator, whose answer is a stream.
+    Raises InvalidInput, saying what to add, where inputs
     cannot be known or the trial fails.
     """
     batch = {name: _as_batch(name, value) for name, value in (example or {}).items()}
     takes = _specs(inputs) if inputs is not None else _found_inputs(model, batch)
     gives = () if outputs is None else _specs(outputs)
+    if is_generator(model):
+        return _streaming(takes, gives)
     if whole := [spec.name for spec in (*takes, *gives) if spec.shape[:1] != (-1,)]:
         if not gives:
             raise InvalidInput(f"input {whole[0]!r} has no batch on its first axis: say the outputs too")
@@ -41,6 +51,14 @@ def signature_of(
     if gives:
         return Signature(takes, gives)
     return Signature(takes, _tried_outputs(model, takes, batch or {spec.name: _zeros(spec) for spec in takes}))
+
+
+def _streaming(takes: tuple[TensorSpec, ...], gives: tuple[TensorSpec, ...]) -> Signature:
+    if not gives:
+        raise InvalidInput(
+            "the callable is a generator: say the outputs of its messages too, each with dtype and shape"
+        )
+    return Signature(takes, gives, first_axis=FirstAxis.FREE, streaming=True)
 
 
 def to_spec(name: str, value: Any) -> TensorSpec:

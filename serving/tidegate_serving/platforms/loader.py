@@ -5,13 +5,17 @@ After TensorFlow Serving's `Loader`. Platforms make servables, the data plane's 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from tidegate_serving.contract.errors import ModelFailed, TidegateError, words_of
 from tidegate_serving.contract.manifest import Manifest
+from tidegate_serving.contract.servable import ServableId
 from tidegate_serving.contract.tensors import Array
+
+Changed = TypeVar("Changed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,22 +29,63 @@ class Answer:
 class Servable(Protocol):
     """A loaded model. Called by one thread at a time unless its batching says otherwise."""
 
-    def predict(self, signature: str, inputs: Mapping[str, Array]) -> Mapping[str, Any] | Answer:
-        """Outputs by name for inputs by name; strings come as objects of `bytes`. Any exception fails the batch."""
+    def predict(self, signature: str, inputs: Mapping[str, Array]) -> Mapping[str, Any] | Answer | Iterator[Any]:
+        """Outputs by name for inputs by name; strings come as objects of `bytes`. Any exception fails the batch.
+
+        A streaming signature's are an iterator of such outputs, which is closed where nobody wants more of them.
+        """
 
     def close(self) -> None:
         """Gives back what the model holds; the servable is not called afterwards."""
 
 
 def ask(servable: Servable, signature: str, inputs: Mapping[str, Array]) -> Answer:
-    """A servable's answer, with whatever its code raised as ModelFailed; errors of our family pass as they are."""
+    """A servable's answer, with whatever its code raised as ModelFailed; errors of our family pass as they are.
+
+    Of a stream it is the last message, with all before it made and dropped.
+    """
     try:
         result = servable.predict(signature, inputs)
+        if isinstance(result, Iterator):
+            result = _last(signature, result)
     except TidegateError:
         raise
     except (Exception, SystemExit) as error:
         raise ModelFailed(f"the model raised {words_of(error)}") from error
+    return as_answer(result)
+
+
+def _last(signature: str, messages: Iterator[Any]) -> Any:
+    found = deque(messages, maxlen=1)
+    if not found:
+        raise ModelFailed(f"the model gave no message for its streaming signature {signature!r}: yield one at least")
+    return found[0]
+
+
+def as_answer(result: Any) -> Answer:
+    """Outputs by name as an answer without errors; an answer as it is."""
     return result if isinstance(result, Answer) else Answer(result)
+
+
+def messages_of(id: ServableId, signature: str, result: Any) -> Iterator[Any]:
+    """What a servable gave for a streaming signature, as messages. ModelFailed where it is none."""
+    if isinstance(result, Iterator):
+        return result
+    raise ModelFailed(
+        f"{id} returned {type(result).__name__} for its streaming signature {signature!r}: yield a dict of outputs for "
+        "each message"
+    )
+
+
+def each(messages: Iterator[Any], change: Callable[[Any], Changed]) -> Iterator[Changed]:
+    """Every message, changed. Closing it closes the messages, where they can be closed as a generator's can."""
+    try:
+        for message in messages:
+            yield change(message)
+    finally:
+        close = getattr(messages, "close", None)
+        if close is not None:
+            close()
 
 
 @runtime_checkable

@@ -1,11 +1,12 @@
 """Turns a servable into the data plane's executor: one call per batch, outputs checked, errors with their codes.
 
-The plane calls it on an executor thread with a batch; what it returns is split among the requests of that batch.
+The plane calls it on an executor thread with a batch; what it returns is split among the requests of that batch. For a
+streaming signature it returns the messages of its only request, which the plane asks for one by one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import tidegate_native as native
 
@@ -13,10 +14,10 @@ from tidegate_serving.contract.errors import ModelFailed, TidegateError, words_o
 from tidegate_serving.contract.servable import ServableId
 from tidegate_serving.contract.signature import Signature
 from tidegate_serving.platforms.complaints import Complaints
-from tidegate_serving.platforms.loader import Answer, LoadedVersion
+from tidegate_serving.platforms.loader import Answer, LoadedVersion, as_answer, each, messages_of
 from tidegate_serving.platforms.tensor_checks import check_outputs
 
-Executor = Callable[[native.Batch], native.Result]
+Executor = Callable[[native.Batch], native.Result | Iterator[native.Result]]
 
 
 def make_executor(loaded: LoadedVersion) -> Executor:
@@ -24,17 +25,31 @@ def make_executor(loaded: LoadedVersion) -> Executor:
     servable_id, servable, signatures = loaded.manifest.id, loaded.servable, dict(loaded.manifest.signatures)
     complain = Complaints(servable_id)
 
-    def execute(batch: native.Batch) -> native.Result:
+    def failed(error: BaseException) -> ModelFailed:
+        complain(error)
+        return ModelFailed(f"{servable_id} raised {words_of(error)}")
+
+    def stream(batch: native.Batch) -> Iterator[native.Result]:
         name = batch.signature
+        try:
+            messages = messages_of(servable_id, name, servable.predict(name, batch.inputs))
+            yield from each(messages, lambda one: _checked(servable_id, signatures[name], None, as_answer(one)))
+        except TidegateError:
+            raise
+        except (Exception, SystemExit) as error:
+            raise failed(error) from error
+
+    def execute(batch: native.Batch) -> native.Result | Iterator[native.Result]:
+        name = batch.signature
+        if signatures[name].streaming:
+            return stream(batch)
         try:
             result = servable.predict(name, batch.inputs)
         except TidegateError:
             raise
         except (Exception, SystemExit) as error:
-            complain(error)
-            raise ModelFailed(f"{servable_id} raised {words_of(error)}") from error
-        answer = result if isinstance(result, Answer) else Answer(result)
-        return _checked(servable_id, signatures[name], None if batch.unbatched else batch.rows, answer)
+            raise failed(error) from error
+        return _checked(servable_id, signatures[name], None if batch.unbatched else batch.rows, as_answer(result))
 
     return execute
 

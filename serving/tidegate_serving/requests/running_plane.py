@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -107,6 +107,17 @@ class RunningPlane:
             raise error_from(code, message) from None
         return Prediction(outputs, model, version)
 
+    def stream(self, model: str, inputs: Mapping[str, Any], target: Target) -> Generator[Prediction]:
+        """Asks a model in process that answers with messages. Raises as `predict`, also between them."""
+        if (plane := self._plane) is None:
+            raise _stopped(model)
+        try:
+            stream = plane.stream(model, inputs, **target.words())
+        except native.PredictError as error:
+            code, message = error.args
+            raise error_from(code, message) from None
+        return _messages(stream, model)
+
     async def predict_async(self, model: str, inputs: Mapping[str, Any], target: Target) -> Prediction:
         """As `predict`, for an event loop."""
         if (plane := self._plane) is None:
@@ -180,6 +191,17 @@ class RunningPlane:
             self._last_stats = plane.stats()
             self._plane = None
         return drained
+
+
+def _messages(stream: native.PredictionStream, model: str) -> Generator[Prediction]:
+    try:
+        while (outputs := stream.next()) is not None:
+            yield Prediction(outputs, model, stream.version)
+    except native.PredictError as error:
+        code, message = error.args
+        raise error_from(code, message) from None
+    finally:
+        stream.close()
 
 
 def start_plane(

@@ -108,6 +108,7 @@ def plane_signature(name: str, signature: Signature, event_time: str | None = No
         first_axis=signature.first_axis.value,
         defaults={name: default_array(signature, name) for name in signature.defaults} or None,
         event_time=event_time,
+        streaming=signature.streaming,
     )
 
 

@@ -7,10 +7,13 @@ memory is another one than before, its descriptor comes with the message.
 
     engine to worker    {"kind": "load", "task": {...}}                     first, see `WorkerTask`
                         {"kind": "predict", "signature": str, "tensors": [...]}
+                        {"kind": "next"}                                    the next message of a stream
+                        {"kind": "stop"}                                    no more messages of it
                         {"kind": "close"}                                   unloads, and then it ends
     worker to engine    {"kind": "loaded", "manifest": str, "definitions": base64 or null,
                          "resident_bytes": int, "release": str}
                         {"kind": "outputs", "tensors": [...], "errors": {row: [code, message]}}
+                        {"kind": "end"}                                     no more outputs of a streaming signature
                         {"kind": "failed", "code": str, "message": str}     a typed refusal; it lives on, but for a load
 """
 

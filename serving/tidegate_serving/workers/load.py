@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -91,7 +91,7 @@ class _Described:
         self._pool = pool
         self._definitions = definitions
 
-    def predict(self, signature: str, inputs: Mapping[str, Array]) -> Answer:
+    def predict(self, signature: str, inputs: Mapping[str, Array]) -> Answer | Iterator[Answer]:
         """As the pool."""
         return self._pool.predict(signature, inputs)
 

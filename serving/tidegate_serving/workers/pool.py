@@ -10,7 +10,8 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from typing import TypeVar
 
 from tidegate_serving.contract.errors import ModelFailed, TidegateError, Unavailable
 from tidegate_serving.contract.servable import ServableId
@@ -25,6 +26,7 @@ FIRST_PAUSE_SECONDS = 0.5
 LONGEST_PAUSE_SECONDS = 30.0
 DEATHS_WITHOUT_PAUSE = 3
 SUSPECT_SECONDS = 10.0
+Asked = TypeVar("Asked")
 _log = logging.getLogger(__name__)
 
 
@@ -46,6 +48,7 @@ class WorkerPool:
         self._suspect_until = 0.0
         self._closed = False
         self._count = count
+        self._streaming: set[str] = set()
 
     def load(self) -> WorkerDescription:
         """Starts all workers, side by side, and waits until they have loaded; what the first says. Raises what a load
@@ -71,6 +74,7 @@ class WorkerPool:
                 raise ModelFailed(f"{self._id} cannot be loaded by a worker process: {one}") from one
         descriptions = [one for one in found if isinstance(one, WorkerDescription)]
         first, resident = descriptions[0], sum(one.resident_bytes for one in descriptions)
+        self._streaming = {name for name, signature in first.manifest.signatures.items() if signature.streaming}
         return WorkerDescription(first.manifest, first.definitions, resident)
 
     @property
@@ -85,14 +89,50 @@ class WorkerPool:
         with self._changed:
             return self._restarts
 
-    def predict(self, signature: str, inputs: Mapping[str, Array]) -> Answer:
-        """The answer of an idle worker. Raises what the model raised; ModelFailed for a batch that ends its worker,
-        Unavailable where workers keep dying."""
+    def predict(self, signature: str, inputs: Mapping[str, Array]) -> Answer | Iterator[Answer]:
+        """The answer of an idle worker, or its messages. Raises what the model raised; ModelFailed for a batch that
+        ends its worker, Unavailable where workers keep dying."""
+        if signature in self._streaming:
+            return self._stream(signature, inputs)
+        worker, answer = self._tried(lambda worker: worker.predict(signature, inputs))
+        self._give_back(worker)
+        return answer
+
+    def _stream(self, signature: str, inputs: Mapping[str, Array]) -> Iterator[Answer]:
+        """Keeps its worker until the last message is there, or none is wanted."""
+        worker, answer = self._tried(lambda worker: worker.begin(signature, inputs))
+        try:
+            while answer is not None:
+                yield answer
+                answer = worker.next()
+        except WorkerDied as error:
+            self._mourn(worker, error)
+            raise ModelFailed(f"{self._id} ended its worker process in the middle of a stream: {error}") from error
+        except GeneratorExit:
+            self._stop(worker)
+            raise
+        except BaseException:
+            self._give_back(worker)
+            raise
+        self._give_back(worker)
+
+    def _stop(self, worker: Worker) -> None:
+        try:
+            worker.stop()
+        except WorkerDied as error:
+            self._mourn(worker, error)
+            return
+        except TidegateError as error:
+            _log.warning("%s failed while it stopped a stream that nobody reads: %s", self._id, error)
+        self._give_back(worker)
+
+    def _tried(self, ask: Callable[[Worker], Asked]) -> tuple[Worker, Asked]:
+        """What an idle worker says, and the worker, which is to be given back. One that raises is given back here."""
         suspected = time.monotonic() < self._suspect_until
         for last in (True,) if suspected else (False, True):
             worker = self._take()
             try:
-                answer = worker.predict(signature, inputs)
+                return worker, ask(worker)
             except WorkerDied as error:
                 self._mourn(worker, error)
                 if last:
@@ -102,8 +142,6 @@ class WorkerPool:
             except BaseException:
                 self._give_back(worker)
                 raise
-            self._give_back(worker)
-            return answer
         raise AssertionError("a batch is answered or raises")
 
     def close(self) -> None:

@@ -76,8 +76,30 @@ class Worker:
 
     def predict(self, signature: str, inputs: Mapping[str, Array]) -> Answer:
         """Blocks until its model has answered. Raises what that raised, and WorkerDied."""
+        answer = self._ask({"kind": "predict", "signature": signature}, inputs)
+        if answer is None:
+            self.kill()
+            raise WorkerDied("it gave no outputs")
+        return answer
+
+    def begin(self, signature: str, inputs: Mapping[str, Array]) -> Answer | None:
+        """Blocks until its model has made the first message of a stream; None where there is none. Raises as `predict`.
+
+        Until there is none, or something is raised, it is to be asked for the next one or told to stop.
+        """
+        return self._ask({"kind": "predict", "signature": signature}, inputs)
+
+    def next(self) -> Answer | None:
+        """The same for the next message."""
+        return self._ask({"kind": "next"})
+
+    def stop(self) -> None:
+        """No more messages are wanted; blocks until the model has stopped. Raises as `predict`."""
+        self._ask({"kind": "stop"})
+
+    def _ask(self, request: Mapping[str, Any], inputs: Mapping[str, Array] | None = None) -> Answer | None:
         try:
-            self._channel.send({"kind": "predict", "signature": signature}, inputs)
+            self._channel.send(request, inputs)
             answer, outputs = self._channel.receive()
             failed = error_of(str(answer["code"]), str(answer["message"])) if answer["kind"] == "failed" else None
             errors = {int(row): error_of(str(code), str(why)) for row, (code, why) in answer.get("errors", {}).items()}
@@ -88,7 +110,7 @@ class Worker:
             raise WorkerDied(f"it gave an answer that makes no sense ({error})") from error
         if failed is not None:
             raise failed
-        return Answer(outputs, errors)
+        return None if answer["kind"] == "end" else Answer(outputs, errors)
 
     def close(self) -> None:
         """Has it unload, and ends it by force where that takes more than a second."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import queue
 import socket
 import ssl
 import urllib.request
@@ -148,6 +149,28 @@ def test_unmodified_triton_clients_send_a_token_over_tls(engine: GuardedEngine) 
             index = client.get_model_repository_index(headers=headers)
             names = [one["name"] for one in index] if isinstance(index, list) else [one.name for one in index.models]
             assert names == ["flights"]
+
+
+def test_each_request_of_a_grpc_stream_is_checked(engine: GuardedEngine) -> None:
+    came: queue.Queue[tuple[Any, Any]] = queue.Queue()
+    x = over_grpc.InferInput("x", [2], "FP32")
+    x.set_data_from_numpy(X)
+    address = f"localhost:{engine.port('grpc')}"
+    with over_grpc.InferenceServerClient(address, ssl=True, root_certificates=str(engine.authority.file)) as client:
+        client.start_stream(
+            lambda result, error: came.put((result, error)),
+            headers={"authorization": f"Bearer {engine.tokens['anna']}"},
+        )
+        client.async_stream_infer("prices", [x])
+        client.async_stream_infer("flights", [x])
+        _, refused = came.get(timeout=30)
+        assert "token 'anna' is for models flights*" in str(refused)
+        result, error = came.get(timeout=30)
+        assert error is None
+        assert len(result.as_numpy("y")) == 2
+        client.stop_stream()
+        client.start_stream(lambda result, error: came.put((result, error)))
+        assert "has no token" in str(came.get(timeout=30)[1])
 
 
 def test_health_needs_no_token_and_everything_else_one_that_counts(engine: GuardedEngine) -> None:

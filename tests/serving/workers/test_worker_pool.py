@@ -20,6 +20,7 @@ from tests.support.versions import Draft, publish
 from tidegate_serving.contract.errors import FailedPrecondition, InvalidInput, ModelFailed, Tampered, Unavailable
 from tidegate_serving.contract.servable import ServableId
 from tidegate_serving.contract.signature import SERVING_DEFAULT, Signature, TensorSpec
+from tidegate_serving.platforms.loader import ask as answer_of
 from tidegate_serving.platforms.platform import PlatformOptions
 from tidegate_serving.workers.gauges import PROCESSES, RESTARTS, WorkerGauges
 from tidegate_serving.workers.place import WorkerPlace
@@ -91,7 +92,7 @@ def make(tmp_path: Path) -> Iterator[Make]:
 
 def ask(pool: WorkerPool, *x: float) -> dict[str, np.ndarray[tuple[int, ...], np.dtype[np.generic]]]:
     texts = np.array([[f"{value}".encode(), b"\x00\xff"] for value in x], dtype=object)
-    answer = pool.predict(SERVING_DEFAULT, {"x": np.array(x, np.float32), "s": texts})
+    answer = answer_of(pool, SERVING_DEFAULT, {"x": np.array(x, np.float32), "s": texts})
     assert not answer.errors
     return dict(answer.outputs)
 
@@ -122,7 +123,7 @@ def test_batches_of_any_size_go_through_and_memory_follows_them(make: Make) -> N
     for rows in (1, 100_000, 3, 1_000_000, 1):
         x = np.arange(rows, dtype=np.float32)
         texts = np.full((rows, 2), b"t", dtype=object)
-        assert (pool.predict(SERVING_DEFAULT, {"x": x, "s": texts}).outputs["y"] == x * 2).all()
+        assert (answer_of(pool, SERVING_DEFAULT, {"x": x, "s": texts}).outputs["y"] == x * 2).all()
 
 
 def test_what_a_model_raises_comes_back_and_the_worker_stays(make: Make) -> None:
@@ -133,7 +134,7 @@ def test_what_a_model_raises_comes_back_and_the_worker_stays(make: Make) -> None
     with pytest.raises(InvalidInput, match="five below"):
         ask(pool, -5)
     x = np.array([1, -4], np.float32)
-    answer = pool.predict(SERVING_DEFAULT, {"x": x, "s": np.full((2, 2), b"", dtype=object)})
+    answer = answer_of(pool, SERVING_DEFAULT, {"x": x, "s": np.full((2, 2), b"", dtype=object)})
     assert [(row, type(error), error.message) for row, error in answer.errors.items()] == [
         (1, InvalidInput, "four below")
     ]

@@ -18,8 +18,10 @@ const FRAME: usize = 16 << 10;
 
 /// `:method POST` and `:scheme http` of the static table; what follows them has names of its own.
 const CALL: [u8; 2] = [0x83, 0x86];
-/// The byte that names the method whose messages are answered one by one.
+/// The bytes that name the methods whose messages are answered one by one.
 const REFLECTION: usize = 0xff;
+const STREAM_INFER: usize = 0xfe;
+const STREAM_INFER_PATH: &str = "/inference.GRPCInferenceService/ModelStreamInfer";
 const CODINGS: [&str; 4] = ["identity", "gzip", "deflate", "br"];
 
 /// Sends what the bytes say.
@@ -48,7 +50,11 @@ fn hello() -> Vec<u8> {
 
 /// A call with this body, which may be anything.
 fn call(which: usize, body: &[u8]) -> Vec<u8> {
-    let method = if which == REFLECTION { reflection::METHODS[0] } else { METHODS[which % METHODS.len()] };
+    let method = match which {
+        REFLECTION => reflection::METHODS[0],
+        STREAM_INFER => STREAM_INFER_PATH,
+        _ => METHODS[which % METHODS.len()],
+    };
     let coding = CODINGS[which / METHODS.len() % CODINGS.len()];
     let mut block = CALL.to_vec();
     let fields =

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tidegate_codec::dtype::DType;
-use tidegate_codec::signatures::{Signature, TensorSpec};
+use tidegate_codec::signatures::{FirstAxis, Signature, TensorSpec};
 use tidegate_codec::status::Status;
 use tidegate_codec::tensors::{Column, Strings, Tensor, Words};
 use tidegate_engine::batching::{Batching, Executor, Prediction, Work};
@@ -68,7 +68,7 @@ fn zeros(spec: &TensorSpec, rows: usize) -> Tensor {
     Tensor { column, shape }
 }
 
-/// Two models: `m` takes numbers and strings by name, `e` serialized examples.
+/// Three models: `m` takes numbers and strings by name, `e` serialized examples, and `s` streams.
 pub fn publish(executor: &Arc<NullModel>) -> Vec<Change> {
     let numbers = || vec![spec("x", DType::Float32, &[-1]), spec("s", DType::String, &[-1, -1])];
     let examples = || vec![spec("inputs", DType::String, &[-1])];
@@ -97,7 +97,12 @@ pub fn publish(executor: &Arc<NullModel>) -> Vec<Change> {
         let (model, batching, executor) = (model.to_owned(), batching.clone(), executor.clone());
         Change::Publish(Publish { model, version: 1, signatures, batching, executor, description: None })
     };
-    vec![change("m", of(numbers)), change("e", of(examples))]
+    vec![change("m", of(numbers)), change("e", of(examples)), change("s", vec![streaming(scalar("x"), scalar("y"))])]
+}
+
+fn streaming(inputs: Vec<TensorSpec>, outputs: Vec<TensorSpec>) -> Signature {
+    let made = Signature::with_axis("serving_default".to_owned(), String::new(), inputs, outputs, FirstAxis::Free);
+    made.and_then(Signature::with_streaming).unwrap_or_else(|why| panic!("{why}"))
 }
 
 fn signature(name: &str, method: &str, inputs: Vec<TensorSpec>, outputs: Vec<TensorSpec>) -> Signature {

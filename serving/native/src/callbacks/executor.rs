@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use pyo3::prelude::*;
+use pyo3::types::PyIterator;
 use tidegate_codec::status::{Code, Status};
-use tidegate_engine::batching::{Executor, Prediction, Work};
+use tidegate_engine::batching::{Executor, Prediction, ServedSignature, Work};
 
 use crate::arrays::memory::share_freed;
 use crate::callbacks::batch::Batch;
@@ -24,28 +25,81 @@ impl PythonExecutor {
         PythonExecutor { callable: Some(callable), entries: AtomicU64::new(0), closing }
     }
 
-    fn call(&self, py: Python<'_>, work: Work) -> PyResult<Prediction> {
-        let served = work.served.clone();
+    fn call<'py>(&self, py: Python<'py>, work: Work) -> PyResult<Bound<'py, PyAny>> {
         let batch = Bound::new(py, Batch::new(py, work)?)?;
-        let Some(callable) = &self.callable else {
-            return Ok(Prediction::default());
-        };
-        let returned = callable.bind(py).call1((batch,))?;
-        outputs::read(&served.signature, &returned)
+        match &self.callable {
+            Some(callable) => callable.bind(py).call1((batch,)),
+            None => Ok(py.None().into_bound(py)),
+        }
+    }
+
+    /// Runs in Python, unless the interpreter is going.
+    fn enter<T>(&self, run: impl FnOnce(Python<'_>) -> PyResult<T>) -> Result<T, Status> {
+        let stopping = || Status::new(Code::Unavailable, "the server is stopping");
+        if self.closing.is_closed() {
+            return Err(stopping());
+        }
+        let entered = Python::try_attach(|py| run(py).map_err(|error| to_status(py, &error)));
+        entered.unwrap_or_else(|| Err(stopping()))
+    }
+}
+
+/// A model's messages, one after the other. Closed when it is dropped, wherever it stands, so that a generator ends.
+struct Messages<'a> {
+    iterator: Option<Py<PyAny>>,
+    executor: &'a PythonExecutor,
+}
+
+impl Messages<'_> {
+    fn next(&self, served: &ServedSignature) -> Result<Option<Prediction>, Status> {
+        self.executor.enter(|py| {
+            let Some(iterator) = &self.iterator else { return Ok(None) };
+            let message = iterator.bind(py).cast::<PyIterator>()?.clone().next().transpose()?;
+            message.map(|message| outputs::read(&served.signature, &message)).transpose()
+        })
+    }
+}
+
+impl Drop for Messages<'_> {
+    fn drop(&mut self) {
+        let Some(iterator) = self.iterator.take() else { return };
+        if self.executor.closing.is_closed() {
+            // The interpreter is going and takes its objects along.
+            return std::mem::forget(iterator);
+        }
+        Python::attach(|py| {
+            let iterator = iterator.into_bound(py);
+            let closed = iterator.getattr_opt("close").and_then(|close| close.map(|close| close.call0()).transpose());
+            if let Err(error) = closed {
+                // Its client has gone, or has its answer: nobody is left who could take this error.
+                error.write_unraisable(py, Some(&iterator));
+            }
+        });
     }
 }
 
 impl Executor for PythonExecutor {
     fn execute(&self, work: Work) -> Result<Prediction, Status> {
-        let stopping = || Status::new(Code::Unavailable, "the server is stopping");
-        if self.closing.is_closed() {
-            return Err(stopping());
-        }
-        let entered = Python::try_attach(|py| {
+        let served = work.served.clone();
+        self.enter(|py| {
             self.entries.fetch_add(1, Ordering::Relaxed);
-            self.call(py, work).map_err(|error| to_status(py, &error))
-        });
-        entered.unwrap_or_else(|| Err(stopping()))
+            outputs::read(&served.signature, &self.call(py, work)?)
+        })
+    }
+
+    fn stream(&self, work: Work, wanted: &mut dyn FnMut(Prediction) -> bool) -> Result<(), Status> {
+        let served = work.served.clone();
+        let iterator = self.enter(|py| {
+            self.entries.fetch_add(1, Ordering::Relaxed);
+            Ok(self.call(py, work)?.try_iter()?.into_any().unbind())
+        })?;
+        let messages = Messages { iterator: Some(iterator), executor: self };
+        while let Some(message) = messages.next(&served)? {
+            if !wanted(message) {
+                break;
+            }
+        }
+        Ok(())
     }
 
     fn entries(&self) -> u64 {

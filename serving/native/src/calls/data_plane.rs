@@ -21,7 +21,7 @@ use crate::callbacks::closing::Closing;
 use crate::callbacks::hooks::Callbacks;
 use crate::calls::changes;
 use crate::calls::low_priority;
-use crate::calls::predict::{self, Arrived, PendingPrediction};
+use crate::calls::predict::{self, Arrived, PendingPrediction, PredictionStream};
 use crate::calls::settings::{self, Settings};
 
 /// How long the interpreter's exit waits for a model that is still running, and again once it is interrupted.
@@ -138,6 +138,27 @@ impl DataPlane {
         let request = EmbeddedRequest { spec, request_id, key };
         let (timeout, told) = (timeout_ms.map(Duration::from_millis), arrived.told(ticket));
         predict::submit(py, self.plane.embedded(), &request, inputs, timeout, Some(told))
+    }
+
+    /// As `predict`, for a signature that streams; `timeout_ms` bounds all of it, None each message by the settings.
+    #[pyo3(signature = (model, inputs, *, version=None, label=None, signature="", timeout_ms=None, request_id=None,
+        key=None))]
+    #[expect(clippy::too_many_arguments, reason = "keyword-only in Python, one structure from here on")]
+    fn stream<'py>(
+        &self,
+        py: Python<'py>,
+        model: &str,
+        inputs: &Bound<'py, PyMapping>,
+        version: Option<i64>,
+        label: Option<&str>,
+        signature: &str,
+        timeout_ms: Option<u64>,
+        request_id: Option<&str>,
+        key: Option<&str>,
+    ) -> PyResult<PredictionStream> {
+        let spec = ModelSpec { name: model, choice: choice(version, label), signature_name: signature };
+        let request = EmbeddedRequest { spec, request_id, key };
+        predict::stream(py, self.plane.embedded(), &request, inputs, timeout_ms.map(Duration::from_millis))
     }
 
     /// Limits from now on; what was let in before stays. ValueError, and nothing changes, for one that is 0.

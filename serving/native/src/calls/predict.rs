@@ -10,9 +10,12 @@ use pyo3::types::{PyDict, PyMapping};
 use tidegate_codec::signatures::Signature;
 use tidegate_codec::status::{Code, Status};
 use tidegate_codec::tensors::{Lease, Tensor};
+use tidegate_engine::batching::stream::Next;
 use tidegate_engine::sync::lock;
 use tidegate_plane::endpoints::embedded::arrays::{Arrays, NamedArray};
-use tidegate_plane::endpoints::embedded::endpoint::{Embedded, EmbeddedRequest, PendingAnswer, RoutedRequest};
+use tidegate_plane::endpoints::embedded::endpoint::{
+    Embedded, EmbeddedRequest, PendingAnswer, PendingStream, RoutedRequest,
+};
 use tidegate_plane::endpoints::embedded::reply::{Arrivals, EmbeddedAnswer, Told};
 use tidegate_plane::endpoints::reply::AnyReply;
 
@@ -104,6 +107,69 @@ impl PendingPrediction {
     #[getter]
     fn seconds_left(&self) -> f64 {
         self.answer.time_left().as_secs_f64()
+    }
+}
+
+/// Has a request answered message by message.
+pub(crate) fn stream(
+    py: Python<'_>,
+    endpoint: &Embedded<AnyReply>,
+    request: &EmbeddedRequest<'_>,
+    inputs: &Bound<'_, PyMapping>,
+    timeout: Option<Duration>,
+) -> PyResult<PredictionStream> {
+    let routed = endpoint.route(request).map_err(|status| failed(&status))?;
+    let version = routed.version();
+    let arrays = match read_inputs(&routed, inputs)? {
+        Ok(arrays) => arrays,
+        Err(status) => {
+            endpoint.refuse(routed, &status);
+            return Err(failed(&status));
+        }
+    };
+    let stream = py.detach(|| endpoint.stream(routed, &arrays, timeout));
+    Ok(PredictionStream { stream: Mutex::new(Some(Arc::new(stream))), version })
+}
+
+/// The messages of one request. The model is told to stop when it is closed.
+#[pyclass(frozen, module = "tidegate_native")]
+pub(crate) struct PredictionStream {
+    /// None once it is closed.
+    stream: Mutex<Option<Arc<PendingStream<AnyReply>>>>,
+    version: i64,
+}
+
+#[pymethods]
+impl PredictionStream {
+    /// The outputs of the next message by name; None behind the last one. Raises `PredictError`.
+    fn next<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
+        let Some(stream) = lock(&self.stream).clone() else { return Ok(None) };
+        let next = loop {
+            match py.detach(|| stream.wait(LOOK)) {
+                Some(next) => break next,
+                None => py.check_signals()?,
+            }
+        };
+        match next {
+            Next::Message(message) => {
+                let (served, outputs) = message.into_outputs();
+                to_dict(py, &served.signature, outputs).map(Some)
+            }
+            Next::End(Ok(())) => Ok(None),
+            Next::End(Err(status)) => Err(failed(&status)),
+        }
+    }
+
+    /// No more messages are wanted.
+    fn close(&self, py: Python<'_>) {
+        let stream = lock(&self.stream).take();
+        py.detach(|| drop(stream));
+    }
+
+    /// The version that answers.
+    #[getter]
+    fn version(&self) -> i64 {
+        self.version
     }
 }
 

@@ -197,7 +197,8 @@ pub(crate) struct Signature(pub(crate) CoreSignature);
 #[pymethods]
 impl Signature {
     #[new]
-    #[pyo3(signature = (*, name, method_name, inputs, outputs, first_axis="batch", defaults=None, event_time=None))]
+    #[pyo3(signature = (*, name, method_name, inputs, outputs, first_axis="batch", defaults=None, event_time=None,
+        streaming=false))]
     #[expect(clippy::too_many_arguments, reason = "keyword-only in Python, one structure from here on")]
     fn new(
         name: String,
@@ -207,6 +208,7 @@ impl Signature {
         first_axis: &str,
         defaults: Option<Bound<'_, PyDict>>,
         event_time: Option<&str>,
+        streaming: bool,
     ) -> PyResult<Signature> {
         let specs = |list: &[PyRef<'_, TensorSpec>]| list.iter().map(|spec| spec.0.clone()).collect();
         let axis = FirstAxis::from_name(first_axis).ok_or_else(|| {
@@ -219,6 +221,7 @@ impl Signature {
             Some(name) => signature.with_event_time(name),
             None => signature,
         };
+        let signature = if streaming { signature.with_streaming().map_err(PyValueError::new_err)? } else { signature };
         let Some(given) = defaults else { return Ok(Signature(signature)) };
         let read = |spec: &CoreSpec| {
             given.get_item(&spec.name)?.map(|value| values::read(spec, &value, Origin::Caller)).transpose()

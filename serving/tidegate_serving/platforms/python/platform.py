@@ -1,5 +1,7 @@
 """Models that are a Python class: `predict(inputs)` with arrays by name in and out, in a file of the version.
 
+For a streaming signature the method is a generator: it yields outputs by name, once for each message.
+
 Metadata: `python.file` (default: the only .py file), `python.class` (default `Model`), `python.methods` (JSON of
 signature name to method name, default `predict`). A class whose constructor needs an argument gets the folder.
 The file's own folder is a package, so `from . import helper` works; inputs are as in the signature, without the
@@ -13,7 +15,7 @@ import inspect
 import itertools
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -87,6 +89,11 @@ def _methods(manifest: Manifest, model: Any) -> dict[str, Any]:
                 f"{type(model).__name__} of {manifest.id} has no method {name!r} for {signature!r}: define it, or name "
                 "another in metadata 'python.methods'"
             )
+        if inspect.isgeneratorfunction(method) and not manifest.signatures[signature].streaming:
+            raise InvalidInput(
+                f"method {name!r} of {manifest.id} is a generator, but signature {signature!r} answers once: give it "
+                '"streaming": true and the first axis "free", or have the method return a dict'
+            )
         methods[signature] = method
     return methods
 
@@ -99,13 +106,13 @@ class PythonServable:
         self._methods = methods
         self._dropped = dropped
 
-    def predict(self, signature: str, inputs: Mapping[str, Array]) -> Mapping[str, Any] | Answer:
-        """What the object's method returns: a mapping, or an `Answer` with errors by row."""
+    def predict(self, signature: str, inputs: Mapping[str, Array]) -> Mapping[str, Any] | Answer | Iterator[Any]:
+        """What the object's method returns: a mapping, an `Answer` with errors by row, or an iterator of either."""
         given = dict(inputs)
         for name in self._dropped:
             given.pop(name, None)
         result = self._methods[signature](given)
-        if not isinstance(result, Mapping | Answer):
+        if not isinstance(result, Mapping | Answer | Iterator):
             raise ModelFailed(f"the model returned {type(result).__name__}: return a dict of arrays by output name")
         return result
 

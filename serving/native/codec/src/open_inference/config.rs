@@ -49,6 +49,11 @@ impl ModelConfig<'_> {
             }
         }
         wire::put_bytes(&mut config, 17, SERVER.as_bytes());
+        if self.signature.streaming {
+            let mut policy = Vec::new();
+            wire::put_uint(&mut policy, 1, 1);
+            wire::put_bytes(&mut config, 19, &policy);
+        }
         let mut out = Vec::new();
         wire::put_bytes(&mut out, 1, &config);
         out
@@ -73,6 +78,9 @@ impl ModelConfig<'_> {
                 write_list(out, dims.len(), |out, at| out.extend_from_slice(dims[at].to_string().as_bytes()));
                 out.push(b'}');
             });
+        }
+        if self.signature.streaming {
+            out.extend_from_slice(b",\"model_transaction_policy\":{\"decoupled\":true}");
         }
         out.push(b'}');
         out

@@ -10,6 +10,7 @@ use crate::open_inference::input::{InferData, InferInput};
 use crate::open_inference::request::{
     InferRequest, PRIORITY, SIGNATURE_NAME, WantedOutput, refuse_elsewhere, version_choice, wrong_priority,
 };
+use crate::open_inference::stream_answer::ENABLE_EMPTY_FINAL;
 use crate::open_inference::{contents, datatype, raw};
 use crate::protobuf::frame::{finish_frame, start_frame};
 use crate::protobuf::wire::{self, Field, Reader, Value, push_entry};
@@ -48,6 +49,7 @@ pub fn parse(message: &[u8]) -> Result<ModelInfer<'_>, Status> {
                 }
                 (PRIORITY, Some(Parameter::Count(level))) => request.priority = level,
                 (PRIORITY, _) => return Err(wrong_priority()),
+                (ENABLE_EMPTY_FINAL, Some(Parameter::Truth(wanted))) => request.empty_final = wanted,
                 _ => {}
             },
             5 => request.push_input(read_input(found.bytes(MESSAGE)?)?)?,
@@ -87,6 +89,7 @@ fn join_raw<'a>(inputs: &mut [InferInput<'a>], raw: &[&'a [u8]]) -> Result<(), S
 enum Parameter<'a> {
     Text(&'a str),
     Count(u64),
+    Truth(bool),
     Other,
 }
 
@@ -97,6 +100,7 @@ fn read_parameter<'a>(entry: &'a [u8], of: &str) -> Result<(&'a str, Option<Para
     let mut reader = Reader::new(value);
     while let Some(found) = reader.next_field()? {
         parameter = Some(match found.number {
+            1 => Parameter::Truth(found.varint("InferParameter")? != 0),
             3 => Parameter::Text(found.text("InferParameter")?),
             // A signed number is below zero where its first bit is set.
             2 | 5 => match found.varint("InferParameter")? {

@@ -15,3 +15,4 @@ pub mod metadata;
 pub mod raw;
 pub mod request;
 pub mod statistics;
+pub mod stream_answer;

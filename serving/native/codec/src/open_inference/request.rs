@@ -36,6 +36,8 @@ pub struct InferRequest<'a> {
     pub priority: u64,
     /// How outputs are sent for which nothing else is said.
     pub form: OutputForm,
+    /// Whether an answer without outputs is to follow the last message of a stream.
+    pub empty_final: bool,
     inputs: Vec<InferInput<'a>>,
     outputs: Vec<WantedOutput<'a>>,
 }

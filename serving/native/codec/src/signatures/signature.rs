@@ -28,6 +28,8 @@ pub struct Signature {
     pub exact_rows: Option<usize>,
     /// Which input holds the time of the event in Unix seconds, where one does.
     pub event_time: Option<usize>,
+    /// Whether a request is answered with messages, one after the other, instead of once.
+    pub streaming: bool,
 }
 
 impl Signature {
@@ -68,7 +70,19 @@ impl Signature {
         let exact_rows = inputs.first().and_then(TensorSpec::exact_rows);
         let defaults = vec![None; inputs.len()].into();
         let (inputs, outputs) = (inputs.into(), outputs.into());
-        Ok(Signature { name, method_name, inputs, outputs, fixed, first_axis, defaults, exact_rows, event_time: None })
+        let (event_time, streaming) = (None, false);
+        Ok(Signature {
+            name,
+            method_name,
+            inputs,
+            outputs,
+            fixed,
+            first_axis,
+            defaults,
+            exact_rows,
+            event_time,
+            streaming,
+        })
     }
 
     /// The same with values for inputs that requests leave out.
@@ -81,6 +95,15 @@ impl Signature {
         let holds =
             |spec: &TensorSpec| spec.name == name && spec.dtype.is_number() && spec.fixed_inner() == Some(vec![]);
         Signature { event_time: self.inputs.iter().position(holds), ..self }
+    }
+
+    /// The same, answering with messages. Each request runs alone, so that its first axis must be free.
+    pub fn with_streaming(self) -> Result<Signature, String> {
+        if self.first_axis != FirstAxis::Free {
+            let (name, axis) = (&self.name, self.first_axis.name());
+            return Err(format!("signature '{name}' streams and has first axis '{axis}': use 'free'"));
+        }
+        Ok(Signature { streaming: true, ..self })
     }
 
     /// Whether a request may leave inputs out.

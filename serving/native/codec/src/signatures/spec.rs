@@ -19,6 +19,11 @@ impl FirstAxis {
     pub const NAMES: [(FirstAxis, &'static str); 3] =
         [(FirstAxis::Batch, "batch"), (FirstAxis::Assumed, "assumed"), (FirstAxis::Free, "free")];
 
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        FirstAxis::NAMES[self as usize].1
+    }
+
     /// The one with this name.
     pub fn from_name(name: &str) -> Option<FirstAxis> {
         FirstAxis::NAMES.iter().find(|(_, known)| *known == name).map(|(axis, _)| *axis)

@@ -2,6 +2,7 @@
 
 use crate::dtype::DType;
 use crate::tensors::column::Column;
+use crate::tensors::tensor::Tensor;
 
 /// An output's elements and where one request's begin and end.
 #[derive(Clone, Copy)]
@@ -21,6 +22,14 @@ pub struct Slice<'a> {
 }
 
 impl<'a> Slice<'a> {
+    /// A tensor of its own with the same rows.
+    pub fn to_tensor(&self) -> Tensor {
+        let extent = Column::row_extent(self.dtype, self.inner);
+        let mut column = Column::new(self.dtype);
+        column.extend(self.column, self.first * extent..(self.first + self.rows) * extent);
+        Tensor { column, shape: self.dims().collect() }
+    }
+
     /// All dimensions.
     pub fn dims(&self) -> impl Iterator<Item = usize> + use<'a> {
         let rows = if self.unbatched { None } else { Some(self.rows) };

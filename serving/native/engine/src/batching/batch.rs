@@ -9,6 +9,7 @@ use tidegate_codec::status::Status;
 use tidegate_codec::tensors::{Column, Lease};
 
 use crate::batching::ragged::{common, pad_rows, padded_bytes};
+use crate::batching::stream::Stream;
 use crate::batching::waiting::Waiting;
 use crate::memory::Reservation;
 use crate::metrics::CloseReason;
@@ -61,6 +62,8 @@ pub struct Entry {
     pub logged: bool,
     /// What a drain waits for; none where it waits for the client's connection.
     pub token: Option<Arc<TrackerToken>>,
+    /// Where its messages go; none where it is answered once, or nobody reads them.
+    pub stream: Option<Arc<Stream>>,
 }
 
 /// Requests whose rows share columns.

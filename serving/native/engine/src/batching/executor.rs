@@ -38,6 +38,13 @@ pub trait Executor: Send + Sync {
     /// Runs one batch. May be called by as many threads at once as the version's `concurrency`.
     fn execute(&self, work: Work) -> Result<Prediction, Status>;
 
+    /// Runs a request of a signature that streams, and hands each message on until there are no more, or `wanted` says
+    /// that nobody wants another. What answers once is a stream of one message.
+    fn stream(&self, work: Work, wanted: &mut dyn FnMut(Prediction) -> bool) -> Result<(), Status> {
+        wanted(self.execute(work)?);
+        Ok(())
+    }
+
     /// How often the model was entered so far.
     fn entries(&self) -> u64;
 

@@ -16,6 +16,7 @@ use crate::batching::finished::{CompletionsByLane, FinishedBatch, Part};
 use crate::batching::pacing::Unrun;
 use crate::batching::queue::{NextBatch, Queue};
 use crate::batching::served_signature::ServedSignature;
+use crate::batching::streaming;
 use crate::metrics::Ran;
 
 /// A thread that had no batch for that long lets others have the memory that it keeps.
@@ -156,7 +157,10 @@ impl ExecutorThread {
             give_turns: &|| self.give_turns(),
         };
         let began = Instant::now();
-        let parts = bisect::run(&*self.executor, queue, &mut batch, &conduct);
+        let parts = match served.signature.streaming {
+            true => vec![streaming::run(&*self.executor, served, &mut batch)],
+            false => bisect::run(&*self.executor, queue, &mut batch, &conduct),
+        };
         let ran = Some(Ran { began, ended: Instant::now() });
         unanswered.settle(parts.iter().map(Part::byte_size).sum());
         self.completions[lane].complete(FinishedBatch {

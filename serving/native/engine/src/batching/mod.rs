@@ -17,6 +17,8 @@ pub mod queue;
 pub(crate) mod ragged;
 pub mod served_signature;
 pub mod service_time;
+pub mod stream;
+mod streaming;
 pub(crate) mod taking;
 pub mod unanswered;
 pub mod waiting;

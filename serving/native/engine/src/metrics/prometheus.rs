@@ -73,7 +73,7 @@ pub fn help_of(family: &str) -> &'static str {
     HELP.iter().find(|(name, _)| *name == family).map_or("", |(_, help)| help)
 }
 
-const HELP: [(&str, &str); 42] = [
+const HELP: [(&str, &str); 43] = [
     ("tidegate_requests_total", "Answers by endpoint, model, version and canonical status."),
     ("tidegate_method_requests_total", "Requests that found a version and its signature, by method, in any protocol."),
     ("tidegate_request_seconds", "From a request's last byte to its answer."),
@@ -121,6 +121,7 @@ const HELP: [(&str, &str); 42] = [
     ("tidegate_queue_rejections_total", "Requests refused because the queue was full."),
     ("tidegate_call_seconds_running", "For how long the longest call of the model runs now; 0 while none does."),
     ("tidegate_deadline_drops_total", "Requests whose deadline passed in the queue."),
+    ("tidegate_stream_messages_total", "Messages of streaming answers that models made."),
     ("tidegate_cancelled_total", "Requests whose client went away while they waited."),
     ("tidegate_shadow_copied_total", "Requests copied to this version."),
     ("tidegate_shadow_dropped_total", "Copies that a full queue refused."),

@@ -214,6 +214,9 @@ fn version_samples(list: &mut impl Samples, labels: &str, metrics: &VersionMetri
     for (name, counter) in counters {
         push(list, name, labels, counter);
     }
+    if metrics.messages.load(Ordering::Relaxed) > 0 {
+        push(list, "tidegate_stream_messages_total", labels, &metrics.messages);
+    }
     for (method, counter) in CALLS.iter().zip(&metrics.calls) {
         if counter.load(Ordering::Relaxed) > 0 {
             push(list, "tidegate_method_requests_total", &format!("{labels},method=\"{method}\""), counter);

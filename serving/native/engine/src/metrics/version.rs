@@ -46,6 +46,8 @@ pub struct VersionMetrics {
     pub shadow_failed: AtomicU64,
     /// Batches that were lost to a fault of the server itself.
     pub panics: AtomicU64,
+    /// Messages of its streaming answers.
+    pub messages: AtomicU64,
     /// Calls of its model that run now.
     pub running: RunningCalls,
     signatures: Mutex<BTreeMap<String, Arc<SignatureMetrics>>>,

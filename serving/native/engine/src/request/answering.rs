@@ -91,12 +91,13 @@ impl<R: Reply> Dispatcher<R> {
         drop(expected);
     }
 
-    /// Whether an answer has the rows that its model's log is of, and its inputs were copied; one that has not is counted
+    /// Whether an answer has the rows that its model's log is of, as a stream without messages has not, and its inputs were copied; one that has not is counted
     /// as dropped.
     fn may_log(&self, finished: &FinishedBatch, part: &Part, entry: &Entry) -> bool {
         let signature = &finished.served.signature;
         let fits = (!part.unbatched || signature.first_axis == FirstAxis::Free)
-            && finished.inputs.len() == signature.inputs.len();
+            && finished.inputs.len() == signature.inputs.len()
+            && !part.outputs.as_ref().is_ok_and(Vec::is_empty);
         if !fits {
             self.engine.log.leave_out(entry);
         }

@@ -100,7 +100,10 @@ impl<R: Reply> Dispatcher<R> {
             }
         };
         let found = payload.queue(spec, version);
-        let selected = found.and_then(|queue| payload.select(queue.signature(), &mut context.reply).map(|()| queue));
+        let selected = found.and_then(|queue| {
+            context.reply.check(queue.signature())?;
+            payload.select(queue.signature(), &mut context.reply).map(|()| queue)
+        });
         match selected {
             Ok(queue) => {
                 queue.served.metrics.count_call(payload.call());
@@ -140,6 +143,7 @@ impl<R: Reply> Dispatcher<R> {
             level,
             logged: id.sampled(model.logged),
             token: None,
+            stream: reply.stream().cloned(),
         };
         let shadow = model.shadow.as_ref();
         let shadow = shadow.filter(|shadow| !Arc::ptr_eq(&shadow.version, version) && id.sampled(shadow.share));
@@ -164,7 +168,7 @@ impl<R: Reply> Dispatcher<R> {
     }
 
     fn copy_of(&self, entry: &Entry) -> Entry {
-        Entry { role: Role::Shadow, token: Some(Arc::new(self.copies.enter())), ..entry.clone() }
+        Entry { role: Role::Shadow, token: Some(Arc::new(self.copies.enter())), stream: None, ..entry.clone() }
     }
 
     /// Answers a request that has no rows, without its model.

@@ -157,8 +157,12 @@ impl<R: Reply> Inflight<R> {
     pub fn take_late(&mut self, now: Instant, most: usize) -> Vec<Pending<R>> {
         let mut late = Vec::new();
         while late.len() < most && self.earliest().is_some_and(|deadline| deadline <= now) {
-            let next = self.deadlines.pop();
-            late.extend(next.and_then(|Reverse((_, key))| self.take(key)));
+            let Some(Reverse((_, key))) = self.deadlines.pop() else { break };
+            let moved = self.find(key).and_then(|pending| pending.reply.stream().and_then(|stream| stream.deadline()));
+            match moved.filter(|deadline| *deadline > now) {
+                Some(deadline) => self.deadlines.push(Reverse((deadline, key))),
+                None => late.extend(self.take(key)),
+            }
         }
         late
     }

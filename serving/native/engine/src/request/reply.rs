@@ -1,8 +1,12 @@
 //! The trait of the way back to a client, which each protocol implements.
 
+use std::sync::Arc;
+
 use http::HeaderValue;
+use tidegate_codec::signatures::Signature;
 use tidegate_codec::status::{Code, Status};
 
+use crate::batching::stream::Stream;
 use crate::metrics::Endpoint;
 use crate::request::rows::Rows;
 use crate::request_id::RequestId;
@@ -27,6 +31,16 @@ pub trait Reply: Send + 'static {
         None
     }
 
+    /// Where messages go before the answer; none where there is one answer and nothing before it.
+    fn stream(&self) -> Option<&Arc<Stream>> {
+        None
+    }
+
+    /// Whether it can be the answer of this signature, or what its client should ask for instead.
+    fn check(&self, signature: &Signature) -> Result<(), Status> {
+        if signature.streaming { Err(no_single_answer(signature)) } else { Ok(()) }
+    }
+
     /// Whether the client has gone.
     fn is_gone(&mut self) -> bool;
 
@@ -35,6 +49,15 @@ pub trait Reply: Send + 'static {
 
     /// Answers with an error.
     fn fail(self, status: &Status, tags: Tags<'_>);
+}
+
+#[cold]
+fn no_single_answer(signature: &Signature) -> Status {
+    let name = &signature.name;
+    Status::invalid(format!(
+        "signature '{name}' answers with a stream of messages: ask for it with header 'Accept: text/event-stream', by \
+         ModelStreamInfer, or in process with Engine.stream"
+    ))
 }
 
 /// Notes something of a request, where somebody is told of it.

@@ -1,15 +1,18 @@
 //! One request's rows of a batch's outputs, for a reply to encode.
 
+use std::sync::Arc;
+
 use tidegate_codec::inference::{Inference, InferenceOutputs};
 use tidegate_codec::status::Status;
 use tidegate_codec::tensors::{Column, Slice, Tensor};
 
 use crate::batching::ServedSignature;
+use crate::batching::stream::Message;
 
 /// One request's rows.
 pub struct Rows<'a> {
     /// Whose outputs.
-    pub served: &'a ServedSignature,
+    pub served: &'a Arc<ServedSignature>,
     /// All declared outputs, in order.
     pub outputs: &'a [Tensor],
     /// The request's first row in them.
@@ -34,6 +37,14 @@ pub fn no_rows(served: &ServedSignature) -> Vec<Tensor> {
             shape: std::iter::once(0).chain(spec.inner().iter().map(inner)).collect(),
         })
         .collect()
+}
+
+impl Message {
+    /// Its outputs, for a reply to encode.
+    pub fn rows(&self) -> Rows<'_> {
+        let Message { served, outputs, .. } = self;
+        Rows { served, outputs, first: 0, rows: 1, examples: 1, flat: false, unbatched: true }
+    }
 }
 
 impl<'a> Rows<'a> {

@@ -110,6 +110,7 @@ impl Fixture {
             level: 0,
             logged: false,
             token: None,
+            stream: None,
         }
     }
 

@@ -10,3 +10,4 @@ pub mod headers;
 pub mod open_inference;
 pub mod reply;
 pub mod rest;
+pub mod stream;

@@ -1,6 +1,10 @@
 //! One type for the replies of all protocols: what waits in the engine.
 
+use std::sync::Arc;
+
+use tidegate_codec::signatures::Signature;
 use tidegate_codec::status::{Code, Status};
+use tidegate_engine::batching::stream::Stream;
 use tidegate_engine::metrics::Endpoint;
 use tidegate_engine::request::{Dispatcher, Reply, Rows, Tags};
 use tidegate_engine::telemetry::Observation;
@@ -9,6 +13,7 @@ use crate::endpoints::embedded::reply::EmbeddedReply;
 use crate::endpoints::grpc::fan_in::TaskReply;
 use crate::endpoints::grpc::prediction::PredictionReply;
 use crate::endpoints::rest::prediction::RestReply;
+use crate::endpoints::stream::StreamReply;
 
 /// The path of requests that may come through any endpoint.
 pub type PlaneDispatcher = Dispatcher<AnyReply>;
@@ -38,6 +43,18 @@ macro_rules! any_reply {
             fn observation(&self) -> Option<&Observation> {
                 match self {
                     $(AnyReply::$variant(reply) => reply.observation(),)*
+                }
+            }
+
+            fn stream(&self) -> Option<&Arc<Stream>> {
+                match self {
+                    $(AnyReply::$variant(reply) => reply.stream(),)*
+                }
+            }
+
+            fn check(&self, signature: &Signature) -> Result<(), Status> {
+                match self {
+                    $(AnyReply::$variant(reply) => reply.check(signature),)*
                 }
             }
 
@@ -71,4 +88,6 @@ any_reply! {
     Rest(RestReply),
     /// To a thread of the program that the plane lives in.
     Embedded(EmbeddedReply),
+    /// Message by message, over any of them.
+    Stream(StreamReply),
 }

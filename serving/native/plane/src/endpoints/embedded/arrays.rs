@@ -1,5 +1,6 @@
 //! Inputs as an embedding program gives them: tensors by name, in no protocol at all.
 
+use std::marker::PhantomData;
 use std::sync::Arc;
 
 use tidegate_codec::dtype::{DType, tensorflow_type};
@@ -9,10 +10,8 @@ use tidegate_codec::status::{Code, Status};
 use tidegate_codec::tensors::{Column, Page, Tensor};
 use tidegate_engine::batching::Queue;
 use tidegate_engine::metrics::Call;
-use tidegate_engine::request::Payload;
+use tidegate_engine::request::{Payload, Reply};
 use tidegate_engine::serving_map::Version;
-
-use crate::endpoints::embedded::reply::EmbeddedReply;
 
 /// One input.
 #[derive(Debug)]
@@ -36,8 +35,22 @@ impl Arrays {
     }
 }
 
-impl Payload for Arrays {
-    type Reply = EmbeddedReply;
+/// Inputs on their way, answered by an `R`.
+#[derive(Debug)]
+pub struct Given<'a, R> {
+    arrays: &'a Arrays,
+    reply: PhantomData<fn() -> R>,
+}
+
+impl<'a, R> Given<'a, R> {
+    /// Of one request.
+    pub fn new(arrays: &'a Arrays) -> Given<'a, R> {
+        Given { arrays, reply: PhantomData }
+    }
+}
+
+impl<R: Reply> Payload for Given<'_, R> {
+    type Reply = R;
 
     fn call(&self) -> Call {
         Call::Predict
@@ -50,17 +63,18 @@ impl Payload for Arrays {
         })
     }
 
-    fn select(&self, _: &Signature, _: &mut EmbeddedReply) -> Result<(), Status> {
+    fn select(&self, _: &Signature, _: &mut R) -> Result<(), Status> {
         Ok(())
     }
 
     fn read_inputs(&self, signature: &Signature, page: &mut Page<'_>, _: usize) -> Result<RequestRows, Status> {
-        let names = || self.0.iter().map(|input| input.name.clone()).collect();
-        if !signature.takes_inputs(self.0.len()) {
+        let inputs = &self.arrays.0;
+        let names = || inputs.iter().map(|input| input.name.clone()).collect();
+        if !signature.takes_inputs(inputs.len()) {
             return Err(signature.wrong_names(names()));
         }
         let mut tally = InputTally::new(signature, page.shapes);
-        for (position, input) in self.0.iter().enumerate() {
+        for (position, input) in inputs.iter().enumerate() {
             let Some(index) = signature.input_index(input.name.as_bytes(), position) else {
                 return Err(signature.left_out(names()));
             };

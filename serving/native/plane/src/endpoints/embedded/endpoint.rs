@@ -9,13 +9,17 @@ use std::time::{Duration, Instant};
 use tidegate_codec::model_spec::{ModelSpec, VersionChoice};
 use tidegate_codec::signatures::Signature;
 use tidegate_codec::status::{Code, Status};
+use tidegate_engine::batching::stream::Next;
 use tidegate_engine::batching::{Completions, FinishedBatch};
+use tidegate_engine::metrics::Endpoint;
 use tidegate_engine::request::{Dispatcher, Reply, RequestContext};
 use tidegate_engine::request_id::RequestId;
 use tidegate_engine::serving_map::{KeyValue, Requester, ServingMap, Version};
+use tidegate_engine::telemetry::Observation;
 
-use crate::endpoints::embedded::arrays::Arrays;
+use crate::endpoints::embedded::arrays::{Arrays, Given};
 use crate::endpoints::embedded::reply::{AnswerSlot, EmbeddedAnswer, EmbeddedReply, Told};
+use crate::endpoints::stream::{StreamAnswer, StreamReply};
 
 /// What a program wants predicted.
 #[derive(Clone, Copy, Debug, Default)]
@@ -92,6 +96,35 @@ impl<R: Reply> Drop for PendingAnswer<R> {
     }
 }
 
+/// A stream under way.
+pub struct PendingStream<R: Reply> {
+    dispatcher: Arc<Dispatcher<R>>,
+    answer: StreamAnswer,
+    deadline: Instant,
+}
+
+impl<R: Reply> PendingStream<R> {
+    /// What comes next, but not waiting longer than `at_most`; none when nothing has come by then.
+    pub fn wait(&self, at_most: Duration) -> Option<Next> {
+        let until = Instant::now() + at_most;
+        let stream = &self.answer.stream;
+        let late = stream.deadline().unwrap_or(self.deadline);
+        stream.wait_next(until.min(late)).or_else(|| {
+            // Behind its deadline a request is answered here.
+            self.dispatcher.sweep_once(Instant::now());
+            stream.wait_next(until)
+        })
+    }
+}
+
+impl<R: Reply> Drop for PendingStream<R> {
+    /// The caller wants no more.
+    fn drop(&mut self) {
+        self.answer.stream.leave();
+        self.dispatcher.sweep_once(Instant::now());
+    }
+}
+
 /// A context without a caller: it learns of the refusal by the return value.
 fn unanswered(id: RequestId, received: Instant) -> RequestContext<EmbeddedReply> {
     RequestContext { reply: EmbeddedReply(Arc::default()), id, received, deadline: received, bytes: 0 }
@@ -115,7 +148,7 @@ pub struct Embedded<R> {
     closed: AtomicBool,
 }
 
-impl<R: Reply + From<EmbeddedReply>> Embedded<R> {
+impl<R: Reply + From<EmbeddedReply> + From<StreamReply>> Embedded<R> {
     /// An endpoint with a dispatcher of its own, made without an I/O thread.
     pub fn new(dispatcher: Dispatcher<R>) -> Embedded<R> {
         Embedded { dispatcher: Arc::new(dispatcher), closed: AtomicBool::new(false) }
@@ -164,15 +197,31 @@ impl<R: Reply + From<EmbeddedReply>> Embedded<R> {
         timeout: Option<Duration>,
         told: Option<Told>,
     ) -> PendingAnswer<R> {
-        let RoutedRequest { map, version, signature_name, id, received } = routed;
         let slot = Arc::new(told.map_or_else(AnswerSlot::default, AnswerSlot::telling));
+        let deadline = self.dispatch(routed, inputs, timeout, EmbeddedReply(slot.clone()));
+        PendingAnswer { dispatcher: self.dispatcher.clone(), slot, deadline }
+    }
+
+    /// The same, answered message by message. Without a timeout each of them is waited for as long as an answer is.
+    pub fn stream(&self, routed: RoutedRequest, inputs: &Arrays, timeout: Option<Duration>) -> PendingStream<R> {
+        let patience = timeout.is_none().then(|| self.dispatcher.engine.limits.request_timeout());
+        let (reply, answer) = StreamReply::open(Endpoint::Embedded, patience, false, &Observation::default());
+        let deadline = self.dispatch(routed, inputs, timeout, reply);
+        PendingStream { dispatcher: self.dispatcher.clone(), answer, deadline }
+    }
+
+    /// Hands a request on; when it is too late.
+    fn dispatch<Q: Reply>(&self, routed: RoutedRequest, inputs: &Arrays, timeout: Option<Duration>, reply: Q) -> Instant
+    where
+        R: From<Q>,
+    {
+        let RoutedRequest { map, version, signature_name, id, received } = routed;
         let deadline = received + timeout.unwrap_or_else(|| self.dispatcher.engine.limits.request_timeout());
         let choice = VersionChoice::Version(version.number);
         let spec = ModelSpec { name: &version.model, choice, signature_name: &signature_name };
-        let context =
-            RequestContext { reply: EmbeddedReply(slot.clone()), id, received, deadline, bytes: inputs.byte_size() };
-        self.dispatcher.dispatch_in(&map, context, &spec, KeyValue::Is(None), inputs);
-        PendingAnswer { dispatcher: self.dispatcher.clone(), slot, deadline }
+        let context = RequestContext { reply, id, received, deadline, bytes: inputs.byte_size() };
+        self.dispatcher.dispatch_in(&map, context, &spec, KeyValue::Is(None), &Given::new(inputs));
+        deadline
     }
 
     /// Refuses new requests, and waits for those under way and for copies. True if all were answered by then.

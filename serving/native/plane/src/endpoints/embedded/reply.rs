@@ -6,10 +6,12 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use tidegate_codec::status::{Code, Status};
-use tidegate_codec::tensors::{Column, Slice, Tensor};
+use tidegate_codec::tensors::Tensor;
 use tidegate_engine::metrics::Endpoint;
 use tidegate_engine::request::{Reply, Rows, Tags};
 use tidegate_engine::sync::lock;
+
+use crate::endpoints::stream::whole;
 
 /// What a request is answered with: the outputs in the signature's order, or why there are none.
 pub type EmbeddedAnswer = Result<Vec<Tensor>, Status>;
@@ -97,7 +99,7 @@ impl Reply for EmbeddedReply {
     }
 
     fn succeed(self, rows: &Rows<'_>, _: Tags<'_>) -> Code {
-        self.put(Ok((0..rows.outputs.len()).map(|index| copy(&rows.slice(index))).collect()));
+        self.put(Ok(whole(rows)));
         Code::Ok
     }
 
@@ -110,11 +112,4 @@ impl Drop for EmbeddedReply {
     fn drop(&mut self) {
         self.put(Err(Status::new(Code::Unavailable, "the server stopped before the request was answered")));
     }
-}
-
-fn copy(slice: &Slice<'_>) -> Tensor {
-    let extent = Column::row_extent(slice.dtype, slice.inner);
-    let mut column = Column::new(slice.dtype);
-    column.extend(slice.column, slice.first * extent..(slice.first + slice.rows) * extent);
-    Tensor { column, shape: slice.dims().collect() }
 }

@@ -2,17 +2,19 @@
 //! calls of one message.
 
 use std::future::poll_fn;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::{Buf, Bytes, BytesMut};
 use h2::{Reason, RecvStream, SendStream};
 use http::request;
 use tidegate_codec::status::{Code, Status};
+use tidegate_engine::memory::{Reservation, Share};
 use tokio::time::timeout;
 
 use crate::endpoints::grpc::reply::{FRAME_HEAD, GrpcReply};
 
-/// The largest message of such a call, in bytes.
+/// The largest message of such a call in bytes, where nothing else is said.
 pub const LARGEST: usize = 16 << 10;
 
 /// A call of many messages, none of which has come.
@@ -33,12 +35,19 @@ pub struct Conversation {
 pub struct Messages {
     body: RecvStream,
     so_far: BytesMut,
+    memory: Reservation,
+    largest: usize,
 }
 
 impl Messages {
-    /// Of a call.
-    pub fn new(body: RecvStream) -> Messages {
-        Messages { body, so_far: BytesMut::new() }
+    /// Of a call; what has come of them counts to this share.
+    pub fn new(body: RecvStream, share: &Arc<Share>) -> Messages {
+        Messages { body, so_far: BytesMut::new(), memory: share.reservation(), largest: LARGEST }
+    }
+
+    /// Takes messages of so many bytes.
+    pub fn allow(&mut self, largest: usize) {
+        self.largest = largest;
     }
 
     /// The next one; none once the client has sent all. Nothing is lost where this is given up.
@@ -49,6 +58,7 @@ impl Messages {
             }
             match poll_fn(|context| self.body.poll_data(context)).await {
                 Some(Ok(data)) => {
+                    self.memory.grow(data.len(), self.so_far.len() + data.len())?;
                     self.so_far.extend_from_slice(&data);
                     // The client may send more once what it sent is counted.
                     let _ = self.body.flow_control().release_capacity(data.len());
@@ -70,15 +80,17 @@ impl Messages {
                 "messages of this method cannot be compressed: send them plain",
             ));
         }
-        if length > LARGEST {
+        let largest = self.largest;
+        if length > largest {
             return Err(Status::exhausted(format!(
-                "the message of {length} bytes is larger than the limit of {LARGEST} bytes for this method"
+                "the message of {length} bytes is larger than the limit of {largest} bytes for this method"
             )));
         }
         if self.so_far.len() < FRAME_HEAD + length {
             return Ok(None);
         }
         self.so_far.advance(FRAME_HEAD);
+        self.memory.shrink(FRAME_HEAD + length);
         Ok(Some(self.so_far.split_to(length).freeze()))
     }
 }

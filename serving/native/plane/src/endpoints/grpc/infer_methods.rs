@@ -8,6 +8,8 @@ pub const SERVICE: &str = "inference.GRPCInferenceService";
 pub enum Method {
     /// Predicts.
     ModelInfer,
+    /// Predicts request after request, each with as many answers as there are.
+    ModelStreamInfer,
     /// Whether the process answers.
     ServerLive,
     /// Whether requests should come.
@@ -36,8 +38,9 @@ impl Method {
 }
 
 /// The methods, by their names in the service.
-pub const METHODS: [(&str, Method); 11] = [
+pub const METHODS: [(&str, Method); 12] = [
     ("ModelInfer", Method::ModelInfer),
+    ("ModelStreamInfer", Method::ModelStreamInfer),
     ("ServerLive", Method::ServerLive),
     ("ServerReady", Method::ServerReady),
     ("ModelReady", Method::ModelReady),

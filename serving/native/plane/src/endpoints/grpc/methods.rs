@@ -22,8 +22,9 @@ use crate::endpoints::grpc::conversation::Conversation;
 use crate::endpoints::grpc::fan_in::TaskReply;
 use crate::endpoints::grpc::prediction::{Predict, PredictionReply, SessionRun};
 use crate::endpoints::grpc::service::{GrpcCall, GrpcService};
-use crate::endpoints::grpc::{health, infer_methods, multi_inference, reflection};
+use crate::endpoints::grpc::{health, infer_methods, infer_stream, multi_inference, reflection};
 use crate::endpoints::headers::ID_HEADER;
+use crate::endpoints::stream::StreamReply;
 use crate::security::access::Grant;
 use crate::security::gate::{Need, check_model};
 use crate::state::PlaneState;
@@ -64,6 +65,10 @@ fn is_known(path: &str) -> bool {
         || control::METHODS.contains(&path)
 }
 
+fn is_infer_stream(path: &str) -> bool {
+    infer_methods::method(path) == Some(infer_methods::Method::ModelStreamInfer)
+}
+
 fn unknown(path: &str) -> Status {
     Status::new(Code::Unimplemented, format!("unknown method {path}"))
 }
@@ -76,16 +81,23 @@ pub struct GrpcMethods<R> {
     pub state: Arc<PlaneState>,
 }
 
-impl<R: Reply + From<PredictionReply> + From<TaskReply>> GrpcService for GrpcMethods<R> {
+impl<R: Reply + From<PredictionReply> + From<TaskReply> + From<StreamReply>> GrpcService for GrpcMethods<R> {
     fn is_about_health(&self, path: &str) -> bool {
         health::METHODS.contains(&path)
     }
 
     fn is_conversation(&self, path: &str) -> bool {
-        reflection::METHODS.contains(&path)
+        reflection::METHODS.contains(&path) || is_infer_stream(path)
     }
 
     fn converse(&self, call: Conversation) {
+        if is_infer_stream(call.head.uri.path()) {
+            let (dispatcher, state) = (self.dispatcher.clone(), self.state.clone());
+            tokio::spawn(async move {
+                infer_stream::converse(call, dispatcher, state).await;
+            });
+            return;
+        }
         let (id, state) =
             (RequestId::choose(call.head.headers.get(ID_HEADER), &self.state.engine.ids), self.state.clone());
         tokio::spawn(async move {
@@ -138,7 +150,7 @@ impl<R: Reply + From<PredictionReply> + From<TaskReply>> GrpcService for GrpcMet
     }
 }
 
-impl<R: Reply + From<PredictionReply> + From<TaskReply>> GrpcMethods<R> {
+impl<R: Reply + From<PredictionReply> + From<TaskReply> + From<StreamReply>> GrpcMethods<R> {
     pub(crate) fn id(&self, call: &GrpcCall) -> RequestId {
         RequestId::choose(call.head.headers.get(ID_HEADER), &self.state.engine.ids)
     }

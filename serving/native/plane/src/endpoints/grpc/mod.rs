@@ -6,6 +6,7 @@ pub mod conversation;
 pub mod fan_in;
 pub mod health;
 pub mod infer_methods;
+pub mod infer_stream;
 pub mod message;
 pub mod methods;
 pub mod multi_inference;

@@ -15,10 +15,11 @@ use crate::endpoints::grpc::prediction::PredictionReply;
 use crate::endpoints::grpc::service::GrpcCall;
 use crate::endpoints::headers::ID_HEADER;
 use crate::endpoints::open_inference::{self, Infer, SERVER_VERSION, choose_id, configure, describe, list, no_loading};
+use crate::endpoints::stream::StreamReply;
 use crate::security::access::Grant;
 use crate::security::gate::{check_model, granted};
 
-impl<R: Reply + From<PredictionReply> + From<TaskReply>> GrpcMethods<R> {
+impl<R: Reply + From<PredictionReply> + From<TaskReply> + From<StreamReply>> GrpcMethods<R> {
     /// Answers a call of the service.
     pub(crate) fn open_inference(&self, method: Method, call: GrpcCall) {
         let engine = &self.state.engine;
@@ -41,6 +42,7 @@ impl<R: Reply + From<PredictionReply> + From<TaskReply>> GrpcMethods<R> {
                 configure(engine, &spec, |_, config| config.message())
             }),
             Method::RepositoryChange => Err(no_loading()),
+            Method::ModelStreamInfer => Err(Status::internal("a stream of requests came as a single one")),
         };
         self.reply(call, None, answer);
     }

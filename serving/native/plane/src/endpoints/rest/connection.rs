@@ -23,6 +23,7 @@ use crate::connections::peer::Peer;
 use crate::drain::DrainWatch;
 use crate::endpoints::headers::{ID_HEADER, TRACEPARENT};
 use crate::endpoints::rest::body::{self, WholeRequest};
+use crate::endpoints::rest::events::RestBody;
 use crate::endpoints::rest::service::{RestAnswer, RestResponse, RestService, close_after, failure};
 use crate::endpoints::rest::{cors, framing, path};
 use crate::security::gate;
@@ -57,7 +58,10 @@ where
                 }
             };
             tell(&observation, &mut response);
-            drop(open);
+            match response.body_mut() {
+                RestBody::Events(events) => events.open = Some(open),
+                RestBody::Whole(_) => drop(open),
+            }
             if any_origin {
                 cors::allow(response.headers_mut());
             }
@@ -131,6 +135,10 @@ async fn answer<S: RestService>(
     };
     match answer {
         RestAnswer::Ready(response) => response,
+        RestAnswer::Events(events) => {
+            let begun = events.begin().await;
+            begun.unwrap_or_else(|refused| failure(&refused.status, refused.tags()))
+        }
         RestAnswer::Later(later) => later.await.unwrap_or_else(|_| {
             failure(
                 &Status::new(Code::Unavailable, "the server stopped before the request was answered"),

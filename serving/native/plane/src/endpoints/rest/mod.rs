@@ -4,6 +4,7 @@
 pub mod body;
 pub mod connection;
 pub mod cors;
+pub mod events;
 pub mod framing;
 pub mod infer_response;
 pub mod open_inference;

@@ -17,14 +17,16 @@ use tokio::sync::oneshot;
 use crate::aside::LARGE;
 use crate::endpoints::headers::ID_HEADER;
 use crate::endpoints::open_inference::{self, Infer, SERVER_VERSION, choose_id, configure, describe, list};
+use crate::endpoints::rest::events::{self, EventForm};
 use crate::endpoints::rest::infer_response::JSON_LENGTH;
 use crate::endpoints::rest::path::Target;
 use crate::endpoints::rest::prediction::RestReply;
 use crate::endpoints::rest::routes::{RestRoutes, context};
 use crate::endpoints::rest::service::{RestAnswer, RestCall, RestResponse, failure, with_body};
+use crate::endpoints::stream::StreamReply;
 use crate::security::gate::granted;
 
-impl<R: Reply + From<RestReply>> RestRoutes<R> {
+impl<R: Reply + From<RestReply> + From<StreamReply>> RestRoutes<R> {
     /// Predicts.
     pub(crate) fn infer(&self, call: &RestCall, target: &Target) -> RestAnswer {
         let ids = &self.state.engine.ids;
@@ -34,10 +36,15 @@ impl<R: Reply + From<RestReply>> RestRoutes<R> {
         let id = choose_id(call.head.headers.get(ID_HEADER), own, ids);
         match parsed {
             Ok(request) => {
-                let (reply, answer) = RestReply::new(Form::Columnar, &call.observation);
-                let named = target.spec("");
+                let (named, headers) = (target.spec(""), &call.head.headers);
                 let spec = request.spec(named.name, named.choice);
-                self.dispatcher.dispatch(context(call, reply, id), &spec, &call.head.headers, &Infer::new(&request));
+                if events::wanted(headers) {
+                    let (reply, answer) = self.open_events(call, EventForm::Infer, &id);
+                    self.dispatcher.dispatch(context(call, reply, id), &spec, headers, &Infer::new(&request));
+                    return answer;
+                }
+                let (reply, answer) = RestReply::new(Form::Columnar, &call.observation);
+                self.dispatcher.dispatch(context(call, reply, id), &spec, headers, &Infer::new(&request));
                 answer
             }
             Err(status) => RestAnswer::Ready(self.fail(call, &status, &id)),

@@ -1,5 +1,6 @@
 //! Predict requests as the engine takes them, and the answers to these and all others.
 
+use std::marker::PhantomData;
 use std::sync::Arc;
 
 use http::StatusCode;
@@ -24,11 +25,21 @@ use crate::endpoints::open_inference::InferReply;
 use crate::endpoints::rest::infer_response;
 use crate::endpoints::rest::service::{RestAnswer, RestResponse, failure, with_bytes};
 
-/// The body of a predict request.
-pub struct Predict<'a>(pub &'a JsonRequest<'a>);
+/// The body of a predict request, answered by an `R`.
+pub struct Predict<'a, R> {
+    request: &'a JsonRequest<'a>,
+    reply: PhantomData<fn() -> R>,
+}
 
-impl Payload for Predict<'_> {
-    type Reply = RestReply;
+impl<'a, R> Predict<'a, R> {
+    /// As it came.
+    pub fn new(request: &'a JsonRequest<'a>) -> Predict<'a, R> {
+        Predict { request, reply: PhantomData }
+    }
+}
+
+impl<R: Reply> Payload for Predict<'_, R> {
+    type Reply = R;
 
     fn call(&self) -> Call {
         Call::Predict
@@ -41,12 +52,12 @@ impl Payload for Predict<'_> {
             .ok_or_else(|| Status::invalid(format!("Serving signature name: \"{name}\" not found in signature def")))
     }
 
-    fn select(&self, _: &Signature, _: &mut RestReply) -> Result<(), Status> {
+    fn select(&self, _: &Signature, _: &mut R) -> Result<(), Status> {
         Ok(())
     }
 
     fn read_inputs(&self, signature: &Signature, page: &mut Page<'_>, _: usize) -> Result<RequestRows, Status> {
-        self.0.read_inputs(signature, page)
+        self.request.read_inputs(signature, page)
     }
 }
 

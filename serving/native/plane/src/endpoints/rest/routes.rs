@@ -16,10 +16,12 @@ use tokio::sync::oneshot;
 use crate::endpoints::examples::Examples;
 use crate::endpoints::headers::ID_HEADER;
 use crate::endpoints::open_inference::no_loading;
-use crate::endpoints::rest::cors;
+use crate::endpoints::rest::events::{EventAnswer, EventForm};
 use crate::endpoints::rest::path::{self, Route, Target};
 use crate::endpoints::rest::prediction::{Predict, RestReply};
 use crate::endpoints::rest::service::{RestAnswer, RestCall, RestResponse, RestService, failure, text, with_body};
+use crate::endpoints::rest::{cors, events};
+use crate::endpoints::stream::StreamReply;
 use crate::security::access::Grant;
 use crate::security::gate::Need;
 use crate::state::PlaneState;
@@ -38,7 +40,7 @@ pub struct RestRoutes<R> {
     pub state: Arc<PlaneState>,
 }
 
-impl<R: Reply + From<RestReply>> RestService for RestRoutes<R> {
+impl<R: Reply + From<RestReply> + From<StreamReply>> RestService for RestRoutes<R> {
     fn any_origin(&self) -> bool {
         self.state.rest_cors
     }
@@ -92,7 +94,7 @@ impl<R: Reply + From<RestReply>> RestService for RestRoutes<R> {
     }
 }
 
-impl<R: Reply + From<RestReply>> RestRoutes<R> {
+impl<R: Reply + From<RestReply> + From<StreamReply>> RestRoutes<R> {
     fn route(&self, method: &str, path: &str, headers: &HeaderMap) -> Result<Route, Status> {
         match self.state.metrics_path.as_deref() {
             Some(metrics) if metrics == path && matches!(method, "GET" | "HEAD") => Ok(Route::Metrics),
@@ -153,14 +155,26 @@ impl<R: Reply + From<RestReply>> RestRoutes<R> {
     fn predict(&self, call: &RestCall, target: &Target, id: RequestId) -> RestAnswer {
         match JsonRequest::parse(&call.body) {
             Ok(request) => {
+                let (spec, headers) = (target.spec(&request.signature_name), &call.head.headers);
+                if events::wanted(headers) {
+                    let (reply, answer) = self.open_events(call, EventForm::Predict(request.form), &id);
+                    self.dispatcher.dispatch(context(call, reply, id), &spec, headers, &Predict::new(&request));
+                    return answer;
+                }
                 let (reply, answer) = RestReply::new(request.form, &call.observation);
-                let context = context(call, reply, id);
-                let spec = target.spec(&request.signature_name);
-                self.dispatcher.dispatch(context, &spec, &call.head.headers, &Predict(&request));
+                self.dispatcher.dispatch(context(call, reply, id), &spec, headers, &Predict::new(&request));
                 answer
             }
             Err(status) => RestAnswer::Ready(self.fail(call, &status, &id)),
         }
+    }
+
+    /// A reply whose messages are sent as events.
+    pub(crate) fn open_events(&self, call: &RestCall, form: EventForm, id: &RequestId) -> (StreamReply, RestAnswer) {
+        let patience = Some(self.state.engine.limits.request_timeout());
+        let (reply, answer) = StreamReply::open(Endpoint::Rest, patience, false, &call.observation);
+        let (id, observation) = (id.clone(), call.observation.clone());
+        (reply, RestAnswer::Events(Box::new(EventAnswer { answer, form, id, observation })))
     }
 
     fn examples(&self, call: &RestCall, method: InferenceMethod, target: &Target, id: RequestId) -> RestAnswer {
@@ -218,6 +232,6 @@ impl<R: Reply + From<RestReply>> RestRoutes<R> {
 }
 
 /// What goes with a request to the engine.
-pub(crate) fn context(call: &RestCall, reply: RestReply, id: RequestId) -> RequestContext<RestReply> {
+pub(crate) fn context<Q>(call: &RestCall, reply: Q, id: RequestId) -> RequestContext<Q> {
     RequestContext { reply, id, received: call.received, deadline: call.deadline, bytes: call.body.len() }
 }

@@ -14,10 +14,11 @@ use tidegate_engine::telemetry::Observation;
 use tokio::sync::oneshot;
 
 use crate::endpoints::headers::write_tags;
+use crate::endpoints::rest::events::{EventAnswer, RestBody};
 use crate::security::access::Grant;
 
-/// A whole answer.
-pub type RestResponse = Response<Full<Bytes>>;
+/// An answer.
+pub type RestResponse = Response<RestBody>;
 
 /// A request with its whole body.
 pub struct RestCall {
@@ -39,6 +40,8 @@ pub enum RestAnswer {
     Ready(RestResponse),
     /// Later; a sender that is dropped means that the server is stopping.
     Later(oneshot::Receiver<RestResponse>),
+    /// Message by message.
+    Events(Box<EventAnswer>),
 }
 
 /// Answers requests, on I/O threads and beside them; must return at once.
@@ -79,7 +82,7 @@ pub fn with_body(status: StatusCode, body: Vec<u8>, tags: Tags<'_>) -> RestRespo
 
 /// The same of shared bytes.
 pub fn with_bytes(status: StatusCode, body: Bytes, tags: Tags<'_>) -> RestResponse {
-    let mut response = Response::new(Full::new(body));
+    let mut response = Response::new(RestBody::Whole(Full::new(body)));
     *response.status_mut() = status;
     response.headers_mut().insert(CONTENT_TYPE, JSON);
     write_tags(tags, response.headers_mut());
@@ -88,7 +91,7 @@ pub fn with_bytes(status: StatusCode, body: Bytes, tags: Tags<'_>) -> RestRespon
 
 /// A text answer.
 pub fn text(status: StatusCode, body: impl Into<Bytes>, kind: &'static str) -> RestResponse {
-    let mut response = Response::new(Full::new(body.into()));
+    let mut response = Response::new(RestBody::Whole(Full::new(body.into())));
     *response.status_mut() = status;
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
     debug_assert!(!response.headers().contains_key(CONTENT_LENGTH));

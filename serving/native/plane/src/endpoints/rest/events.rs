@@ -1,0 +1,204 @@
+//! A streaming answer as server-sent events: one `data` event for each message in the form of a whole answer, then one of
+//! type `end`, or of type `error` with the body that an error has elsewhere.
+
+use std::convert::Infallible;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE};
+use http::{HeaderMap, HeaderValue, Response};
+use http_body_util::Full;
+use hyper::body::{Body, Frame, SizeHint};
+use tidegate_codec::json::predict_request::Form;
+use tidegate_codec::json::predict_response;
+use tidegate_codec::json::text::error_body;
+use tidegate_codec::open_inference::json_answer;
+use tidegate_codec::status::Status;
+use tidegate_engine::batching::stream::{Message, Next};
+use tidegate_engine::request::Tags;
+use tidegate_engine::request_id::RequestId;
+use tidegate_engine::telemetry::Observation;
+
+use crate::connections::lifeline::OpenCall;
+use crate::endpoints::body::held;
+use crate::endpoints::headers::write_tags;
+use crate::endpoints::stream::StreamAnswer;
+
+const EVENTS: &str = "text/event-stream";
+
+/// Whether a request asks for events.
+pub fn wanted(headers: &HeaderMap) -> bool {
+    let kinds = headers.get_all(ACCEPT).iter().flat_map(|value| value.as_bytes().split(|byte| *byte == b','));
+    let kind = |kind: &[u8]| kind.split(|byte| *byte == b';').next().unwrap_or_default().to_vec();
+    kinds.map(kind).any(|kind| kind.trim_ascii().eq_ignore_ascii_case(EVENTS.as_bytes()))
+}
+
+/// The form of each message.
+#[derive(Clone, Copy, Debug)]
+pub enum EventForm {
+    /// As a predict request is answered.
+    Predict(Form),
+    /// As an infer request is answered, all in JSON.
+    Infer,
+}
+
+/// An answer whose first message is waited for. Whoever drops it has the model stop.
+#[derive(Debug)]
+pub struct EventAnswer {
+    /// The messages.
+    pub answer: StreamAnswer,
+    /// Their form.
+    pub form: EventForm,
+    /// The request's id.
+    pub id: RequestId,
+    /// What is noted of it.
+    pub observation: Observation,
+}
+
+impl EventAnswer {
+    /// The answer, once it is known whether there is one, else why not: an error before the first message is answered as
+    /// any other.
+    pub async fn begin(self) -> Result<Response<RestBody>, NoMessages> {
+        let EventAnswer { answer, form, id, observation } = self;
+        let first = poll_fn(|context| answer.stream.poll_next(context)).await;
+        let version = match &first {
+            Next::Message(message) => Some(message.served.version_header.clone()),
+            Next::End(_) => answer.head.version.get().cloned(),
+        };
+        if let Next::End(Err(status)) = first {
+            return Err(NoMessages { status, version, id });
+        }
+        let events =
+            Events { answer, form, observation, first: Some(first), sent: 0, bytes: 0, over: false, open: None };
+        let mut response = Response::new(RestBody::Events(Box::new(events)));
+        let headers = response.headers_mut();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static(EVENTS));
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+        write_tags(Tags { version: version.as_ref(), id: Some(&id) }, headers);
+        Ok(response)
+    }
+}
+
+/// Why a request is not answered with messages.
+#[derive(Debug)]
+pub struct NoMessages {
+    /// What went wrong.
+    pub status: Status,
+    /// The version that was asked, once one was found.
+    pub version: Option<HeaderValue>,
+    /// The request's id.
+    pub id: RequestId,
+}
+
+impl NoMessages {
+    /// What goes with the error.
+    pub fn tags(&self) -> Tags<'_> {
+        Tags { version: self.version.as_ref(), id: Some(&self.id) }
+    }
+}
+
+/// What an answer says.
+#[derive(Debug)]
+pub enum RestBody {
+    /// All of it.
+    Whole(Full<Bytes>),
+    /// One message after the other.
+    Events(Box<Events>),
+}
+
+/// The events. A client that reads slowly has them made slowly.
+#[derive(Debug)]
+pub struct Events {
+    answer: StreamAnswer,
+    form: EventForm,
+    observation: Observation,
+    first: Option<Next>,
+    sent: u64,
+    bytes: usize,
+    over: bool,
+    /// The connection is in use for as long as they come.
+    pub open: Option<OpenCall>,
+}
+
+impl Events {
+    fn event(&mut self, next: &Next) -> Bytes {
+        let body = match next {
+            Next::Message(message) => self.encode(message),
+            Next::End(end) => {
+                self.over = true;
+                end.clone().map(|()| format!("{{\"messages\":{}}}", self.sent).into_bytes())
+            }
+        };
+        let (kind, body) = match body {
+            Ok(body) => (if self.over { "event: end\ndata: " } else { "data: " }, body),
+            Err(status) => {
+                self.over = true;
+                ("event: error\ndata: ", error_body(&status.message))
+            }
+        };
+        self.sent += 1;
+        let event = [kind.as_bytes(), &body, b"\n\n"].concat();
+        self.bytes += event.len();
+        match next {
+            Next::Message(message) => held(event.into(), &message.served.memory),
+            Next::End(_) => event.into(),
+        }
+    }
+
+    /// In one line: JSON has no line breaks but those that are escaped.
+    fn encode(&self, message: &Message) -> Result<Vec<u8>, Status> {
+        let rows = message.rows();
+        let infer = self.answer.head.infer.get();
+        match (self.form, infer) {
+            (EventForm::Infer, Some(infer)) => {
+                let (model, version) = (&message.served.model, message.served.version);
+                Ok(json_answer::encode(model, version, infer, |index| rows.named(index))?.bytes)
+            }
+            (EventForm::Infer, None) => Err(Status::internal("an infer request without a form of its answer")),
+            (EventForm::Predict(form), _) => predict_response::encode(&rows.all_named().collect::<Vec<_>>(), form),
+        }
+    }
+}
+
+impl Drop for Events {
+    fn drop(&mut self) {
+        self.observation.note(|facts| facts.bytes_out = self.bytes);
+    }
+}
+
+impl Body for RestBody {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        let events = match self.get_mut() {
+            RestBody::Whole(whole) => return Pin::new(whole).poll_frame(context),
+            RestBody::Events(events) => events,
+        };
+        if events.over {
+            return Poll::Ready(None);
+        }
+        let next = match events.first.take() {
+            Some(first) => first,
+            None => ready!(events.answer.stream.poll_next(context)),
+        };
+        let event = events.event(&next);
+        Poll::Ready(Some(Ok(Frame::data(event))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match self {
+            RestBody::Whole(whole) => whole.is_end_stream(),
+            RestBody::Events(events) => events.over,
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            RestBody::Whole(whole) => whole.size_hint(),
+            RestBody::Events(_) => SizeHint::default(),
+        }
+    }
+}
