@@ -39,6 +39,9 @@ def orders(seed: int, days: int, first_day: int, rows: int = 400) -> pd.DataFram
             "hour": hour,
             "city": random.choice([f"city {place}" for place in range(10)], n, p=popularity / popularity.sum()),
             "payment": random.choice(["card", "invoice", "cash"], n, p=[0.6, 0.3, 0.1]),
+            "gift": random.random(n) < 0.2,
+            "points": np.where(random.random(n) < 0.3, np.nan, np.round(random.gamma(2, 400, n))),
+            "place": random.choice(["Köln", "Orléans", "Bonn", "Metz", "Trier"], n, p=[0.3, 0.25, 0.2, 0.15, 0.1]),
             "packed": pd.to_datetime(day * DAY + hour * 3600 + random.integers(0, 3600, n), unit="s"),
             "score": 1 / (1 + np.exp(-(weight - 2.5))),
             "sent_at": day * DAY + second,
@@ -128,6 +131,66 @@ KINDS: dict[str, tuple[str, Callable[[], pd.DataFrame], dict[str, Any]]] = {
         lambda: changed("city", lambda v: v.mask(part(0.02), "nowhere")),
         {"kind": "new category", "values": ["nowhere"]},
     ),
+    "another case": (
+        "city",
+        lambda: changed("city", lambda v: v.str.upper()),
+        {"kind": "written another way", "change": "letter case"},
+    ),
+    "more spaces": (
+        "city",
+        lambda: changed("city", lambda v: v + " "),
+        {"kind": "written another way", "change": "spaces"},
+    ),
+    "read in a wrong encoding": (
+        "place",
+        lambda: changed("place", lambda v: v.map(lambda one: one.encode().decode("cp1252"))),
+        {
+            "kind": "written another way",
+            "change": "text encoding",
+            "spellings": [["Köln", "KÃ¶ln"], ["Orléans", "OrlÃ©ans"]],
+        },
+    ),
+    "with something added": (
+        "city",
+        lambda: changed("city", lambda v: v.mask(part(0.2), v + "?from=mail")),
+        {"kind": "written another way", "change": "an addition"},
+    ),
+    "cut off": (
+        "place",
+        lambda: changed("place", lambda v: v.str[:3]),
+        {"kind": "written another way", "change": "cut off"},
+    ),
+    "a city that is gone": (
+        "city",
+        lambda: week()[week()["city"] != "city 3"],
+        {"kind": "missing categories", "values": ["city 3"], "number": 1},
+    ),
+    "inverted": ("gift", lambda: changed("gift", lambda v: ~v), {"kind": "inverted"}),
+    "counted from one": (
+        "pieces",
+        lambda: changed("pieces", lambda v: v + 1),
+        {"kind": "constant offset", "offset": 1.0},
+    ),
+    "a number for missing ones": (
+        "points",
+        lambda: changed("points", lambda v: v.fillna(-999)),
+        {"kind": "new value", "value": -999.0, "instead_of": "missing values"},
+    ),
+    "logarithm": (
+        "price",
+        lambda: changed("price", np.log),
+        {"kind": "transformed", "how": "natural logarithm"},
+    ),
+    "standardised": (
+        "price",
+        lambda: changed("price", lambda v: (v - v.mean()) / v.std()),
+        {"kind": "transformed", "how": "standardised to mean 0 and deviation 1"},
+    ),
+    "the other side": (
+        "score",
+        lambda: changed("score", lambda v: 1 - v),
+        {"kind": "transformed", "how": "1 minus the value"},
+    ),
     "twice": (
         "rows",
         lambda: pd.concat([week(), week()[part(0.05)]], ignore_index=True),
@@ -160,6 +223,14 @@ def test_the_week_as_it_is_passes() -> None:
 
 def blamed(rows: pd.DataFrame, column: str) -> Finding:
     return report(rows).feature(column)
+
+
+def test_numbers_that_came_as_text_are_told_and_the_other_columns_compared() -> None:
+    found = report(changed("price", lambda v: v.map(lambda one: f"{one:.2f}".replace(".", ","))))
+    first = found.findings[0]
+    assert (first.subject, first.check, first.outcome) == ("price", "schema", Outcome.FAIL)
+    assert "was float in training and is served as text" in first.sentence
+    assert {one.outcome for one in found.findings[1:]} == {Outcome.PASS}
 
 
 def test_a_fault_that_begins_within_the_window_says_since_when() -> None:

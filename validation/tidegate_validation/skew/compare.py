@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 
 from tidegate_serving.admission import Finding, Outcome
 from tidegate_validation.skew.diagnosis.cause import Cause, find_cause
-from tidegate_validation.skew.diagnosis.rivals import Suspect, distance_of, name_cause, shares_of
+from tidegate_validation.skew.diagnosis.rivals import name_cause
+from tidegate_validation.skew.diagnosis.suspect import Suspect, distance_of, shares_of
 from tidegate_validation.skew.finding import findings_of
 from tidegate_validation.skew.numbers import FeatureNumbers, measure_feature, prior_of
 from tidegate_validation.skew.onset import onset
@@ -68,7 +69,7 @@ def compare(profile: Profile, window: Window, rule: SkewRule) -> Comparison:
         since = onset(profile.features[name], profile.counts[name], counts[name])
         findings[name] = findings_of(measured, judgements[name], causes.get(name), rule, since)
     excused = {name for name, found in findings.items() if found[0].outcome is Outcome.FAIL}
-    together = looser_columns(profile, window, excused, rule)
+    together = looser_columns(profile, window, numbers, excused, rule)
     for finding in together:
         findings[finding.subject].insert(0, finding)
     for finding in [*schema.findings, *repeated_rows(profile, window, rule)]:

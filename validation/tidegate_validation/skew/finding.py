@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from tidegate_serving.admission import Finding, Outcome
-from tidegate_validation.skew.diagnosis import rivals
+from tidegate_validation.skew.diagnosis import categories, rivals, transformed
 from tidegate_validation.skew.diagnosis.cause import AFFINE, FACTOR, Cause
 from tidegate_validation.skew.distance import BlockDistance
 from tidegate_validation.skew.numbers import FeatureNumbers
@@ -16,6 +16,8 @@ from tidegate_validation.skew.rule import Aspect, Judgement, SkewRule
 from tidegate_validation.statistics.numbers import round_up
 
 MISSING_VALUES = "missing values"
+_ROUGH = 0.004
+"""Relative error of a factor from which on only two digits of it are told."""
 SEVERITY = (Outcome.FAIL, Outcome.ERROR, Outcome.WARN, Outcome.INCONCLUSIVE, Outcome.PASS)
 """Unlike in a verdict, a small shift that is sure comes before a feature of which nothing can be told yet."""
 _ORDER = (
@@ -49,7 +51,7 @@ def findings_of(
         rest = [one for one in ordered if one not in about_values and one.outcome is not Outcome.PASS]
         outcome = _with_cause(about_values[0].outcome, cause)
         shape = next(one for one in about_values if one.test is Aspect.DISTRIBUTION)
-        if cause.kind in (rivals.NEW_CATEGORY, rivals.NEW_VALUE, rivals.DEFAULT, rivals.OUTSIDE):
+        if cause.kind in (categories.NEW_CATEGORY, rivals.NEW_VALUE, rivals.DEFAULT, rivals.OUTSIDE):
             shape = about_values[0]
         words = f"`{numbers.feature}`: {explain(cause)}{_since(since)}"
         first = _finding(numbers, shape, rule, words, outcome, cause.to_dict())
@@ -72,11 +74,20 @@ def explain(cause: Cause, who: str = "served values are", of: str = "those of tr
     share = "" if cause.share >= 0.9 else f" for {cause.share:.0%} of the rows"
     name = f" ({cause.name}?)" if cause.name else ""
     offset = f"{'plus' if cause.offset >= 0 else 'minus'} {abs(cause.offset):.4g}"
+    factor = f"{cause.factor:.4g}" if cause.precision <= _ROUGH else f"about {cause.factor:.2g}"
     if cause.kind == FACTOR:
-        return f"{who} {cause.factor:.4g} times {of}{share}{name}"
+        return f"{who} {factor} times {of}{share}{name}"
     if cause.kind == AFFINE:
-        return f"{who} {cause.factor:.4g} times {of} {offset}{share}{name}"
+        return f"{who} {factor} times {of} {offset}{share}{name}"
     return f"{who} {of} {offset}{share}{name}"
+
+
+def _instead(details: Mapping[str, Any]) -> str:
+    return "in place of missing ones?" if "instead_of" in details else "a default?"
+
+
+def _and_more(number: int) -> str:
+    return f" and {number} more" if number else ""
 
 
 def _value(value: object) -> str:
@@ -93,16 +104,26 @@ _OTHER: Mapping[str, Callable[[Cause, Mapping[str, Any]], str]] = {
         f"times of day are {abs(d['offset']):g} h {'later' if d['offset'] > 0 else 'earlier'} than before (time zone?)"
     ),
     rivals.DEFAULT: lambda _, d: (
-        f"{d['share']} of the rows hold {_value(d['value'])} that did not in training (a default?)"
+        f"{d['share']} of the rows hold {_value(d['value'])} that did not in training ({_instead(d)})"
     ),
     rivals.NEW_VALUE: lambda _, d: (
-        f"{d['share']} of the rows hold {_value(d['value'])}, which training never held (a default?)"
+        f"{d['share']} of the rows hold {_value(d['value'])}, which training never held ({_instead(d)})"
     ),
-    rivals.NEW_CATEGORY: lambda _, d: (
+    categories.NEW_CATEGORY: lambda _, d: (
         f"{d['share']} of the rows hold categories that training never held: {', '.join(map(_value, d['values']))}"
     ),
-    rivals.RENAMED: lambda _, d: f"the category {_value(d['old'])} is called {_value(d['new'])} now",
-    rivals.MERGED: lambda _, d: f"the category {_value(d['old'])} is counted as {_value(d['new'])} now",
+    categories.RENAMED: lambda _, d: f"the category {_value(d['old'])} is called {_value(d['new'])} now",
+    categories.MERGED: lambda _, d: f"the category {_value(d['old'])} is counted as {_value(d['new'])} now",
+    categories.RESPELLED: lambda _, d: (
+        f"{d['share']} of the rows hold categories of training written another way ({d['change']}): "
+        + ", ".join(f"{_value(old)} as {_value(new)}" for old, new in d["spellings"][:3])
+    ),
+    categories.GONE: lambda _, d: (
+        f"no row holds {', '.join(map(_value, d['values']))}"
+        f"{_and_more(d['number'] - len(d['values']))}, {d['share']} of the rows did in training"
+    ),
+    rivals.INVERTED: lambda _, d: "its two values have changed places (inverted?)",
+    transformed.TRANSFORMED: lambda _, d: f"served values look like those of training after one more step: {d['how']}",
     rivals.ROUNDED: lambda _, d: (
         f"values are {'rounded or cut off' if d['way'] == 'either' else d['way']} to {d['step']:g}, unlike in training"
     ),

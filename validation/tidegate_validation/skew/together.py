@@ -10,15 +10,17 @@ import numpy as np
 
 from tidegate_serving.admission import Finding, Outcome
 from tidegate_validation.skew.rule import SkewRule
-from tidegate_validation.statistics.arrays import Floats
 from tidegate_validation.statistics.association import Association
-from tidegate_validation.statistics.associations import chosen_columns, levels_of, strengths, to_levels
+from tidegate_validation.statistics.associations import Strengths, chosen_columns, levels_of, strengths, to_levels
 from tidegate_validation.statistics.counting import code_rows
 from tidegate_validation.statistics.profile import Profile
 from tidegate_validation.statistics.window import Window
 
 CHECK = "together"
 _TOLERATED = 0.25
+_TELLING = 0.3
+_RECKONED = 0.5
+"""What other margins are reckoned to change is believed by half."""
 _SHOWN = 3
 
 
@@ -29,9 +31,12 @@ class _Loss:
     p_value: float
 
 
-def looser_columns(profile: Profile, window: Window, excused: Collection[str], rule: SkewRule) -> list[Finding]:
-    """One finding for each column that no longer goes with others; `excused` ones differ by themselves already."""
-    features = [one for one in chosen_columns(profile.inputs) if _served(window, one.name) and one.name not in excused]
+def looser_columns(
+    profile: Profile, window: Window, comparable: Collection[str], excused: Collection[str], rule: SkewRule
+) -> list[Finding]:
+    """One finding for each of the `comparable` columns that no longer goes with others; `excused` ones differ by
+    themselves already."""
+    features = [one for one in chosen_columns(profile.inputs) if one.name in comparable and one.name not in excused]
     names = {one.name for one in features}
     pairs = [one for one in profile.pairs if one.first in names and one.second in names]
     if not pairs:
@@ -41,26 +46,26 @@ def looser_columns(profile: Profile, window: Window, excused: Collection[str], r
         one.name: to_levels(codes[:, place], levels_of(one, profile.counts[one.name]))
         for place, one in enumerate(features)
     }
-    losses = [_loss(pair, *strengths(levels[pair.first], levels[pair.second], blocks, pair.cells)) for pair in pairs]
+    losses = [
+        _loss(pair, strengths(levels[pair.first], levels[pair.second], blocks, pair.cells, pair.odds)) for pair in pairs
+    ]
     lost = [one for one in losses if one is not None and one.p_value * len(pairs) < rule.alpha / 2]
     return _blamed(pairs, lost)
 
 
-def _served(window: Window, name: str) -> bool:
-    return window.columns.get(name, name) in window.types
-
-
-def _loss(pair: Association, each: Floats, rows: Floats) -> _Loss | None:
-    """How sure it is that more than a quarter of what held the pair together is gone."""
+def _loss(pair: Association, now: Strengths) -> _Loss | None:
+    """How sure it is that more than a quarter of what held the pair together is gone; None where the window's margins
+    leave so little to go together that it cannot tell."""
     from scipy import stats
 
-    if not len(each):
+    usual = float(now.expected.mean()) if len(now.found) else 0.0
+    if usual < _TELLING * pair.strength:
         return None
-    fewer = max(0.0, 0.25 / float(rows.mean()) - 0.25 / pair.rows)
-    error = ((pair.spread**2 + fewer) / len(each) + pair.spread**2 / pair.blocks) ** 0.5
-    mean = float(each.mean())
-    gone = pair.strength * (1 - _TOLERATED) - mean
-    return _Loss(pair, mean / pair.strength, float(stats.t.sf(gone / max(error, 1e-9), max(pair.blocks - 1, 2))))
+    fewer = max(0.0, 0.25 / float(now.rows.mean()) - 0.25 / pair.rows)
+    error = ((pair.spread**2 + fewer) / len(now.found) + pair.spread**2 / pair.blocks) ** 0.5
+    mean = float(now.found.mean())
+    gone = usual * (1 - _TOLERATED) - mean - _RECKONED * abs(usual - pair.strength)
+    return _Loss(pair, mean / usual, float(stats.t.sf(gone / max(error, 1e-9), max(pair.blocks - 1, 2))))
 
 
 def _blamed(pairs: list[Association], lost: list[_Loss]) -> list[Finding]:
@@ -72,7 +77,8 @@ def _blamed(pairs: list[Association], lost: list[_Loss]) -> list[Finding]:
         column = max(broken, key=lambda name: (broken[name] / everything[name], broken[name]))
         mine = sorted((one for one in lost if column in (one.pair.first, one.pair.second)), key=lambda one: one.kept)
         lost = [one for one in lost if one not in mine]
-        found.append(_finding(column, mine))
+        if any(one.pair.telling for one in mine):
+            found.append(_finding(column, mine))
     return found
 
 

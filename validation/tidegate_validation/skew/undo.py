@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from tidegate_validation.skew.diagnosis.categories import RENAMED, RESPELLED
 from tidegate_validation.skew.diagnosis.cause import AFFINE, FACTOR, OFFSET
-from tidegate_validation.skew.diagnosis.rivals import CLOCK, OTHER_COLUMN, RENAMED
+from tidegate_validation.skew.diagnosis.rivals import CLOCK, OTHER_COLUMN
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -53,9 +54,11 @@ def _before(
     if kind == CLOCK:
         values = pc.subtract(pc.cast(column, pa.float64()), float(cause["offset"]))
         return pc.subtract(values, pc.multiply(pc.floor(pc.divide(values, _DAY_HOURS)), _DAY_HOURS))
-    if kind == RENAMED:
+    if kind in (RENAMED, RESPELLED):
         texts = pc.cast(column, pa.string())
-        return pc.if_else(pc.equal(texts, str(cause["new"])), str(cause["old"]), texts)
+        for old, new in cause["spellings"] if kind == RESPELLED else [(cause["old"], cause["new"])]:
+            texts = pc.if_else(pc.equal(texts, str(new)), str(old), texts)
+        return texts
     if kind == OTHER_COLUMN:
         return _swapped_back(rows, name, causes)
     return None

@@ -6,12 +6,17 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+_STRONG = 0.1
+_EACH_BLOCK = 3.0
+
 
 @dataclass(frozen=True, slots=True)
 class Association:
     """A pair that goes together, in `cells`, and how much: on average of `blocks` blocks of about `rows` rows.
 
-    `spread` is by how much blocks differ in that.
+    `odds` is how much more likely rows are in `cells` than their margins say, as a logarithm: a block's own margins and
+    that give what to expect of it; 0 in older profiles, whose pairs tell nothing. `spread` is by how much blocks
+    differ from that, as far as it lasts for days.
     """
 
     first: str
@@ -21,6 +26,17 @@ class Association:
     spread: float
     blocks: int
     rows: float
+    odds: float = 0.0
+
+    @property
+    def telling(self) -> bool:
+        """Whether it is strong, and in each block, so that it is missed where it is not seen.
+
+        Of a weaker one, margins that change leave nothing sure; it may still say which column of a telling one broke.
+        """
+        by_rows = 0.25 / self.rows
+        between = max(0.0, self.spread**2 - by_rows) ** 0.5
+        return self.strength >= _STRONG and self.strength > _EACH_BLOCK * between
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON."""

@@ -2,12 +2,17 @@
 
 Each column is cut into a few levels. Of a pair, those cells count that hold more rows than independent columns would
 put there; the share of rows in them, less what the block's own margins would bring, is how much the pair goes together.
+
+A block of a warm week has other margins than training's, and with these another such share, though nothing is wrong. So
+it is held against what training's odds make of the block's own margins (Deming and Stephan 1940), which do not hang on
+how often each level occurs.
 """
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -23,6 +28,20 @@ _LEAST = 0.04
 _SURE = 6.0
 _KEPT = 80
 _MOST_COLUMNS = 40
+_ROUNDS = 25
+_MOST_ODDS = 12.0
+_FITTED_BLOCKS = 90
+_LAGS = 7
+
+
+@dataclass(frozen=True, slots=True)
+class Strengths:
+    """How much a pair goes together in each of B blocks: what was `found`, and what is to be `expected` of the block's
+    margins, both shares of its `rows`; each of shape [B]."""
+
+    found: Floats
+    expected: Floats
+    rows: Floats
 
 
 def levels_of(feature: FeatureProfile, counts: FeatureCounts) -> dict[int, int]:
@@ -48,16 +67,66 @@ def to_levels(codes: Integers, levels: Mapping[int, int]) -> Integers:
     return np.asarray([levels.get(int(value), LEVELS) for value in values], dtype=np.int64)[place]
 
 
-def strengths(first: Integers, second: Integers, blocks: Integers, cells: Sequence[int]) -> tuple[Floats, Floats]:
-    """Per block with enough rows, how much two columns of levels go together in `cells`, and its number of rows."""
-    width = LEVELS + 1
+def strengths(first: Integers, second: Integers, blocks: Integers, cells: Sequence[int], odds: float) -> Strengths:
+    """How much two columns of levels go together in `cells`, in each block with enough rows."""
+    joint, rows = _per_block(first, second, blocks)
+    inside = _inside(cells)
+    return Strengths(_beyond(joint, joint, inside), _beyond(_raked(joint, inside, odds), joint, inside), rows)
+
+
+def _per_block(first: Integers, second: Integers, blocks: Integers) -> tuple[Floats, Floats]:
+    """Shares of each block's rows by the levels of both, [B, W, W], and its rows, of blocks with enough of them."""
     joint = _joint(first, second, blocks)
     rows = joint.sum(axis=(1, 2))
-    joint = joint[rows >= _LEAST_ROWS] / rows[rows >= _LEAST_ROWS][:, None, None]
-    independent = joint.sum(axis=2)[:, :, None] * joint.sum(axis=1)[:, None, :]
-    inside = np.zeros(width * width)
+    kept = rows >= _LEAST_ROWS
+    return joint[kept] / rows[kept][:, None, None], rows[kept]
+
+
+def _inside(cells: Sequence[int]) -> Floats:
+    inside = np.zeros((LEVELS + 1) ** 2)
     inside[list(cells)] = 1.0
-    return np.asarray((joint - independent).reshape(len(joint), width * width) @ inside), rows[rows >= _LEAST_ROWS]
+    return inside.reshape(LEVELS + 1, LEVELS + 1)
+
+
+def _beyond(shares: Floats, margins: Floats, inside: Floats) -> Floats:
+    """The part of `shares` that is `inside`, less what independent columns of the same margins would have there."""
+    independent = margins.sum(axis=2)[:, :, None] * margins.sum(axis=1)[:, None, :]
+    return np.asarray(((shares - independent) * inside).sum(axis=(1, 2)))
+
+
+def _raked(joint: Floats, inside: Floats, odds: float) -> Floats:
+    """Shares with each block's margins, [B, W, W], in which rows `inside` are more likely by `odds`."""
+    rows, columns = joint.sum(axis=2), joint.sum(axis=1)
+    found = rows[:, :, None] * columns[:, None, :] * np.exp(odds * inside)
+    for _ in range(_ROUNDS):
+        found *= (rows / np.maximum(found.sum(axis=2), 1e-300))[:, :, None]
+        found *= (columns / np.maximum(found.sum(axis=1), 1e-300))[:, None, :]
+    return np.asarray(found)
+
+
+def _fitted_odds(joint: Floats, inside: Floats) -> float:
+    """The odds under which blocks are expected to hold, on the whole, what they do."""
+    from scipy.optimize import brentq
+
+    some = joint[np.linspace(0, len(joint) - 1, min(len(joint), _FITTED_BLOCKS)).astype(np.int64)]
+    wanted = float(_beyond(some, some, inside).mean())
+
+    def short(odds: float) -> float:
+        return float(_beyond(_raked(some, inside, odds), some, inside).mean()) - wanted
+
+    if short(_MOST_ODDS) <= 0:
+        return _MOST_ODDS
+    return float(brentq(short, 0.0, _MOST_ODDS, xtol=1e-3))
+
+
+def _lasting_spread(values: Floats) -> float:
+    """The standard deviation of blocks as the mean of many shows it, larger where neighbours resemble each other:
+    Bartlett's weights (Newey and West 1987)."""
+    left = values - values.mean()
+    lags = range(1, min(_LAGS, len(left) // 4) + 1)
+    variance = float(left @ left) / (len(left) - 1)
+    cross = sum((1 - lag / (_LAGS + 1)) * float(left[lag:] @ left[:-lag]) / (len(left) - 1) for lag in lags)
+    return float(max(variance, variance + 2 * cross) ** 0.5)
 
 
 def find_associations(names: Sequence[str], levels: Sequence[Integers], blocks: Integers) -> tuple[Association, ...]:
@@ -70,14 +139,24 @@ def find_associations(names: Sequence[str], levels: Sequence[Integers], blocks: 
         cells = tuple(int(cell) for cell in np.flatnonzero(gain.ravel() > 0))
         if gain[gain > 0].sum() < _LEAST:
             continue
-        each, rows = strengths(first, second, blocks, cells)
-        if len(each) < 2:
+        shares, rows = _per_block(first, second, blocks)
+        if len(shares) < 2:
             continue
+        inside = _inside(cells)
+        each = _beyond(shares, shares, inside)
         mean, spread = float(each.mean()), float(each.std(ddof=1))
         if mean >= _LEAST and mean > _SURE * spread / len(each) ** 0.5:
-            found.append(Association(one, other, cells, mean, spread, len(each), float(rows.mean())))
-    found.sort(key=lambda one: -one.strength / max(one.spread, 1e-6))
-    return tuple(found[:_KEPT])
+            found.append((one, other, cells, inside, shares, each, float(rows.mean())))
+    found.sort(key=lambda pair: -float(pair[5].mean()) / max(float(pair[5].std(ddof=1)), 1e-6))
+    return tuple(_association(*pair) for pair in found[:_KEPT])
+
+
+def _association(
+    one: str, other: str, cells: tuple[int, ...], inside: Floats, shares: Floats, each: Floats, rows: float
+) -> Association:
+    odds = _fitted_odds(shares, inside)
+    spread = _lasting_spread(each - _beyond(_raked(shares, inside, odds), shares, inside))
+    return Association(one, other, cells, float(each.mean()), spread, len(each), rows, odds)
 
 
 def chosen_columns(features: Sequence[FeatureProfile]) -> list[FeatureProfile]:

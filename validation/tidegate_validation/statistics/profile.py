@@ -24,7 +24,7 @@ from tidegate_validation.statistics.sql import Family
 
 FILE_NAME = "profile.json"
 COUNTS_NAME = "counts.parquet"
-VERSION = "2"
+VERSION = "2.1"
 STREAM = "training"
 
 

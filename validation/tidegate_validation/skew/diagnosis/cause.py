@@ -218,7 +218,7 @@ def _part_of_rows(evidence: _Evidence) -> Cause | None:
         return None
     strange = np.array([landing(values[i : i + 1], np.ones(1), known, 1.0, 0.0, 0.0) == 0 for i in range(len(values))])
     share = float(weights[strange].sum() / weights.sum())
-    if not _PART < share < 1 - _PART or not strange.any():
+    if not _PART < share < 1 - _PART or weights[strange].max() > _HALF * weights[strange].sum():
         return None
     match = find_factor(values[strange], weights[strange], known, evidence.known_weights)
     if match is None or match.share < 0.9 or match.precision > EXACT or strange.sum() < _PART_VALUES:

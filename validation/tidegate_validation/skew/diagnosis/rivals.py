@@ -5,41 +5,39 @@ A cause is named only where it leaves little of the difference and clearly less 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
 
 import numpy as np
 
+from tidegate_validation.skew.diagnosis.categories import category_cause
 from tidegate_validation.skew.diagnosis.cause import Cause
 from tidegate_validation.skew.diagnosis.landing import landing
-from tidegate_validation.skew.diagnosis.units import Conversion, factors
-from tidegate_validation.skew.numbers import FeatureNumbers
-from tidegate_validation.skew.rule import Aspect, Judgement
+from tidegate_validation.skew.diagnosis.suspect import Suspect, both, distance_of, shares_of
+from tidegate_validation.skew.diagnosis.transformed import moved_by_steps, transformed
+from tidegate_validation.skew.diagnosis.units import Conversion, affine, factors
+from tidegate_validation.skew.distance import LARGEST
+from tidegate_validation.skew.rule import Aspect
 from tidegate_validation.statistics.arrays import Floats, Integers
-from tidegate_validation.statistics.bins import OFF_SUPPORT, CategoryBins, DiscreteBins, NumericBins
-from tidegate_validation.statistics.counts import FeatureCounts
+from tidegate_validation.statistics.bins import DiscreteBins, NumericBins
 from tidegate_validation.statistics.points import FINEST, digits, heaviest, step_of
-from tidegate_validation.statistics.profile import FeatureProfile
 from tidegate_validation.statistics.sample import TextSample, ValueSample
 from tidegate_validation.statistics.sql import Family
 
 ONE_VALUE = "one value"
+INVERTED = "inverted"
 OTHER_COLUMN = "other column"
 CLIPPED = "clipped"
 CLOCK = "clock"
 DEFAULT = "default value"
 NEW_VALUE = "new value"
-NEW_CATEGORY = "new category"
-RENAMED = "renamed category"
-MERGED = "merged categories"
 ROUNDED = "rounded"
 OUTSIDE = "outside the range"
 _ALL = 0.95
+_ALIKE = 0.8
 _FEW = 0.5
 _LEAVES = 0.4
 _CLEARLY = 0.75
 _PART = 0.03
-_GONE = 0.1
 _FAMILIAR = 0.95
 _UNLIKE = 0.4
 _NEARLY_ALL = 0.9
@@ -51,66 +49,30 @@ _DAY_HOURS = 24.0
 _ROUND_FACTORS = tuple(Conversion(10.0**power, "", "", common=True) for power in (1, 2, 3, 4, 6, -1, -2, -3, -4, -6))
 
 
-@dataclass(frozen=True, slots=True)
-class Suspect:
-    """One column that differs: all that is known of it, and how near it is to each of the other columns of training."""
-
-    feature: FeatureProfile
-    reference: FeatureCounts
-    current: FeatureCounts
-    sample: ValueSample | TextSample
-    numbers: FeatureNumbers
-    judgements: Mapping[Aspect, Judgement]
-    others: Callable[[], Mapping[str, float]]
-    digits_before: FeatureCounts | None = None
-    known_to: Mapping[str, tuple[tuple[float, int], ...]] = field(default_factory=dict)
-
-    def flagged(self, aspect: Aspect) -> bool:
-        """Whether that test said WARN or FAIL."""
-        return aspect in self.judgements and self.judgements[aspect].outcome.value in ("WARN", "FAIL")
-
-    @property
-    def noise(self) -> float:
-        """The Δ that days alone bring about."""
-        return float(self.numbers.distribution.noise**0.5) if self.numbers.distribution.decidable else 0.0
-
-
 def name_cause(suspect: Suspect, plain: Callable[[], Cause | None]) -> Cause | None:
     """The change that explains the column best, or None; `plain` looks for one factor or offset."""
-    found = _one_value(suspect) or _another_column(suspect)
+    found = _one_value(suspect) or _inverted(suspect)
     if found is not None:
         return found
     if isinstance(suspect.sample, TextSample):
-        return _renamed(suspect) or _new_category(suspect)
+        return _another_column(suspect) or category_cause(suspect)
+    if (name := _values_of_another(suspect)) is not None:
+        return Cause(OTHER_COLUMN, details=(("column", name),))
     factor = plain()
     if factor is not None and factor.by_values and factor.share >= _NEARLY_ALL:
         return factor
     return (
-        _clipped(suspect, suspect.sample)
+        _another_column(suspect)
+        or _clipped(suspect, suspect.sample)
         or _clock(suspect, suspect.sample)
         or factor
+        or moved_by_steps(suspect, suspect.sample)
+        or transformed(suspect, suspect.sample)
         or _fewer_digits(suspect, suspect.sample)
         or _single_value(suspect)
         or _part_in_another_unit(suspect, suspect.sample)
         or _outside(suspect, suspect.sample)
     )
-
-
-def distance_of(p: Floats, q: Floats) -> float:
-    """Δ of two vectors of shares."""
-    middle = np.maximum((p + q) / 2, 1e-12)
-    return float(np.sqrt(((p - q) ** 2 / middle).sum()))
-
-
-def shares_of(feature: FeatureProfile, counts: FeatureCounts) -> Floats:
-    """Shares of the bins for values that are there."""
-    size = feature.bins.size if feature.bins else 1
-    rows = np.array([counts.of((code, OFF_SUPPORT + code)).sum() for code in range(size)], dtype=np.float64)
-    return np.asarray(rows / max(rows.sum(), 1.0))
-
-
-def _both(suspect: Suspect) -> tuple[Floats, Floats]:
-    return shares_of(suspect.feature, suspect.reference), shares_of(suspect.feature, suspect.current)
 
 
 def _one_value(suspect: Suspect) -> Cause | None:
@@ -121,19 +83,38 @@ def _one_value(suspect: Suspect) -> Cause | None:
     return Cause(ONE_VALUE, share=share, details=(("value", value),))
 
 
+def _inverted(suspect: Suspect) -> Cause | None:
+    """Two values that have changed places: that explains them without a share to be fitted."""
+    p, q = both(suspect)
+    used = np.flatnonzero(p + q)
+    if len(used) != 2 or (p[used] == 0).any():
+        return None
+    before, left = distance_of(p[used], q[used]), distance_of(p[used[::-1]], q[used])
+    if before < _UNLIKE or left > min(_LEAVES * before, max(suspect.noise, 0.1 * before)):
+        return None
+    return Cause(INVERTED)
+
+
 def _another_column(suspect: Suspect) -> Cause | None:
     """The column's values are distributed as those of another column are in training, and not as its own."""
-    by_values = _values_of_another(suspect)
-    if by_values is not None:
-        return Cause(OTHER_COLUMN, details=(("column", by_values),))
-    before = distance_of(*_both(suspect))
+    before = distance_of(*both(suspect))
     near = sorted(suspect.others().items(), key=lambda one: one[1])
     if before < _UNLIKE or not near or near[0][1] > min(_LEAVES * before, max(2.0 * suspect.noise, 0.6)):
         return None
     name, left = near[0]
-    if len(near) > 1 and left > _CLEARLY * near[1][1]:
+    if (len(near) > 1 and left > _CLEARLY * near[1][1]) or left > _CLEARLY * _converted(suspect):
         return None
     return Cause(OTHER_COLUMN, details=(("column", name), ("left", round(left, 3))))
+
+
+def _converted(suspect: Suspect) -> float:
+    """Δ that is left where the conversion with an offset that fits best is undone, such as degrees Fahrenheit."""
+    bins, sample = suspect.feature.bins, suspect.sample
+    if not isinstance(bins, NumericBins) or not isinstance(sample, ValueSample):
+        return LARGEST
+    p = shares_of(suspect.feature, suspect.reference)
+    undone = (bins.assign((sample.values - one.offset) / one.factor) for one in affine())
+    return min(distance_of(p, _shares(codes, sample.n, bins.size)) for codes in undone)
 
 
 def _values_of_another(suspect: Suspect) -> str | None:
@@ -187,7 +168,7 @@ def _clock(suspect: Suspect, sample: ValueSample) -> Cause | None:
         return None
     if sample.values.min() < 0 or sample.values.max() > _DAY_HOURS:
         return None
-    p, before = shares_of(feature, suspect.reference), distance_of(*_both(suspect))
+    p, before = shares_of(feature, suspect.reference), distance_of(*both(suspect))
     whole = feature.family is not Family.FLOAT
     left = {}
     for offset in np.arange(1.0, _DAY_HOURS - 0.5, 0.5):
@@ -215,6 +196,10 @@ def _single_value(suspect: Suspect) -> Cause | None:
     kind = NEW_VALUE if beyond or point.expected == 0 else DEFAULT
     share = point.excess / max(1 - point.expected, 1e-9)
     before = (("before", round(point.expected, 4)),) if kind == DEFAULT else ()
+    missing = suspect.numbers.missing_shares
+    fewer = missing.reference - missing.current
+    if fewer > 0 and _ALIKE * point.excess <= fewer and _ALIKE * fewer <= point.excess:
+        before = (*before, ("instead_of", "missing values"))
     return Cause(kind, share=share, details=(("value", point.value), *before))
 
 
@@ -318,52 +303,3 @@ def _outside(suspect: Suspect, sample: ValueSample) -> Cause | None:
         return None
     side, share, limit = ("above", above, high) if above >= below else ("below", below, low)
     return Cause(OUTSIDE, share=share, details=(("side", side), ("limit", limit)))
-
-
-def _renamed(suspect: Suspect) -> Cause | None:
-    """A category that is gone, and another that has grown by as much, or that is new."""
-    bins = suspect.feature.bins
-    if not isinstance(bins, CategoryBins):
-        return None
-    p, q = _both(suspect)
-    top = len(bins.top)
-    gone = [code for code in range(top) if p[code] >= _PART / 3 and q[code] < _GONE * p[code]]
-    if not gone:
-        return None
-    old = max(gone, key=lambda code: p[code])
-    before = distance_of(p, q)
-    candidates = []
-    unseen = _unseen_categories(bins, suspect.sample)
-    if unseen and bins.complete and 0.5 * p[old] <= unseen[0][1] <= 2 * p[old]:
-        candidates.append((_after(p, q, old, bins.unseen), RENAMED, unseen[0][0]))
-    grown = [code for code in range(top) if code != old and q[code] - p[code] > 0.4 * p[old]]
-    candidates += [(_after(p, q, old, code), MERGED, bins.top[code]) for code in grown]
-    if not candidates:
-        return None
-    left, kind, new = min(candidates)
-    if left > max(0.6 * before, 1.5 * suspect.noise):
-        return None
-    return Cause(kind, share=float(p[old]), details=(("old", bins.top[old]), ("new", new)))
-
-
-def _after(p: Floats, q: Floats, old: int, into: int) -> float:
-    moved = p.copy()
-    moved[into] += moved[old]
-    moved[old] = 0
-    return distance_of(moved, q)
-
-
-def _unseen_categories(bins: CategoryBins, sample: ValueSample | TextSample) -> list[tuple[str, float]]:
-    known = {*bins.top, *bins.others}
-    return [(str(value), share) for value, share in heaviest(sample, 0.002, 200) if value not in known]
-
-
-def _new_category(suspect: Suspect) -> Cause | None:
-    bins = suspect.feature.bins
-    if not isinstance(bins, CategoryBins) or not (suspect.flagged(Aspect.UNSEEN) or suspect.flagged(Aspect.POINT)):
-        return None
-    unseen = _unseen_categories(bins, suspect.sample)
-    if not unseen:
-        return None
-    share = float(shares_of(suspect.feature, suspect.current)[bins.unseen])
-    return Cause(NEW_CATEGORY, share=share, details=(("values", [name for name, _ in unseen[:5]]),))

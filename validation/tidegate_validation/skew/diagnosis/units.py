@@ -45,6 +45,8 @@ _FACTORS = (
     Conversion(0.514444, "metres per second", "knots"),
     Conversion(1.150779, "miles per hour", "knots"),
     Conversion(33.86389, "hectopascals", "inches of mercury"),
+    Conversion(0.750061683, "millimetres of mercury", "hectopascals"),
+    Conversion(math.pi / 30, "radians per second", "revolutions per minute"),
     Conversion(4.184, "joules", "calories"),
     Conversion(180 / math.pi, "degrees", "radians", common=True),
     Conversion(7.0, "days", "weeks"),
@@ -54,11 +56,11 @@ _FACTORS = (
     Conversion(1440.0, "minutes", "days"),
     Conversion(3600.0, "seconds", "hours", common=True),
     Conversion(86400.0, "seconds", "days", common=True),
-    Conversion(100.0, "hundredths", "wholes, such as per cent against shares or cents against dollars", common=True),
-    Conversion(1000.0, "thousandths", "wholes, such as metres against kilometres", common=True),
+    Conversion(100.0, "hundredths (per cent, cents)", "wholes (shares, dollars)", common=True),
+    Conversion(1000.0, "thousandths (metres, grams)", "wholes (kilometres, kilograms)", common=True),
     Conversion(1024.0, "bytes", "kibibytes"),
     Conversion(1e6, "millionths", "wholes", common=True),
-    Conversion(1e9, "billionths", "wholes, such as nanoseconds against seconds"),
+    Conversion(1e9, "billionths (nanoseconds)", "wholes (seconds)"),
 )
 
 _ROUND = tuple(Conversion(number, "", "", common=True) for number in (2.0, 3.0, 4.0, 5.0, 10.0))

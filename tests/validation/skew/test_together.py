@@ -1,0 +1,73 @@
+"""Columns that go together: a warm week is none that was shuffled, and a shuffled one is found in a warm week too."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from tidegate_serving.admission import Outcome
+from tidegate_validation.skew import Columns
+from tidegate_validation.skew.two_tables import report_on_tables
+from tidegate_validation.statistics.associations import find_associations
+
+COLUMNS = Columns(time="at")
+DAY = 86_400
+ROWS = 576
+
+
+def machines(seed: int, days: int = 67) -> pd.DataFrame:
+    """Days of four machines that warm up and draw more current then; days resemble the ones before."""
+    random = np.random.default_rng(seed)
+    level = np.empty(days)
+    level[0] = random.normal(0, 2.3)
+    for day in range(1, days):
+        level[day] = 0.85 * level[day - 1] + random.normal(0, 1.2)
+    hour = np.tile(np.linspace(0, 24, ROWS, endpoint=False), days)
+    machine = random.integers(0, 4, days * ROWS)
+    warm = 18 + np.repeat(level, ROWS) + 5 * np.sin((hour - 9) / 12 * np.pi) + 0.7 * machine
+    warm += random.normal(0, 0.5, len(warm))
+    running = (hour > 6) & (hour < 22)
+    return pd.DataFrame(
+        {
+            "at": np.repeat(16_000 + np.arange(days), ROWS) * DAY + (hour * 3600).astype(np.int64),
+            "machine": machine.astype(str),
+            "warm": np.round(warm, 2),
+            "humid": np.round(60 - 1.8 * (warm - 18) + random.normal(0, 4, len(warm)), 1),
+            "current": np.where(running, np.round(22 + 0.3 * warm + random.normal(0, 0.8, len(warm)), 3), 0.0),
+        }
+    )
+
+
+def together(rows: pd.DataFrame, week: pd.DataFrame) -> list[str]:
+    found = report_on_tables(rows[rows["at"] < 16_060 * DAY], week, COLUMNS)
+    return [one.subject for one in found.findings if one.check == "together" and one.outcome is Outcome.FAIL]
+
+
+@pytest.mark.parametrize("seed", [0, 10, 18, 20, 21])
+def test_weeks_that_are_warmer_or_colder_than_usual_lose_nothing(seed: int) -> None:
+    rows = machines(seed)
+    assert together(rows, rows[rows["at"] >= 16_060 * DAY]) == []
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("column", ["humid", "current"])
+def test_a_column_that_was_shuffled_within_its_days_is_blamed(seed: int, column: str) -> None:
+    rows = machines(seed)
+    week = rows[rows["at"] >= 16_060 * DAY].copy()
+    random = np.random.default_rng(9)
+    week[column] = week.groupby(week["at"] // DAY)[column].transform(lambda one: random.permutation(one.to_numpy()))
+    assert column in together(rows, week)
+
+
+def test_a_pair_that_not_every_day_shows_is_not_missed() -> None:
+    random = np.random.default_rng(2)
+    blocks = np.repeat(np.arange(60), 400)
+    first = random.integers(0, 6, len(blocks))
+    always = np.where(random.random(len(blocks)) < 0.4, first, random.integers(0, 6, len(blocks)))
+    sometimes = np.where(blocks % 3 > 0, always, random.integers(0, 6, len(blocks)))
+    pairs = find_associations(["first", "always", "sometimes"], [first, always, sometimes], blocks)
+    telling = {(one.first, one.second): one.telling for one in pairs}
+    assert telling[("first", "always")]
+    assert not telling[("first", "sometimes")]
+    assert all(one.odds > 0 for one in pairs)

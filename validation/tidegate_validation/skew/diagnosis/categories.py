@@ -1,0 +1,185 @@
+"""What may have happened to categories: called otherwise, counted as one, written another way, gone, or new."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+from tidegate_validation.skew.diagnosis.cause import Cause
+from tidegate_validation.skew.diagnosis.suspect import Suspect, both, distance_of, shares_of
+from tidegate_validation.skew.rule import Aspect
+from tidegate_validation.statistics.arrays import Floats
+from tidegate_validation.statistics.bins import CategoryBins
+from tidegate_validation.statistics.points import heaviest
+from tidegate_validation.statistics.sample import TextSample, ValueSample
+
+NEW_CATEGORY = "new category"
+RENAMED = "renamed category"
+MERGED = "merged categories"
+RESPELLED = "written another way"
+GONE = "missing categories"
+_PART = 0.03
+_GONE = 0.1
+_NEARLY_ALL = 0.9
+_LEAVES = 0.4
+_SHOWN = 3
+_ROWS = 20
+_SEVERAL = 3
+
+
+def category_cause(suspect: Suspect) -> Cause | None:
+    """The change of categories that explains the column, the plainest first."""
+    rivals = [one for one in (_renamed(suspect), _gone(suspect)) if one is not None]
+    best = min(rivals, key=lambda one: one[0])[1] if rivals else None
+    return _respelled(suspect) or best or _new_category(suspect)
+
+
+def _respelled(suspect: Suspect) -> Cause | None:
+    """Categories that are new, and are known ones but for one change to how all of them are written."""
+    bins = suspect.feature.bins
+    if not isinstance(bins, CategoryBins) or not bins.complete:
+        return None
+    unseen = _unseen_categories(bins, suspect.sample)
+    known = (*bins.top, *bins.others)
+    wanted = _NEARLY_ALL * sum(share for _, share in unseen)
+    if not unseen or wanted < _PART / 3:
+        return None
+    for change, old in _spellings(known, [name for name, _ in unseen]):
+        found = [(old[name], name, share) for name, share in unseen if name in old]
+        share = sum(one for *_, one in found)
+        if share >= wanted:
+            spellings = [[one, other] for one, other, _ in found]
+            share *= _NEARLY_ALL / wanted * float(shares_of(suspect.feature, suspect.current)[bins.unseen])
+            return Cause(RESPELLED, share=share, details=(("change", change), ("spellings", spellings)))
+    return None
+
+
+def _spellings(known: tuple[str, ...], new: list[str]) -> Iterator[tuple[str, dict[str, str]]]:
+    """Ways to write categories, each with the known one for every new one that it explains."""
+    alike: dict[str, Callable[[str], str | None]] = {
+        "letter case": str.casefold,
+        "spaces": lambda text: " ".join(text.split()),
+        "number format": _number,
+    }
+    for change, plain in alike.items():
+        old = {key: name for name in known if (key := plain(name)) is not None}
+        yield change, {name: old[key] for name in new if (key := plain(name)) in old and key is not None}
+    yield "text encoding", _decoded(known, new)
+    yield "cut off", _several(_cut_off(known, new))
+    for change, added in (("an addition", _added(known, new)), ("a part left out", _added(new, known, turned=True))):
+        yield change, _several(added)
+
+
+def _number(text: str) -> str | None:
+    try:
+        return repr(float(text))
+    except ValueError:
+        return None
+
+
+def _decoded(known: tuple[str, ...], new: list[str]) -> dict[str, str]:
+    """Text that was written as UTF-8 and read as Western European, or the other way round."""
+    old: dict[str, str] = {}
+    for coding in ("latin-1", "cp1252"):
+        for name in known:
+            for written, read in (("utf-8", coding), (coding, "utf-8")):
+                old.setdefault(name.encode(written, "replace").decode(read, "replace"), name)
+    return {name: old[name] for name in new if name in old}
+
+
+def _cut_off(known: tuple[str, ...], new: list[str]) -> dict[str, str]:
+    """Known categories but for what comes after the length of the longest new one."""
+    length = max(map(len, new))
+    old = {name[:length]: name for name in known if len(name) > length}
+    return {name: old[name] for name in new if name in old}
+
+
+def _added(short: Iterable[str], long: Iterable[str], *, turned: bool = False) -> dict[str, str]:
+    """Which of `long` are one of `short` with one text, the same for all, before or after; by `long`, or by `short`."""
+    names = set(short)
+    best: dict[str, str] = {}
+    longer = list(long)
+    for name in longer[:_SHOWN]:
+        ends = [(name[:place], name[place:]) for place in range(1, len(name))]
+        texts = {(a, "") for a, b in ends if b in names} | {("", b) for a, b in ends if a in names}
+        for before, after in texts:
+            found = {
+                one: one[len(before) : len(one) - len(after)]
+                for one in longer
+                if one.startswith(before) and one.endswith(after) and one[len(before) : len(one) - len(after)] in names
+            }
+            best = max(best, found, key=len)
+    return {value: key for key, value in best.items()} if turned else best
+
+
+def _several(found: dict[str, str]) -> dict[str, str]:
+    """Two texts may share letters by chance, several do not."""
+    return found if len(set(found.values())) >= _SEVERAL else {}
+
+
+def _gone(suspect: Suspect) -> tuple[float, Cause] | None:
+    """Categories that no row has any more, which alone explains why the others weigh more; with the Δ that is left."""
+    bins = suspect.feature.bins
+    if not isinstance(bins, CategoryBins):
+        return None
+    p, q = both(suspect)
+    top, rows = len(bins.top), float(suspect.sample.n.sum())
+    gone = [code for code in range(top) if p[code] * rows >= _ROWS and q[code] < _GONE * p[code]]
+    lost = float(p[gone].sum())
+    if not gone or lost >= 1:
+        return None
+    left = p.copy()
+    left[gone] = q[gone]
+    residual = distance_of(left / left.sum(), q)
+    if residual > max(_LEAVES * distance_of(p, q), 1.5 * suspect.noise):
+        return None
+    names = [bins.top[code] for code in sorted(gone, key=lambda code: -p[code])]
+    return residual, Cause(GONE, share=lost, details=(("values", names[:_SHOWN]), ("number", len(names))))
+
+
+def _renamed(suspect: Suspect) -> tuple[float, Cause] | None:
+    """A category that is gone, and another that has grown by as much, or that is new; with the Δ that is left."""
+    bins = suspect.feature.bins
+    if not isinstance(bins, CategoryBins):
+        return None
+    p, q = both(suspect)
+    top = len(bins.top)
+    gone = [code for code in range(top) if p[code] >= _PART / 3 and q[code] < _GONE * p[code]]
+    if not gone:
+        return None
+    old = max(gone, key=lambda code: p[code])
+    before = distance_of(p, q)
+    candidates = []
+    unseen = _unseen_categories(bins, suspect.sample)
+    if unseen and bins.complete and 0.5 * p[old] <= unseen[0][1] <= 2 * p[old]:
+        candidates.append((_after(p, q, old, bins.unseen), RENAMED, unseen[0][0]))
+    grown = [code for code in range(top) if code != old and q[code] - p[code] > 0.4 * p[old]]
+    candidates += [(_after(p, q, old, code), MERGED, bins.top[code]) for code in grown]
+    if not candidates:
+        return None
+    left, kind, new = min(candidates)
+    if left > max(0.6 * before, 1.5 * suspect.noise):
+        return None
+    return left, Cause(kind, share=float(p[old]), details=(("old", bins.top[old]), ("new", new)))
+
+
+def _after(p: Floats, q: Floats, old: int, into: int) -> float:
+    moved = p.copy()
+    moved[into] += moved[old]
+    moved[old] = 0
+    return distance_of(moved, q)
+
+
+def _unseen_categories(bins: CategoryBins, sample: ValueSample | TextSample) -> list[tuple[str, float]]:
+    known = {*bins.top, *bins.others}
+    return [(str(value), share) for value, share in heaviest(sample, 0.002, 200) if value not in known]
+
+
+def _new_category(suspect: Suspect) -> Cause | None:
+    bins = suspect.feature.bins
+    if not isinstance(bins, CategoryBins) or not (suspect.flagged(Aspect.UNSEEN) or suspect.flagged(Aspect.POINT)):
+        return None
+    unseen = _unseen_categories(bins, suspect.sample)
+    if not unseen:
+        return None
+    share = float(shares_of(suspect.feature, suspect.current)[bins.unseen])
+    return Cause(NEW_CATEGORY, share=share, details=(("values", [name for name, _ in unseen[:5]]),))

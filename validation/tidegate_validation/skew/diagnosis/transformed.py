@@ -1,0 +1,101 @@
+"""What preparation of features does to numbers, done twice or not at all: logarithms, standardising, steps counted from
+another start."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from tidegate_validation.skew.diagnosis.cause import OFFSET, Cause
+from tidegate_validation.skew.diagnosis.suspect import Suspect, both, distance_of
+from tidegate_validation.statistics.arrays import Floats
+from tidegate_validation.statistics.bins import DiscreteBins, quantile_edges
+from tidegate_validation.statistics.sample import ValueSample
+
+TRANSFORMED = "transformed"
+_FARTHEST = 5
+_UNLIKE = 0.4
+_PART_LEFT = 0.4
+_LEAVES = 0.3
+_CLEARLY = 0.6
+_RANGES = 20
+_NOISE = 1.5
+
+
+def moved_by_steps(suspect: Suspect, sample: ValueSample) -> Cause | None:
+    """Few values on a grid, all some steps further: what a count from 1 does to one from 0."""
+    bins = suspect.feature.bins
+    if not isinstance(bins, DiscreteBins) or len(bins.values) < 3 or not len(sample.values):
+        return None
+    step = float(np.diff(bins.values).min())
+    known, weights = np.array(bins.values), both(suspect)[0][: len(bins.values)]
+    values, n = sample.distinct()
+    before = _apart(known, weights, values, n)
+    left = {
+        steps: _apart(known + steps * step, weights, values, n)
+        for steps in range(-_FARTHEST, _FARTHEST + 1)
+        if steps != 0
+    }
+    best = min(left, key=lambda one: left[one])
+    others = min(distance for steps, distance in left.items() if steps != best)
+    if left[best] > min(_LEAVES * before, max(_NOISE * suspect.noise, 0.1)) or left[best] > _CLEARLY * others:
+        return None
+    return Cause(OFFSET, offset=best * step)
+
+
+def _apart(known: Floats, weights: Floats, values: Floats, n: Floats) -> float:
+    """Δ between two lists of values with their weights."""
+    grid, place = np.unique(np.round(np.concatenate([known, values]), 9), return_inverse=True)
+    p = np.bincount(place[: len(known)], weights=weights, minlength=len(grid))
+    q = np.bincount(place[len(known) :], weights=n, minlength=len(grid))
+    return distance_of(p / p.sum(), q / q.sum())
+
+
+def transformed(suspect: Suspect, sample: ValueSample) -> Cause | None:
+    """The function of training's values that brings them where the served ones are, clearly better than its rivals."""
+    if len(sample.values) < _RANGES or not suspect.feature.quantiles:
+        return None
+    known = np.interp(np.linspace(0.001, 0.999, 999), suspect.feature.levels, suspect.feature.quantiles)
+    values, n = sample.distinct()
+    before = _after(known, values, n)
+    if before < _UNLIKE or len(np.unique(known)) < _RANGES:
+        return None
+    left = sorted((_after(moved, values, n), how) for how, moved in _functions(known))
+    if not left or left[0][0] > min(_PART_LEFT * before, max(_LEAVES, min(suspect.noise, 2 * _LEAVES))):
+        return None
+    if len(left) > 1 and left[0][0] > _CLEARLY * left[1][0]:
+        return None
+    return Cause(TRANSFORMED, details=(("how", left[0][1]), ("left", round(left[0][0], 3))))
+
+
+def _after(known: Floats, values: Floats, n: Floats) -> float:
+    """Δ of values from training's quantiles, over ranges that hold as many of these."""
+    edges = quantile_edges(known, _RANGES)
+    p = np.bincount(np.searchsorted(edges, known, side="right"), minlength=len(edges) + 1)
+    q = np.bincount(np.searchsorted(edges, values, side="right"), weights=n, minlength=len(edges) + 1)
+    return distance_of(p / p.sum(), q / q.sum())
+
+
+def _functions(known: Floats) -> Iterator[tuple[str, Floats]]:
+    """Training's values after each function that may be taken of them."""
+    low, high, mean, spread = float(known[0]), float(known[-1]), float(known.mean()), float(known.std())
+    if low > 0:
+        yield "natural logarithm", np.log(known)
+        yield "decimal logarithm", np.log10(known)
+        yield "reciprocal", 1 / known[::-1]
+    if low > -1:
+        yield "logarithm of 1 plus the value", np.log1p(known)
+    if low >= 0:
+        yield "square root", np.sqrt(known)
+        yield "square", known**2
+    if high < np.log(1e12):
+        yield "exponential", np.exp(known)
+    if low >= 0 and high <= 1:
+        yield "1 minus the value", 1 - known[::-1]
+    if low < 0 < high:
+        yield "absolute value", np.sort(np.abs(known))
+    if spread > 0 and not (abs(mean) < 0.1 and abs(spread - 1) < 0.1):
+        yield "standardised to mean 0 and deviation 1", (known - mean) / spread
+    if high > low and not (low == 0 and high == 1):
+        yield "scaled to 0 to 1", (known - low) / (high - low)
