@@ -150,3 +150,27 @@ def test_with_few_training_days_a_shift_is_a_warning_only() -> None:
 def test_a_handful_of_rows_says_nothing() -> None:
     found = block_distance(overdispersed(60, 2000, 1, 0.1), overdispersed(1, 6, 2, 0.1), BINS)
     assert found.detectable(RULE.margin, 0.05) > RULE.detectable
+
+
+def harbours(days: int, rows: int, seed: int, swapped: bool = False) -> FeatureCounts:
+    """Counts per day of 100 categories, the first of which are frequent; `swapped` exchanges the first two with the
+    third and fourth tenth."""
+    random = np.random.default_rng(seed)
+    shares = 1.0 / np.arange(3, 103)
+    if swapped:
+        shares[[0, 1, 30, 40]] = shares[[30, 40, 0, 1]]
+    n = np.stack([random.multinomial(rows, shares / shares.sum()) for _ in range(days)])
+    return FeatureCounts(np.arange(days), np.arange(100), n)
+
+
+def test_few_rows_of_many_categories_still_tell_the_frequent_ones_apart() -> None:
+    bins = [(code,) for code in range(100)]
+    reference = harbours(140, 60, 1)
+    telling = [block_distance(reference, harbours(7, 60, seed), bins, telling=RULE.detectable) for seed in range(2, 42)]
+    assert all(one.rows_enough(RULE.detectable) for one in telling)
+    assert sum(one.p_value() < 0.05 for one in telling) <= 5
+    assert not block_distance(reference, harbours(7, 60, 2), bins).rows_enough(RULE.detectable)
+    exchanged = block_distance(reference, harbours(7, 60, 3, swapped=True), bins, telling=RULE.detectable)
+    assert exchanged.p_value(RULE.margin) < 1e-3
+    ordered = block_distance(reference, harbours(7, 60, 2), bins, ordered=True, telling=RULE.detectable)
+    assert ordered.rows_alone == block_distance(reference, harbours(7, 60, 2), bins, ordered=True).rows_alone

@@ -56,6 +56,7 @@ def compare(profile: Profile, window: Window, rule: SkewRule) -> Comparison:
             digits=profile.counts.get(digits_name(feature.name)),
             point_margin=rule.point_margin,
             prior=prior,
+            telling=rule.detectable,
         )
         for feature in schema.comparable
     }

@@ -31,6 +31,8 @@ _LEVEL = 0.75
 _STRATA = (0.0, 0.5, 0.8, 0.95, 1.0)
 _TWICE = 2.0
 """What independent rows show surely is about twice the root of their noise."""
+_LEAST_BINS = 4
+"""So few rows that not even so many bins can be told apart say nothing, however few bins there are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,11 +168,14 @@ def block_distance(
     *,
     ordered: bool = False,
     prior: Floats | None = None,
+    telling: float = 0.0,
 ) -> BlockDistance:
     """Distance between two counts over bins; each tuple in `codes` is one bin, rare neighbours are pooled.
 
     Rows in none of the codes (missing values, say) are left out of both. `ordered` says that the bins ascend,
-    `prior` what other features of the same days say about how those hang together.
+    `prior` what other features of the same days say about how those hang together. With `telling`, bins that do not
+    ascend are pooled until the rows could show a Δ of that size: a few hundred rows cannot tell a hundred categories
+    apart, but the frequent ones they can.
     """
     ref, days = _by_block(reference, codes)
     cur, now = _by_block(current, codes)
@@ -179,7 +184,8 @@ def block_distance(
     if n == 0 or m == 0:
         return _nothing(int(m), len(cur), robust, too_few=False)
     used = int(((ref.sum(axis=0) + cur.sum(axis=0)) > 0).sum())
-    ref, cur = _pool(ref, cur, MIN_EXPECTED / min(n, m))
+    most = _most_bins(n, m, telling) if telling > 0 and not ordered else ref.shape[1]
+    ref, cur = _pool(ref, cur, MIN_EXPECTED / min(n, m), most)
     if ref.shape[1] < 2:
         return _nothing(int(m), len(cur), robust, too_few=used > 1 or m < MIN_ROWS)
     p, q = ref.sum(axis=0) / n, cur.sum(axis=0) / m
@@ -225,7 +231,7 @@ def _days_alone(counts: FeatureCounts, codes: Sequence[tuple[int, ...]], ordered
     ref, days = _by_block(counts, codes)
     if len(ref) < ENOUGH_BLOCKS:
         return None
-    ref, _ = _pool(ref, ref, MIN_EXPECTED / ref.sum() * len(ref))
+    ref, _ = _pool(ref, ref, MIN_EXPECTED / ref.sum() * len(ref), ref.shape[1])
     if ref.shape[1] < 2:
         return None
     shares = ref / ref.sum(axis=1, keepdims=True)
@@ -293,12 +299,19 @@ def _independent(pi: Floats, n: float, m: float) -> Floats:
     return np.asarray((np.eye(len(pi)) - np.outer(root, root)) * (1 / n + 1 / m))
 
 
-def _pool(ref: Floats, cur: Floats, least: float) -> tuple[Floats, Floats]:
-    """Adds each bin with a mean share below `least` to its smaller neighbour, the rarest first."""
+def _most_bins(n: float, m: float, telling: float) -> int:
+    """Bins over which independent rows still show a Δ of `telling`."""
+    # Rounded down with certainty, as the Δ that they show must not be larger.
+    return max(_LEAST_BINS, 1 + int((1 - 1e-9) * (telling / _TWICE) ** 2 / (1 / n + 1 / m)))
+
+
+def _pool(ref: Floats, cur: Floats, least: float, most: int) -> tuple[Floats, Floats]:
+    """Adds each bin with a mean share below `least` to its smaller neighbour, the rarest first, and goes on while there
+    are more than `most`."""
     while ref.shape[1] > 1:
         totals = (ref.sum(axis=0) / ref.sum() + cur.sum(axis=0) / cur.sum()) / 2
         place = int(np.argmin(totals))
-        if totals[place] >= least:
+        if totals[place] >= least and ref.shape[1] <= most:
             break
         left = totals[place - 1] if place > 0 else np.inf
         right = totals[place + 1] if place + 1 < len(totals) else np.inf

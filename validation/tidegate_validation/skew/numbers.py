@@ -125,16 +125,17 @@ def measure_feature(
     digits: FeatureCounts | None = None,
     point_margin: float = 0.01,
     prior: Floats | None = None,
+    telling: float = 0.5,
 ) -> FeatureNumbers:
-    """The numbers of one feature for one window; `sample` are its values, `digits` training's counts of digits, and
-    `prior` what all features say about how days hang together."""
+    """The numbers of one feature for one window; `sample` are its values, `digits` training's counts of digits,
+    `prior` what all features say about how days hang together, and `telling` the Δ that categories are to show."""
     ordinary = ordinary_bins(feature)
     everything = tuple(code for group in ordinary for code in group)
     return FeatureNumbers(
         feature=feature.name,
         rows=current.rows,
         distribution=block_distance(
-            reference, current, compared_bins(feature), ordered=has_order(feature), prior=prior
+            reference, current, compared_bins(feature), ordered=has_order(feature), prior=prior, telling=telling
         ),
         missing=block_distance(reference, current, [MISSING, (*everything, *INFINITIES)], prior=prior),
         missing_shares=_shares(reference, current, MISSING),
