@@ -288,7 +288,7 @@ fn a_drain_waits_for_copies_when_all_clients_have_their_answers() {
 }
 
 #[test]
-fn a_copy_that_never_comes_back_ends_no_drain_badly() {
+fn a_copy_that_never_comes_back_is_told_of_at_the_end() {
     let gate = Arc::new(Gate::default());
     let running = Running::start(&settings());
     let stuck = Model::gated(&gate);
@@ -298,8 +298,10 @@ fn a_copy_that_never_comes_back_ends_no_drain_badly() {
     running.plane.apply(vec![stable(1), shadow_to(2, 1.0)]).unwrap();
     predict_as(&running, "r", r#"{"instances":[4]}"#);
     gate.wait_for(1);
-    assert!(running.plane.drain(Duration::from_millis(100)), "every client was answered");
+    assert!(!running.plane.drain(Duration::from_millis(100)), "the version cannot be unloaded beneath its call");
+    assert_eq!(running.plane.running_calls().len(), 1);
     gate.open();
+    assert!(running.plane.drain(Duration::from_secs(10)), "it has come back");
 }
 
 #[test]
