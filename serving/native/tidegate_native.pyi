@@ -539,9 +539,9 @@ class DataPlane:
         """Those that run for longer than `least_ms` and than ten times what calls of their version usually take."""
 
     def drain(self, deadline_ms: int) -> bool:
-        """Not ready, no new connections, answer what was accepted, flush the log, stop. True if all was answered and every
-        call of a model has returned in time; who was not answered hears UNAVAILABLE. Returns soon after the deadline,
-        whatever hangs.
+        """Not ready, no new connections, answer what was accepted, flush the log, stop. True if all was answered and
+        every call of a model has returned in time; who was not answered hears UNAVAILABLE. Returns soon after the
+        deadline, whatever hangs.
         """
 
 @final
