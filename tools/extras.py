@@ -149,15 +149,17 @@ def main() -> int:
     parser.add_argument("--wheel", required=True, type=Path, help="the native wheel")
     parser.add_argument("extras", nargs="*", help="extras to try, `base` for none; all if left out")
     told = parser.parse_args()
+    # Trials run in folders of their own.
+    wheel = told.wheel.resolve()
     names = ["" if name == "base" else name for name in told.extras] or list(EXTRAS)
     if unknown := [name for name in names if name not in EXTRAS]:
         raise SystemExit(f"extra {unknown[0]!r} is unknown: use base, {', '.join(filter(None, EXTRAS))}")
-    failed = [name or "base" for name in names if not try_extra(name, EXTRAS[name], told.uv, told.wheel)]
+    failed = [name or "base" for name in names if not try_extra(name, EXTRAS[name], told.uv, wheel)]
     failed += [
         f"{name} ({resolution})"
         for name in names
         for resolution in EXTRAS[name].resolutions
-        if not try_resolution(name, resolution, told.uv, told.wheel)
+        if not try_resolution(name, resolution, told.uv, wheel)
     ]
     tried = len(names) + sum(len(EXTRAS[name].resolutions) for name in names)
     print(
