@@ -1,4 +1,4 @@
-"""What must be equal between two verdicts on the same version, whoever asked for them: all but times."""
+"""What must be equal between two verdicts on the same version, whoever asked for them: all but what was measured."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from tidegate_serving.admission import claimed_verdict
 from tidegate_serving.contract.repository import verdict_path
 
 _TIMES = ("issued_at", "expires_at")
-_MEASURED = ("load", "latency", "idle", "unload", "threads")
-"""Checks whose numbers and sentences are of measured times, or of what was done within a time."""
+_MEASURED = ("load", "latency", "idle", "unload", "threads", "memory")
+"""Checks whose numbers and sentences are of measured times, of what was done within a time, or of pages of memory."""
 
 
 def comparable(directory: Path, root: Path) -> dict[str, Any]:
