@@ -12,7 +12,9 @@ use support::{Fixture, fixture, fixture_for, limits};
 use tidegate_codec::signatures::Signature;
 use tidegate_codec::status::Status;
 use tidegate_codec::tensors::Tensor;
-use tidegate_engine::batching::{Completions, Executor, ExecutorThread, FinishedBatch, Outputs, Prediction, Work};
+use tidegate_engine::batching::{
+    Batching, Completions, Executor, ExecutorThread, FinishedBatch, Outputs, Prediction, Work,
+};
 
 const MB: usize = 1 << 20;
 const SOON: Duration = Duration::from_secs(10);
@@ -109,4 +111,19 @@ fn a_stream_has_no_turn_between_the_parts_of_another_request() {
         fixture.queue.take_light(Instant::now()).is_some()
     };
     assert_eq!([light(false), light(true)], [true, false]);
+}
+
+#[test]
+fn a_small_batch_that_waits_for_company_passes_once_its_time_has_come() {
+    let signature = Signature::clone(fixture(4, 4).queue.signature());
+    let fixture = fixture_for(signature, &Batching { timeout_us: 50_000, ..limits(4, 4) });
+    let (thread, finished) = thread(&fixture);
+    let pool = thread.pool.clone();
+    let written = much(&fixture);
+    fixture.append(1, 1, 4).unwrap();
+    let running = std::thread::spawn(|| thread.run());
+    assert_eq!(slots(&finished.recv_timeout(Duration::from_millis(800)).unwrap()), [1], "nobody wakes its thread");
+    drop(written);
+    pool.close();
+    running.join().unwrap();
 }

@@ -63,15 +63,8 @@ pub(crate) fn submit<'py>(
     timeout: Option<Duration>,
     told: Option<Told>,
 ) -> PyResult<PendingPrediction> {
-    let routed = endpoint.route(request).map_err(|status| failed(&status))?;
+    let (routed, arrays) = read(endpoint, request, inputs)?;
     let version = routed.version();
-    let arrays = match read_inputs(&routed, inputs)? {
-        Ok(arrays) => arrays,
-        Err(status) => {
-            endpoint.refuse(routed, &status);
-            return Err(failed(&status));
-        }
-    };
     let signature = routed.signature().cloned();
     let answer = py.detach(|| endpoint.submit(routed, &arrays, timeout, told));
     Ok(PendingPrediction { answer, signature, version })
@@ -118,15 +111,8 @@ pub(crate) fn stream(
     inputs: &Bound<'_, PyMapping>,
     timeout: Option<Duration>,
 ) -> PyResult<PredictionStream> {
-    let routed = endpoint.route(request).map_err(|status| failed(&status))?;
+    let (routed, arrays) = read(endpoint, request, inputs)?;
     let version = routed.version();
-    let arrays = match read_inputs(&routed, inputs)? {
-        Ok(arrays) => arrays,
-        Err(status) => {
-            endpoint.refuse(routed, &status);
-            return Err(failed(&status));
-        }
-    };
     let stream = py.detach(|| endpoint.stream(routed, &arrays, timeout));
     Ok(PredictionStream { stream: Mutex::new(Some(Arc::new(stream))), version })
 }
@@ -224,6 +210,22 @@ impl Arrived {
     /// Tells it of one request.
     pub(crate) fn told(&self, ticket: u64) -> Told {
         Told { arrivals: self.0.clone(), ticket }
+    }
+}
+
+/// Where a request goes, and its inputs; one that cannot be read is counted as refused.
+fn read(
+    endpoint: &Embedded<AnyReply>,
+    request: &EmbeddedRequest<'_>,
+    inputs: &Bound<'_, PyMapping>,
+) -> PyResult<(RoutedRequest, Arrays)> {
+    let routed = endpoint.route(request).map_err(|status| failed(&status))?;
+    match read_inputs(&routed, inputs)? {
+        Ok(arrays) => Ok((routed, arrays)),
+        Err(status) => {
+            endpoint.refuse(routed, &status);
+            Err(failed(&status))
+        }
     }
 }
 

@@ -228,8 +228,14 @@ impl ExecutorThread {
 
 /// What is to be run next; where much is to be answered yet, only what adds little.
 fn next_of(queue: &Queue, now: Instant) -> NextBatch {
-    if queue.served.unanswered.is_much() {
-        return queue.take_light(now).map_or(NextBatch::Nothing, NextBatch::Batch);
+    if !queue.served.unanswered.is_much() {
+        return queue.take(now);
     }
-    queue.take(now)
+    let timeout_us = queue.batching().timeout_us;
+    match queue.take_light(now) {
+        Some(batch) => NextBatch::Batch(batch),
+        // An open batch may be light, and is due by then.
+        None if timeout_us > 0 && queue.queued_rows() > 0 => NextBatch::Later(now + Duration::from_micros(timeout_us)),
+        None => NextBatch::Nothing,
+    }
 }
