@@ -44,8 +44,8 @@ def run(
     with StopSignal() as stop:
         stop.guard.arm(int((config.drain_seconds + _BEYOND_SECONDS) * 1000))
         try:
-            addresses = engine.start()
-            stop.started()
+            with stop.interrupting():
+                addresses = engine.start()
             engine.watched_by(stop)
             if config.ready_file is not None:
                 write_ready_file(config.ready_file, addresses)

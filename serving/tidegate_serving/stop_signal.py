@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import signal
 import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import FrameType, TracebackType
 from typing import Self
 
@@ -29,7 +31,8 @@ class StopSignal:
         self.guard = ExitGuard()
         self._reader = socket.socket(fileno=self.guard.passed_on)
         self._writer = socket.socket(fileno=self.guard.signals)
-        self._interrupting = True
+        self._interrupting = False
+        self._told = False
 
     def __enter__(self) -> Self:
         self._wakeup = signal.set_wakeup_fd(self._writer.fileno(), warn_on_full_buffer=False)
@@ -45,9 +48,16 @@ class StopSignal:
         self._reader.close()
         self._writer.close()
 
-    def started(self) -> None:
-        """From now on a signal ends `wait`; until now it raises StoppedEarlyError on the main thread."""
-        self._interrupting = False
+    @contextmanager
+    def interrupting(self) -> Iterator[None]:
+        """Within it the first signal, also one that has arrived already, raises StoppedEarlyError on the main thread."""
+        self._interrupting = True
+        try:
+            if self._told:
+                raise StoppedEarlyError
+            yield
+        finally:
+            self._interrupting = False
 
     def wait(self) -> bool:
         """True once a stop signal has arrived, at once if one has already; False for SIGHUP."""
@@ -59,6 +69,9 @@ class StopSignal:
                 return False
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
-        if self._interrupting and number != RELOAD:
+        if number == RELOAD:
+            return
+        self._told = True
+        if self._interrupting:
             self._interrupting = False
             raise StoppedEarlyError

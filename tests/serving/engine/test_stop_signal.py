@@ -21,7 +21,6 @@ def send(number: int = signal.SIGTERM) -> None:
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_before_the_wait_ends_it_at_once(number: int) -> None:
     with StopSignal() as stop:
-        stop.started()
         send(number)
         assert stop.wait()
 
@@ -31,7 +30,6 @@ import signal, threading
 from tidegate_serving.stop_signal import StopSignal
 
 with StopSignal() as stop:
-    stop.started()
     thread = threading.Thread(target=lambda: signal.pthread_kill(threading.get_ident(), signal.SIGTERM))
     threading.Timer(0.2, thread.start).start()
     stop.wait()
@@ -47,10 +45,19 @@ def test_a_signal_on_another_thread_ends_the_wait() -> None:
 
 def test_a_signal_during_the_start_interrupts_it_once() -> None:
     with StopSignal() as stop:
-        with pytest.raises(StoppedEarlyError):
+        with pytest.raises(StoppedEarlyError), stop.interrupting():
             send()
         send()
         assert stop.wait()
+
+
+def test_a_signal_before_the_start_keeps_it_from_beginning() -> None:
+    with StopSignal() as stop:
+        send()
+        begun = False
+        with pytest.raises(StoppedEarlyError), stop.interrupting():
+            begun = True
+        assert not begun
 
 
 def test_other_signals_do_not_end_the_wait() -> None:
@@ -58,7 +65,6 @@ def test_other_signals_do_not_end_the_wait() -> None:
     before: Callable[..., object] | int | None = signal.signal(signal.SIGUSR1, lambda *_: heard.append(1))
     try:
         with StopSignal() as stop:
-            stop.started()
             send(signal.SIGUSR1)
             sent = threading.Event()
 
