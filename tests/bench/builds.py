@@ -23,8 +23,8 @@ from pathlib import Path
 
 from scipy import stats
 from tests.bench.load import Load
-from tests.bench.servers import Running, pinned, publish_null_model
-from tests.bench.serving import LOAD_CORE, PREDICT, REST_BODY, REST_PATH, SERVER_CORE, check_answers, grpc_body
+from tests.bench.servers import LOAD_CORE, SERVER_CORE, Running, pinned
+from tests.bench.serving.workloads import NULL, PREDICT, publish
 from tests.support.engine_process import ANY, to_toml
 from tests.support.eventually import eventually
 
@@ -39,7 +39,7 @@ def serving(build: str, folder: Path) -> Iterator[Running]:
     env.pop("PYTHONPATH", None)
     if checkout:
         env["PYTHONPATH"] = os.pathsep.join(str(Path(checkout, name)) for name in PACKAGES)
-    publish_null_model(folder / "models")
+    publish(NULL, folder / "models")
     ready, config = folder / "ready.json", folder / "engine.toml"
     values = {"repository": str(folder / "models"), "allow_unverified": True, "log_path": str(folder / "log")}
     config.write_text(to_toml({"grpc_address": ANY, "rest_address": ANY, "control_address": ANY, **values}))
@@ -59,9 +59,9 @@ def throughput(server: Running, endpoint: str, clients: int, seconds: float) -> 
     """Requests per second of one run, and per second of the engine's own processor time."""
     load = Load(clients, seconds, LOAD_CORE, server.pid)
     if endpoint == "grpc":
-        measured = load.grpc(server.grpc, PREDICT, grpc_body())
+        measured = load.grpc(server.grpc, PREDICT, NULL.predict_bytes())
     else:
-        measured = load.rest(server.rest, REST_PATH, REST_BODY)
+        measured = load.rest(server.rest, NULL.rest_path, NULL.rest_body())
     return measured.rps, measured.rps / measured.server_core_busy
 
 
@@ -99,7 +99,8 @@ def main() -> None:
             folder.mkdir()
         with serving(arguments.old, folders[0]) as old, serving(arguments.new, folders[1]) as new:
             for server in (old, new):
-                check_answers(server)
+                NULL.check_predict(server.grpc)
+                NULL.check_rest(server.rest, NULL.rest_path)
             for endpoint in ("grpc", "rest"):
                 found = ratios(old, new, endpoint, arguments)
                 for what, some in zip(

@@ -29,12 +29,16 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """One run: connections, seconds of measuring, core of the generator, process id of the server."""
+    """One run: clients, seconds of measuring, core of the generator, process id of the server.
+
+    Over gRPC, `streams` clients share a connection.
+    """
 
     clients: int
     seconds: float
     core: int
     server_pid: int
+    streams: int = 1
 
     def rest(self, address: str, path: str, body: bytes) -> Measured:
         """POSTs `body` by wrk; RuntimeError if any answer was not 2xx or any connection failed."""
@@ -49,15 +53,15 @@ class Load:
         return Measured(_number(r"Requests/sec:\s+([\d.]+)", text), _latency("50%", text), _latency("99%", text), busy)
 
     def grpc(self, address: str, method: str, message: bytes) -> Measured:
-        """Calls a unary method by h2load, one stream a connection; RuntimeError if any HTTP answer was not 200."""
+        """Calls a unary method by h2load; RuntimeError if any HTTP answer was not 200."""
         with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
             body, log = Path(folder, "body"), Path(folder, "log")
             body.write_bytes(b"\0" + len(message).to_bytes(4, "big") + message)
             command = [
                 "h2load",
                 "-t1",
-                f"-c{self.clients}",
-                "-m1",
+                f"-c{self.clients // self.streams}",
+                f"-m{self.streams}",
                 f"-D{self.seconds:.0f}",
                 f"--warm-up-time={WARM_UP:.0f}",
             ]

@@ -1,6 +1,6 @@
-"""The two servers that are measured side by side: `tidegate serve` with a null model, and the echo on the same stack.
+"""Servers that are measured: `tidegate serve`, and the echo on the same stack, which answers without looking.
 
-Both run on one pinned core and end with the context that started them; `serving` sends the load.
+Both run on one pinned core and end with the context that started them.
 """
 
 from __future__ import annotations
@@ -14,25 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.support.engine_process import EngineProcess
-from tests.support.versions import write_manifest
-
-from tidegate_serving.contract.manifest import Manifest, describe_files
-from tidegate_serving.contract.repository import version_directory
-from tidegate_serving.contract.servable import ServableId
-from tidegate_serving.contract.signature import SERVING_DEFAULT, Signature, TensorSpec
 
 ROOT = Path(__file__).parent.parent.parent
 NATIVE = ROOT / "serving/native"
-MODEL = "null"
-NULL_MODEL = '''"""The null model of the benchmark: y = 0.5 x + 2."""
-
-import numpy as np
-
-
-class Null:
-    def predict(self, inputs):
-        return {"y": inputs["x"] * np.float32(0.5) + np.float32(2.0)}
-'''
+SERVER_CORE, LOAD_CORE = 0, 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,32 +29,12 @@ class Running:
     pid: int
 
 
-def publish_null_model(repository: Path) -> None:
-    """Version 1 of the null model: one input and one output of 4 floats."""
-    directory = version_directory(repository, ServableId(MODEL, 1))
-    directory.mkdir(parents=True)
-    (directory / "model.py").write_text(NULL_MODEL)
-    floats = (-1, 4)
-    signature = Signature((TensorSpec("x", "float32", floats),), (TensorSpec("y", "float32", floats),))
-    manifest = Manifest(
-        id=ServableId(MODEL, 1),
-        platform="python",
-        signatures={SERVING_DEFAULT: signature},
-        files=describe_files(directory),
-        created_at="2013-01-01T00:00:00Z",
-        example={"x": [0.0, 1.0, 2.0, 3.0]},
-        metadata={"python.file": "model.py", "python.class": "Null"},
-    )
-    write_manifest(manifest, directory)
-
-
 @contextlib.contextmanager
-def tidegate(folder: Path, core: int, *, logging: bool) -> Iterator[Running]:
-    """`tidegate serve` on the null model; `logging` writes every answer into the inference log."""
-    publish_null_model(folder / "models")
+def tidegate(folder: Path, repository: Path, core: int, *, logging: bool, **more: object) -> Iterator[Running]:
+    """`tidegate serve` on what a repository has; `logging` writes every answer into the log, `more` is config."""
     log = {"log_path": folder / "log", "log_sampling_rate": 1.0} if logging else {}
     with pinned(core):
-        engine = EngineProcess(folder, repository=folder / "models", allow_unverified=True, **log).start()
+        engine = EngineProcess(folder, repository=repository, allow_unverified=True, **log, **more).start()
     with engine_until_stopped(engine) as process:
         yield Running(engine.addresses["grpc"], engine.addresses["rest"], process)
 

@@ -1,0 +1,227 @@
+"""Measures Predict beside the echo server and beside other servers; writes `build/serving.json`.
+
+Run by `make bench GROUP=serving`. Servers have core 0, the load has core 1, and this is what counts: all servers of a
+measure are up, their loads take turns in ROUNDS rounds of SECONDS, and a row is the median of the rounds' ratios.
+Absolute figures differ threefold between machines. Every answer is written into the inference log unless a row says
+otherwise.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import statistics
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.bench.load import Load, Measured
+from tests.bench.rows import Row, run_group
+from tests.bench.servers import LOAD_CORE, SERVER_CORE, Running, echo, tidegate
+from tests.bench.serving.peers import mosec, triton
+from tests.bench.serving.workloads import (
+    IMAGE,
+    INFER,
+    NULL,
+    PREDICT,
+    REGRESSION,
+    WORKLOADS,
+    Workload,
+    publish,
+)
+
+ROUNDS = int(os.environ.get("ROUNDS", "5"))
+SECONDS = float(os.environ.get("SECONDS", "3"))
+CLIENTS = 64
+MOSEC_ROWS = (1, 64)
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """What is sent to a server, and how its address is used."""
+
+    server: Running
+    workload: Workload
+    protocol: str
+    clients: int = CLIENTS
+    streams: int = 1
+    path: str = ""
+
+    def __call__(self) -> Measured:
+        load = Load(self.clients, SECONDS, LOAD_CORE, self.server.pid, self.streams)
+        if self.protocol == "rest":
+            path = self.path or self.workload.rest_path
+            return load.rest(self.server.rest, path, self.workload.rest_body())
+        if self.protocol == "infer":
+            return load.grpc(self.server.grpc, INFER, self.workload.infer_bytes())
+        return load.grpc(self.server.grpc, PREDICT, self.workload.predict_bytes())
+
+
+def by_turns(asks: Mapping[str, Ask]) -> dict[str, list[Measured]]:
+    """Each of them once a round; which goes first takes turns too."""
+    found: dict[str, list[Measured]] = {name: [] for name in asks}
+    names = list(asks)
+    for turn in range(ROUNDS):
+        for name in names if turn % 2 == 0 else reversed(names):
+            found[name].append(asks[name]())
+    return found
+
+
+def ratio(mine: Sequence[Measured], other: Sequence[Measured], of: Callable[[Measured], float]) -> float:
+    """The median of the rounds' ratios."""
+    return statistics.median(of(one) / of(two) for one, two in zip(mine, other, strict=True))
+
+
+def beside(what: str, found: Mapping[str, Sequence[Measured]], least: Mapping[str, float | None]) -> list[Row]:
+    """Throughput of the first of `found` over each other's, with the least that it has to reach, None if nothing."""
+    name = next(iter(found))
+    rows = [Row(f"{what}: {name}", _rate(found[name]), "requests/s", "reported", None)]
+    for other, at_least in least.items():
+        value = ratio(found[name], found[other], lambda one: one.rps)
+        target = "reported" if at_least is None else f">= {at_least}"
+        rows.append(
+            Row(f"{what}: over {other}", value, "times", target, None if at_least is None else value >= at_least)
+        )
+    return rows
+
+
+def _rate(found: Sequence[Measured]) -> float:
+    return statistics.median(one.rps for one in found)
+
+
+@contextlib.contextmanager
+def engine(place: Path, workloads: Sequence[Workload], *, logging: bool = True, **more: object) -> Iterator[Running]:
+    """Tidegate with these models, each of which answers right."""
+    for workload in workloads:
+        publish(workload, place / "models")
+    with tidegate(place, place / "models", SERVER_CORE, logging=logging, **more) as server:
+        for workload in workloads:
+            workload.check_predict(server.grpc)
+            workload.check_rest(server.rest, workload.rest_path)
+        yield server
+
+
+@contextlib.contextmanager
+def _place() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as name:
+        yield Path(name)
+
+
+def null_beside_echo() -> Sequence[Row]:
+    """The null model beside the echo on the same stack, which is the limit: throughput, and one client's latency."""
+    rows: list[Row] = []
+    at_64 = {("grpc", 1): 0.85, ("grpc", 16): 0.75, ("rest", 1): 0.85}
+    with _place() as place, engine(place, [NULL]) as mine, echo(SERVER_CORE) as bare:
+        for (protocol, streams), least in at_64.items():
+            asks = {
+                name: Ask(s, NULL, protocol, streams=streams) for name, s in (("tidegate", mine), ("the echo", bare))
+            }
+            shape = f"{CLIENTS // streams} x {streams} streams" if protocol == "grpc" else f"{CLIENTS} clients"
+            rows += beside(f"null, {protocol}, {shape}", by_turns(asks), {"the echo": least})
+        for clients in (1, 16, 256):
+            for protocol in ("grpc", "rest"):
+                asks = {name: Ask(s, NULL, protocol, clients) for name, s in (("tidegate", mine), ("the echo", bare))}
+                found = by_turns(asks)
+                rows += beside(f"null, {protocol}, {clients} clients", found, {"the echo": None})
+                if clients == 1:
+                    slower = ratio(found["tidegate"], found["the echo"], lambda one: one.p50_us)
+                    rows.append(
+                        Row(
+                            f"null, {protocol}, 1 client: p50 over the echo's", slower, "times", "<= 1.5", slower <= 1.5
+                        )
+                    )
+    return rows
+
+
+def log_on_and_off() -> Sequence[Row]:
+    """What writing every answer into the log costs, writer and all on the same core."""
+    rows: list[Row] = []
+    with (
+        _place() as place,
+        engine(place / "logged", [NULL]) as logged,
+        engine(place / "plain", [NULL], logging=False) as plain,
+    ):
+        for protocol in ("grpc", "rest"):
+            asks = {"logged": Ask(logged, NULL, protocol), "no log": Ask(plain, NULL, protocol)}
+            rows += beside(f"null, {protocol}, {CLIENTS} clients", by_turns(asks), {"no log": 0.95})
+    return rows
+
+
+def worker_pool() -> Sequence[Row]:
+    """A version in a process of its own, on the same core."""
+    rows: list[Row] = []
+    with (
+        _place() as place,
+        engine(place / "own", [NULL], isolation="own") as own,
+        engine(place / "inside", [NULL]) as inside,
+    ):
+        for protocol in ("grpc", "rest"):
+            asks = {"a worker process": Ask(own, NULL, protocol), "in the engine": Ask(inside, NULL, protocol)}
+            rows += beside(f"null, {protocol}, {CLIENTS} clients", by_turns(asks), {"in the engine": 0.85})
+    return rows
+
+
+def beside_mosec() -> Sequence[Row]:
+    """REST beside mosec, which is asked one by one and in batches: the better of the two counts."""
+    rows: list[Row] = []
+    for workload, least in ((NULL, 3.0), (REGRESSION, 2.8)):
+        with _place() as place, engine(place / "tidegate", [workload]) as mine, contextlib.ExitStack() as stack:
+            asks = {"tidegate": Ask(mine, workload, "rest")}
+            for most in MOSEC_ROWS:
+                peer = stack.enter_context(mosec(workload, place / f"mosec-{most}", SERVER_CORE, most))
+                asks[f"mosec with batches of {most}"] = Ask(peer, workload, "rest", path="/inference")
+            found = by_turns(asks)
+            best = max(list(asks)[1:], key=lambda name: _rate(found[name]))
+            rows += beside(
+                f"{workload.name}, rest, {CLIENTS} clients",
+                found,
+                {name: None for name in list(asks)[1:] if name != best} | {best: least},
+            )
+            rows += _tail(f"{workload.name}, rest", found["tidegate"]) if workload is REGRESSION else []
+    return rows
+
+
+def beside_triton() -> Sequence[Row]:
+    """gRPC beside Triton with the same models in C, and for images with its Python backend."""
+    rows: list[Row] = []
+    with (
+        _place() as place,
+        engine(place / "tidegate", WORKLOADS) as mine,
+        triton(place / "triton", SERVER_CORE) as peer,
+    ):
+        for workload, python, clients, streams, least in (
+            (NULL, False, CLIENTS, 1, 5.0),
+            (NULL, False, CLIENTS, 16, 5.0),
+            (REGRESSION, False, CLIENTS, 1, 3.0),
+            (IMAGE, True, 16, 1, 2.0),
+        ):
+            theirs = Workload(f"{workload.name}_python", workload.width, workload.regression) if python else workload
+            theirs.check_infer(peer.grpc)
+            name = f"Triton's {'Python' if python else 'C'} backend"
+            asks = {
+                "tidegate": Ask(mine, workload, "grpc", clients, streams),
+                name: Ask(peer, theirs, "infer", clients, streams),
+            }
+            found = by_turns(asks)
+            what = f"{workload.name}, grpc, {clients // streams} x {streams} streams"
+            rows += beside(what, found, {name: least})
+            rows += _tail(what, found["tidegate"]) if workload is REGRESSION else []
+    return rows
+
+
+def _tail(what: str, found: Sequence[Measured]) -> list[Row]:
+    value = statistics.median(one.p99_us / one.p50_us for one in found)
+    return [Row(f"{what}: p99 over p50", value, "times", "<= 3", value <= 3)]
+
+
+if __name__ == "__main__":
+    measures = [
+        ("echo", null_beside_echo),
+        ("log", log_on_and_off),
+        ("pool", worker_pool),
+        ("mosec", beside_mosec),
+        ("triton", beside_triton),
+    ]
+    sys.exit(run_group("serving", measures, sys.argv[1:]))
