@@ -50,7 +50,7 @@ class StopSignal:
 
     @contextmanager
     def interrupting(self) -> Iterator[None]:
-        """Within it the first signal, also one that has arrived already, raises StoppedEarlyError on the main thread."""
+        """Within it a signal, also one that has arrived already, raises StoppedEarlyError on the main thread, once."""
         self._interrupting = True
         try:
             if self._told:
