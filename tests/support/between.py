@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from types import TracebackType
-from typing import Self
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler
 
 import httpx
+from tests.support.http_server import http_server
 
 
 class Between:
-    """A context manager over the server at `address`; its own address is `url`.
+    """At `url`. What is asked below one of the paths of `faulty` is answered 500; while `slow` is set, nothing is."""
 
-    What is asked below one of the paths of `faulty` is answered 500; while `slow` is set, nothing is answered.
-    """
-
-    def __init__(self, address: str) -> None:
+    def __init__(self) -> None:
         self.faulty: tuple[str, ...] = ()
         self.slow = False
+        self.url = ""
         self._answers = threading.Condition()
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self, address))
-        self._thread = threading.Thread(target=self._server.serve_forever, name="between")
-        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
 
     def recover(self) -> None:
         """Everything is handed on again, what waited too."""
@@ -35,17 +31,17 @@ class Between:
         with self._answers:
             self._answers.wait_for(lambda: not self.slow)
 
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.recover()
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+@contextmanager
+def stand_between(address: str) -> Iterator[Between]:
+    """One over the server at `address`, which ends with the context."""
+    between = Between()
+    with http_server(_handler(between, address)) as own:
+        between.url = f"http://{own}"
+        try:
+            yield between
+        finally:
+            between.recover()
 
 
 def _handler(between: Between, address: str) -> type[BaseHTTPRequestHandler]:
@@ -76,8 +72,5 @@ def _handler(between: Between, address: str) -> type[BaseHTTPRequestHandler]:
                 self.wfile.write(content)
             except (BrokenPipeError, ConnectionResetError):
                 self.close_connection = True  # Whoever asked has given up waiting.
-
-        def log_message(self, format: str, *args: object) -> None:
-            return
 
     return Handler

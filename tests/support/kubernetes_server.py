@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import json
 import ssl
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import jsonschema
 from tests.support.certificates import Pair
+from tests.support.http_server import http_server
 
 TOKEN = "may-patch"
 PATH = "/apis/serving.kserve.io/v1beta1/namespaces/{}/inferenceservices/{}"
@@ -156,19 +156,8 @@ def kubernetes(shown: Pair) -> Iterator[Cluster]:
             self.end_headers()
             self.wfile.write(data)
 
-        def log_message(self, format: str, *args: Any) -> None:
-            """Nothing on stderr."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     tls.load_cert_chain(shown.certificate, shown.key)
-    server.socket = tls.wrap_socket(server.socket, server_side=True)
-    thread = threading.Thread(target=server.serve_forever, name="kubernetes")
-    thread.start()
-    cluster.server = f"https://127.0.0.1:{server.server_address[1]}"
-    try:
+    with http_server(Handler, tls) as address:
+        cluster.server = f"https://{address}"
         yield cluster
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join(30)

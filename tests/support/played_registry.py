@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import json
 import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from types import TracebackType
-from typing import Any, Self
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
+
+from tests.support.http_server import http_server
 
 ALIAS = "candidate"
 
 
 class PlayedRegistry:
-    """A context manager. `wanted` are the versions that the alias is set on; while `faulty` is set it answers 500, and
+    """At `address`. `wanted` are the versions that the alias is set on; while `faulty` is set it answers 500, and
     while `slow` is set not at all."""
 
     def __init__(self) -> None:
@@ -21,9 +24,7 @@ class PlayedRegistry:
         self.faulty = threading.Event()
         self.slow = threading.Event()
         self._awake = threading.Event()
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
-        self._thread = threading.Thread(target=self._server.serve_forever)
-        self.address = f"http://127.0.0.1:{self._server.server_address[1]}"
+        self.address = ""
 
     def recover(self) -> None:
         """It answers again, those too whom it let wait."""
@@ -43,7 +44,8 @@ class PlayedRegistry:
     def _model(self, name: str) -> dict[str, Any]:
         return {"name": name, "aliases": [{"alias": ALIAS, "version": str(self.wanted[name])}]}
 
-    def _handler(self) -> type[BaseHTTPRequestHandler]:
+    def handler(self) -> type[BaseHTTPRequestHandler]:
+        """What serves it."""
         registry = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -66,14 +68,14 @@ class PlayedRegistry:
 
         return Handler
 
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.recover()
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+@contextmanager
+def played_registry() -> Iterator[PlayedRegistry]:
+    """One that ends with the context."""
+    registry = PlayedRegistry()
+    with http_server(registry.handler()) as own:
+        registry.address = f"http://{own}"
+        try:
+            yield registry
+        finally:
+            registry.recover()

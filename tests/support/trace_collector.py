@@ -6,13 +6,14 @@ import gzip
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
     ExportTraceServiceRequest,
     ExportTraceServiceResponse,
 )
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
+from tests.support.http_server import http_server
 
 
 class TraceCollector:
@@ -63,16 +64,6 @@ def trace_collector() -> Iterator[TraceCollector]:
             self.end_headers()
             self.wfile.write(answer)
 
-        def log_message(self, format: str, *args: object) -> None:
-            """Tests are quiet."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    collector.url = f"http://127.0.0.1:{server.server_port}/v1/traces"
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
+    with http_server(Handler) as address:
+        collector.url = f"http://{address}/v1/traces"
         yield collector
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()

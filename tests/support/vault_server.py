@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import base64
 import json
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from tests.support.http_server import http_server
 
 TOKEN = "hvs.may-sign"
 
@@ -78,16 +78,6 @@ def vault_server() -> Iterator[Vault]:
 
         do_GET = do_POST = _serve  # noqa: N815
 
-        def log_message(self, format: str, *args: Any) -> None:
-            """Quiet."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    vault.address = f"http://127.0.0.1:{server.server_address[1]}"
-    thread = threading.Thread(target=server.serve_forever, name="vault")
-    thread.start()
-    try:
+    with http_server(Handler) as address:
+        vault.address = f"http://{address}"
         yield vault
-    finally:
-        server.shutdown()
-        thread.join(10)
-        server.server_close()

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 
 from tests.bench.hub.places import SAID, Place, place, since_said
 from tests.bench.rows import Row
-from tests.support.between import Between
+from tests.support.between import Between, stand_between
 from tests.support.eventually import eventually
 from tests.support.hub_process import HubProcess
 from tests.support.postgresql import postgresql
@@ -73,7 +73,7 @@ def _database_away(here: Place) -> Sequence[Row]:
 
 def _registry_faulty(here: Place) -> Sequence[Row]:
     """First to one whose release has begun, then to everybody."""
-    with Between(here.registry) as between:
+    with stand_between(here.registry) as between:
         between.faulty = ("/api/2.0/mlflow/model-versions",)
         with here.hub("fourth", address=between.url, poll_seconds=1) as hub:
             here.client.set_registered_model_alias("c", "candidate", "1")
@@ -86,7 +86,7 @@ def _registry_faulty(here: Place) -> Sequence[Row]:
 
 def _registry_slow(here: Place) -> Sequence[Row]:
     with (
-        Between(here.registry) as between,
+        stand_between(here.registry) as between,
         here.hub("fifth", address=between.url, poll_seconds=1, timeout_seconds=2) as hub,
     ):
         eventually(lambda: [one["state"] for one in hub.get("/registries")] == ["UP"], 120)

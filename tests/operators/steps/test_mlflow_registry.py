@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.linear_model import LogisticRegression
-from tests.support.between import Between
+from tests.support.between import stand_between
 from tests.support.command import Command
 from tests.support.releases import World, make_world
 
@@ -155,7 +155,7 @@ def test_a_server_that_fails_in_the_middle_is_said_to_be_away(
     registered: RegisteredVersion, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str
 ) -> None:
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
-    with Between(registered.uri) as between:
+    with stand_between(registered.uri) as between:
         between.faulty = (f"/api/2.0/mlflow/{path}",)
         with pytest.raises(Unavailable, match=re.escape(between.url)):
             publish_registered(replace(registered, uri=between.url), repository=tmp_path)

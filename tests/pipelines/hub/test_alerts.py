@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from aiosmtpd.controller import Controller
 from sqlalchemy import select, update
 from tests.support.certificates import Authority
 from tests.support.engine_process import free_port
+from tests.support.http_server import http_server
 
 from tidegate_pipelines.hub.alerts import AlertBook, Courier, Told, Wrong, what_is_wrong
 from tidegate_pipelines.hub.alerts.messages import as_email, as_json, as_slack
@@ -270,18 +271,8 @@ def web_server(status: int = 200) -> Iterator[tuple[str, list[tuple[dict[str, st
             self.send_response(status)
             self.end_headers()
 
-        def log_message(self, format: str, *args: Any) -> None:
-            """Says nothing."""
-
-    server = HTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}/hush", got
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    with http_server(Handler) as address:
+        yield f"http://{address}/hush", got
 
 
 def file(path: Path, text: str) -> Path:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from tests.support.eventually import eventually
+from tests.support.http_server import http_server
 
 from tidegate_pipelines.hub.config import HubConfig, KubeflowConfig, RunConfig, Runner
 from tidegate_pipelines.hub.releases.follow import Follower
@@ -58,13 +59,8 @@ class Kubeflow:
                 self.end_headers()
                 self.wfile.write(data)
 
-            def log_message(self, format: str, *args: object) -> None:
-                return
-
-        self._http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self._http.server_address[1]}"
-        self._thread = threading.Thread(target=self._http.serve_forever)
-        self._thread.start()
+        self.handler = Handler
+        self.url = ""
 
     def get(self, path: str, query: dict[str, str]) -> dict[str, Any] | None:
         if path == "/healthz":
@@ -84,23 +80,29 @@ class Kubeflow:
         kept.append({**body, path[1:-1] + "_id": f"{path[1:-1]}-{len(kept) + 1}", "looks": 0})
         return kept[-1]
 
-    def close(self) -> None:
-        self._http.shutdown()
-        self._http.server_close()
-        self._thread.join()
-
     @staticmethod
     def _named(kept: list[dict[str, Any]], query: dict[str, str]) -> list[dict[str, Any]]:
         names = [one["stringValue"] for one in json.loads(query.get("filter", '{"predicates": []}'))["predicates"]]
         return [one for one in kept if not names or one["display_name"] in names]
 
 
-@pytest.fixture
-def kubeflow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Kubeflow]:
-    monkeypatch.setenv("HOME", str(tmp_path))  # Its client looks for a context there.
+@contextmanager
+def served() -> Iterator[Kubeflow]:
     server = Kubeflow()
-    yield server
-    server.close()
+    with http_server(server.handler) as address:
+        server.url = f"http://{address}"
+        yield server
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))  # Its client looks for a context there.
+
+
+@pytest.fixture
+def kubeflow() -> Iterator[Kubeflow]:
+    with served() as server:
+        yield server
 
 
 def config(kubeflow: Kubeflow, folder: Path) -> HubConfig:
@@ -170,11 +172,11 @@ def test_what_kubeflow_refuses_is_said(kubeflow: Kubeflow, tmp_path: Path, statu
         runs.ended("run-9")
 
 
-def test_a_kubeflow_that_is_away_is_waited_for(kubeflow: Kubeflow, tmp_path: Path) -> None:
-    runs = KubeflowRuns(config(kubeflow, tmp_path))
-    with pytest.raises(FailedPrecondition):
-        runs.ended("run-9")
-    kubeflow.close()
+def test_a_kubeflow_that_is_away_is_waited_for(tmp_path: Path) -> None:
+    with served() as kubeflow:
+        runs = KubeflowRuns(config(kubeflow, tmp_path))
+        with pytest.raises(FailedPrecondition):
+            runs.ended("run-9")
     with pytest.raises(Unavailable, match="does not answer"):
         runs.ended("run-9")
 

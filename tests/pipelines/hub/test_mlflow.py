@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 import httpx
 import mlflow
 import pytest
 from tests.support.eventually import eventually
+from tests.support.http_server import http_server
 from tests.support.hub_process import HubProcess
 from tests.support.hub_registry import hub_config, register, write_data
 from tests.support.releases import Endpoints, World, available
@@ -153,22 +153,12 @@ class _Faulty(BaseHTTPRequestHandler):
         self.send_response(500)
         self.end_headers()
 
-    def log_message(self, format: str, *args: object) -> None:
-        return
-
 
 def test_a_registry_that_answers_500_is_away_since_then_and_nothing_else_stops(tmp_path: Path) -> None:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _Faulty)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    config = f'[mlflow]\naddress = "http://127.0.0.1:{server.server_address[1]}"\npoll_seconds = 0.2\n'
-    try:
+    with http_server(_Faulty) as address:
+        config = f'[mlflow]\naddress = "http://{address}"\npoll_seconds = 0.2\n'
         with HubProcess(tmp_path, config) as hub:
             eventually(lambda: [one["state"] for one in hub.get("/registries")] == ["AWAY"])
             (registry,) = hub.get("/registries")
             assert "registered-models/search with 500" in registry["problem"]
             assert hub.get("/releases") == []
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()

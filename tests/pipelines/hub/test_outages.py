@@ -16,7 +16,7 @@ import pytest
 from sqlalchemy import select
 from starlette.testclient import TestClient
 from tests.support.eventually import eventually
-from tests.support.played_registry import PlayedRegistry
+from tests.support.played_registry import PlayedRegistry, played_registry
 from tests.support.postgresql import postgresql
 from tests.support.releases import Endpoints, World, available
 
@@ -111,6 +111,11 @@ def asked_for(database: Database) -> list[tuple[str, int]]:
         return [(model, version) for model, version in found]
 
 
+def registry_states(database: Database) -> list[str]:
+    with database.reading() as session:
+        return [row.state for row in session.scalars(select(RegistryRow))]
+
+
 def the_registry(database: Database) -> tuple[str, datetime, str]:
     with database.reading() as session:
         row = session.scalars(select(RegistryRow)).one()
@@ -132,10 +137,10 @@ def watched(database: Database, registry: PlayedRegistry) -> Iterator[None]:
     ("how", "problem"), [("faulty", "registered-models/search with 500"), ("slow", "does not answer (ReadTimeout")]
 )
 def test_a_registry_is_away_for_a_while(database: Database, how: str, problem: str) -> None:
-    with PlayedRegistry() as registry, watched(database, registry):
+    with played_registry() as registry, watched(database, registry):
         registry.wanted["flights"] = 1
         eventually(lambda: asked_for(database) == [("flights", 1)])
-        eventually(lambda: the_registry(database)[0] == "UP")
+        eventually(lambda: registry_states(database) == ["UP"])
         getattr(registry, how).set()
         eventually(lambda: the_registry(database)[0] == "AWAY")
         _, since, said = the_registry(database)
@@ -154,7 +159,7 @@ def test_a_registry_is_away_for_a_while(database: Database, how: str, problem: s
 
 
 def test_the_database_is_away_for_a_while(tmp_path: Path) -> None:
-    with postgresql() as server, PlayedRegistry() as registry:
+    with postgresql() as server, played_registry() as registry:
         registry.wanted["flights"] = 1
         config = HubConfig(
             directory=tmp_path,
@@ -230,7 +235,7 @@ def test_a_backup_of_the_database_alone_is_a_hub(world: World, endpoints: Endpoi
     release(2)
     (tmp_path / "lost.db").rename(tmp_path / "before.db")
     restored, before = Database(f"sqlite:///{tmp_path}/backup.db"), Database(f"sqlite:///{tmp_path}/before.db")
-    with PlayedRegistry() as registry:
+    with played_registry() as registry:
         registry.wanted["kept"] = 2
         mlflow = MlflowConfig(address=registry.address)
         assert Reconciler(HubConfig(mlflow=mlflow), restored, MlflowRegistry(mlflow)).all() == 1
