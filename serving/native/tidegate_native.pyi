@@ -142,6 +142,7 @@ class Signature:
     `event_time` names the input that holds the time of a row's event in Unix seconds, by whose day the row is logged;
     one that is not a number per row is as none. One that is `streaming` is `free` and answers each request with
     messages: its executor returns an iterator of what it would return else, which is closed where nobody wants more.
+    `schema` are the JSON schemas of request and answer where its only input and its only output are JSON documents.
     """
 
     def __new__(
@@ -155,6 +156,7 @@ class Signature:
         defaults: Mapping[str, Any] | None = None,
         event_time: str | None = None,
         streaming: bool = False,
+        schema: tuple[str, str] | None = None,
     ) -> Signature: ...
     @property
     def name(self) -> str: ...
@@ -214,12 +216,17 @@ class Batch:
 
 @final
 class Result:
-    """Outputs by name, batch on axis 0, and by row the (canonical gRPC code, message) of what went wrong.
+    """Outputs by name, batch on axis 0, and by row the (canonical gRPC code, message) of what went wrong, or with a
+    list of errors in JSON as a third.
 
     A request with an error in any of its rows is answered with that error; the others get their rows.
     """
 
-    def __new__(cls, outputs: Mapping[str, Any], errors: Mapping[int, tuple[int, str]] | None = None) -> Result: ...
+    def __new__(
+        cls,
+        outputs: Mapping[str, Any],
+        errors: Mapping[int, tuple[int, str] | tuple[int, str, str]] | None = None,
+    ) -> Result: ...
 
 @final
 class Publish:

@@ -109,7 +109,13 @@ def plane_signature(name: str, signature: Signature, event_time: str | None = No
         defaults={name: default_array(signature, name) for name in signature.defaults} or None,
         event_time=event_time,
         streaming=signature.streaming,
+        schema=_schema(signature),
     )
+
+
+def _schema(signature: Signature) -> tuple[str, str] | None:
+    schema = signature.schema
+    return None if schema is None else (json.dumps(dict(schema.request)), json.dumps(dict(schema.response)))
 
 
 def plane_description(loaded: LoadedVersion) -> tuple[bytes, bytes] | None:

@@ -9,7 +9,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use tidegate_codec::dtype::{ALL, DType};
-use tidegate_codec::signatures::signature::Signature as CoreSignature;
+use tidegate_codec::signatures::signature::{DocumentSchema, Signature as CoreSignature};
 use tidegate_codec::signatures::spec::{FirstAxis, TensorSpec as CoreSpec};
 use tidegate_engine::batching::limits::Batching as CoreBatching;
 use tidegate_engine::request_id::Share;
@@ -198,7 +198,7 @@ pub(crate) struct Signature(pub(crate) CoreSignature);
 impl Signature {
     #[new]
     #[pyo3(signature = (*, name, method_name, inputs, outputs, first_axis="batch", defaults=None, event_time=None,
-        streaming=false))]
+        streaming=false, schema=None))]
     #[expect(clippy::too_many_arguments, reason = "keyword-only in Python, one structure from here on")]
     fn new(
         name: String,
@@ -209,6 +209,7 @@ impl Signature {
         defaults: Option<Bound<'_, PyDict>>,
         event_time: Option<&str>,
         streaming: bool,
+        schema: Option<(String, String)>,
     ) -> PyResult<Signature> {
         let specs = |list: &[PyRef<'_, TensorSpec>]| list.iter().map(|spec| spec.0.clone()).collect();
         let axis = FirstAxis::from_name(first_axis).ok_or_else(|| {
@@ -222,6 +223,12 @@ impl Signature {
             None => signature,
         };
         let signature = if streaming { signature.with_streaming().map_err(PyValueError::new_err)? } else { signature };
+        let signature = match schema {
+            Some((request, response)) => {
+                signature.with_schema(DocumentSchema { request, response }).map_err(PyValueError::new_err)?
+            }
+            None => signature,
+        };
         let Some(given) = defaults else { return Ok(Signature(signature)) };
         let read = |spec: &CoreSpec| {
             given.get_item(&spec.name)?.map(|value| values::read(spec, &value, Origin::Caller)).transpose()

@@ -40,6 +40,8 @@ pub fn wanted(headers: &HeaderMap) -> bool {
 pub enum EventForm {
     /// As a predict request is answered.
     Predict(Form),
+    /// As a plain object.
+    Plain,
     /// As an infer request is answered, all in JSON.
     Infer,
 }
@@ -157,6 +159,7 @@ impl Events {
                 Ok(json_answer::encode(model, version, infer, |index| rows.named(index))?.bytes)
             }
             (EventForm::Infer, None) => Err(Status::internal("an infer request without a form of its answer")),
+            (EventForm::Plain, _) => predict_response::encode_plain(&rows.all_named().collect::<Vec<_>>()),
             (EventForm::Predict(form), _) => predict_response::encode(&rows.all_named().collect::<Vec<_>>(), form),
         }
     }
