@@ -2,7 +2,7 @@
 
 use crate::json::scalar::{is_base64, read_base64};
 use crate::json::scanner::{MAX_DEPTH, Scanner};
-use crate::msgpack::Binary;
+use crate::msgpack::binary::Binary;
 use crate::status::Status;
 use crate::tensors::Number;
 

@@ -5,7 +5,7 @@ use base64::engine::general_purpose::STANDARD;
 
 use crate::json::scanner::MAX_DEPTH;
 use crate::json::text::{write_double, write_float, write_text};
-use crate::msgpack::Binary;
+use crate::msgpack::binary::Binary;
 use crate::status::Status;
 use crate::tensors::Room;
 

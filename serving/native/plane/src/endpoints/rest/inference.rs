@@ -6,29 +6,27 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use http::StatusCode;
-use http::header::CONTENT_TYPE;
 use tidegate_codec::json::plain_object::PlainObject;
-use tidegate_codec::json::predict_response;
-use tidegate_codec::json::text::{detailed_error_body, error_body};
+use tidegate_codec::json::text::error_body;
 use tidegate_codec::model_spec::{DEFAULT_SIGNATURE, ModelSpec};
-use tidegate_codec::msgpack::{self, Binary};
+use tidegate_codec::msgpack::to_json;
 use tidegate_codec::signatures::{RequestRows, Signature};
 use tidegate_codec::status::{Code, Status};
 use tidegate_codec::tensors::{Page, Room};
 use tidegate_engine::batching::Queue;
 use tidegate_engine::memory::Reservation;
 use tidegate_engine::metrics::Call;
-use tidegate_engine::request::{Payload, Reply, Rows, Tags};
+use tidegate_engine::request::{Payload, Reply, Tags};
 use tidegate_engine::request_id::RequestId;
 use tidegate_engine::serving_map::Version;
 
-use crate::endpoints::body::held;
 use crate::endpoints::rest::events::{self, EventForm};
 use crate::endpoints::rest::media_type::{KNOWN, MediaType};
 use crate::endpoints::rest::path::Target;
+use crate::endpoints::rest::plain_response::binary;
 use crate::endpoints::rest::prediction::RestReply;
 use crate::endpoints::rest::routes::{RestRoutes, context};
-use crate::endpoints::rest::service::{self, RestAnswer, RestCall, RestResponse, with_body, with_bytes};
+use crate::endpoints::rest::service::{RestAnswer, RestCall, with_body};
 use crate::endpoints::stream::StreamReply;
 use crate::security::gate::granted;
 
@@ -164,7 +162,7 @@ impl<R: Reply> Payload for Plain<'_, R> {
         if self.media_type == MediaType::Json {
             return PlainObject::parse(self.body).map(drop);
         }
-        let text = msgpack::to_json(self.body, binary(signature), &mut *self.room.borrow_mut())?;
+        let text = to_json(self.body, binary(signature), &mut *self.room.borrow_mut())?;
         self.text.get_or_init(|| text);
         Ok(())
     }
@@ -172,40 +170,5 @@ impl<R: Reply> Payload for Plain<'_, R> {
     fn read_inputs(&self, signature: &Signature, page: &mut Page<'_>, _: usize) -> Result<RequestRows, Status> {
         let text = self.text.get().map_or(self.body, Vec::as_slice);
         PlainObject::checked(text).read_inputs(signature, page)
-    }
-}
-
-/// How bytes are written that MessagePack has a type for.
-fn binary(signature: &Signature) -> Binary {
-    if signature.schema.is_some() { Binary::Text } else { Binary::Object }
-}
-
-/// The answer.
-pub(crate) fn respond(rows: &Rows<'_>, media_type: MediaType, tags: Tags<'_>) -> Result<RestResponse, Status> {
-    let signature = &rows.served.signature;
-    let text = match &signature.schema {
-        Some(_) => rows.slice(0).strings().next().unwrap_or_default().to_vec(),
-        None => predict_response::encode_plain(&rows.all_named().collect::<Vec<_>>())?,
-    };
-    let body = match media_type {
-        MediaType::Json => text,
-        MediaType::MessagePack(_) => msgpack::from_json(&text, binary(signature)).map_err(|why| {
-            let model = &rows.served.model;
-            Status::internal(format!("model '{model}' gave a document that is no JSON: {}", why.message))
-        })?,
-    };
-    let mut response = with_bytes(StatusCode::OK, held(body.into(), &rows.served.memory), tags);
-    response.headers_mut().insert(CONTENT_TYPE, media_type.header());
-    Ok(response)
-}
-
-/// An error; of a request that does not fit its schema with all that is wrong.
-pub(crate) fn failure(status: &Status, tags: Tags<'_>) -> RestResponse {
-    match &status.details {
-        Some(errors) => {
-            let body = detailed_error_body(&status.message, Some(errors));
-            with_body(StatusCode::UNPROCESSABLE_ENTITY, body, tags)
-        }
-        None => service::failure(status, tags),
     }
 }

@@ -11,6 +11,7 @@ pub mod inference;
 pub mod media_type;
 pub mod open_inference;
 pub mod path;
+pub mod plain_response;
 pub mod prediction;
 pub mod routes;
 pub mod service;

@@ -24,7 +24,7 @@ use crate::endpoints::examples::InferenceReply;
 use crate::endpoints::open_inference::InferReply;
 use crate::endpoints::rest::media_type::MediaType;
 use crate::endpoints::rest::service::{RestAnswer, RestResponse, failure, with_bytes};
-use crate::endpoints::rest::{infer_response, inference};
+use crate::endpoints::rest::{infer_response, plain_response};
 
 /// The body of a predict request, answered by an `R`.
 pub struct Predict<'a, R> {
@@ -138,7 +138,7 @@ impl Reply for RestReply {
     fn fail(self, status: &Status, tags: Tags<'_>) {
         self.observation.note(|facts| facts.code = Some(status.code));
         let response = match self.selection {
-            Selection::Plain(_) => inference::failure(status, tags),
+            Selection::Plain(_) => plain_response::failure(status, tags),
             _ => failure(status, tags),
         };
         let _ = self.sender.send(response);
@@ -152,7 +152,7 @@ fn respond(rows: &Rows<'_>, selection: &Selection, tags: Tags<'_>) -> Result<Res
         Selection::Outputs(form) if rows.outputs.len() == 1 => predict_response::encode(&[rows.named(0)], *form)?,
         Selection::Outputs(form) => predict_response::encode(&outputs(), *form)?,
         Selection::Infer(answer) => return infer_response::respond(rows, answer, tags),
-        Selection::Plain(media_type) => return inference::respond(rows, *media_type, tags),
+        Selection::Plain(media_type) => return plain_response::respond(rows, *media_type, tags),
     };
     Ok(with_bytes(StatusCode::OK, held(body.into(), &rows.served.memory), tags))
 }
