@@ -71,7 +71,8 @@ class Settings:
     `access` requests need a token or a client certificate, except those about health; both can be replaced later.
     Sizes in bytes, times in milliseconds. Connections are closed whose request's head does not come within
     `header_timeout_ms`, that are without a request for `idle_timeout_ms`, that answer no ping after `keepalive_ms` of
-    silence (gRPC), or that take nothing of an answer for `write_timeout_ms`. What is logged is written as Parquet below
+    silence (gRPC), or that take nothing of an answer for `write_timeout_ms`. A stream of events without a message for
+    `event_keepalive_ms` sends a comment. What is logged is written as Parquet below
     `log_path`, in blocks of `log_block_rows` and at the latest after `log_block_interval_ms`; without a path it is
     dropped. `log_columns` says by column, such as `in.email`, what is written as a `hash`, keyed with `log_salt`, and
     what to `omit`. Below `prediction_log_path`, answered requests are written beside it as TFRecord files of TensorFlow
@@ -102,6 +103,7 @@ class Settings:
         keepalive_ms: int = 30000,
         write_timeout_ms: int = 30000,
         request_timeout_ms: int = 30000,
+        event_keepalive_ms: int = 15000,
         log_path: str | PathLike[str] | None = None,
         log_columns: Mapping[str, str] = ...,
         log_salt: bytes = ...,

@@ -48,6 +48,7 @@ def plane_settings(
         keepalive_ms=_ms(config.keepalive_seconds),
         write_timeout_ms=_ms(config.write_seconds),
         request_timeout_ms=int(config.request_timeout_seconds * 1000),
+        event_keepalive_ms=_ms(config.event_keepalive_seconds),
         log_path=config.log_path,
         prediction_log_path=config.prediction_log_path,
         log_columns=config.log_columns,

@@ -71,7 +71,7 @@ impl Settings {
         trace_sampling_rate=None, io_threads=1,
         max_message_bytes=67108864, request_memory_bytes=1073741824, max_connections=4096,
         header_timeout_ms=10000, idle_timeout_ms=620000, keepalive_ms=30000, write_timeout_ms=30000,
-        request_timeout_ms=30000, log_path=None, log_columns=HashMap::new(), log_salt=Vec::new(), prediction_log_path=None,
+        request_timeout_ms=30000, event_keepalive_ms=15000, log_path=None, log_columns=HashMap::new(), log_salt=Vec::new(), prediction_log_path=None,
         log_block_rows=16384, log_block_interval_ms=1000, log_buffer_bytes=134217728))]
     #[expect(clippy::too_many_arguments, reason = "keyword-only in Python, one structure from here on")]
     fn new(
@@ -93,6 +93,7 @@ impl Settings {
         keepalive_ms: u64,
         write_timeout_ms: u64,
         request_timeout_ms: u64,
+        event_keepalive_ms: u64,
         log_path: Option<PathBuf>,
         log_columns: HashMap<String, String>,
         log_salt: Vec<u8>,
@@ -120,6 +121,7 @@ impl Settings {
                 write: Duration::from_millis(write_timeout_ms),
             },
             request_timeout: Duration::from_millis(request_timeout_ms),
+            event_keepalive: Duration::from_millis(event_keepalive_ms),
             log_block_rows,
             log_block_interval: Duration::from_millis(log_block_interval_ms),
             log_buffer_bytes,

@@ -108,9 +108,9 @@ fn write_number(number: Number, out: &mut Vec<u8>) {
         Number::Unsigned(value @ ..=0x7f) => return out.push(value as u8),
         Number::Unsigned(value) => {
             let (first, size) = match value {
-                ..=0xff => (0xcc, 1),
-                ..=0xffff => (0xcd, 2),
-                ..=0xffff_ffff => (0xce, 4),
+                0..=0xff => (0xcc, 1),
+                0x100..=0xffff => (0xcd, 2),
+                0x1_0000..=0xffff_ffff => (0xce, 4),
                 _ => (0xcf, 8),
             };
             (first, value.to_be_bytes(), size)
@@ -118,9 +118,9 @@ fn write_number(number: Number, out: &mut Vec<u8>) {
         Number::Signed(value @ -32..=0) => return out.push(value as u8),
         Number::Signed(value) => {
             let (first, size) = match value {
-                -0x80.. => (0xd0, 1),
-                -0x8000.. => (0xd1, 2),
-                -0x8000_0000.. => (0xd2, 4),
+                -0x80..=-1 => (0xd0, 1),
+                -0x8000..=-0x81 => (0xd1, 2),
+                -0x8000_0000..=-0x8001 => (0xd2, 4),
                 _ => (0xd3, 8),
             };
             (first, value.to_be_bytes(), size)

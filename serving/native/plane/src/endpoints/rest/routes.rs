@@ -176,7 +176,8 @@ impl<R: Reply + From<RestReply> + From<StreamReply>> RestRoutes<R> {
         let patience = Some(self.state.engine.limits.request_timeout());
         let (reply, answer) = StreamReply::open(Endpoint::Rest, patience, false, &call.observation);
         let (id, observation) = (id.clone(), call.observation.clone());
-        (reply, RestAnswer::Events(Box::new(EventAnswer { answer, form, id, observation })))
+        let keepalive = self.state.event_keepalive;
+        (reply, RestAnswer::Events(Box::new(EventAnswer { answer, form, id, observation, keepalive })))
     }
 
     fn examples(&self, call: &RestCall, method: InferenceMethod, target: &Target, id: RequestId) -> RestAnswer {
