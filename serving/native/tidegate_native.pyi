@@ -71,7 +71,8 @@ class Settings:
     `access` requests need a token or a client certificate, except those about health; both can be replaced later.
     Sizes in bytes, times in milliseconds. Connections are closed whose request's head does not come within
     `header_timeout_ms`, that are without a request for `idle_timeout_ms`, that answer no ping after `keepalive_ms` of
-    silence (gRPC), or that take nothing of an answer for `write_timeout_ms`. What is logged is written as Parquet below
+    silence (gRPC), or that take nothing of an answer for `write_timeout_ms`. A stream of events without a message for
+    `event_keepalive_ms` sends a comment. What is logged is written as Parquet below
     `log_path`, in blocks of `log_block_rows` and at the latest after `log_block_interval_ms`; without a path it is
     dropped. `log_columns` says by column, such as `in.email`, what is written as a `hash`, keyed with `log_salt`, and
     what to `omit`. Below `prediction_log_path`, answered requests are written beside it as TFRecord files of TensorFlow
@@ -102,6 +103,7 @@ class Settings:
         keepalive_ms: int = 30000,
         write_timeout_ms: int = 30000,
         request_timeout_ms: int = 30000,
+        event_keepalive_ms: int = 15000,
         log_path: str | PathLike[str] | None = None,
         log_columns: Mapping[str, str] = ...,
         log_salt: bytes = ...,
@@ -142,6 +144,7 @@ class Signature:
     `event_time` names the input that holds the time of a row's event in Unix seconds, by whose day the row is logged;
     one that is not a number per row is as none. One that is `streaming` is `free` and answers each request with
     messages: its executor returns an iterator of what it would return else, which is closed where nobody wants more.
+    `schema` are the JSON schemas of request and answer where its only input and its only output are JSON documents.
     """
 
     def __new__(
@@ -155,6 +158,7 @@ class Signature:
         defaults: Mapping[str, Any] | None = None,
         event_time: str | None = None,
         streaming: bool = False,
+        schema: tuple[str, str] | None = None,
     ) -> Signature: ...
     @property
     def name(self) -> str: ...
@@ -214,12 +218,17 @@ class Batch:
 
 @final
 class Result:
-    """Outputs by name, batch on axis 0, and by row the (canonical gRPC code, message) of what went wrong.
+    """Outputs by name, batch on axis 0, and by row the (canonical gRPC code, message) of what went wrong, or with a
+    list of errors in JSON as a third.
 
     A request with an error in any of its rows is answered with that error; the others get their rows.
     """
 
-    def __new__(cls, outputs: Mapping[str, Any], errors: Mapping[int, tuple[int, str]] | None = None) -> Result: ...
+    def __new__(
+        cls,
+        outputs: Mapping[str, Any],
+        errors: Mapping[int, tuple[int, str] | tuple[int, str, str]] | None = None,
+    ) -> Result: ...
 
 @final
 class Publish:

@@ -21,7 +21,7 @@ from tidegate_serving.contract.signature import SERVING_DEFAULT
 from tidegate_serving.control.status import EngineStatus
 from tidegate_serving.embedded.callables import Predicts, callable_of
 from tidegate_serving.embedded.defaults import embedded_config
-from tidegate_serving.embedded.signatures import signature_of
+from tidegate_serving.embedded.signatures import described
 from tidegate_serving.embedded.traffic import Traffic
 from tidegate_serving.embedded.view import as_html, as_text
 from tidegate_serving.inference_log.comparison import Comparison
@@ -159,12 +159,13 @@ class Engine:
 
         Returns once it answers. Inputs and outputs by name: a dtype (`"float32"`), or dtype and shape, the batch first
         (`("float32", (-1, 4))`). What is not said comes from `example` (a batch by input name), from annotations, or
-        from a trial run. Serving a name again replaces the version before, whose requests are still answered, and takes
-        its labels along; `keep` leaves it beside the new one. Raises the contract's errors, and then everything is as
-        it was.
+        from a trial run. Where the only parameter is annotated with a pydantic model, or a list of one for a whole
+        batch, it takes and returns such documents, also at `POST /inference/NAME`. Serving a name again replaces the
+        version before, whose requests are still answered, and takes its labels along; `keep` leaves it beside the new
+        one. Raises the contract's errors, and then everything is as it was.
         """
         function = callable_of(model)
-        signature = signature_of(function, inputs, outputs, example)
+        function, signature = described(function, inputs, outputs, example)
         program, signatures = self._live().program(), {SERVING_DEFAULT: signature}
         return program.serve(name, function, signatures, version=version, keep=keep, timeout=timeout)
 

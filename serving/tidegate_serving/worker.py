@@ -157,8 +157,8 @@ def _send(channel: Channel, answer: Answer) -> None:
     channel.send({"kind": "outputs", "errors": _errors(answer)}, answer.outputs)
 
 
-def _errors(answer: Answer) -> dict[str, list[str]]:
-    return {str(row): [error.code, error.message] for row, error in answer.errors.items()}
+def _errors(answer: Answer) -> dict[str, list[str | None]]:
+    return {str(row): [error.code, error.message, error.details] for row, error in answer.errors.items()}
 
 
 def _failed(error: BaseException) -> dict[str, str]:

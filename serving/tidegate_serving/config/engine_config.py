@@ -124,6 +124,7 @@ class EngineConfig:
     write_seconds: a client that takes nothing of its answer for so long is given up.
     stuck_seconds: a model's call that runs for so long, and for ten times the usual, counts as stuck.
     request_timeout_seconds: for requests without a deadline of their own.
+    event_keepalive_seconds: a stream of server-sent events without a message for so long sends a comment.
     start_seconds: how long start waits for the first versions before it says not ready.
     drain_seconds: how long a stopping engine waits for accepted requests.
     ready_file: gets the addresses as JSON once the engine is up; None for none.
@@ -202,6 +203,7 @@ class EngineConfig:
     write_seconds: float = within(SOME_SECONDS, 30.0)
     stuck_seconds: float = within(SOME_SECONDS, 30.0)
     request_timeout_seconds: float = within(SOME_SECONDS, 30.0)
+    event_keepalive_seconds: float = within(SOME_SECONDS, 15.0)
     start_seconds: float = within(SECONDS, 120.0)
     drain_seconds: float = within(SECONDS, 30.0)
     ready_file: Path | None = None

@@ -43,6 +43,7 @@ FIXED = {
     "idle_seconds": "connections live by it",
     "keepalive_seconds": "connections live by it",
     "write_seconds": "connections live by it",
+    "event_keepalive_seconds": "it is set when the REST endpoint opens",
     "log_path": "the log's writer holds it",
     "prediction_log_path": "the log's writer holds it",
     "log_columns": "the log's writer holds it",

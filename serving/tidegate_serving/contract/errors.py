@@ -32,14 +32,16 @@ _MOST_CHARACTERS = 2000
 
 
 class TidegateError(Exception):
-    """Base of all errors. The text names the thing, the value and the cure."""
+    """Base of all errors. The text names the thing, the value and the cure; `details`, where there are any, is a list
+    of errors in JSON for programs."""
 
     code: ClassVar[str] = "internal"
     grpc_code: ClassVar[int] = 13
 
-    def __init__(self, message: str) -> None:
+    def __init__(self, message: str, details: str | None = None) -> None:
         super().__init__(message)
         self.message = message
+        self.details = details
 
 
 class InvalidInput(TidegateError):
@@ -192,9 +194,9 @@ def place_of(error: BaseException) -> tuple[str, str, int]:
     return type(error).__name__, file, line
 
 
-def error_of(code: str, message: str) -> TidegateError:
+def error_of(code: str, message: str, details: str | None = None) -> TidegateError:
     """The error that a stable code such as `tampered` stands for, for clients that read one from a status or event."""
-    return _BY_CODE.get(code, TidegateError)(message)
+    return _BY_CODE.get(code, TidegateError)(message, details)
 
 
 _BY_GRPC_CODE: dict[int, type[TidegateError]] = {

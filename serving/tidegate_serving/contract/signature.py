@@ -81,11 +81,32 @@ class TensorSpec:
 
 
 @dataclass(frozen=True, slots=True)
+class DocumentSchema:
+    """What a signature takes and gives as one JSON document in each row, in JSON Schema."""
+
+    request: Mapping[str, Any] = field(hash=False)
+    response: Mapping[str, Any] = field(hash=False)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON."""
+        return {"request": dict(self.request), "response": dict(self.response)}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> DocumentSchema:
+        """From JSON; InvalidInput when one is missing or no object."""
+        try:
+            return cls(dict(data["request"]), dict(data["response"]))
+        except MALFORMED as error:
+            raise InvalidInput(f"the schema of a signature needs request and response as objects: {error}") from error
+
+
+@dataclass(frozen=True, slots=True)
 class Signature:
     """Inputs and outputs of one way to call a version; `method_name` as in TensorFlow's SignatureDef.
 
     `defaults` are values, as nested lists or scalars, for inputs that a request may leave out. One that is `streaming`
-    answers each request with messages, one after the other, each with all outputs; its first axis is FREE.
+    answers each request with messages, one after the other, each with all outputs; its first axis is FREE. One with a
+    `schema` has one input and one output, of strings that are JSON documents.
     """
 
     inputs: tuple[TensorSpec, ...]
@@ -94,6 +115,7 @@ class Signature:
     first_axis: FirstAxis = FirstAxis.BATCH
     defaults: Mapping[str, Any] = field(default_factory=dict, hash=False)
     streaming: bool = False
+    schema: DocumentSchema | None = None
 
     def __post_init__(self) -> None:
         for what, specs in (("inputs", self.inputs), ("outputs", self.outputs)):
@@ -110,6 +132,17 @@ class Signature:
             )
         if unknown := sorted(set(self.defaults) - set(self.input_names)):
             raise InvalidInput(f"a signature has a default for {unknown[0]!r}, which is none of its inputs")
+
+        if self.schema is not None:
+            self._check_documents()
+
+    def _check_documents(self) -> None:
+        specs = [(spec.dtype, spec.shape) for spec in (*self.inputs, *self.outputs)]
+        if specs != [("string", (-1,))] * 2 or self.first_axis is not FirstAxis.BATCH or len(self.inputs) != 1:
+            raise InvalidInput(
+                "a signature with a schema takes and gives documents: give it one input and one output of dtype string "
+                f"and shape [-1], not {[spec.name for spec in (*self.inputs, *self.outputs)]}"
+            )
 
     def _check_axis(self, spec: TensorSpec) -> None:
         rows = spec.shape[:1] == (-1,)
@@ -137,6 +170,8 @@ class Signature:
             data["first_axis"] = self.first_axis.value
         if self.streaming:
             data["streaming"] = True
+        if self.schema is not None:
+            data["schema"] = self.schema.to_dict()
         return {**data, "defaults": dict(self.defaults)} if self.defaults else data
 
     @classmethod
@@ -151,7 +186,8 @@ class Signature:
         if axis not in FirstAxis.__members__.values():
             raise InvalidInput(f"a signature has first axis {axis!r}: use one of {', '.join(FirstAxis)}")
         defaults, method = dict(data.get("defaults", {})), str(data.get("method_name", PREDICT))
-        return cls(inputs, outputs, method, FirstAxis(axis), defaults, bool(data.get("streaming", False)))
+        schema = DocumentSchema.from_dict(data["schema"]) if data.get("schema") is not None else None
+        return cls(inputs, outputs, method, FirstAxis(axis), defaults, bool(data.get("streaming", False)), schema)
 
 
 def default_name(signatures: Mapping[str, Signature]) -> str:

@@ -21,9 +21,24 @@ from tidegate_serving.embedded.callables import (
     outputs_by_name,
     parameters,
 )
+from tidegate_serving.platforms.documents import documents_of
 from tidegate_serving.platforms.loader import Answer
 
 _TRIAL_ROWS = 2
+
+
+def described(
+    model: Model,
+    inputs: Mapping[str, Any] | None = None,
+    outputs: Mapping[str, Any] | None = None,
+    example: Mapping[str, Any] | None = None,
+) -> tuple[Model, Signature]:
+    """What to call with a batch, and its signature: of documents where nothing is said and the model's parameter is
+    annotated with a pydantic model or a list of one; else as `signature_of` finds it."""
+    documents = documents_of(model) if inputs is None and outputs is None and example is None else None
+    if documents is not None:
+        return documents.answer, documents.signature()
+    return model, signature_of(model, inputs, outputs, example)
 
 
 def signature_of(
@@ -95,7 +110,8 @@ def _found_inputs(model: Model, batch: Mapping[str, Array]) -> tuple[TensorSpec,
     if unknown or not taken or list(taken) == [WHOLE_BATCH]:
         raise InvalidInput(
             f"the dtype of input {unknown[0] if unknown else WHOLE_BATCH!r} is not known: "
-            'pass inputs={"x": "float32"} or example={"x": [1.0, 2.0]}'
+            'pass inputs={"x": "float32"} or example={"x": [1.0, 2.0]}, or annotate the only parameter with a pydantic '
+            "model from the top of a module"
         )
     return tuple(TensorSpec(name, _annotated(parameter.annotation) or "") for name, parameter in taken.items())
 

@@ -61,4 +61,9 @@ def _checked(id: ServableId, signature: Signature, rows: int | None, answer: Ans
     wrong = [row for row in answer.errors if not 0 <= row < (1 if rows is None else rows)]
     if wrong:
         raise ModelFailed(f"{id} reports an error for row {wrong[0]} of a batch of {rows} rows")
-    return native.Result(outputs, {row: (error.grpc_code, str(error)) for row, error in answer.errors.items()})
+    return native.Result(outputs, {row: _told(error) for row, error in answer.errors.items()})
+
+
+def _told(error: TidegateError) -> tuple[int, str] | tuple[int, str, str]:
+    told = (error.grpc_code, str(error))
+    return told if error.details is None else (*told, error.details)

@@ -48,6 +48,7 @@ def plane_settings(
         keepalive_ms=_ms(config.keepalive_seconds),
         write_timeout_ms=_ms(config.write_seconds),
         request_timeout_ms=int(config.request_timeout_seconds * 1000),
+        event_keepalive_ms=_ms(config.event_keepalive_seconds),
         log_path=config.log_path,
         prediction_log_path=config.prediction_log_path,
         log_columns=config.log_columns,
@@ -109,7 +110,13 @@ def plane_signature(name: str, signature: Signature, event_time: str | None = No
         defaults={name: default_array(signature, name) for name in signature.defaults} or None,
         event_time=event_time,
         streaming=signature.streaming,
+        schema=_schema(signature),
     )
+
+
+def _schema(signature: Signature) -> tuple[str, str] | None:
+    schema = signature.schema
+    return None if schema is None else (json.dumps(dict(schema.request)), json.dumps(dict(schema.response)))
 
 
 def plane_description(loaded: LoadedVersion) -> tuple[bytes, bytes] | None:

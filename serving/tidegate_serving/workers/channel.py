@@ -12,7 +12,7 @@ memory is another one than before, its descriptor comes with the message.
                         {"kind": "close"}                                   unloads, and then it ends
     worker to engine    {"kind": "loaded", "manifest": str, "definitions": base64 or null,
                          "resident_bytes": int, "release": str}
-                        {"kind": "outputs", "tensors": [...], "errors": {row: [code, message]}}
+                        {"kind": "outputs", "tensors": [...], "errors": {row: [code, message, details]}}
                         {"kind": "end"}                                     no more outputs of a streaming signature
                         {"kind": "failed", "code": str, "message": str}     a typed refusal; it lives on, but for a load
 """

@@ -102,7 +102,8 @@ class Worker:
             self._channel.send(request, inputs)
             answer, outputs = self._channel.receive()
             failed = error_of(str(answer["code"]), str(answer["message"])) if answer["kind"] == "failed" else None
-            errors = {int(row): error_of(str(code), str(why)) for row, (code, why) in answer.get("errors", {}).items()}
+            told = answer.get("errors", {}).items()
+            errors = {int(row): error_of(str(code), str(why), details) for row, (code, why, details) in told}
         except ChannelClosed as error:
             raise WorkerDied(self._ending()) from error
         except _NO_ANSWER as error:

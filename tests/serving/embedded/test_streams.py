@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import threading
 import time
 from collections.abc import Iterator
@@ -135,3 +136,26 @@ def test_without_one_the_config_bounds_the_wait_for_each_message(tmp_path: Path)
         assert next(stream)["i"] == 0
         with pytest.raises(DeadlinePassed):
             next(stream)
+
+
+def test_a_stream_of_events_without_a_message_sends_comments() -> None:
+    go = threading.Event()
+
+    def wait(n: Any) -> Iterator[dict[str, int]]:
+        yield {"i": 0}
+        go.wait(30)
+        yield {"i": 1}
+
+    config = EngineConfig(grpc_address="", rest_address="127.0.0.1:0", control_address="", event_keepalive_seconds=0.05)
+    with Engine(config) as engine:
+        engine.serve("m", wait, inputs=INPUTS, outputs=OUTPUTS)
+        connection = http.client.HTTPConnection(engine.addresses.rest, timeout=30)
+        connection.request("POST", "/v1/models/m:predict", '{"inputs": {"n": 1}}', {"Accept": "text/event-stream"})
+        response = connection.getresponse()
+        begun = [response.readline() for _ in range(6)]
+        go.set()
+        rest = response.read()
+        connection.close()
+    assert begun == [b'data: {"outputs":0}\n', b"\n", *[b": keep-alive\n", b"\n"] * 2]
+    without = rest.replace(b": keep-alive\n\n", b"")
+    assert without == b'data: {"outputs":1}\n\nevent: end\ndata: {"messages":2}\n\n'

@@ -18,6 +18,7 @@ from tests.support.engine_process import EngineProcess
 from tests.support.eventually import eventually
 from tests.support.versions import Draft, publish
 
+from tidegate_serving.contract.desired_state import Shadow
 from tidegate_serving.contract.errors import InvalidInput, TidegateError
 from tidegate_serving.contract.signature import SERVING_DEFAULT, FirstAxis, Signature, TensorSpec
 from tidegate_serving.inference_log.reader import connect
@@ -244,6 +245,11 @@ def test_a_triton_client_streams_request_after_request(engine: EngineProcess, st
     assert came[2].get_response().model_version == "1"
 
 
+def test_a_models_config_says_that_it_streams(engine: EngineProcess) -> None:
+    with over_grpc.InferenceServerClient(engine.addresses["grpc"]) as client:
+        assert client.get_model_config("m").config.model_transaction_policy.decoupled
+
+
 def test_an_error_is_a_message_of_the_grpc_stream_and_does_not_end_it(stream: Stream) -> None:
     stream.count(7)
     assert [int(stream.next().as_numpy("i")) for _ in range(4)] == [0, 1, 2, 3]
@@ -264,6 +270,21 @@ def test_a_stream_is_one_row_of_the_log_with_its_last_message(ending: EngineProc
     with connect(tmp_path / "log") as connection:
         rows = connection.execute('SELECT "in.n", "out.i", status FROM log ORDER BY 1').fetchall()
     assert rows == [(3, 2, 0), (7, None, 13)]
+
+
+def test_a_shadow_runs_the_whole_stream_for_its_log_alone(ending: EngineProcess, tmp_path: Path) -> None:
+    directories = [publish(tmp_path / "r", "m", version, DRAFT) for version in (1, 2)]
+    with ending.control() as control:
+        push_and_wait(control, *directories, labels={"stable": 1}, shadow=Shadow(2, 1.0))
+        assert len(events(ending, "/v1/models/m:predict", {"inputs": {"n": 3}})) == 4
+        by = 'model="m",version="2"'
+        eventually(lambda: samples(ending)[f"tidegate_stream_messages_total{{{by}}}"] == 3)
+        assert samples(ending)[f"tidegate_shadow_copied_total{{{by}}}"] == 1
+    assert ending.stop() == 0
+    with connect(tmp_path / "log") as connection:
+        query = 'SELECT version, role, "in.n", "out.i", status FROM log ORDER BY version'
+        rows = connection.execute(query).fetchall()
+    assert rows == [(1, "primary", 3, 2, 0), (2, "shadow", 3, 2, 0)]
 
 
 def test_a_drain_waits_for_the_end_of_a_stream(ending: EngineProcess, tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ pub mod inference;
 pub mod json;
 pub mod model_metadata;
 pub mod model_spec;
+pub mod msgpack;
 pub mod open_inference;
 pub mod openapi;
 pub mod protobuf;

@@ -89,12 +89,19 @@ pub struct Status {
     pub code: Code,
     /// For people.
     pub message: String,
+    /// For programs, where there is more to say: a list of errors in JSON.
+    pub details: Option<Box<str>>,
 }
 
 impl Status {
     /// A status with any code.
     pub fn new(code: Code, message: impl Into<String>) -> Status {
-        Status { code, message: message.into() }
+        Status { code, message: message.into(), details: None }
+    }
+
+    /// The same with a list of errors in JSON.
+    pub fn with_details(self, details: impl Into<Box<str>>) -> Status {
+        Status { details: Some(details.into()), ..self }
     }
 
     /// The request itself is wrong.

@@ -254,6 +254,7 @@ fn settings() -> Settings {
         max_connections: 16,
         patience: Patience { header: long, idle: long, keepalive: long, write: long },
         request_timeout: Duration::from_secs(10),
+        event_keepalive: Duration::from_secs(3600),
         log_block_rows: 1 << 10,
         log_block_interval: Duration::from_secs(1),
         log_buffer_bytes: 1 << 20,

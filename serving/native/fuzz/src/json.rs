@@ -1,6 +1,8 @@
-//! Every body that comes as JSON: predict requests by rows and by columns, and the examples of classify and regress.
+//! Every body that comes as JSON: predict requests by rows and by columns, plain objects, and the examples of classify and
+//! regress.
 
 use tidegate_codec::json::examples;
+use tidegate_codec::json::plain_object::PlainObject;
 use tidegate_codec::json::predict_request::JsonRequest;
 
 use crate::pages::{outer, sheets};
@@ -10,7 +12,11 @@ use crate::protobuf::takes_examples;
 pub fn run(input: &[u8]) {
     let predict = outer(input, || JsonRequest::parse(input).ok());
     let examples = outer(input, || examples::parse(input).ok());
+    let plain = outer(input, || PlainObject::parse(input).ok());
     for sheet in sheets() {
+        if let Some(plain) = &plain {
+            sheet.fill(input, |signature, page| plain.read_inputs(signature, page));
+        }
         if let Some(request) = &predict {
             sheet.fill(input, |signature, page| request.read_inputs(signature, page));
         }

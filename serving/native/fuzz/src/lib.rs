@@ -9,6 +9,7 @@ pub mod gzip;
 pub mod http1;
 pub mod http2;
 pub mod json;
+pub mod msgpack;
 pub mod null_model;
 pub mod open_inference;
 pub mod pages;
@@ -19,9 +20,10 @@ pub mod trace_context;
 pub type Target = fn(&[u8]);
 
 /// All, by the names of their corpora.
-pub const DECODERS: [(&str, Target); 7] = [
+pub const DECODERS: [(&str, Target); 8] = [
     ("protobuf", protobuf::run),
     ("json", json::run),
+    ("msgpack", msgpack::run),
     ("open_inference", open_inference::run),
     ("gzip", gzip::run),
     ("http1", http1::run),

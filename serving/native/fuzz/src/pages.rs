@@ -3,7 +3,7 @@
 use std::sync::{Arc, LazyLock};
 
 use tidegate_codec::dtype::{ALL, DType};
-use tidegate_codec::signatures::{FirstAxis, RequestRows, Signature, TensorSpec};
+use tidegate_codec::signatures::{DocumentSchema, FirstAxis, RequestRows, Signature, TensorSpec};
 use tidegate_codec::status::Status;
 use tidegate_codec::tensors::{Column, ColumnPool, Lease, Page, Room};
 
@@ -25,7 +25,7 @@ pub struct Sheet {
 
 static SHEETS: LazyLock<Vec<Sheet>> = LazyLock::new(|| signatures().map(Sheet::new).collect());
 
-/// One of each kind: fixed and open dimensions, any rank, defaults, and inputs of serialized examples.
+/// One of each kind: fixed and open dimensions, any rank, documents, and inputs of serialized examples.
 pub fn sheets() -> &'static [Sheet] {
     &SHEETS
 }
@@ -48,12 +48,15 @@ fn signatures() -> impl Iterator<Item = Signature> {
     let free = vec![TensorSpec::of_any_rank("x", Float32), spec("b", Bool, &[])];
     let batches = ALL.iter().map(one).chain(batches.map(|inputs| (inputs, FirstAxis::Batch)));
     let all: Vec<_> = batches.chain([(assumed, FirstAxis::Assumed), (free, FirstAxis::Free)]).collect();
-    all.into_iter().map(|(inputs, axis)| {
-        let outputs = vec![spec("y", Float32, &[-1])];
+    let made = |inputs, output, axis| {
         let method = "tensorflow/serving/predict".to_owned();
-        Signature::with_axis("serving_default".to_owned(), method, inputs, outputs, axis)
-            .unwrap_or_else(|why| panic!("{why}"))
-    })
+        Signature::with_axis("serving_default".to_owned(), method, inputs, vec![spec("y", output, &[-1])], axis)
+    };
+    let schema = DocumentSchema { request: "{}".to_owned(), response: "{}".to_owned() };
+    let documents =
+        made(vec![spec("request", String, &[-1])], String, FirstAxis::Batch).and_then(|one| one.with_schema(schema));
+    let tensors = all.into_iter().map(move |(inputs, axis)| made(inputs, Float32, axis));
+    tensors.chain([documents]).map(|signature| signature.unwrap_or_else(|why| panic!("{why}")))
 }
 
 /// Gives memory up to the limit.

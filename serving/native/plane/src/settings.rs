@@ -62,6 +62,8 @@ pub struct Settings {
     pub patience: Patience,
     /// Deadline of requests that bring none.
     pub request_timeout: Duration,
+    /// A stream of events without a message for so long sends a comment.
+    pub event_keepalive: Duration,
     /// Rows of a full log block.
     pub log_block_rows: usize,
     /// A block that is not full is handed over after this time.
@@ -104,6 +106,7 @@ impl Settings {
             ("keepalive_ms", self.patience.keepalive.as_millis() as usize),
             ("write_timeout_ms", self.patience.write.as_millis() as usize),
             ("request_timeout_ms", self.request_timeout.as_millis() as usize),
+            ("event_keepalive_ms", self.event_keepalive.as_millis() as usize),
             ("log_block_interval_ms", self.log_block_interval.as_millis() as usize),
         ];
         match positive.iter().find(|(_, value)| *value == 0) {

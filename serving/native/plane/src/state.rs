@@ -1,6 +1,7 @@
 //! What all endpoints of a plane share beside the engine: readiness, control calls, and how REST answers.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use tidegate_engine::engine::Engine;
@@ -40,6 +41,8 @@ pub struct PlaneState {
     pub metrics_path: Option<String>,
     /// Whether pages of any origin may read REST answers.
     pub rest_cors: bool,
+    /// A stream of events without a message for so long sends a comment.
+    pub event_keepalive: Duration,
     /// Who may ask.
     pub gate: Gate,
     /// How connections beyond this machine's sockets of files begin; none in plain text.
@@ -62,6 +65,7 @@ impl PlaneState {
             metrics_page: MetricsPage::default(),
             metrics_path: settings.metrics_path.clone(),
             rest_cors: settings.rest_cors,
+            event_keepalive: settings.event_keepalive,
             gate: Gate::new(settings.security.access.clone()),
             tls: tls.map(ArcSwap::from_pointee),
             readiness: watch::Sender::new(Readiness {

@@ -68,7 +68,8 @@ impl Batch {
     }
 }
 
-/// Outputs by name, batch on axis 0, and by row the (canonical gRPC code, message) of what went wrong.
+/// Outputs by name, batch on axis 0, and by row the (canonical gRPC code, message) of what went wrong, or with a list of
+/// errors in JSON as a third.
 #[pyclass(frozen, name = "Result", module = "tidegate_native")]
 pub(crate) struct Outcome {
     pub(crate) outputs: Py<PyAny>,

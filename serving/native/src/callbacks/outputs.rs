@@ -2,7 +2,7 @@
 
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyMapping};
+use pyo3::types::{PyDict, PyMapping, PyTuple};
 use tidegate_codec::signatures::{Signature, TensorSpec};
 use tidegate_codec::status::{Code, Status};
 use tidegate_codec::tensors::Tensor;
@@ -21,12 +21,15 @@ pub(crate) fn read(signature: &Signature, returned: &Bound<'_, PyAny>) -> PyResu
     let mut errors = Vec::new();
     if let Some(by_row) = &outcome.errors {
         for item in by_row.bind(py).cast::<PyMapping>()?.items()?.iter() {
-            let (row, (code, message)): (usize, (i64, String)) = item.extract()?;
+            let (row, error): (usize, Bound<'_, PyTuple>) = item.extract()?;
+            let (code, message): (i64, String) = error.get_slice(0, 2).extract()?;
+            let details: Option<String> = error.iter().nth(2).map(|details| details.extract()).transpose()?;
             let code = match Code::from_number(code) {
                 Code::Ok => Code::Unknown,
                 other => other,
             };
-            errors.push((row, Status::new(code, message)));
+            let status = Status::new(code, message);
+            errors.push((row, details.into_iter().fold(status, Status::with_details)));
         }
     }
     Ok(Prediction { outputs: read_outputs(signature, outcome.outputs.bind(py))?, errors })

@@ -9,7 +9,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use tidegate_codec::dtype::{ALL, DType};
-use tidegate_codec::signatures::signature::Signature as CoreSignature;
+use tidegate_codec::signatures::signature::{DocumentSchema, Signature as CoreSignature};
 use tidegate_codec::signatures::spec::{FirstAxis, TensorSpec as CoreSpec};
 use tidegate_engine::batching::limits::Batching as CoreBatching;
 use tidegate_engine::request_id::Share;
@@ -71,7 +71,7 @@ impl Settings {
         trace_sampling_rate=None, io_threads=1,
         max_message_bytes=67108864, request_memory_bytes=1073741824, max_connections=4096,
         header_timeout_ms=10000, idle_timeout_ms=620000, keepalive_ms=30000, write_timeout_ms=30000,
-        request_timeout_ms=30000, log_path=None, log_columns=HashMap::new(), log_salt=Vec::new(), prediction_log_path=None,
+        request_timeout_ms=30000, event_keepalive_ms=15000, log_path=None, log_columns=HashMap::new(), log_salt=Vec::new(), prediction_log_path=None,
         log_block_rows=16384, log_block_interval_ms=1000, log_buffer_bytes=134217728))]
     #[expect(clippy::too_many_arguments, reason = "keyword-only in Python, one structure from here on")]
     fn new(
@@ -93,6 +93,7 @@ impl Settings {
         keepalive_ms: u64,
         write_timeout_ms: u64,
         request_timeout_ms: u64,
+        event_keepalive_ms: u64,
         log_path: Option<PathBuf>,
         log_columns: HashMap<String, String>,
         log_salt: Vec<u8>,
@@ -120,6 +121,7 @@ impl Settings {
                 write: Duration::from_millis(write_timeout_ms),
             },
             request_timeout: Duration::from_millis(request_timeout_ms),
+            event_keepalive: Duration::from_millis(event_keepalive_ms),
             log_block_rows,
             log_block_interval: Duration::from_millis(log_block_interval_ms),
             log_buffer_bytes,
@@ -198,7 +200,7 @@ pub(crate) struct Signature(pub(crate) CoreSignature);
 impl Signature {
     #[new]
     #[pyo3(signature = (*, name, method_name, inputs, outputs, first_axis="batch", defaults=None, event_time=None,
-        streaming=false))]
+        streaming=false, schema=None))]
     #[expect(clippy::too_many_arguments, reason = "keyword-only in Python, one structure from here on")]
     fn new(
         name: String,
@@ -209,6 +211,7 @@ impl Signature {
         defaults: Option<Bound<'_, PyDict>>,
         event_time: Option<&str>,
         streaming: bool,
+        schema: Option<(String, String)>,
     ) -> PyResult<Signature> {
         let specs = |list: &[PyRef<'_, TensorSpec>]| list.iter().map(|spec| spec.0.clone()).collect();
         let axis = FirstAxis::from_name(first_axis).ok_or_else(|| {
@@ -222,6 +225,12 @@ impl Signature {
             None => signature,
         };
         let signature = if streaming { signature.with_streaming().map_err(PyValueError::new_err)? } else { signature };
+        let signature = match schema {
+            Some((request, response)) => {
+                signature.with_schema(DocumentSchema { request, response }).map_err(PyValueError::new_err)?
+            }
+            None => signature,
+        };
         let Some(given) = defaults else { return Ok(Signature(signature)) };
         let read = |spec: &CoreSpec| {
             given.get_item(&spec.name)?.map(|value| values::read(spec, &value, Origin::Caller)).transpose()

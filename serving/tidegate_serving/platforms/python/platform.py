@@ -1,6 +1,7 @@
 """Models that are a Python class: `predict(inputs)` with arrays by name in and out, in a file of the version.
 
-For a streaming signature the method is a generator: it yields outputs by name, once for each message.
+For a streaming signature the method is a generator: it yields outputs by name, once for each message. A method whose
+parameter is annotated with a pydantic model, or a list of one, takes and returns such documents instead of arrays.
 
 Metadata: `python.file` (default: the only .py file), `python.class` (default `Model`), `python.methods` (JSON of
 signature name to method name, default `predict`). A class whose constructor needs an argument gets the folder.
@@ -16,16 +17,19 @@ import itertools
 import json
 import sys
 from collections.abc import Iterator, Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from tidegate_serving.contract.errors import InvalidInput, ModelFailed, words_of
+from tidegate_serving.contract.errors import InvalidInput, ModelFailed, Unsupported, words_of
 from tidegate_serving.contract.manifest import Manifest
 from tidegate_serving.contract.servable import ServableId
+from tidegate_serving.contract.signature import SERVING_DEFAULT
 from tidegate_serving.contract.tensors import Array
+from tidegate_serving.platforms.documents import documents_of
 from tidegate_serving.platforms.loader import Answer, Servable
-from tidegate_serving.platforms.platform import PlatformOptions, model_file
+from tidegate_serving.platforms.platform import ModelDescription, PlatformOptions, model_file
 
 _PACKAGE = "tidegate_version_"
 _numbers = itertools.count(1)
@@ -38,9 +42,30 @@ class PythonPlatform:
     def __init__(self, options: PlatformOptions) -> None:
         self._options = options
 
+    def discover(self, directory: Path, manifest: Manifest) -> ModelDescription:
+        """The signature of a class whose `predict` takes documents: its file is imported. Unsupported for arrays."""
+        path = model_file(manifest, directory, "python.file", (".py",))
+        package, module = _import_file(path, manifest.id)
+        try:
+            method = getattr(_class(module, path, manifest), "predict", None)
+            documents = documents_of(method) if callable(method) else None
+            if documents is None:
+                raise Unsupported(
+                    "a signature cannot be read off a model of platform 'python': write one as JSON, or annotate the "
+                    f"parameter of `predict` in {path} with a pydantic model or a list of one"
+                )
+            return ModelDescription({SERVING_DEFAULT: documents.signature()})
+        finally:
+            _forget_modules(package)
+
     def load(self, directory: Path, manifest: Manifest) -> Servable:
         """Imports the file under a name of its own, so that versions never share modules, and makes the object."""
         path = model_file(manifest, directory, "python.file", (".py",))
+        if any(signature.schema for signature in manifest.signatures.values()) and find_spec("pydantic") is None:
+            raise Unsupported(
+                f"{manifest.id} takes documents that pydantic checks, which is not installed where it runs: install it "
+                "there with `pip install pydantic`"
+            )
         package, module = _import_file(path, manifest.id)
         try:
             return _made(package, module, path, (directory, manifest))
@@ -51,13 +76,18 @@ class PythonPlatform:
 
 def _made(package: str, module: ModuleType, path: Path, version: tuple[Path, Manifest]) -> Servable:
     directory, manifest = version
+    kind = _class(module, path, manifest)
+    model = kind(directory) if _takes_folder(kind, manifest) else kind()
+    dropped = () if getattr(kind, "uses_event_time", False) else (manifest.event_time,)
+    return PythonServable(package, _methods(manifest, model), tuple(name for name in dropped if name))
+
+
+def _class(module: ModuleType, path: Path, manifest: Manifest) -> type:
     name = manifest.metadata.get("python.class", "Model")
     kind = getattr(module, name, None)
     if not isinstance(kind, type):
         raise InvalidInput(f"{path} has no class {name!r}: define it, or name another in metadata 'python.class'")
-    model = kind(directory) if _takes_folder(kind, manifest) else kind()
-    dropped = () if getattr(kind, "uses_event_time", False) else (manifest.event_time,)
-    return PythonServable(package, _methods(manifest, model), tuple(name for name in dropped if name))
+    return kind
 
 
 def _takes_folder(kind: type, manifest: Manifest) -> bool:
@@ -94,8 +124,20 @@ def _methods(manifest: Manifest, model: Any) -> dict[str, Any]:
                 f"method {name!r} of {manifest.id} is a generator, but signature {signature!r} answers once: give it "
                 '"streaming": true and the first axis "free", or have the method return a dict'
             )
-        methods[signature] = method
+        methods[signature] = (
+            method if manifest.signatures[signature].schema is None else _of_documents(manifest, method)
+        )
     return methods
+
+
+def _of_documents(manifest: Manifest, method: Any) -> Any:
+    documents = documents_of(method)
+    if documents is None:
+        raise InvalidInput(
+            f"method {method.__name__!r} of {manifest.id} has a signature of documents, but its parameter is annotated "
+            "with no pydantic model: annotate it with one, or with a list of one, and publish the version again"
+        )
+    return documents.answer
 
 
 class PythonServable:

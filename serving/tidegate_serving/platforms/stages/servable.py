@@ -53,7 +53,7 @@ class LoadedStage:
         return Answer(outputs, {row: self._named(error) for row, error in answer.errors.items()})
 
     def _named(self, error: TidegateError) -> TidegateError:
-        return error_of(error.code, f"stage {self.stage.name!r}: {error.message}")
+        return error_of(error.code, f"stage {self.stage.name!r}: {error.message}", error.details)
 
 
 class StagesServable:

@@ -7,6 +7,7 @@ pub mod inference_response;
 pub mod metadata;
 pub mod model_status;
 pub mod number;
+pub mod plain_object;
 pub mod predict_request;
 pub mod predict_response;
 pub mod rows;

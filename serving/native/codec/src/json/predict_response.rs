@@ -9,11 +9,24 @@ use crate::tensors::{Column, Slice};
 /// One output with its name.
 pub type Named<'a> = (&'a str, Slice<'a>);
 
+/// Writes the only row of each output as one object.
+pub fn encode_plain(outputs: &[Named<'_>]) -> Result<Vec<u8>, Status> {
+    check_types(outputs)?;
+    let mut out = Vec::new();
+    write_named(&mut out, outputs, |out, name, slice| write_row(out, name, slice, 0));
+    Ok(out)
+}
+
+fn check_types(outputs: &[Named<'_>]) -> Result<(), Status> {
+    match outputs.iter().any(|(_, slice)| slice.dtype == DType::Float16) {
+        true => Err(Status::invalid("Failed to write JSON value for tensor type: half")),
+        false => Ok(()),
+    }
+}
+
 /// Writes the whole body. Rows must be as many in each output, in TensorFlow Serving's words.
 pub fn encode(outputs: &[Named<'_>], form: Form) -> Result<Vec<u8>, Status> {
-    if outputs.iter().any(|(_, slice)| slice.dtype == DType::Float16) {
-        return Err(Status::invalid("Failed to write JSON value for tensor type: half"));
-    }
+    check_types(outputs)?;
     let elements: usize = outputs.iter().map(|(_, slice)| slice.rows * slice.inner.iter().product::<usize>()).sum();
     let mut out = Vec::with_capacity(32 + 12 * elements + 16 * outputs.len());
     match form {

@@ -6,7 +6,7 @@ use crate::status::Status;
 use crate::tensors::Number;
 
 /// Deepest nesting that is skipped over or described.
-const MAX_DEPTH: usize = 256;
+pub const MAX_DEPTH: usize = 256;
 /// Longest name, in bytes: nothing that has a name has a longer one.
 const MAX_NAME: usize = 64 << 10;
 /// What a message shows of a value, in bytes.

@@ -88,8 +88,17 @@ pub fn write_text(out: &mut Vec<u8>, text: &str) {
 
 /// The body of an error.
 pub fn error_body(message: &str) -> Vec<u8> {
+    detailed_error_body(message, None)
+}
+
+/// The same with a list of errors, which is JSON.
+pub fn detailed_error_body(message: &str, errors: Option<&str>) -> Vec<u8> {
     let mut out = b"{\"error\":".to_vec();
     write_text(&mut out, message);
+    if let Some(errors) = errors {
+        out.extend_from_slice(b",\"errors\":");
+        out.extend_from_slice(errors.as_bytes());
+    }
     out.push(b'}');
     out
 }

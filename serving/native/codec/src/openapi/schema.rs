@@ -49,6 +49,22 @@ pub(super) fn predict_answers(signature: &Signature) -> Vec<String> {
     vec![form("outputs", &whole), form("predictions", &format!("{{\"type\":\"array\",\"items\":{row}}}"))]
 }
 
+/// One object of the inputs of one row, or what the signature's schema says.
+pub(super) fn plain_request(signature: &Signature) -> String {
+    match &signature.schema {
+        Some(schema) => schema.request.clone(),
+        None => object(signature, &signature.inputs, |spec| nested(spec, spec.inner())),
+    }
+}
+
+/// The same of the outputs.
+pub(super) fn plain_answer(signature: &Signature) -> String {
+    match &signature.schema {
+        Some(schema) => schema.response.clone(),
+        None => object(signature, &signature.outputs, |spec| nested(spec, spec.inner())),
+    }
+}
+
 /// `{"inputs": [{"name", "shape", "datatype", "data"}]}`; `only` where the model has no other signature.
 pub(super) fn infer_request(signature: &Signature, only: bool) -> String {
     let inputs: Vec<String> = signature.inputs.iter().map(infer_input).collect();
@@ -110,9 +126,13 @@ fn outer(spec: &TensorSpec) -> Vec<i64> {
 
 /// The value of the only tensor, or an object of all of them by name.
 fn one_or_object(signature: &Signature, specs: &[TensorSpec], value: impl Fn(&TensorSpec) -> String) -> String {
-    if let [only] = specs {
-        return value(only);
+    match specs {
+        [only] => value(only),
+        _ => object(signature, specs, value),
     }
+}
+
+fn object(signature: &Signature, specs: &[TensorSpec], value: impl Fn(&TensorSpec) -> String) -> String {
     let members: Vec<String> = specs.iter().map(|spec| format!("{}:{}", quoted(&spec.name), value(spec))).collect();
     let has_default = |name: &str| {
         let inputs = signature.inputs.iter().zip(&*signature.defaults);

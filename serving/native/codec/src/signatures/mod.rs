@@ -5,5 +5,5 @@ pub mod signature;
 pub mod spec;
 
 pub use inputs::{InputShape, InputTally, RequestRows};
-pub use signature::Signature;
+pub use signature::{DocumentSchema, Signature};
 pub use spec::{FirstAxis, TensorSpec, show_shape};

@@ -2,10 +2,19 @@
 
 use std::sync::Arc;
 
-use crate::dtype::tensorflow_type;
+use crate::dtype::{DType, tensorflow_type};
 use crate::signatures::spec::{FirstAxis, TensorSpec};
 use crate::status::Status;
 use crate::tensors::Tensor;
+
+/// JSON schemas of what a signature takes and gives as one document each.
+#[derive(Clone, Debug)]
+pub struct DocumentSchema {
+    /// Of the request.
+    pub request: String,
+    /// Of the answer.
+    pub response: String,
+}
 
 /// One way to call a version.
 #[derive(Clone, Debug)]
@@ -30,6 +39,8 @@ pub struct Signature {
     pub event_time: Option<usize>,
     /// Whether a request is answered with messages, one after the other, instead of once.
     pub streaming: bool,
+    /// Where its only input and its only output are JSON documents, what these look like.
+    pub schema: Option<Arc<DocumentSchema>>,
 }
 
 impl Signature {
@@ -70,7 +81,7 @@ impl Signature {
         let exact_rows = inputs.first().and_then(TensorSpec::exact_rows);
         let defaults = vec![None; inputs.len()].into();
         let (inputs, outputs) = (inputs.into(), outputs.into());
-        let (event_time, streaming) = (None, false);
+        let (event_time, streaming, schema) = (None, false, None);
         Ok(Signature {
             name,
             method_name,
@@ -82,6 +93,7 @@ impl Signature {
             exact_rows,
             event_time,
             streaming,
+            schema,
         })
     }
 
@@ -104,6 +116,19 @@ impl Signature {
             return Err(format!("signature '{name}' streams and has first axis '{axis}': use 'free'"));
         }
         Ok(Signature { streaming: true, ..self })
+    }
+
+    /// The same with schemas of its documents, one in each row.
+    pub fn with_schema(self, schema: DocumentSchema) -> Result<Signature, String> {
+        let is_document =
+            |specs: &[TensorSpec]| matches!(specs, [only] if only.dtype == DType::String && only.shape == [-1]);
+        if self.first_axis != FirstAxis::Batch || !is_document(&self.inputs) || !is_document(&self.outputs) {
+            let name = &self.name;
+            return Err(format!(
+                "signature '{name}' has schemas: give it one input and one output of dtype string and shape [-1]"
+            ));
+        }
+        Ok(Signature { schema: Some(Arc::new(schema)), ..self })
     }
 
     /// Whether a request may leave inputs out.

@@ -110,6 +110,7 @@ impl Bench {
             max_connections: 1,
             patience: Patience { header: SOME, idle: SOME, keepalive: SOME, write: SOME },
             request_timeout: Duration::from_secs(1),
+            event_keepalive: SOME,
             log_block_rows: 1,
             log_block_interval: Duration::from_secs(1),
             log_buffer_bytes: 0,

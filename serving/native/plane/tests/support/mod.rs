@@ -200,6 +200,7 @@ pub fn settings() -> Settings {
         max_connections: 256,
         patience: patience(),
         request_timeout: Duration::from_secs(20),
+        event_keepalive: Duration::from_secs(15),
         log_block_rows: 1 << 14,
         log_block_interval: Duration::from_millis(20),
         log_buffer_bytes: 64 << 20,

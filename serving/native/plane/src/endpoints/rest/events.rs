@@ -4,7 +4,8 @@
 use std::convert::Infallible;
 use std::future::poll_fn;
 use std::pin::Pin;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE};
@@ -20,6 +21,7 @@ use tidegate_engine::batching::stream::{Message, Next};
 use tidegate_engine::request::Tags;
 use tidegate_engine::request_id::RequestId;
 use tidegate_engine::telemetry::Observation;
+use tokio::time::{Sleep, sleep_until};
 
 use crate::connections::lifeline::OpenCall;
 use crate::endpoints::body::held;
@@ -27,6 +29,9 @@ use crate::endpoints::headers::write_tags;
 use crate::endpoints::stream::StreamAnswer;
 
 const EVENTS: &str = "text/event-stream";
+
+/// What readers skip, and what keeps those on the way from taking the connection for a dead one.
+const COMMENT: &[u8] = b": keep-alive\n\n";
 
 /// Whether a request asks for events.
 pub fn wanted(headers: &HeaderMap) -> bool {
@@ -40,6 +45,8 @@ pub fn wanted(headers: &HeaderMap) -> bool {
 pub enum EventForm {
     /// As a predict request is answered.
     Predict(Form),
+    /// As a plain object.
+    Plain,
     /// As an infer request is answered, all in JSON.
     Infer,
 }
@@ -55,13 +62,15 @@ pub struct EventAnswer {
     pub id: RequestId,
     /// What is noted of it.
     pub observation: Observation,
+    /// Without a message for so long a comment is sent.
+    pub keepalive: Duration,
 }
 
 impl EventAnswer {
     /// The answer, once it is known whether there is one, else why not: an error before the first message is answered as
     /// any other.
     pub async fn begin(self) -> Result<Response<RestBody>, NoMessages> {
-        let EventAnswer { answer, form, id, observation } = self;
+        let EventAnswer { answer, form, id, observation, keepalive } = self;
         let first = poll_fn(|context| answer.stream.poll_next(context)).await;
         let version = match &first {
             Next::Message(message) => Some(message.served.version_header.clone()),
@@ -70,8 +79,18 @@ impl EventAnswer {
         if let Next::End(Err(status)) = first {
             return Err(NoMessages { status, version, id });
         }
-        let events =
-            Events { answer, form, observation, first: Some(first), sent: 0, bytes: 0, over: false, open: None };
+        let events = Events {
+            answer,
+            form,
+            observation,
+            first: Some(first),
+            sent: 0,
+            bytes: 0,
+            over: false,
+            keepalive,
+            quiet: Box::pin(sleep_until((Instant::now() + keepalive).into())),
+            open: None,
+        };
         let mut response = Response::new(RestBody::Events(Box::new(events)));
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(EVENTS));
@@ -118,6 +137,9 @@ pub struct Events {
     sent: u64,
     bytes: usize,
     over: bool,
+    keepalive: Duration,
+    /// Until a comment is sent.
+    quiet: Pin<Box<Sleep>>,
     /// The connection is in use for as long as they come.
     pub open: Option<OpenCall>,
 }
@@ -157,6 +179,7 @@ impl Events {
                 Ok(json_answer::encode(model, version, infer, |index| rows.named(index))?.bytes)
             }
             (EventForm::Infer, None) => Err(Status::internal("an infer request without a form of its answer")),
+            (EventForm::Plain, _) => predict_response::encode_plain(&rows.all_named().collect::<Vec<_>>()),
             (EventForm::Predict(form), _) => predict_response::encode(&rows.all_named().collect::<Vec<_>>(), form),
         }
     }
@@ -181,10 +204,19 @@ impl Body for RestBody {
             return Poll::Ready(None);
         }
         let next = match events.first.take() {
-            Some(first) => first,
-            None => ready!(events.answer.stream.poll_next(context)),
+            Some(first) => Poll::Ready(first),
+            None => events.answer.stream.poll_next(context),
         };
-        let event = events.event(&next);
+        let event = match next {
+            Poll::Ready(next) => events.event(&next),
+            Poll::Pending if events.quiet.as_mut().poll(context).is_ready() => {
+                events.bytes += COMMENT.len();
+                Bytes::from_static(COMMENT)
+            }
+            Poll::Pending => return Poll::Pending,
+        };
+        let until = Instant::now() + events.keepalive;
+        events.quiet.as_mut().reset(until.into());
         Poll::Ready(Some(Ok(Frame::data(event))))
     }
 

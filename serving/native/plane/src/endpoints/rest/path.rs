@@ -36,6 +36,8 @@ pub enum Route {
     InferConfig(Target),
     /// `POST /v2/models/NAME[/versions/V]/infer`.
     Infer(Target),
+    /// `POST /inference/NAME[/versions/V|/labels/L]`, or `POST /inference` where one model serves.
+    Inference(Option<Target>),
     /// `GET /v2/models/NAME[/versions/V]/stats`, or `GET /v2/models/stats` of all.
     Statistics(Option<Target>),
     /// `GET /openapi.json`.
@@ -60,6 +62,7 @@ impl Route {
             | Route::InferMetadata(target)
             | Route::InferConfig(target)
             | Route::Statistics(Some(target))
+            | Route::Inference(Some(target))
             | Route::Infer(target) => Some(target),
             _ => None,
         }
@@ -115,6 +118,11 @@ pub fn parse(method: &str, path: &str) -> Result<Route, Status> {
     }
     if strip_prefix(path, "/v2/repository/models/").is_some() && method == "POST" {
         return Ok(Route::RepositoryChange);
+    }
+    if method == "POST"
+        && let Some(rest) = strip_prefix(path, "/inference")
+    {
+        return target(rest).ok_or_else(malformed)?.map(Route::Inference);
     }
     if let Some(rest) = strip_prefix(path, "/v2/models") {
         let (rest, route): (&str, fn(Target) -> Route) = match method {

@@ -22,8 +22,9 @@ use tokio::sync::oneshot;
 use crate::endpoints::body::held;
 use crate::endpoints::examples::InferenceReply;
 use crate::endpoints::open_inference::InferReply;
-use crate::endpoints::rest::infer_response;
+use crate::endpoints::rest::media_type::MediaType;
 use crate::endpoints::rest::service::{RestAnswer, RestResponse, failure, with_bytes};
+use crate::endpoints::rest::{infer_response, plain_response};
 
 /// The body of a predict request, answered by an `R`.
 pub struct Predict<'a, R> {
@@ -70,6 +71,8 @@ enum Selection {
     Inference(InferenceOutputs),
     /// The answer to an infer request.
     Infer(Box<InferAnswer>),
+    /// A plain object.
+    Plain(MediaType),
 }
 
 /// A request's way back, and the form of its answer.
@@ -83,9 +86,17 @@ pub struct RestReply {
 impl RestReply {
     /// A reply, and the answer that will come through it.
     pub fn new(form: Form, observation: &Observation) -> (RestReply, RestAnswer) {
+        RestReply::select(Selection::Outputs(form), observation)
+    }
+
+    /// The same for an answer that is a plain object.
+    pub fn plain(media_type: MediaType, observation: &Observation) -> (RestReply, RestAnswer) {
+        RestReply::select(Selection::Plain(media_type), observation)
+    }
+
+    fn select(selection: Selection, observation: &Observation) -> (RestReply, RestAnswer) {
         let (sender, later) = oneshot::channel();
-        let (selection, observation) = (Selection::Outputs(form), observation.clone());
-        (RestReply { sender, selection, observation }, RestAnswer::Later(later))
+        (RestReply { sender, selection, observation: observation.clone() }, RestAnswer::Later(later))
     }
 }
 
@@ -126,7 +137,11 @@ impl Reply for RestReply {
 
     fn fail(self, status: &Status, tags: Tags<'_>) {
         self.observation.note(|facts| facts.code = Some(status.code));
-        let _ = self.sender.send(failure(status, tags));
+        let response = match self.selection {
+            Selection::Plain(_) => plain_response::failure(status, tags),
+            _ => failure(status, tags),
+        };
+        let _ = self.sender.send(response);
     }
 }
 
@@ -137,6 +152,7 @@ fn respond(rows: &Rows<'_>, selection: &Selection, tags: Tags<'_>) -> Result<Res
         Selection::Outputs(form) if rows.outputs.len() == 1 => predict_response::encode(&[rows.named(0)], *form)?,
         Selection::Outputs(form) => predict_response::encode(&outputs(), *form)?,
         Selection::Infer(answer) => return infer_response::respond(rows, answer, tags),
+        Selection::Plain(media_type) => return plain_response::respond(rows, *media_type, tags),
     };
     Ok(with_bytes(StatusCode::OK, held(body.into(), &rows.served.memory), tags))
 }

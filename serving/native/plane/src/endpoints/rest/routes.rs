@@ -30,7 +30,8 @@ const PATHS: &str = "POST /v1/models/NAME[/versions/V|/labels/L]:predict (or :cl
                      GET /v1/models/NAME[/versions/V|/labels/L], GET /v1/models/NAME/metadata, GET /metrics, GET /openapi.json, \
                      GET /v2, GET /v2/health/live, GET /v2/health/ready, GET /v2/models/NAME[/versions/V][/ready|/config], \
                      GET /v2/models[/NAME[/versions/V]]/stats, \
-                     POST /v2/models/NAME[/versions/V]/infer, POST /v2/repository/index";
+                     POST /v2/models/NAME[/versions/V]/infer, POST /v2/repository/index, \
+                     POST /inference[/NAME[/versions/V|/labels/L]]";
 
 /// The routes, answered by one I/O thread.
 pub struct RestRoutes<R> {
@@ -77,6 +78,7 @@ impl<R: Reply + From<RestReply> + From<StreamReply>> RestService for RestRoutes<
             }
             Ok(Route::ModelReady(target)) => RestAnswer::Ready(self.model_ready(&target)),
             Ok(Route::Infer(target)) => self.infer(&call, &target),
+            Ok(Route::Inference(target)) => self.inference(&call, target, id),
             Ok(Route::ServerMetadata) => RestAnswer::Ready(self.server_metadata(&call, &id)),
             Ok(Route::InferConfig(target)) => RestAnswer::Ready(self.infer_config(&call, &target, &id)),
             Ok(Route::InferMetadata(target)) => RestAnswer::Ready(self.infer_metadata(&call, &target, &id)),
@@ -174,7 +176,8 @@ impl<R: Reply + From<RestReply> + From<StreamReply>> RestRoutes<R> {
         let patience = Some(self.state.engine.limits.request_timeout());
         let (reply, answer) = StreamReply::open(Endpoint::Rest, patience, false, &call.observation);
         let (id, observation) = (id.clone(), call.observation.clone());
-        (reply, RestAnswer::Events(Box::new(EventAnswer { answer, form, id, observation })))
+        let keepalive = self.state.event_keepalive;
+        (reply, RestAnswer::Events(Box::new(EventAnswer { answer, form, id, observation, keepalive })))
     }
 
     fn examples(&self, call: &RestCall, method: InferenceMethod, target: &Target, id: RequestId) -> RestAnswer {

@@ -1,0 +1,96 @@
+//! One plain object: a request whose members are the inputs of one row, or what a schema says, and the answer to it.
+
+use crate::json::rows::{RowShape, read_row};
+use crate::json::scanner::Scanner;
+use crate::signatures::{InputShape, InputTally, RequestRows, Signature};
+use crate::status::{Code, Status};
+use crate::tensors::{Column, Page};
+
+/// A body that is known to be one JSON value.
+#[derive(Clone, Copy, Debug)]
+pub struct PlainObject<'a> {
+    text: &'a [u8],
+}
+
+impl<'a> PlainObject<'a> {
+    /// Looks at the form of all of it, so that what is no JSON costs its model nothing.
+    pub fn parse(text: &'a [u8]) -> Result<PlainObject<'a>, Status> {
+        let mut scanner = Scanner::new(text);
+        if scanner.peek() == 0 {
+            return Err(scanner.error("The document is empty."));
+        }
+        scanner.skip()?;
+        scanner.end()?;
+        Ok(PlainObject { text })
+    }
+
+    /// A text that `parse` took, or that is JSON in any case.
+    pub fn checked(text: &'a [u8]) -> PlainObject<'a> {
+        PlainObject { text }
+    }
+
+    /// Appends the inputs to the open batch. On error columns may hold a part: the caller truncates them.
+    pub fn read_inputs(&self, signature: &Signature, page: &mut Page<'_>) -> Result<RequestRows, Status> {
+        let mut tally = InputTally::new(signature, page.shapes);
+        if signature.schema.is_some() {
+            page.room.take(self.text.len())?;
+            if let Column::Strings(documents) = &mut *page.columns[0] {
+                documents.push(self.text);
+            }
+            tally.note(0, InputShape { rows: 1, inner: Vec::new(), flat: false }, page.shapes)?;
+        } else {
+            self.read_members(signature, page, &mut tally)?;
+        }
+        tally.settle(page)?.ok_or_else(|| Status::internal("a plain object that lacks inputs was taken for whole"))
+    }
+
+    fn read_members(
+        &self,
+        signature: &Signature,
+        page: &mut Page<'_>,
+        tally: &mut InputTally<'_>,
+    ) -> Result<(), Status> {
+        let mut scanner = Scanner::new(self.text);
+        if scanner.peek() != b'{' {
+            let (value, names) = (scanner.show_value(), names_of(signature));
+            return Err(Status::invalid(format!("the request is {value}: send an object with members {names}")));
+        }
+        scanner.eat(b'{');
+        let mut seen = vec![false; signature.inputs.len()];
+        let (mut members, mut buffer) = (0, Vec::new());
+        while scanner.more(b'}', members == 0)? {
+            let key = scanner.key(&mut buffer)?;
+            let Some(index) = signature.input_index(key, members) else {
+                let (key, names) = (String::from_utf8_lossy(key), names_of(signature));
+                return Err(Status::invalid(format!("member '{key}' is none of the inputs: send {names}")));
+            };
+            let spec = &signature.inputs[index];
+            if std::mem::replace(&mut seen[index], true) {
+                return Err(Status::invalid(format!("member '{}' came twice: send it once", spec.name)));
+            }
+            let mut shape = if spec.is_free() { RowShape::of_whole(spec) } else { RowShape::of_row(spec) };
+            read_row(&mut scanner, spec, &mut page.columns[index], &mut shape, page.room).map_err(|why| {
+                match why.code {
+                    Code::ResourceExhausted => why,
+                    _ => Status::invalid(format!("member '{}': {}", spec.name, why.message)),
+                }
+            })?;
+            let inner = if shape.is_flat() { vec![1] } else { shape.dims() };
+            tally.note(index, InputShape { rows: 1, inner, flat: shape.is_flat() }, page.shapes)?;
+            members += 1;
+        }
+        let mut left_out = seen.iter().zip(&*signature.defaults).zip(&*signature.inputs);
+        match left_out.find(|((seen, default), _)| !**seen && default.is_none()) {
+            Some((_, spec)) => {
+                let (name, names) = (&spec.name, names_of(signature));
+                Err(Status::invalid(format!("member '{name}' is missing: send an object with members {names}")))
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+#[cold]
+fn names_of(signature: &Signature) -> String {
+    signature.inputs.iter().map(|spec| spec.name.as_str()).collect::<Vec<_>>().join(", ")
+}
