@@ -140,8 +140,10 @@ def test_training_data_without_a_fitted_column_is_refused_by_name(tmp_path: Path
 
 
 def test_what_cannot_be_told_says_what_to_give(tmp_path: Path) -> None:
+    (tmp_path / "model.py").write_text("class Model:\n    def predict(self, inputs):\n        return inputs\n")
     with pytest.raises(Unsupported, match="platform 'python': write one as JSON"):
         infer_signature([tmp_path], "python", None, None, None)
+    (tmp_path / "model.py").unlink()
     with pytest.raises(InvalidInput, match=r"0 files ending in \.onnx"):
         infer_signature([tmp_path], "onnx", None, None, None)
     (tmp_path / "model.pkl").write_bytes(b"")
