@@ -29,6 +29,7 @@ _MOST_CATEGORIES = 60
 _SAME = 0.02
 _CLOSE = 0.05
 _SURELY = 3.0
+_BELIEVED = 0.9
 _BETTER = 5.0
 _LEAVES = 0.5
 _ROUNDING = 3e-7
@@ -73,13 +74,17 @@ class _Cells:
 def part_in_another_unit(suspect: Suspect, joint: Joint, found: Cause | None) -> Cause | None:
     """The factor of a part of the rows; `found` is what explains the column otherwise, None where nothing does.
 
-    Where `found` is a factor, it is said of which rows; it is kept where nothing is clearly likelier.
+    Where `found` is a factor, it is said of which rows; it is kept where nothing is clearly likelier. One for all rows
+    is an estimate, under which values are on no grid, so that it and its rivals are held against ranges alone.
     """
     if not isinstance(suspect.feature.bins, NumericBins) or not suspect.feature.quantiles or not len(joint.values):
         return found
     known = np.interp(np.linspace(0.0005, 0.9995, 2000), suspect.feature.levels, suspect.feature.quantiles)
     edges = np.union1d(quantile_edges(known, _RANGES), quantile_edges(joint.values, _RANGES))
-    cells = _cells(joint.values, known, edges, _tried(found), _grid(suspect))
+    grid = _grid(suspect)
+    if found is not None and found.share >= 1:
+        found, grid = (None, grid) if _on_both(joint.values, grid) else (found, None)
+    cells = _cells(joint.values, known, edges, _tried(found), grid)
     effect = _effect(suspect, len(joint.values))
     anywhere = [_of_any_rows(cells, factor) for factor in cells.moved]
     best = max(anywhere, key=lambda one: one.gain)
@@ -139,6 +144,11 @@ def _on(values: Floats, grid: float, room: float = _ROUNDING) -> Mask:
     return np.asarray(np.abs(steps - np.round(steps)) <= np.minimum(0.5, 1e-9 + room * np.abs(steps)))
 
 
+def _on_both(values: Floats, grid: float | None) -> bool:
+    """Whether most values are on training's grid and some are not: a change of all rows moves most of them."""
+    return grid is not None and bool(_PART < np.mean(~_on(values, grid)) < 1 - _LEAVES)
+
+
 def _places(edges: Floats, values: Floats) -> Integers:
     return np.searchsorted(edges, values, side="right").astype(np.int64)
 
@@ -184,15 +194,16 @@ def _of_categories(joint: Joint, cells: _Cells) -> Iterator[_Way]:
 
 
 def _best(ways: Sequence[_Way] | Iterator[_Way], effect: float) -> _Way | None:
-    """The likeliest, where it is clearly so among those of another factor; of factors that are close, a common one."""
+    """The likeliest, where its factor is believed by nine to one of all that were tried; of close ones a common one."""
     ranked = sorted(ways, key=lambda one: -one.gain)
     if not ranked or ranked[0].gain / effect < _BETTER or not _PART / 3 <= ranked[0].share <= 1 - _PART:
         return None
-    first = ranked[0]
-    close = [one for one in ranked if (first.gain - one.gain) / effect < _SURELY]
-    if any(abs(np.log(one.factor / first.factor)) > _CLOSE for one in close):
+    behind = (ranked[0].gain - np.array([one.gain for one in ranked])) / effect
+    near = np.abs(np.log(np.array([one.factor for one in ranked]) / ranked[0].factor)) <= _CLOSE
+    if np.exp(-behind)[near].sum() < _BELIEVED * np.exp(-behind).sum():
         return None
-    return next((one for one in close if _is_common(one.factor)), first)
+    close = (one for one, gap, same in zip(ranked, behind, near, strict=True) if same and gap < _SURELY)
+    return next((one for one in close if _is_common(one.factor)), ranked[0])
 
 
 def _is_common(factor: float) -> bool:
