@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 from tests.validation import world
 from tests.validation.skew import flights
+from tests.validation.skew.causes import like
 
 from tidegate_serving.admission import Finding, Outcome
 from tidegate_validation.skew.compare import compare
@@ -207,3 +208,45 @@ def test_a_flipped_sign_is_a_factor_of_minus_one() -> None:
     found = findings(spring(), world.with_column(day, "distance", -day["distance"].to_numpy()), flights.TIME)
     assert found["distance"].outcome is Outcome.FAIL
     assert cause_of(found["distance"])["factor"] == pytest.approx(-1.0)
+
+
+def weather(seed: int, days: int, warmer: float) -> pa.Table:
+    """Degrees Celsius between 2 and 22, warmer by day, and blood values of which ten times one looks like another."""
+    random = np.random.default_rng(seed)
+    hour = np.tile(np.arange(0, 24, 0.1), days)
+    celsius = np.clip(np.round(11 + 4 * np.sin((hour - 9) / 12 * np.pi) + random.normal(0, 1.5, len(hour)), 1), 2, 22)
+    return pa.table(
+        {
+            "celsius": celsius + warmer,
+            "hemoglobin": np.round(random.normal(13.5, 1.3, len(hour)), 1),
+            "glucose": np.round(np.exp(random.normal(4.6, 0.25, len(hour)))),
+            "t": (np.repeat(np.arange(days), 240) + 100 * seed) * world.DAY,
+        }
+    )
+
+
+@functools.cache
+def spring_weather() -> Profile:
+    return make_profile(weather(0, 60, 0.0), features=["celsius", "hemoglobin", "glucose"], label=None, event_time="t")
+
+
+def test_warmer_days_are_not_later_hours() -> None:
+    found = findings(spring_weather(), weather(1, 7, 2.5), "t")["celsius"]
+    assert found.outcome is Outcome.FAIL
+    assert (found.cause or {}).get("kind") != "clock", found.sentence
+
+
+def test_ten_times_a_column_is_not_the_column_that_it_then_looks_like() -> None:
+    week = weather(1, 7, 0.0)
+    tenfold = world.with_column(week, "hemoglobin", week["hemoglobin"].to_numpy() * 10)
+    found = findings(spring_weather(), tenfold, "t")["hemoglobin"]
+    assert cause_of(found)["kind"] == "constant factor"
+    assert cause_of(found)["factor"] == pytest.approx(10.0)
+
+
+def test_another_column_is_not_a_factor_under_which_it_happens_to_land() -> None:
+    week = weather(1, 7, 0.0)
+    other = world.with_column(week, "celsius", week["hemoglobin"].to_numpy())
+    assert cause_of(findings(spring_weather(), other, "t")["celsius"]) == like(
+        {"kind": "other column", "column": "hemoglobin"}
+    )

@@ -83,6 +83,31 @@ KINDS: dict[str, tuple[str, Callable[[], pd.DataFrame], dict[str, Any]]] = {
         lambda: changed("weight", lambda v: v * 1000),
         {"kind": "constant factor", "factor": 1000.0},
     ),
+    "pounds in a part": (
+        "weight",
+        lambda: changed("weight", lambda v: v.mask(part(0.3), v * 2.20462)),
+        {"kind": "constant factor", "factor": 2.20462, "units": "pounds against kilograms"},
+    ),
+    "pounds in a part of values on a grid": (
+        "price",
+        lambda: changed("price", lambda v: v.mask(part(0.1), v * 2.20462)),
+        {"kind": "constant factor", "factor": 2.20462, "units": "pounds against kilograms"},
+    ),
+    "grams in one city": (
+        "weight",
+        lambda: changed("weight", lambda v: v.mask(week()["city"] == "city 4", v * 1000)),
+        {"kind": "constant factor", "factor": 1000.0, "where": {"column": "city", "value": "city 4"}},
+    ),
+    "cents where it is a gift": (
+        "price",
+        lambda: changed("price", lambda v: v.mask(week()["gift"], v * 100)),
+        {"kind": "constant factor", "factor": 100.0, "where": {"column": "gift", "value": "true"}},
+    ),
+    "miles where it is paid by invoice": (
+        "weight",
+        lambda: changed("weight", lambda v: v.mask(week()["payment"] == "invoice", v / 1.609344)),
+        {"kind": "constant factor", "factor": 1 / 1.609344, "where": {"column": "payment", "value": "invoice"}},
+    ),
     "another column": ("weight", lambda: swap("weight", "shipping"), {"kind": "other column"}),
     "other categories": ("city", lambda: swap("city", "payment"), {"kind": "other column"}),
     "renamed": (

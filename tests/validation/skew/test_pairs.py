@@ -27,12 +27,23 @@ def examples() -> pd.DataFrame:
             "weight": random.gamma(3, 0.8, ROWS),
             "hour": random.integers(0, 24, ROWS),
             "city": random.choice(["a", "b", "c", "d", "e"], ROWS),
+            "paid": random.random(ROWS) < 0.03,
+            "packed": pd.Timestamp("2026-03-01") + pd.to_timedelta(random.integers(0, 7 * 86_400, ROWS), unit="s"),
         }
     )
 
 
 def compared(now: pd.DataFrame) -> list[Finding]:
     return compare_pairs(as_table(examples(), "a"), as_table(now, "b"), ["id"], None)
+
+
+def others(share: float) -> Any:
+    """Row numbers, for so many rows those of other rows."""
+    random = np.random.default_rng(7)
+    places = np.arange(ROWS)
+    moved = random.random(ROWS) < share
+    places[moved] = random.permutation(places[moved])
+    return places
 
 
 def part() -> Any:
@@ -54,6 +65,22 @@ FAULTS: dict[str, tuple[str, Change, dict[str, Any]]] = {
     "fahrenheit": ("weight", lambda v: 1.8 * v + 32, {"kind": "factor and offset", "factor": 1.8, "offset": 32.0}),
     "clock": ("hour", lambda v: (v + 5) % 24, {"kind": "clock", "offset": 5.0}),
     "renamed": ("city", lambda v: v.replace("b", "B2"), {"kind": "renamed category", "old": "b", "new": "B2"}),
+    "renamed in half of its rows": (
+        "city",
+        lambda v: v.mask((v == "b") & (np.arange(ROWS) % 2 == 0), "B2"),
+        {"kind": "renamed category", "old": "b", "new": "B2"},
+    ),
+    "other rows": ("weight", lambda v: v.to_numpy()[others(1.0)], {"kind": "other rows"}),
+    "other rows' prices": ("price", lambda v: v.to_numpy()[others(0.3)], {"kind": "other rows"}),
+    "other rows' categories": ("city", lambda v: v.to_numpy()[others(0.3)], {"kind": "other rows"}),
+    "other rows' truth": ("paid", lambda v: v.to_numpy()[others(1.0)], {"kind": "other rows"}),
+    "joined by the city": (
+        "weight",
+        lambda v: v.groupby(examples()["city"]).transform("first"),
+        {"kind": "other rows", "key": "city"},
+    ),
+    "time zone": ("packed", lambda v: v + pd.Timedelta(hours=5.5), {"kind": "clock", "offset": 5.5}),
+    "stale stamp": ("packed", lambda v: v.mask(part(), v.shift(1)), {"kind": "stale"}),
     "capitals": ("city", lambda v: v.str.upper() + " ", {"kind": "spelling"}),
 }
 
@@ -72,6 +99,27 @@ def test_float_noise_is_no_difference() -> None:
     noise = 1 + np.random.default_rng(3).normal(0, 1e-9, ROWS)
     now = examples().assign(price=examples()["price"] * noise, weight=examples()["weight"].astype("float32"))
     assert compared(now) == []
+
+
+def test_stamps_that_keep_less_of_the_second_are_the_same() -> None:
+    now = examples().assign(packed=lambda rows: rows["packed"] + pd.Timedelta(milliseconds=700))
+    assert compared(now) == []
+
+
+def test_a_moved_stamp_shows_both_moments() -> None:
+    (found,) = compared(examples().assign(packed=lambda rows: rows["packed"] - pd.Timedelta(hours=1)))
+    assert "1 h earlier than training's (time zone?)" in found.sentence
+    assert found.example is not None
+    one = found.example["pairs"][0]
+    assert pd.Timestamp(one["training"]) - pd.Timestamp(one["served"]) == pd.Timedelta(hours=1)
+
+
+def test_values_near_the_right_ones_are_not_those_of_other_examples() -> None:
+    random = np.random.default_rng(8)
+    near = np.round(examples()["price"] + random.normal(0, 0.3, ROWS), 2)
+    known = np.sort(examples()["price"].unique())
+    (found,) = compared(examples().assign(price=known[np.searchsorted(known, near).clip(max=len(known) - 1)]))
+    assert found.cause is None, found.sentence
 
 
 def test_values_that_differ_for_no_plain_reason_have_no_cause_but_examples() -> None:

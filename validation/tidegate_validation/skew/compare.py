@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from tidegate_serving.admission import Finding, Outcome
 from tidegate_validation.skew.diagnosis.cause import Cause, find_cause
 from tidegate_validation.skew.diagnosis.rivals import name_cause
-from tidegate_validation.skew.diagnosis.suspect import Suspect, distance_of, shares_of
+from tidegate_validation.skew.diagnosis.suspect import Joint, Suspect, distance_of, shares_of
 from tidegate_validation.skew.finding import findings_of
 from tidegate_validation.skew.numbers import FeatureNumbers, measure_feature, prior_of
 from tidegate_validation.skew.onset import onset
@@ -16,11 +16,12 @@ from tidegate_validation.skew.repeated import repeated_rows
 from tidegate_validation.skew.rule import Aspect, Judgement, SkewRule, judge
 from tidegate_validation.skew.schema import compare_schema
 from tidegate_validation.skew.together import looser_columns
+from tidegate_validation.statistics.bins import CategoryBins, DiscreteBins
 from tidegate_validation.statistics.counting import count_relation
 from tidegate_validation.statistics.counts import FeatureCounts
 from tidegate_validation.statistics.points import digits_name
 from tidegate_validation.statistics.profile import FeatureProfile, Profile
-from tidegate_validation.statistics.sample import TextSample, ValueSample, read_any
+from tidegate_validation.statistics.sample import TextSample, ValueSample, read_any, read_joint
 from tidegate_validation.statistics.window import Window
 
 
@@ -115,6 +116,7 @@ class _Inquiry:
             self.numbers[feature.name],
             {one.test: one for one in about},
             lambda: dict(self._others(feature)),
+            lambda: self._joint(feature),
             self.profile.counts.get(digits_name(feature.name)),
             {one.name: one.support for one in self.profile.inputs},
         )
@@ -124,6 +126,16 @@ class _Inquiry:
         if not isinstance(sample, ValueSample):
             return None
         return find_cause(feature, self.profile.counts[feature.name], sample, margin=self.rule.margin)
+
+    def _joint(self, feature: FeatureProfile) -> Joint:
+        """Its values beside those of all columns of few values."""
+        columns = self.window.columns
+        few = [one.name for one in self.profile.inputs if one.name in self.counts and one.name != feature.name]
+        few = [name for name in few if isinstance(self.profile.features[name].bins, CategoryBins | DiscreteBins)]
+        beside = {name: columns.get(name, name) for name in few}
+        window = self.window
+        column = columns.get(feature.name, feature.name)
+        return Joint(*read_joint(window.connection, window.relation, column, beside, window.types))
 
     def _others(self, feature: FeatureProfile) -> Iterator[tuple[str, float]]:
         """How far the feature's values are from those of each other column of its kind in training."""

@@ -71,7 +71,7 @@ def explain(cause: Cause, who: str = "served values are", of: str = "those of tr
     """A cause in words, such as `served values are 1.609 times those of training (kilometres against miles?)`."""
     if not cause.is_conversion:
         return _OTHER[cause.kind](cause, {**dict(cause.details), "share": _percent(cause.share)})
-    share = "" if cause.share >= 0.9 else f" for {cause.share:.0%} of the rows"
+    share = _where(cause) or ("" if cause.share >= 0.9 else f" for {cause.share:.0%} of the rows")
     name = f" ({cause.name}?)" if cause.name else ""
     offset = f"{'plus' if cause.offset >= 0 else 'minus'} {abs(cause.offset):.4g}"
     factor = f"{cause.factor:.4g}" if cause.precision <= _ROUGH else f"about {cause.factor:.2g}"
@@ -80,6 +80,13 @@ def explain(cause: Cause, who: str = "served values are", of: str = "those of tr
     if cause.kind == AFFINE:
         return f"{who} {factor} times {of} {offset}{share}{name}"
     return f"{who} {of} {offset}{share}{name}"
+
+
+def _where(cause: Cause) -> str:
+    where = dict(cause.details).get("where")
+    if where is None:
+        return ""
+    return f" where `{where['column']}` is {_value(where['value'])}, {cause.share:.0%} of the rows"
 
 
 def _instead(details: Mapping[str, Any]) -> str:

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tidegate_serving.admission import Finding, Outcome
-from tidegate_validation.skew.diagnosis.paired import explain_pairs
+from tidegate_validation.skew.diagnosis.paired import explain_pairs, moved_stamps
 from tidegate_validation.statistics.arrays import Floats, Integers, Mask
 from tidegate_validation.statistics.sql import quote
 from tidegate_validation.tables import is_text
@@ -23,12 +23,16 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 CHECK = "same example"
+_SIDES = ("training", "served")
 SUBJECT = "rows"
 _RELATIVE = 1e-6
 _TOLERATED = 0.001
 _SURE = 1.645
 _EXAMPLES = 5
 _LEAST_SHARE = 0.5
+_DAY_HOURS = 24.0
+_SAME_MOMENT = 1.0 / 3600
+"""Hours by which time stamps may differ because one side keeps less of the second."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +91,17 @@ Column = Floats | npt.NDArray[np.object_]
 
 
 def _values(before: pa.Table, now: pa.Table, name: str) -> tuple[Column, Column] | None:
-    """Both columns as numbers, NaN for what is missing, or as texts; None for types that cannot be compared."""
+    """Both columns as numbers, NaN for what is missing, or as texts; time stamps as hours since training's first day.
+
+    None for types that cannot be compared.
+    """
+    import pyarrow as pa
+
     kinds = [table.schema.field(name).type for table in (before, now)]
+    if all(pa.types.is_timestamp(kind) for kind in kinds):
+        moments = [_moments(table[name]) for table in (before, now)]
+        start = np.floor(np.nanmin(moments[0])) if np.isfinite(moments[0]).any() else 0.0
+        return (moments[0] - start) * _DAY_HOURS, (moments[1] - start) * _DAY_HOURS
     if all(is_text(kind) for kind in kinds):
         texts = [np.array(table[name].to_pylist(), dtype=object) for table in (before, now)]
         return texts[0], texts[1]
@@ -96,6 +109,16 @@ def _values(before: pa.Table, now: pa.Table, name: str) -> tuple[Column, Column]
         return None
     numbers = [_numbers(table[name]) for table in (before, now)]
     return None if numbers[0] is None or numbers[1] is None else (numbers[0], numbers[1])
+
+
+def _moments(column: Any) -> Floats:
+    """Time stamps as days since 1970, NaN for what is missing."""
+    import pyarrow as pa
+
+    found = (
+        column.cast(pa.timestamp("us", tz=column.type.tz), safe=False).cast(pa.int64()).cast(pa.float64(), safe=False)
+    )
+    return np.asarray(found.to_numpy(zero_copy_only=False), dtype=np.float64) / (1e6 * 86_400)
 
 
 def _numbers(column: Any) -> Floats | None:
@@ -126,13 +149,16 @@ def _of_column(
     before, now = columns[name]
     x, y = before[pairs.first], now[pairs.second]
     wrong = differing(x, y)
+    if _is_stamp(pairs.before, name):
+        wrong &= ~(np.abs(np.asarray(x - y, dtype=np.float64)) <= _SAME_MOMENT)
     count, rows = int(wrong.sum()), len(wrong)
     if not count:
         return None
     low, high = _wilson(count, rows)
     outcome = Outcome.FAIL if low > _TOLERATED and count > 2 else Outcome.WARN
     others = {other: columns[other][0][pairs.first] for other in columns if other != name}
-    cause = explain_pairs(x, y, wrong, others, _earlier(before, pairs, time))
+    cause = explain_pairs(x, y, wrong, others, _earlier(before, pairs, time), _join_keys(pairs, time))
+    cause = moved_stamps(cause) if _is_stamp(pairs.before, name) else cause
     share = count / rows
     said = f": {cause.words}" if cause else ""
     sentence = f"`{name}`: {100 * share:.2g} % of the examples have another value than in training{said}"
@@ -147,6 +173,12 @@ def _of_column(
         cause=None if cause is None else {"kind": cause.kind, "share": round(share, 4), **cause.details},
         example={"pairs": _examples(name, x, y, wrong, pairs)},
     )
+
+
+def _join_keys(pairs: _Pairs, time: str | None) -> dict[str, Column]:
+    """Keys and time of each example, by which its row may have been joined with others."""
+    names = [name for name in (*pairs.keys, time) if name is not None and name in pairs.before.column_names]
+    return {name: np.array(pairs.before[name].to_pylist(), dtype=object)[pairs.first] for name in names}
 
 
 def _earlier(before: Column, pairs: _Pairs, time: str | None) -> list[Column]:
@@ -183,11 +215,22 @@ def _wilson(count: int, rows: int) -> tuple[float, float]:
     return max(0.0, middle - half), min(1.0, middle + half)
 
 
+def _is_stamp(table: pa.Table, name: str) -> bool:
+    import pyarrow as pa
+
+    return bool(pa.types.is_timestamp(table.schema.field(name).type))
+
+
 def _examples(name: str, x: Column, y: Column, wrong: Mask, pairs: _Pairs) -> list[dict[str, Any]]:
     found = []
     for place in np.flatnonzero(wrong)[:_EXAMPLES]:
         row = int(pairs.first[place])
         keys = {key: pairs.before[key][row].as_py() for key in pairs.keys}
+        if _is_stamp(pairs.before, name):
+            values = (pairs.before[name][row], pairs.now[name][int(pairs.second[place])])
+            told = {side: str(one) if one.is_valid else None for side, one in zip(_SIDES, values, strict=True)}
+            found.append({**keys, **told})
+            continue
         found.append({**keys, "training": _plain(x[place]), "served": _plain(y[place])})
     return found
 

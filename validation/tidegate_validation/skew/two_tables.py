@@ -15,6 +15,7 @@ from tidegate_validation.skew.compare import compare
 from tidegate_validation.skew.pairs import compare_pairs
 from tidegate_validation.skew.report import SkewReport, make_report
 from tidegate_validation.skew.rule import SkewRule
+from tidegate_validation.skew.stamps import delay_name, delays_of, telling_delays, told_of_stamps, with_delays
 from tidegate_validation.statistics.build import make_profile
 from tidegate_validation.statistics.profile import Profile
 from tidegate_validation.statistics.window import table_window
@@ -67,6 +68,9 @@ def report_on_tables(
 def profile_table(before: pa.Table, columns: Columns, served: Sequence[str]) -> Profile:
     """The profile of a reference; a label that is not among the `served` columns is left out."""
     table = _prepared(before, columns)
+    if columns.time is not None:
+        unlike = set(_stamps(before, columns)) - set(telling_delays(table, _stamps(before, columns), columns.time))
+        table = table.drop_columns([delay_name(stamp, columns.time) for stamp in sorted(unlike)])
     features = [name for name in table.column_names if name != columns.time]
     if columns.label is not None and columns.label not in served:
         features.remove(columns.label)
@@ -77,8 +81,12 @@ def report_on_table(
     profile: Profile, now: pa.Table, columns: Columns, rule: SkewRule | None = None, further: Sequence[Finding] = ()
 ) -> SkewReport:
     """The report on a table against a profile that `profile_table` made, with `further` findings about its columns."""
-    with table_window(_prepared(now, columns), event_time=columns.time) as window:
-        comparison = compare(profile, window, rule or SkewRule())
+    table, delays = _prepared(now, columns), delays_of(profile, columns.time)
+    if columns.time is not None:
+        further_stamps = [delay_name(stamp, columns.time) for stamp in _stamps(now, columns)]
+        table = table.drop_columns([name for name in further_stamps if name not in delays])
+    with table_window(table, event_time=columns.time) as window:
+        comparison = told_of_stamps(compare(profile, window, rule or SkewRule()), profile, table, delays)
     findings = {name: list(found) for name, found in comparison.findings.items()}
     for finding in further:
         findings.setdefault(finding.subject, []).insert(0, finding)
@@ -86,14 +94,19 @@ def report_on_table(
 
 
 def _prepared(table: pa.Table, columns: Columns) -> pa.Table:
-    """Without what is to be left out; of time stamps other than the event's only the time of day, in hours, remains."""
+    """Without what is to be left out; of time stamps other than the event's the time of day remains, in hours, and the
+    delay after the event."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
     table = table.drop_columns(_left_out(table, columns))
+    if columns.time is not None:
+        table = with_delays(table, _stamps(table, columns), columns.time)
     for place, field in enumerate(table.schema):
         if pa.types.is_timestamp(field.type) and field.name != columns.time:
-            second = pc.divide(pc.cast(pc.cast(table[field.name], pa.timestamp("us")), pa.int64()), 1_000_000)
+            second = pc.divide(
+                pc.cast(pc.cast(table[field.name], pa.timestamp("us"), safe=False), pa.int64()), 1_000_000
+            )
             hours = pc.divide(
                 pc.cast(
                     pc.subtract(
@@ -108,6 +121,14 @@ def _prepared(table: pa.Table, columns: Columns) -> pa.Table:
             )
             table = table.set_column(place, field.name, hours)
     return table
+
+
+def _stamps(table: pa.Table, columns: Columns) -> list[str]:
+    """Columns of time stamps beside the event's."""
+    import pyarrow as pa
+
+    out = (*_left_out(table, columns), columns.time)
+    return [one.name for one in table.schema if pa.types.is_timestamp(one.type) and one.name not in out]
 
 
 def _check(before: pa.Table, now: pa.Table, columns: Columns) -> None:

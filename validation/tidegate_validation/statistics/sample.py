@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,9 +12,10 @@ import numpy.typing as npt
 from tidegate_validation.statistics.arrays import Floats, Integers
 from tidegate_validation.statistics.bins import CategoryBins, FrozenBins
 from tidegate_validation.statistics.counts import FeatureCounts
-from tidegate_validation.statistics.sql import as_number, as_text, family
+from tidegate_validation.statistics.sql import Family, as_number, as_text, family
 
 _MOST_ROWS = 200_000
+_MOST_JOINT = 50_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +63,28 @@ def read_any(connection: Any, relation: str, block: str, column: str, sql_type: 
     """Numbers or texts, as the column has them."""
     reader = read_sample if family(sql_type).numeric else read_texts
     return reader(connection, relation, block, column, sql_type)
+
+
+def read_joint(
+    connection: Any, relation: str, column: str, beside: Mapping[str, str], types: Mapping[str, str]
+) -> tuple[Floats, dict[str, npt.NDArray[np.object_]]]:
+    """Finite values of a column of `relation`, and what their rows hold in the columns `beside`, as texts; a repeatable
+    sample where there are very many rows."""
+    names = [f"c{place}" for place in range(len(beside))]
+    texts = [f"{_as_words(one, types[one])} AS {name}" for one, name in zip(beside.values(), names, strict=True)]
+    found = connection.execute(
+        f"SELECT * FROM (SELECT {', '.join([f'{as_number(column, types[column])} AS v', *texts])} FROM {relation}) "
+        f"WHERE isfinite(v) USING SAMPLE reservoir({_MOST_JOINT} ROWS) REPEATABLE (7)"
+    ).fetchnumpy()
+    values = np.asarray(found["v"], dtype=np.float64)
+    return values, {one: np.asarray(found[name], dtype=object) for one, name in zip(beside, names, strict=True)}
+
+
+def _as_words(column: str, sql_type: str) -> str:
+    """SQL for a column's values as texts, without the point of whole numbers; empty where there are none."""
+    whole = family(sql_type) in (Family.TEXT, Family.BOOLEAN)
+    plain = as_text(column, sql_type) if whole else as_number(column, sql_type)
+    return f"coalesce(regexp_replace(CAST({plain} AS VARCHAR), '\\.0$', ''), '')"
 
 
 def _read(connection: Any, relation: str, block: str, value: str, wanted: str) -> dict[str, Any]:

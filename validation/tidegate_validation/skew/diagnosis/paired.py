@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tidegate_validation.skew.diagnosis.other_rows import of_other_rows
 from tidegate_validation.skew.diagnosis.units import nearest_factor
 from tidegate_validation.statistics.arrays import Floats, Mask
 
@@ -18,6 +19,8 @@ _EXACT = 1e-4
 _CHANCE = 0.6
 _NAMED = 1e-3
 _DAY_HOURS = 24
+CLOCK = "clock"
+OTHER_ROWS = "other rows"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,23 +33,40 @@ class PairCause:
 
 
 def explain_pairs(
-    x: Column, y: Column, wrong: Mask, others: Mapping[str, Column], earlier: Sequence[Column]
+    x: Column,
+    y: Column,
+    wrong: Mask,
+    others: Mapping[str, Column],
+    earlier: Sequence[Column],
+    keys: Mapping[str, Column],
 ) -> PairCause | None:
     """What makes `y` of `x` where they differ.
 
-    `others` are training's other columns of the same examples, `earlier` its own column some rows before.
+    `others` are training's other columns of the same examples, `earlier` its own column some rows before, `keys`
+    further columns by which rows may have been joined.
     """
     before, now = x[wrong], y[wrong]
     if _missing(now).mean() > _NEARLY_ALL:
         return PairCause("missing values", "they are missing")
     numbers = _is_number(x) and _is_number(y)
     ways: list[Callable[[], PairCause | None]] = [
-        lambda: _clipped(x, y, wrong) or _of_numbers(before, now) if numbers else _of_texts(before, now),
+        lambda: _clipped(x, y, wrong) or _of_numbers(before, now) if numbers else _of_texts(before, now, x),
+        lambda: _one_value(now),
         lambda: _of_another(now, {name: values[wrong] for name, values in others.items()}),
         lambda: _stale(x, now, [values[wrong] for values in earlier]),
-        lambda: _one_value(now),
+        lambda: _of_other_rows(x, y, wrong, {**others, **keys}),
+        lambda: None if numbers else _of_some_texts(before, now),
     ]
     return next((found for way in ways if (found := way()) is not None), None)
+
+
+def moved_stamps(cause: PairCause | None) -> PairCause | None:
+    """The cause of time stamps that were compared in hours, in words of hours."""
+    if cause is None or cause.kind != "constant offset":
+        return cause
+    hours = round(float(cause.details["offset"]), 4)
+    way = "later" if hours > 0 else "earlier"
+    return PairCause(CLOCK, f"they are {abs(hours):g} h {way} than training's (time zone?)", {"offset": hours})
 
 
 def _is_number(values: Column) -> bool:
@@ -103,7 +123,7 @@ def _offset(a: Floats, b: Floats) -> PairCause | None:
     hours = float(np.median(around))
     if np.all((a >= 0) & (a <= _DAY_HOURS) & (b >= 0) & (b <= _DAY_HOURS)) and _agree(around, hours):
         hours = hours if hours <= _DAY_HOURS / 2 else hours - _DAY_HOURS
-        return PairCause("clock", f"training's plus {hours:g} hours around the clock", {"offset": hours})
+        return PairCause(CLOCK, f"training's plus {hours:g} hours around the clock", {"offset": hours})
     return None
 
 
@@ -128,12 +148,36 @@ def _line(a: Floats, b: Floats) -> PairCause | None:
     return PairCause("factor and offset", words, {"factor": slope, "offset": start})
 
 
-def _of_texts(before: Column, now: Column) -> PairCause | None:
+def _of_texts(before: Column, now: Column, training: Column) -> PairCause | None:
     pairs = [(str(a), str(b)) for a, b in zip(before, now, strict=True) if a is not None and b is not None]
     if not pairs:
         return None
     if np.mean([a.strip().casefold() == b.strip().casefold() for a, b in pairs]) > _NEARLY_ALL:
         return PairCause("spelling", "they differ in capitals or blanks only")
+    renamed = _renamed(pairs)
+    if renamed is None:
+        return None
+    old, new = renamed
+    everywhere = np.sum(before == old) >= _NEARLY_ALL * np.sum(training == old)
+    return _under_another_name(old, new) if everywhere or (_all_of(before, old) and new not in training) else None
+
+
+def _all_of(values: Column, value: str) -> bool:
+    return bool(np.mean(values == value) > _NEARLY_ALL)
+
+
+def _of_some_texts(before: Column, now: Column) -> PairCause | None:
+    """A category that is called otherwise in part of its rows, and no other is called by its name instead."""
+    renamed = _renamed([(str(a), str(b)) for a, b in zip(before, now, strict=True) if a is not None and b is not None])
+    return None if renamed is None or (now == renamed[0]).any() else _under_another_name(*renamed)
+
+
+def _under_another_name(old: str, new: str) -> PairCause:
+    return PairCause("renamed category", f"“{old}” is called “{new}”", {"old": old, "new": new})
+
+
+def _renamed(pairs: Sequence[tuple[str, str]]) -> tuple[str, str] | None:
+    """The most frequent category and what it is called, where nearly every one has one other name."""
     named: dict[str, dict[str, int]] = {}
     for a, b in pairs:
         named.setdefault(a, {}).setdefault(b, 0)
@@ -142,8 +186,7 @@ def _of_texts(before: Column, now: Column) -> PairCause | None:
     if len(named) * 3 > len(pairs) or usual < _NEARLY_ALL * len(pairs) or len({b for _, b in pairs}) == 1 < len(named):
         return None
     old = max(named, key=lambda name: sum(named[name].values()))
-    new = max(named[old], key=lambda name: named[old][name])
-    return PairCause("renamed category", f"“{old}” is called “{new}”", {"old": old, "new": new})
+    return old, max(named[old], key=lambda name: named[old][name])
 
 
 def _same(one: Column, other: Column) -> float:
@@ -172,6 +215,16 @@ def _stale(x: Column, now: Column, earlier: Sequence[Column]) -> PairCause | Non
     if best < _NEARLY_ALL or chance > _CHANCE:
         return None
     return PairCause("stale", "training's value of the row before")
+
+
+def _of_other_rows(x: Column, y: Column, wrong: Mask, others: Mapping[str, Column]) -> PairCause | None:
+    found = of_other_rows(x, y, wrong, others)
+    if found is None:
+        return None
+    if found.key is None:
+        return PairCause(OTHER_ROWS, "they are training's values of other examples (a wrong join key?)")
+    words = f"they are training's values of other examples, one for each `{found.key}` (a wrong join key?)"
+    return PairCause(OTHER_ROWS, words, {"key": found.key})
 
 
 def _one_value(now: Column) -> PairCause | None:

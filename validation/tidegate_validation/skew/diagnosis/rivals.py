@@ -12,9 +12,10 @@ import numpy as np
 from tidegate_validation.skew.diagnosis.categories import category_cause
 from tidegate_validation.skew.diagnosis.cause import Cause
 from tidegate_validation.skew.diagnosis.landing import landing
+from tidegate_validation.skew.diagnosis.part_of_rows import part_in_another_unit
 from tidegate_validation.skew.diagnosis.suspect import Suspect, both, distance_of, shares_of
 from tidegate_validation.skew.diagnosis.transformed import moved_by_steps, transformed
-from tidegate_validation.skew.diagnosis.units import Conversion, affine, factors
+from tidegate_validation.skew.diagnosis.units import affine
 from tidegate_validation.skew.distance import LARGEST
 from tidegate_validation.skew.rule import Aspect
 from tidegate_validation.statistics.arrays import Floats, Integers
@@ -41,12 +42,11 @@ _PART = 0.03
 _FAMILIAR = 0.95
 _UNLIKE = 0.4
 _NEARLY_ALL = 0.9
-_AS_WELL = 1.25
 _USUAL = 0.9
 _SURE = 3.0
+_NOISY = 1.5
 _TELLING_VALUES = 8
 _DAY_HOURS = 24.0
-_ROUND_FACTORS = tuple(Conversion(10.0**power, "", "", common=True) for power in (1, 2, 3, 4, 6, -1, -2, -3, -4, -6))
 
 
 def name_cause(suspect: Suspect, plain: Callable[[], Cause | None]) -> Cause | None:
@@ -56,23 +56,27 @@ def name_cause(suspect: Suspect, plain: Callable[[], Cause | None]) -> Cause | N
         return found
     if isinstance(suspect.sample, TextSample):
         return _another_column(suspect) or category_cause(suspect)
-    if (name := _values_of_another(suspect)) is not None:
-        return Cause(OTHER_COLUMN, details=(("column", name),))
     factor = plain()
+    other = _values_of_another(suspect) or _another_column(suspect)
+    if other is not None and not _nearer(suspect, suspect.sample, factor, other):
+        return other
     if factor is not None and factor.by_values and factor.share >= _NEARLY_ALL:
         return factor
     return (
-        _another_column(suspect)
-        or _clipped(suspect, suspect.sample)
+        _clipped(suspect, suspect.sample)
         or _clock(suspect, suspect.sample)
-        or factor
+        or (factor and _of_some_rows(suspect, factor))
         or moved_by_steps(suspect, suspect.sample)
         or transformed(suspect, suspect.sample)
         or _fewer_digits(suspect, suspect.sample)
         or _single_value(suspect)
-        or _part_in_another_unit(suspect, suspect.sample)
+        or _of_some_rows(suspect, None)
         or _outside(suspect, suspect.sample)
     )
+
+
+def _of_some_rows(suspect: Suspect, factor: Cause | None) -> Cause | None:
+    return part_in_another_unit(suspect, suspect.joint(), factor)
 
 
 def _one_value(suspect: Suspect) -> Cause | None:
@@ -117,7 +121,7 @@ def _converted(suspect: Suspect) -> float:
     return min(distance_of(p, _shares(codes, sample.n, bins.size)) for codes in undone)
 
 
-def _values_of_another(suspect: Suspect) -> str | None:
+def _values_of_another(suspect: Suspect) -> Cause | None:
     """The column whose few values are those that are served here, where they are not the column's own."""
     if not isinstance(suspect.sample, ValueSample) or not len(suspect.sample.values):
         return None
@@ -131,7 +135,18 @@ def _values_of_another(suspect: Suspect) -> str | None:
         return None
     if len(ranked) > 1 and at_home[ranked[1]] > _FAMILIAR - 0.2:
         return None
-    return ranked[0]
+    return Cause(OTHER_COLUMN, details=(("column", ranked[0]),))
+
+
+def _nearer(suspect: Suspect, sample: ValueSample, factor: Cause | None, other: Cause) -> bool:
+    """Whether values land on training's own with the factor undone, and are then not clearly farther from these than
+    from the other column's: values times ten may well be values of another column."""
+    bins = suspect.feature.bins
+    if factor is None or not factor.by_values or factor.share < _NEARLY_ALL or bins is None:
+        return False
+    undone = shares_of(suspect.feature, sample.counted(bins, factor.factor, factor.offset))
+    left = distance_of(shares_of(suspect.feature, suspect.reference), undone)
+    return _CLEARLY * left <= suspect.others()[str(dict(other.details)["column"])]
 
 
 def _at_home(values: Floats, weights: Floats, known: tuple[tuple[float, int], ...]) -> float:
@@ -159,7 +174,8 @@ def _clipped(suspect: Suspect, sample: ValueSample) -> Cause | None:
 
 
 def _clock(suspect: Suspect, sample: ValueSample) -> Cause | None:
-    """Hours of a day, moved around the clock."""
+    """Hours of a day, moved around the clock: those that passed midnight are found again at its other end, unlike those
+    of a quantity that merely happens to lie between 0 and 24."""
     feature, bins = suspect.feature, suspect.feature.bins
     lowest, highest = feature.minimum, feature.maximum
     if lowest is None or highest is None or lowest < 0 or highest > _DAY_HOURS or highest - lowest < _DAY_HOURS / 2:
@@ -171,7 +187,7 @@ def _clock(suspect: Suspect, sample: ValueSample) -> Cause | None:
     p, before = shares_of(feature, suspect.reference), distance_of(*both(suspect))
     whole = feature.family is not Family.FLOAT
     left = {}
-    for offset in np.arange(1.0, _DAY_HOURS - 0.5, 0.5):
+    for offset in np.arange(0.5, _DAY_HOURS, 0.5):
         if whole and offset % 1:
             continue
         moved = (sample.values - offset) % _DAY_HOURS
@@ -179,7 +195,22 @@ def _clock(suspect: Suspect, sample: ValueSample) -> Cause | None:
     offset = min(left, key=lambda one: left[one])
     if left[offset] > _LEAVES * before:
         return None
+    elsewhere = [one for other, one in left.items() if 1.0 < abs(other - offset) < _DAY_HOURS - 1.0]
+    if left[offset] > _CLEARLY * min(elsewhere):
+        return None
+    if not whole and left[offset] > _CLEARLY * _without_midnight(suspect, sample, offset):
+        return None
     return Cause(CLOCK, details=(("offset", offset if offset <= _DAY_HOURS / 2 else offset - _DAY_HOURS),))
+
+
+def _without_midnight(suspect: Suspect, sample: ValueSample, offset: float) -> float:
+    """Δ that is left where the hours are undone without going around the clock."""
+    bins = suspect.feature.bins
+    if not isinstance(bins, NumericBins):
+        return LARGEST
+    p = shares_of(suspect.feature, suspect.reference)
+    ways = (offset, offset - _DAY_HOURS)
+    return min(distance_of(p, _shares(bins.assign(sample.values - one), sample.n, bins.size)) for one in ways)
 
 
 def _shares(codes: Integers, n: Integers, size: int) -> Floats:
@@ -201,58 +232,6 @@ def _single_value(suspect: Suspect) -> Cause | None:
     if fewer > 0 and _ALIKE * point.excess <= fewer and _ALIKE * fewer <= point.excess:
         before = (*before, ("instead_of", "missing values"))
     return Cause(kind, share=share, details=(("value", point.value), *before))
-
-
-def _part_in_another_unit(suspect: Suspect, sample: ValueSample) -> Cause | None:
-    """A part of the rows in another unit: training's shares mixed with the same values times a factor."""
-    feature = suspect.feature
-    if not isinstance(feature.bins, NumericBins) or not feature.quantiles or not len(sample.values):
-        return None
-    edges = _further_edges(feature.bins, sample)
-    levels = np.linspace(0.0005, 0.9995, 1000)
-    known = np.interp(levels, feature.levels, feature.quantiles)
-    ones = np.ones(len(known), dtype=np.int64)
-    p = _shares(_places(edges, known), ones, len(edges) + 1)
-    q = _shares(_places(edges, sample.values), sample.n, len(edges) + 1)
-    before = distance_of(p, q)
-    left = []
-    for one in (*factors(), *_ROUND_FACTORS):
-        moved = _shares(_places(edges, known * one.factor), ones, len(edges) + 1)
-        share, predicted = _mixed(p, q, moved)
-        if _PART <= share <= 1 - _PART:
-            left.append((distance_of(predicted, q), share, one))
-    left.sort(key=lambda one: one[0])
-    if not left or left[0][0] > max(_LEAVES * before, min(suspect.noise, 0.5 * before)):
-        return None
-    as_well = [one for one in left if one[0] <= _AS_WELL * left[0][0] + 0.01]
-    residual, share, best = next((one for one in as_well if one[2].common), left[0])
-    rivals = [one for one in left if abs(np.log(one[2].factor / best.factor)) > 0.1]
-    if rivals and residual > _CLEARLY * rivals[0][0]:
-        return None
-    return Cause("constant factor", best.factor, share=share, name=best.words or None)
-
-
-def _places(edges: Floats, values: Floats) -> Integers:
-    return np.searchsorted(edges, values, side="right").astype(np.int64)
-
-
-def _further_edges(bins: NumericBins, sample: ValueSample) -> Floats:
-    """The bins' edges and, beyond them, as many more as it takes to tell large factors apart."""
-    edges = list(bins.edges)
-    top = max(edges[-1], 1e-9)
-    while top < float(sample.values.max()) and len(edges) < 200:
-        top *= 3.0
-        edges.append(top)
-    return np.array(edges)
-
-
-def _mixed(p: Floats, q: Floats, moved: Floats) -> tuple[float, Floats]:
-    """The share of rows that were moved, by least squares, and the shares of bins that this makes."""
-    weights = 1 / np.maximum((p + q) / 2, 1e-6)
-    way = moved - p
-    share = float((way * weights) @ (q - p)) / max(float((way * weights) @ way), 1e-12)
-    share = min(max(share, 0.0), 1.0)
-    return share, p + share * way
 
 
 def _fewer_digits(suspect: Suspect, sample: ValueSample) -> Cause | None:
@@ -291,6 +270,7 @@ def _way(suspect: Suspect, sample: ValueSample, step: float) -> str:
 
 
 def _outside(suspect: Suspect, sample: ValueSample) -> Cause | None:
+    """Values beyond training's lowest or highest, where nothing else is unlike training."""
     if not (suspect.flagged(Aspect.OUTSIDE) or suspect.flagged(Aspect.RANGE) or suspect.flagged(Aspect.UNSEEN)):
         return None
     low, high = suspect.feature.minimum, suspect.feature.maximum
@@ -301,5 +281,21 @@ def _outside(suspect: Suspect, sample: ValueSample) -> Cause | None:
     below = float(sample.n[sample.values < low].sum()) / rows
     if max(above, below) == 0:
         return None
+    unseen = suspect.numbers.unseen
+    if unseen is not None and suspect.flagged(Aspect.UNSEEN) and _FEW * unseen.share > max(above, below):
+        return None
+    if not _explained_by_the_ends(suspect, sample, low, high):
+        return None
     side, share, limit = ("above", above, high) if above >= below else ("below", below, low)
     return Cause(OUTSIDE, share=share, details=(("side", side), ("limit", limit)))
+
+
+def _explained_by_the_ends(suspect: Suspect, sample: ValueSample, low: float, high: float) -> bool:
+    """Whether the values within training's range are as in training, or nearly."""
+    bins = suspect.feature.bins
+    if not isinstance(bins, NumericBins | DiscreteBins):
+        return False
+    p, q = both(suspect)
+    inside = (sample.values >= low) & (sample.values <= high)
+    left = distance_of(p, _shares(bins.assign(sample.values[inside]), sample.n[inside], bins.size))
+    return left <= max(_LEAVES * distance_of(p, q), _NOISY * suspect.noise)

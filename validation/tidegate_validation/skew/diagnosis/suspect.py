@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
+import numpy.typing as npt
 
 from tidegate_validation.skew.numbers import FeatureNumbers
 from tidegate_validation.skew.rule import Aspect, Judgement
@@ -14,6 +15,14 @@ from tidegate_validation.statistics.bins import OFF_SUPPORT
 from tidegate_validation.statistics.counts import FeatureCounts
 from tidegate_validation.statistics.profile import FeatureProfile
 from tidegate_validation.statistics.sample import TextSample, ValueSample
+
+
+@dataclass(frozen=True, slots=True)
+class Joint:
+    """A column's values, row by row, and beside each what the row holds in other columns, as texts."""
+
+    values: Floats
+    beside: Mapping[str, npt.NDArray[np.object_]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +36,7 @@ class Suspect:
     numbers: FeatureNumbers
     judgements: Mapping[Aspect, Judgement]
     others: Callable[[], Mapping[str, float]]
+    joint: Callable[[], Joint]
     digits_before: FeatureCounts | None = None
     known_to: Mapping[str, tuple[tuple[float, int], ...]] = field(default_factory=dict)
 

@@ -66,6 +66,8 @@ def transformed(suspect: Suspect, sample: ValueSample) -> Cause | None:
         return None
     if len(left) > 1 and left[0][0] > _CLEARLY * left[1][0]:
         return None
+    if left[0][0] > _CLEARLY * min(_after(moved, values, n) for moved in _rivals(known, values, n)):
+        return None
     return Cause(TRANSFORMED, details=(("how", left[0][1]), ("left", round(left[0][0], 3))))
 
 
@@ -75,6 +77,15 @@ def _after(known: Floats, values: Floats, n: Floats) -> float:
     p = np.bincount(np.searchsorted(edges, known, side="right"), minlength=len(edges) + 1)
     q = np.bincount(np.searchsorted(edges, values, side="right"), weights=n, minlength=len(edges) + 1)
     return distance_of(p / p.sum(), q / q.sum())
+
+
+def _rivals(known: Floats, values: Floats, n: Floats) -> Iterator[Floats]:
+    """Training's values times a factor, and plus an offset, that bring their middle to that of the served ones."""
+    total = np.cumsum(n)
+    middle, now = float(np.median(known)), float(values[np.searchsorted(total, total[-1] / 2)])
+    yield known + now - middle
+    if middle != 0 and now / middle > 0:
+        yield known * now / middle
 
 
 def _functions(known: Floats) -> Iterator[tuple[str, Floats]]:

@@ -1,0 +1,115 @@
+"""Time stamps beside the event's: how long after the event they come, which a wrong time zone moves by as much.
+
+Their time of day alone hardly shows a part of an hour, and nothing where events come around the clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tidegate_serving.admission import Finding, Outcome
+from tidegate_validation.skew.compare import Comparison
+from tidegate_validation.skew.diagnosis.rivals import CLOCK
+from tidegate_validation.skew.rule import Aspect
+from tidegate_validation.statistics.arrays import Floats
+from tidegate_validation.statistics.profile import FeatureProfile, Profile
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_MIDDLE = " after "
+_SECONDS = 3600.0
+_WIDEST = 24.0
+_QUARTER = 0.25
+_NEAR = 0.2
+_LEVELS = np.linspace(0.1, 0.9, 17)
+_TOLD = (Outcome.FAIL, Outcome.WARN)
+_ITS_OWN = ("schema", Aspect.MISSING.value)
+"""Checks of the delay that the stamp itself fails too."""
+
+
+def delay_name(stamp: str, time: str) -> str:
+    """The column of a stamp's delays."""
+    return f"{stamp}{_MIDDLE}{time}"
+
+
+def with_delays(table: pa.Table, stamps: Sequence[str], time: str) -> pa.Table:
+    """With a column for each of the `stamps`: hours after the event's `time`, null where either is missing."""
+    import pyarrow as pa
+
+    moment = _seconds(table[time])
+    for stamp in stamps:
+        hours = (_seconds(table[stamp]) - moment) / _SECONDS
+        table = table.append_column(delay_name(stamp, time), pa.array(hours, from_pandas=True))
+    return table
+
+
+def _seconds(column: Any) -> Floats:
+    import pyarrow as pa
+
+    if pa.types.is_timestamp(column.type):
+        micros = column.cast(pa.timestamp("us", tz=column.type.tz), safe=False).cast(pa.int64())
+        return np.asarray(micros.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)) / 1e6
+    return np.asarray(column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False), dtype=np.float64)
+
+
+def telling_delays(table: pa.Table, stamps: Sequence[str], time: str) -> list[str]:
+    """The stamps that nearly always come within a day of each other's delay; others, such as a date of birth, have
+    delays that grow with the date of the event and say nothing of time zones."""
+    found = []
+    for stamp in stamps:
+        hours = table[delay_name(stamp, time)].drop_null().to_numpy()
+        if len(hours) and np.ptp(np.quantile(hours, (0.01, 0.99))) <= _WIDEST:
+            found.append(stamp)
+    return found
+
+
+def delays_of(profile: Profile, time: str | None) -> dict[str, str]:
+    """The stamp of each column of delays that a profile has."""
+    named = {delay_name(name, time): name for name in profile.features} if time is not None else {}
+    return {delay: stamp for delay, stamp in named.items() if delay in profile.features}
+
+
+def told_of_stamps(comparison: Comparison, profile: Profile, now: pa.Table, delays: Mapping[str, str]) -> Comparison:
+    """The comparison with what was found of delays said of their stamps, and without the delays themselves."""
+    findings = {name: list(found) for name, found in comparison.findings.items() if name not in delays}
+    for delay, stamp in delays.items():
+        found = comparison.findings.get(delay, ())
+        told = [one for one in found if one.outcome in _TOLD and one.check not in _ITS_OWN]
+        if not told or delay not in now.column_names:
+            continue
+        hours = _moved(profile.features[delay], now[delay].drop_null().to_numpy())
+        own = findings.get(stamp, [])
+        if hours is not None:
+            told = [_of_another_zone(told[0], delay, hours)]
+            own = [one for one in own if one.check in _ITS_OWN]
+        findings[stamp] = [*(replace(one, subject=stamp) for one in told), *own]
+    return replace(
+        comparison,
+        findings=findings,
+        numbers={name: one for name, one in comparison.numbers.items() if name not in delays},
+        causes={name: one for name, one in comparison.causes.items() if name not in delays},
+        counts={name: one for name, one in comparison.counts.items() if name not in delays},
+    )
+
+
+def _moved(delay: FeatureProfile, now: Floats) -> float | None:
+    """By how many hours, in quarters, all delays are longer than in training; None where it is no such number."""
+    if not len(now) or not delay.quantiles:
+        return None
+    gaps = np.quantile(now, _LEVELS) - np.interp(_LEVELS, delay.levels, delay.quantiles)
+    hours = _QUARTER * round(float(np.median(gaps)) / _QUARTER)
+    if hours == 0 or float(np.median(np.abs(gaps - hours))) > _NEAR * abs(hours):
+        return None
+    return hours
+
+
+def _of_another_zone(finding: Finding, delay: str, hours: float) -> Finding:
+    stamp, _, time = delay.rpartition(_MIDDLE)
+    way = "later" if hours > 0 else "earlier"
+    sentence = f"`{stamp}`: {abs(hours):g} h {way} beside `{time}` than in training (time zone?)"
+    return replace(finding, sentence=sentence, cause={"kind": CLOCK, "share": 1.0, "offset": hours})
