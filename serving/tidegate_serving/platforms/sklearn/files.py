@@ -92,7 +92,7 @@ def _read_skops(path: Path) -> Any:
 def _read_pickle(path: Path) -> Any:
     try:
         if path.suffix == ".joblib":
-            import joblib  # type: ignore[import-untyped]
+            import joblib
 
             return joblib.load(path)
         with path.open("rb") as file:
