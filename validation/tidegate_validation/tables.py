@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 from tidegate_serving.contract.errors import InvalidInput, NotFound, Unsupported
 
 if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
     import pyarrow as pa
 
 DUCKDB_MARK = "::"
@@ -199,6 +201,18 @@ def is_text(kind: pa.DataType) -> bool:
     import pyarrow as pa
 
     return _plain_type(kind) in (pa.string(), pa.binary())
+
+
+def seconds_of(column: pa.ChunkedArray) -> npt.NDArray[np.float64]:
+    """Time stamps, dates or numbers of seconds as seconds since 1970, NaN for what is missing."""
+    import numpy as np
+    import pyarrow as pa
+
+    if pa.types.is_timestamp(column.type) or pa.types.is_date(column.type):
+        zone = getattr(column.type, "tz", None)
+        micros = column.cast(pa.timestamp("us", tz=zone), safe=False).cast(pa.int64())
+        return np.asarray(micros.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)) / 1e6
+    return np.asarray(column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False), dtype=np.float64)
 
 
 def _plain_type(kind: pa.DataType) -> pa.DataType:

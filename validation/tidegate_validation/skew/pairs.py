@@ -17,7 +17,7 @@ from tidegate_serving.admission import Finding, Outcome
 from tidegate_validation.skew.diagnosis.paired import explain_pairs, moved_stamps
 from tidegate_validation.statistics.arrays import Floats, Integers, Mask
 from tidegate_validation.statistics.sql import quote
-from tidegate_validation.tables import is_text
+from tidegate_validation.tables import is_text, seconds_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -30,8 +30,8 @@ _TOLERATED = 0.001
 _SURE = 1.645
 _EXAMPLES = 5
 _LEAST_SHARE = 0.5
-_DAY_HOURS = 24.0
-_SAME_MOMENT = 1.0 / 3600
+_DAY, _HOUR = 86_400.0, 3600.0
+_SAME_MOMENT = 1.0 / _HOUR
 """Hours by which time stamps may differ because one side keeps less of the second."""
 
 
@@ -99,9 +99,9 @@ def _values(before: pa.Table, now: pa.Table, name: str) -> tuple[Column, Column]
 
     kinds = [table.schema.field(name).type for table in (before, now)]
     if all(pa.types.is_timestamp(kind) for kind in kinds):
-        moments = [_moments(table[name]) for table in (before, now)]
-        start = np.floor(np.nanmin(moments[0])) if np.isfinite(moments[0]).any() else 0.0
-        return (moments[0] - start) * _DAY_HOURS, (moments[1] - start) * _DAY_HOURS
+        seconds = [seconds_of(table[name]) for table in (before, now)]
+        start = np.floor(np.nanmin(seconds[0]) / _DAY) * _DAY if np.isfinite(seconds[0]).any() else 0.0
+        return (seconds[0] - start) / _HOUR, (seconds[1] - start) / _HOUR
     if all(is_text(kind) for kind in kinds):
         texts = [np.array(table[name].to_pylist(), dtype=object) for table in (before, now)]
         return texts[0], texts[1]
@@ -109,16 +109,6 @@ def _values(before: pa.Table, now: pa.Table, name: str) -> tuple[Column, Column]
         return None
     numbers = [_numbers(table[name]) for table in (before, now)]
     return None if numbers[0] is None or numbers[1] is None else (numbers[0], numbers[1])
-
-
-def _moments(column: Any) -> Floats:
-    """Time stamps as days since 1970, NaN for what is missing."""
-    import pyarrow as pa
-
-    found = (
-        column.cast(pa.timestamp("us", tz=column.type.tz), safe=False).cast(pa.int64()).cast(pa.float64(), safe=False)
-    )
-    return np.asarray(found.to_numpy(zero_copy_only=False), dtype=np.float64) / (1e6 * 86_400)
 
 
 def _numbers(column: Any) -> Floats | None:

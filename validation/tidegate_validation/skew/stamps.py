@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from tidegate_validation.skew.diagnosis.rivals import CLOCK
 from tidegate_validation.skew.rule import Aspect
 from tidegate_validation.statistics.arrays import Floats
 from tidegate_validation.statistics.profile import FeatureProfile, Profile
+from tidegate_validation.tables import seconds_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -41,20 +42,11 @@ def with_delays(table: pa.Table, stamps: Sequence[str], time: str) -> pa.Table:
     """With a column for each of the `stamps`: hours after the event's `time`, null where either is missing."""
     import pyarrow as pa
 
-    moment = _seconds(table[time])
+    moment = seconds_of(table[time])
     for stamp in stamps:
-        hours = (_seconds(table[stamp]) - moment) / _SECONDS
+        hours = (seconds_of(table[stamp]) - moment) / _SECONDS
         table = table.append_column(delay_name(stamp, time), pa.array(hours, from_pandas=True))
     return table
-
-
-def _seconds(column: Any) -> Floats:
-    import pyarrow as pa
-
-    if pa.types.is_timestamp(column.type):
-        micros = column.cast(pa.timestamp("us", tz=column.type.tz), safe=False).cast(pa.int64())
-        return np.asarray(micros.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)) / 1e6
-    return np.asarray(column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False), dtype=np.float64)
 
 
 def telling_delays(table: pa.Table, stamps: Sequence[str], time: str) -> list[str]:

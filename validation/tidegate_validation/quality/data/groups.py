@@ -11,6 +11,7 @@ import numpy as np
 from tidegate_serving.contract.errors import InvalidInput
 from tidegate_validation.statistics.arrays import Integers
 from tidegate_validation.statistics.blocks import SECONDS
+from tidegate_validation.tables import seconds_of
 
 ENOUGH_DAYS = 20
 BUCKETS = 40
@@ -73,13 +74,6 @@ def _buckets(column: Any, codes: Integers) -> Integers:
 
 
 def _days(table: Any, event_time: str | None) -> Integers | None:
-    import pyarrow as pa
-
     if event_time is None or event_time not in table.column_names:
         return None
-    column = table[event_time]
-    if pa.types.is_timestamp(column.type) or pa.types.is_date(column.type):
-        seconds = column.cast(pa.timestamp("us"), safe=False).cast(pa.int64()).to_numpy().astype(np.float64) / 1e6
-    else:
-        seconds = column.to_numpy().astype(np.float64)
-    return np.asarray(np.nan_to_num(seconds) // SECONDS, dtype=np.int64)
+    return np.asarray(np.nan_to_num(seconds_of(table[event_time])) // SECONDS, dtype=np.int64)

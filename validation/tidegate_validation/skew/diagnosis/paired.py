@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tidegate_validation.skew.diagnosis.other_rows import of_other_rows
+from tidegate_validation.skew.diagnosis.rivals import CLOCK
 from tidegate_validation.skew.diagnosis.units import nearest_factor
 from tidegate_validation.statistics.arrays import Floats, Mask
 
@@ -19,7 +20,7 @@ _EXACT = 1e-4
 _CHANCE = 0.6
 _NAMED = 1e-3
 _DAY_HOURS = 24
-CLOCK = "clock"
+
 OTHER_ROWS = "other rows"
 
 
