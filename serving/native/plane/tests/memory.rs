@@ -11,6 +11,7 @@ use support::{answer, column_of, half_plus_two, signature, spec};
 use tidegate_codec::dtype::DType;
 use tidegate_codec::tensors::{Column, Tensor, Words};
 use tidegate_engine::batching::Batching;
+use tidegate_engine::memory::SMALL;
 use tidegate_engine::serving_map::Change;
 use tidegate_plane::settings::Settings;
 
@@ -87,7 +88,9 @@ fn one_connection_has_a_quarter_for_messages_that_are_not_complete() {
     half.truncate(5 * MB);
     let calls: Vec<_> = (0..12).map(|_| client.open_ended(grpc::PREDICT, half.clone())).collect();
     eventually("some are refused", || running.sample("tidegate_request_memory_refusals_total") >= 1.0);
-    assert!(used(&running) <= (20 * MB) as f64, "{}", used(&running));
+    // What began last may still hold its first bytes, which come out of the reserve for small requests.
+    let most = 20 * MB + calls.len() * SMALL;
+    assert!(used(&running) <= most as f64, "{}", used(&running));
     assert_eq!(running.rest().post("/v1/models/n:predict", r#"{"instances": [2]}"#).status, 200);
     drop(calls);
     drop(client);
