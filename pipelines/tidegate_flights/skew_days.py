@@ -39,7 +39,7 @@ class SkewReports:
     hub: HubProcess
 
     def june(self, version: int, begun: datetime) -> Skew:
-        """Everything that the version answered to ordinary clients since June was first sent."""
+        """What the version answered to ordinary clients since then."""
         return self._report(JUNE, version, begun)
 
     def day(self, name: str, version: int, traffic: TrafficMaker) -> tuple[Skew, ReplayResult]:
@@ -62,11 +62,11 @@ class SkewReports:
 
 
 def report_skew(
-    reports: SkewReports, traffic: TrafficMaker, options: DemoOptions, june_begun: datetime, story: Story
+    reports: SkewReports, traffic: TrafficMaker, options: DemoOptions, june_since: datetime, story: Story
 ) -> SkewDays:
     """June is judged against version 2, the two days against the version that serves now."""
     column, final_version = options.skew_column, options.final_version
-    june = reports.june(2, june_begun)
+    june = reports.june(2, june_since)
     story.note(f"June against version 2's training: {june.report.outcome.value}. {june.report.sentence}")
     wrong, sent_wrongly = reports.day(WRONG_DAY, final_version, traffic)
     wrong_day = about(column, wrong)

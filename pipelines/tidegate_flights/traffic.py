@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -118,6 +119,10 @@ class Traffic:
         if self._process is not None and self._process.poll() is None:
             self._process.send_signal(signal.SIGTERM)
         return self._result(_END_SECONDS)
+
+    def one_round(self, rows: int) -> timedelta:
+        """How long it takes at least until a plan of so many rows starts over."""
+        return timedelta(seconds=rows / self._plan.rows_per_second)
 
     def kill(self) -> None:
         """Ends the process without a result, where the demo itself failed."""

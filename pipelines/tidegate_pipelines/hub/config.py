@@ -198,7 +198,7 @@ class HubConfig:
     name: of this replica, among several on one database; empty for host name and process.
     watch_seconds: how often engines are asked how they are.
     skew_reports: the folder to which `tidegate monitor` writes its reports; None for none.
-    engines: engines by name; empty for the one that TIDEGATE_PROFILE or TIDEGATE_CONTROL name, or this machine's.
+    engines: engines by name; empty for one, `default`, that TIDEGATE_PROFILE or TIDEGATE_CONTROL name, or this machine's.
     mlflow: the registry that starts releases.
     run: where releases run.
     access: who is let in, and how.
@@ -284,7 +284,7 @@ class HubConfig:
     def connections(self) -> dict[str, EngineConnection]:
         """Each engine by name."""
         if not self.engines:
-            return {"engine": EngineConnection.from_environment()}
+            return {"default": EngineConnection.from_environment()}
         return {name: engine.connection() for name, engine in self.engines.items()}
 
     def release_of(self, model: str, settings: Mapping[str, Any] | None = None) -> ReleaseConfig:

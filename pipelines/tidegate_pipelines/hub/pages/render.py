@@ -81,6 +81,7 @@ def templates() -> jinja2.Environment:
         "count": words.count_words,
         "effect": words.effect_words,
         "moment": words.moment_words,
+        "noted": lambda text: words.moment_words(times.from_text(text, "a document's time")),
         "seconds": words.seconds_words,
         "share": words.share_words,
         "span": lambda value: words.span_words(timedelta(seconds=value)),
