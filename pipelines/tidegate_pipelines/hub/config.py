@@ -198,7 +198,7 @@ class HubConfig:
     name: of this replica, among several on one database; empty for host name and process.
     watch_seconds: how often engines are asked how they are.
     skew_reports: the folder to which `tidegate monitor` writes its reports; None for none.
-    engines: engines by name; empty for one, `default`, that TIDEGATE_PROFILE or TIDEGATE_CONTROL name, or this machine's.
+    engines: engines by name; empty for one, `default`: TIDEGATE_PROFILE's, TIDEGATE_CONTROL's, or this machine's.
     mlflow: the registry that starts releases.
     run: where releases run.
     access: who is let in, and how.
