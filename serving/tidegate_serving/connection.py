@@ -28,6 +28,7 @@ VARIABLES = ("PROFILES", "PROFILE", "CONTROL", "TOKEN", "TOKEN_FILE", "CA", "CER
 OTHERS_MAY_READ = 0o044
 """Of a file's mode, what a secret should not have."""
 _log = logging.getLogger(__name__)
+_warned_of: set[Path] = set()
 _PLAIN, _TLS, _SOCKET = "tidegate", "tidegates", "unix:"
 _IN_ADDRESS = ("ca", "certificate", "key", "server_name")
 _HOST_PORT = re.compile(r"(?:(?P<name>[^\s:/\[\]@,]+)|\[(?P<six>[0-9A-Fa-f:.%a-z]+)\]):(?P<port>\d{1,5})\Z")
@@ -255,7 +256,8 @@ def read_token(path: Path) -> str:
         raise InvalidInput(
             f"token file {path} cannot be read ({reason}): write the token there, on one line"
         ) from error
-    if path.expanduser().stat().st_mode & OTHERS_MAY_READ:
+    if path.expanduser().stat().st_mode & OTHERS_MAY_READ and path not in _warned_of:
+        _warned_of.add(path)
         _log.warning("token file %s can be read by others on this machine: chmod 600 it", path)
     if not token:
         raise InvalidInput(f"token file {path} is empty: write the token there, on one line")

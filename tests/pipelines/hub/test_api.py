@@ -131,6 +131,8 @@ def test_skew_is_kept_once_from_reports_that_are_sent_or_lie_in_the_folder(hub: 
         ({"model": "<script>alert(1)</script>", "version": 1}, 422, "<script>"),
         ({"model": "m", "version": 0}, 422, "use 1 or more"),
         ({"model": "m", "version": 1, "settings": {"held_outt": "x"}}, 422, "did you mean held_out?"),
+        ({"model": "m", "version": 2**70}, 422, "whole numbers below 2^63"),
+        ({"model": "m", "version": 1, "modle": "n"}, 422, "modle is not known here"),
     ],
 )
 def test_a_bad_request_is_refused_with_its_cure(hub: HubProcess, body: dict[str, Any], status: int, said: str) -> None:
@@ -138,6 +140,21 @@ def test_a_bad_request_is_refused_with_its_cure(hub: HubProcess, body: dict[str,
     assert error_of(answer)[:2] == (status, "invalid_input")
     assert said in error_of(answer)[2]
     assert answer.headers["content-type"] == "application/json"
+
+
+def test_a_body_that_cannot_be_read_is_bad_input(hub: HubProcess) -> None:
+    headers = {"content-type": "application/json"}
+    answer = httpx.post(f"{hub.url}/api/v1/releases", content=b'{"model": "\xff"}', headers=headers, trust_env=False)
+    assert error_of(answer)[:2] == (400, "invalid_input")
+    assert "see /api/openapi.json" in error_of(answer)[2]
+
+
+def test_labels_of_no_model_are_asked_for_one(hub: HubProcess) -> None:
+    assert error_of(hub.post("/labels", {"request_id": "r", "label": 1})) == (
+        422,
+        "invalid_input",
+        "the labels are of no model: name it, ?model=NAME or the form's `model`",
+    )
 
 
 def test_what_is_not_there_is_said(hub: HubProcess) -> None:

@@ -13,14 +13,19 @@ import httpx
 import pytest
 from playwright.sync_api import Browser
 from sqlalchemy import select
+from starlette.testclient import TestClient
 from tests.support.browser import Heard, chromium, opened
 from tests.support.eventually import eventually
+from tests.support.hub_access import make_hub
 from tests.support.hub_pages import MODELS, NOW, make_world, serving
 from tests.support.hub_receipts import ANSWERED, MANY, request_ids
 from tests.support.hub_verdict import FEATURES, Texts
 from tests.support.page_checks import grave, layout
 
+from tidegate_pipelines.hub.app import create_app
 from tidegate_pipelines.hub.config import HubConfig, ReleaseConfig
+from tidegate_pipelines.hub.pages import add_pages
+from tidegate_pipelines.hub.people_config import AccessConfig
 from tidegate_pipelines.hub.store import AuditLineRow, Database, ReleaseEventRow, ReleaseRow, ReleaseState
 
 pytestmark = pytest.mark.xdist_group("browser")
@@ -230,6 +235,25 @@ def test_what_a_program_sends_wrong_is_an_error_as_every_other(hub: str, body: b
         "code": "unsupported",
         "message": "PUT /api/v1/releases: method not allowed: see /api/openapi.json",
     }
+
+
+def test_a_fault_of_the_hub_itself_is_an_error_as_every_other(tmp_path: Path) -> None:
+    database = Database(f"sqlite:///{tmp_path}/hub.db")
+    hub, access, _ = make_hub(database, AccessConfig())
+    app = create_app(hub, [], access=access)
+    add_pages(app, hub, lambda: NOW)
+
+    @app.get("/faulty")
+    def faulty() -> None:
+        raise ZeroDivisionError
+
+    with TestClient(app, "http://127.0.0.1:8600", raise_server_exceptions=False) as client:
+        page = client.get("/faulty", headers={"accept": "text/html"})
+        error = client.get("/faulty")
+    said = "the hub failed at this (ZeroDivisionError): its log says where, so please report it"
+    assert (error.status_code, error.json()) == (500, {"error": {"code": "internal", "message": said}})
+    assert (page.status_code, said in page.text) == (500, True)
+    database.close()
 
 
 def test_the_audit_log_is_filtered_and_says_whether_it_is_whole(tmp_path: Path) -> None:

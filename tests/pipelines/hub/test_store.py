@@ -6,6 +6,7 @@ import contextlib
 import threading
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
+from typing import Any
 
 import pytest
 from alembic.autogenerate import compare_metadata
@@ -85,6 +86,17 @@ def test_what_raises_leaves_nothing_behind(database: Database) -> None:
         raise KeyError
     with database.reading() as session:
         assert session.scalars(select(ReleaseRow)).all() == []
+
+
+@pytest.mark.parametrize("value", [{"version": 2**63}, {"reason": "\ud800"}, {"requested_by": "a" * 9 + "\ud800"}])
+def test_what_no_database_keeps_is_bad_input(database: Database, value: dict[str, Any]) -> None:
+    release = a_release()
+    for name, kept in value.items():
+        setattr(release, name, kept)
+    with pytest.raises(InvalidInput, match="send whole numbers below"), database.writing() as session:
+        session.add(release)
+    with pytest.raises(InvalidInput, match="send whole numbers below"), database.reading() as session:
+        session.scalar(select(ReleaseRow).where(ReleaseRow.id == 2**70))
 
 
 def test_readers_do_not_wait_for_a_writer(database: Database) -> None:

@@ -80,6 +80,8 @@ def decision_routes(hub: Hub, access: Access, audit: AuditLog, decisions: Decisi
     async def labels(request: Request, model: str = "") -> dict[str, Any]:
         """Takes labels: JSON lines with `?model=NAME`, or a form with `model` and a `file` of such lines."""
         name, data = await _label_file(request, model)
+        if not name:
+            raise InvalidInput("the labels are of no model: name it, ?model=NAME or the form's `model`")
         request.state.thing = f"model {name}"
         caller = await run_in_threadpool(access, request)
         require(caller, "release", name)

@@ -44,16 +44,23 @@ def show_errors(app: FastAPI, who: WhoLooks, clock: render.Clock, provider: bool
     async def unknown(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
         if not _is_browser(request):
-            code = NotFound.code if error.status_code == 404 else Unsupported.code
+            code = {400: InvalidInput.code, 404: NotFound.code}.get(error.status_code, Unsupported.code)
             message = f"{request.method} {request.url.path[:200]}: {str(error.detail).lower()}: see {_DESCRIBED}"
             said = {"error": {"code": code, "message": message}}
             return JSONResponse(said, error.status_code, headers=error.headers)
         nothing = NotFound(f"there is no page {request.url.path[:200]!r}: begin with the first page")
         return await _shown(request, nothing, as_json, who, clock, provider)
 
+    async def unforeseen(request: Request, error: Exception) -> Response:
+        fault = TidegateError(
+            f"the hub failed at this ({type(error).__name__}): its log says where, so please report it"
+        )
+        return await _shown(request, fault, as_json, who, clock, provider)
+
     app.add_exception_handler(TidegateError, known)
     app.add_exception_handler(RequestValidationError, malformed)
     app.add_exception_handler(HTTPException, unknown)
+    app.add_exception_handler(Exception, unforeseen)
 
 
 async def _shown(
@@ -100,4 +107,6 @@ def _malformed(error: RequestValidationError) -> InvalidInput:
         return InvalidInput(f"the request's body is no JSON: send what {_DESCRIBED} describes")
     if first["type"] == "missing":
         return InvalidInput(f"{place} is missing: send what {_DESCRIBED} describes")
+    if first["type"] == "extra_forbidden":
+        return InvalidInput(f"{place} is not known here: send what {_DESCRIBED} describes")
     return InvalidInput(f"{place} is {str(first.get('input'))[:100]!r}: {str(first['msg']).lower()}")

@@ -12,7 +12,14 @@ from alembic import command
 from alembic.config import Config
 from alembic.util import CommandError
 from sqlalchemy import Connection, Engine, create_engine, event, func, make_url, select, text
-from sqlalchemy.exc import ArgumentError, DBAPIError, InterfaceError, NoSuchModuleError, OperationalError
+from sqlalchemy.exc import (
+    ArgumentError,
+    DataError,
+    DBAPIError,
+    InterfaceError,
+    NoSuchModuleError,
+    OperationalError,
+)
 from sqlalchemy.orm import Session
 
 from tidegate_pipelines.hub.store.base import Base
@@ -33,7 +40,7 @@ class Database:
     that libpq knows (PGPASSFILE). Safe to share between threads.
 
     Every error that the database's absence causes is Unavailable; it names it without its password, and says since when
-    it has not answered.
+    it has not answered. A value that it cannot keep is InvalidInput.
     """
 
     def __init__(self, url: str) -> None:
@@ -132,6 +139,11 @@ class Database:
             self._away_since = None
         except (OperationalError, InterfaceError) as error:
             raise Unavailable(self._away(error)) from error
+        except (DataError, OverflowError, UnicodeEncodeError) as error:
+            raise InvalidInput(
+                "a number or text is beyond what the hub's database keeps: send whole numbers below 2^63, and texts of "
+                "whole characters without NUL"
+            ) from error
         except DBAPIError as error:
             if not error.connection_invalidated:
                 raise
