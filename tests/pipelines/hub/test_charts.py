@@ -15,7 +15,7 @@ from tidegate_pipelines.hub.pages.charts import (
     spark,
     violins,
 )
-from tidegate_pipelines.hub.pages.words import ago_words, count_words, seconds_words, share_words
+from tidegate_pipelines.hub.pages.words import ago_words, count_words, moment_words, seconds_words, share_words
 
 NOON = datetime(2026, 6, 1, 12, tzinfo=UTC)
 TEN = Span(NOON, NOON + timedelta(days=10))
@@ -65,6 +65,7 @@ def test_a_feature_over_time_has_few_columns_and_shows_the_worst_of_each() -> No
 def test_of_many_bins_those_that_changed_are_shown_in_their_order() -> None:
     bars = bin_bars(("a", "b", "c", "d"), (0.4, 0.3, 0.3, 0.0), (0.1, 0.3, 0.5, 0.1), 2)
     assert [(one.label, one.change) for one in bars] == [("a", "-30.0"), ("c", "+20.0")]
+    assert bin_bars(("a",), (0.4001,), (0.4,), 2)[0].change == "+0.0"
 
 
 def test_numbers_are_short_and_have_their_unit() -> None:
@@ -73,4 +74,6 @@ def test_numbers_are_short_and_have_their_unit() -> None:
     assert ago_words(NOON - timedelta(hours=3), NOON) == "3 h ago"
     assert ago_words(NOON + timedelta(days=4), NOON) == "in 4 days"
     assert ago_words(NOON, NOON) == "just now"
+    assert moment_words(NOON, NOON + timedelta(hours=1)) == "1 Jun 2026 12:00 UTC"
+    assert moment_words(NOON, NOON + timedelta(seconds=9)) == "1 Jun 2026 12:00:00 UTC"
     assert spark([1.0]) == ""

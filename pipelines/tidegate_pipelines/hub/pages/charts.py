@@ -272,7 +272,7 @@ def bin_bars(labels: Sequence[str], training: Sequence[float], served: Sequence[
             round(100 * now / highest, 2),
             f"{before:.1%}",
             f"{now:.1%}",
-            f"{100 * (now - before):+.1f}",
+            f"{100 * (now - before):+z.1f}",
         )
         for label, before, now in rows
     )

@@ -51,6 +51,7 @@ def span_words(length: timedelta) -> str:
     return "now" if seconds < 5 else f"{seconds:.0f} s"
 
 
-def moment_words(moment: datetime) -> str:
-    """A moment in UTC, for people."""
-    return f"{moment.astimezone(UTC):%-d %b %Y %H:%M} UTC"
+def moment_words(moment: datetime, beside: datetime | None = None) -> str:
+    """A moment in UTC, for people; to the second where the one beside it is less than a minute away."""
+    close = beside is not None and abs(moment - beside) < timedelta(minutes=1)
+    return f"{moment.astimezone(UTC):{'%-d %b %Y %H:%M:%S' if close else '%-d %b %Y %H:%M'}} UTC"
