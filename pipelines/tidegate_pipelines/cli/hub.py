@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -38,10 +36,9 @@ def hub(
       tidegate hub --config hub.toml
     """
     from tidegate_pipelines.hub.config import HubConfig
+    from tidegate_pipelines.hub.logs import log_to_stderr
     from tidegate_pipelines.hub.service import run
 
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s", stream=sys.stderr)
-    logging.getLogger("httpx").setLevel(logging.WARNING)
-    logging.getLogger("alembic").setLevel(logging.WARNING)
+    log_to_stderr()
     read = HubConfig.load(config, overrides={"address": address, "directory": directory})
     run(read, ready_file, lambda where: typer.echo(f"the hub is at {where}"))

@@ -21,6 +21,7 @@ from typing import NoReturn
 
 from tidegate_pipelines.hub.config import HubConfig
 from tidegate_pipelines.hub.decisions import Approvals
+from tidegate_pipelines.hub.logs import log_to_stderr
 from tidegate_pipelines.hub.registry.reconcile import no_longer_wanted
 from tidegate_pipelines.hub.releases.claims import Claim, ClaimLost, abandon, renew
 from tidegate_pipelines.hub.releases.record import Record
@@ -35,7 +36,7 @@ _PARTS_OF_LEASE = 3
 
 def main() -> None:
     """Waits for a release, runs it, and ends. Ends at once where the hub is gone before it gave one."""
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s", stream=sys.stderr)
+    log_to_stderr()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C in a terminal goes to all; the hub says what is to end.
     config: HubConfig = pickle.load(sys.stdin.buffer)
     _import_all(config)

@@ -63,6 +63,12 @@ def test_a_release_is_asked_for_and_looked_at(hub: HubProcess, world: World) -> 
     (verdict,) = hub.get("/verdicts", model="posted")
     whole = hub.get(f"/verdicts/{verdict['digest']}")["document"]
     assert (whole["allowed"], whole["manifest_digest"]) == (True, found["digest"])
+    told = [line.partition(" INFO ")[2] for line in hub.said().splitlines() if f"release {found['id']} " in line]
+    steps = [f"release {found['id']} of posted:1: {step}" for step in ("fetch", "validate", "push", "promote")]
+    assert [line.partition(" ")[2] for line in told] == [
+        *steps,
+        f"release {found['id']} is RELEASED: {found['sentence']}",
+    ]
 
 
 def test_what_an_engine_serves_and_is_asked_is_there(hub: HubProcess, world: World, endpoints: Endpoints) -> None:

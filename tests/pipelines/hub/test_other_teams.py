@@ -92,6 +92,10 @@ def client(database: Database, tmp_path_factory: pytest.TempPathFactory) -> Iter
         yield client
 
 
+_NAMED_BY_QUERY = ("/api/v1/labels",)
+"""The model may come in a form as well, so that the document calls it optional."""
+
+
 def routes(client: httpx.Client) -> list[tuple[str, str, dict[str, Any], dict[str, Any]]]:
     """Method, path, operation and all schemas, of each route that the document has."""
     document = client.get("/api/openapi.json").json()
@@ -142,7 +146,7 @@ def test_no_route_tells_or_changes_anything_of_another_teams_models(
             answers = []
             for values in (about, NOBODYS):
                 url = path.format(**asked(operation, "path", values, optional=True))
-                query = asked(operation, "query", values, optional=optional)
+                query = asked(operation, "query", values, optional=optional or path in _NAMED_BY_QUERY)
                 sent = body(path, operation, schemas, values)
                 answers.append(client.request(method.upper(), url, params=query, json=sent))
             theirs, nobodys = answers

@@ -156,6 +156,28 @@ def test_a_refusal_is_understood_from_its_page_alone(browser: Browser, hub: str)
         assert part in text, part
 
 
+@pytest.mark.parametrize(
+    ("compared", "said"),
+    [(0, "Have clients ask the model while its canary runs"), (40, "tidegate compare m SERVING 2")],
+)
+def test_a_canary_that_refused_says_what_to_do(tmp_path: Path, compared: int, said: str) -> None:
+    database = Database(f"sqlite:///{tmp_path}/hub.db")
+    database.migrate()
+    with database.writing() as session:
+        row = ReleaseRow(model="m", version=2, source="api", requested_by="anna", requested_at=NOW)
+        row.state, row.stage, row.finished_at = ReleaseState.REFUSED, "canary", NOW
+        session.add(row)
+        session.flush()
+        found = {"outcome": "INCONCLUSIVE", "numbers": {"compared": compared}}
+        session.add(ReleaseEventRow(release_id=row.id, at=NOW, stage="canary", kind="finding", text="", data=found))
+    with serving(database) as address:
+        text = httpx.get(f"{address}/releases/1", headers={"accept": "text/html"}, trust_env=False).text
+    database.close()
+    assert said in text
+    assert "did not pass its canary" in text
+    assert "may not serve" not in text
+
+
 def test_a_page_works_without_script_and_by_keyboard(browser: Browser, hub: str) -> None:
     with opened(browser, hub + "/models", own=hub, java_script_enabled=False) as (page, _):
         page.get_by_role("searchbox", name="Name").fill("fraud")

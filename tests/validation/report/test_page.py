@@ -117,7 +117,7 @@ def test_an_override_is_shouted_and_no_other_is_offered(tmp_path: Path) -> None:
     line = OverrideLine("quality", "FAIL", "alice (key 99)", "on <fire>", "2026-01-02T00:00:00+00:00")
     seal = Seal("k", "ef" * 32, (line,))
     text = page(tmp_path, verdict, seal)
-    assert "Push allowed: only by override, until 2026-01-02" in text
+    assert "Push allowed: only by override, until 2 Jan 2026 00:00 UTC; else no" in text
     assert "FAIL of the quality gate, by alice (key 99), until 2026-01-02T00:00:00+00:00: “on &lt;fire&gt;”" in text
     assert "tidegate override" not in text
     half = judged(quality(Outcome.FAIL), denied_by=("quality", "skew"))

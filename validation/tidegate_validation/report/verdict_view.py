@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from datetime import UTC
+
 from tidegate_serving.admission import GateResult, Outcome, Verdict
+from tidegate_serving.contract import times
 from tidegate_validation.outcomes import GRAVITY
 from tidegate_validation.report.advice import next_steps
 from tidegate_validation.report.forest import forest_of
@@ -40,7 +43,7 @@ def push_words(verdict: Verdict, seal: Seal | None = None) -> str:
     if verdict.allowed:
         warned = [gate.gate for gate in verdict.gates if gate.outcome is not Outcome.PASS]
         why = f"no gate denies it; {', '.join(warned)} with a note" if warned else "every gate passes"
-        return f"Push allowed: yes, because {why}, until {verdict.expires_at}."
+        return f"Push allowed: yes, because {why}, until {_moment(verdict.expires_at)}."
     denials = ", ".join(f"{gate} is {_came_out(verdict, gate)}" for gate in verdict.denied_by)
     end = _overridden_until(verdict, seal)
     if end is not None:
@@ -53,7 +56,12 @@ def _overridden_until(verdict: Verdict, seal: Seal | None) -> str | None:
     overridden = {line.gate: line.expires_at for line in (seal.overrides if seal is not None else ())}
     if verdict.allowed or not set(verdict.denied_by) <= set(overridden):
         return None
-    return min(overridden[gate] for gate in verdict.denied_by)
+    return _moment(min(overridden[gate] for gate in verdict.denied_by))
+
+
+def _moment(text: str) -> str:
+    """A document's time as people read it."""
+    return f"{times.from_text(text, 'a time of the verdict').astimezone(UTC):%-d %b %Y %H:%M} UTC"
 
 
 def _came_out(verdict: Verdict, name: str) -> str:
@@ -70,8 +78,8 @@ def _facts(verdict: Verdict, seal: Seal | None) -> tuple[tuple[str, str], ...]:
         ("Evaluation data", verdict.data_digest),
         ("Configuration", verdict.config_digest),
         ("Judged by", f"Tidegate {verdict.tool_version}"),
-        ("Issued", verdict.issued_at),
-        ("Admits until", verdict.expires_at),
+        ("Issued", _moment(verdict.issued_at)),
+        ("Admits until", _moment(verdict.expires_at)),
     )
 
 

@@ -67,11 +67,12 @@ class Record:
     def stage(self, name: str) -> None:
         """A step begins."""
 
-        def edit(change: Change) -> None:
+        def edit(change: Change) -> str:
             change.row.stage = name
             change.add("stage", name)
+            return f"{change.row.model}:{change.row.version}"
 
-        self.change(edit)
+        logger.info("release %d of %s: %s", self.claim.release_id, self.change(edit), name)
 
     def note(self, kind: str, text: str, **data: Any) -> None:
         """Adds to the history."""
@@ -102,3 +103,5 @@ class Record:
             self.change(edit)
         except ClaimLost:
             logger.warning("release %d is another's by now: %s is not written", self.claim.release_id, state.value)
+        else:
+            logger.info("release %d is %s: %s", self.claim.release_id, state.value, sentence)

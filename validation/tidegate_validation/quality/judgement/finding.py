@@ -153,9 +153,7 @@ def collapsed(found: Collapse, outcome: Outcome, rule: QualityRule) -> Finding:
         share = f"{100 * found.share:.1f} %"
         sentence = f"the candidate gives one and the same answer, {found.answer}, to {share} of the held-out examples"
         if outcome is Outcome.WARN:
-            sentence += (
-                f", as does {SERVING}" if found.spread is not None else f"; before it was {100 * found.before:.1f} %"
-            )
+            sentence += f", as does {SERVING}" if found.spread is not None else f"; {100 * found.before:.1f} % is usual"
     else:
         spread = f"{100 * (found.spread or 0.0):.2g} %"
         sentence = f"the candidate's answers hardly differ: their spread is {spread} of what it was"

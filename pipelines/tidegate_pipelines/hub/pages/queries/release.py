@@ -74,6 +74,24 @@ class Release:
         """Whether it can still change."""
         return self.line.state in _OPEN
 
+    @property
+    def after_canary(self) -> tuple[str, ...]:
+        """What to do where the gates let the version through and its canary refused it; else nothing."""
+        if self.line.state != "REFUSED" or self.line.stage != "canary" or self.canary is None:
+            return ()
+        model, version = self.line.model, self.line.version
+        if self.canary.compared == 0:
+            return (
+                "Have clients ask the model while its canary runs, and ask for the release once more.",
+                f"Until a model has clients, release it without: `canary = false` under `[models.{model}]` in the "
+                "hub's config.",
+            )
+        return (
+            f"Look at the answers of both versions side by side: `tidegate compare {model} SERVING {version}`.",
+            "Mend what differs, and publish under a new number. Where more traffic or time was missing, ask for the "
+            f"release once more, with a longer `seconds` under `[models.{model}.rule]` in the hub's config.",
+        )
+
 
 def release(session: Session, viewer: Viewer, number: int) -> Release:
     """The page of a release. NotFound where there is none that the viewer sees."""
