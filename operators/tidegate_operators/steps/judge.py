@@ -6,16 +6,14 @@ The verdict is not signed and admits nothing.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tidegate_operators.steps.infer_signature import PICKLES
-from tidegate_operators.steps.publish import Publication, publish
+from tidegate_operators.steps.publish import GivenSignature, Publication, publish
 from tidegate_serving.admission import Verdict
 from tidegate_serving.contract.errors import InvalidInput, NotFound
 from tidegate_serving.contract.manifest import FILE_NAME
-from tidegate_serving.contract.signature import Signature
 from tidegate_serving.platforms.registry import recognisable, recognised_platform
 from tidegate_validation.evidence import Evidence
 from tidegate_validation.progress import SILENT, Progress
@@ -34,16 +32,16 @@ def judge(
     evidence: Evidence,
     *,
     platform: str | None = None,
-    signature: Path | str | Mapping[str, Signature] | None = None,
+    signature: GivenSignature | None = None,
     report: Path | None = None,
     progress: Progress = SILENT,
 ) -> Judgement:
     """Runs the gates over `model` and says what they found; nothing is signed, so no engine admits it for this.
 
     `model` is a version directory, or a model's file or directory that nobody published, whose `platform` is told by
-    its name where it is None; so is `evidence.baseline`. `signature` (a JSON file, or signatures by name) says how what
-    nobody published is called: a Python or pickled model does not tell. `report` is a directory for the page and the
-    Data Docs.
+    its name where it is None; so is `evidence.baseline`. `signature` (a JSON file, what one
+    holds, or signatures) says how what nobody published is called: a Python or pickled model does not tell. `report` is
+    a directory for the page and the Data Docs.
     NotFound or InvalidInput for a model or evidence that cannot be read.
     """
     from tidegate_validation.gates import run_gates
@@ -67,7 +65,7 @@ class UnpublishedModels:
 
     evidence: Evidence
     platform: str | None
-    signature: Path | str | Mapping[str, Signature] | None
+    signature: GivenSignature | None
     repository: Path
 
     def version(self, model: Path, number: int) -> Path:

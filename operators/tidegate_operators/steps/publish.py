@@ -39,6 +39,8 @@ from tidegate_validation.tables import as_table
 if TYPE_CHECKING:
     import pyarrow as pa
 
+GivenSignature = Path | str | Signature | Mapping[str, Any]
+"""A JSON file, or what one holds: a signature, or several by name; or signatures themselves."""
 _EXAMPLE_ROWS = 1000
 _LOCK = ".publish.lock"
 _ASIDE = ".publishing"
@@ -54,7 +56,8 @@ class Publication:
     repository: root folder of the model repository.
     training: the training data, one column per input and `label`; without its profile no skew can be judged.
     sample: rows of the same columns, of which no profile is made; else `training` serves to infer from.
-    signature: a JSON file, or signatures by name; None infers them from the files, sklearn's dtypes from the sample.
+    signature: a JSON file, what one holds, or signatures; None infers them from the files, sklearn's dtypes from the
+        sample.
     example: one row, a value per input, as JSON file or mapping; None takes the sample's first row without a gap.
     label: the column of the truth.
     event_time: the input that carries the event's time in Unix seconds.
@@ -71,7 +74,7 @@ class Publication:
     repository: Path | str
     training: Any = None
     sample: Any = None
-    signature: Path | str | Mapping[str, Signature] | None = None
+    signature: GivenSignature | None = None
     example: Path | str | Mapping[str, Any] | None = None
     label: str | None = None
     event_time: str | None = None
@@ -143,12 +146,18 @@ def publish(publication: Publication, progress: Progress = SILENT) -> PublishedV
     return PublishedVersion(target, digest(data))
 
 
-def read_signatures(path: Path) -> dict[str, Signature]:
-    """Signatures from a JSON file: one signature, which becomes `serving_default`, or an object of them by name."""
-    inferred = "write one, or leave it out to have it inferred"
-    document = _read_object(path, "signature file", missing=inferred, wanted="it needs inputs and outputs")
+def read_signatures(given: GivenSignature) -> dict[str, Signature]:
+    """Signatures by name; a single one becomes `serving_default`. InvalidInput naming what a document lacks."""
+    if isinstance(given, Signature):
+        return {SERVING_DEFAULT: given}
+    document = given
+    if not isinstance(document, Mapping):
+        inferred = "write one, or leave it out to have it inferred"
+        document = _read_object(
+            Path(document), "signature file", missing=inferred, wanted="it needs inputs and outputs"
+        )
     named = {SERVING_DEFAULT: document} if "inputs" in document else document
-    return {name: Signature.from_dict(data) for name, data in named.items()}
+    return {name: one if isinstance(one, Signature) else Signature.from_dict(one) for name, one in named.items()}
 
 
 @contextlib.contextmanager
@@ -202,8 +211,7 @@ def _files(given: Path | str | Sequence[Path | str]) -> list[Path]:
 def _signatures(one: Publication, files: Sequence[Path], sample: pa.Table | None) -> InferredSignatures:
     if one.signature is None:
         return infer_signature(files, one.platform, sample, one.label, one.event_time)
-    given = one.signature
-    return InferredSignatures(given if isinstance(given, Mapping) else read_signatures(Path(given)))
+    return InferredSignatures(read_signatures(one.signature))
 
 
 def _example(one: Publication, inferred: InferredSignatures, sample: pa.Table | None) -> Mapping[str, Any]:

@@ -6,6 +6,7 @@ import json
 import pickle
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -88,7 +89,12 @@ def test_a_pickled_model_is_judged_by_a_signature(tmp_path: Path) -> None:
         judge(path, evidence)
 
 
-def test_a_python_model_is_judged_by_a_signature_in_a_file(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "given",
+    ["signature.json", SIGNATURE, SIGNATURE.to_dict(), {"serving_default": SIGNATURE.to_dict()}],
+    ids=["file", "signature", "what a file holds", "what a file of several holds"],
+)
+def test_a_python_model_is_judged_by_a_signature(tmp_path: Path, given: Any) -> None:
     (tmp_path / "model.py").write_text(
         "import numpy as np\n\n\nclass Model:\n    def __init__(self, directory):\n        pass\n\n"
         "    def predict(self, inputs):\n"
@@ -100,7 +106,7 @@ def test_a_python_model_is_judged_by_a_signature_in_a_file(tmp_path: Path) -> No
         tmp_path / "model.py",
         Evidence(rows(2), "late", policy=QUALITY),
         platform="python",
-        signature=tmp_path / "signature.json",
+        signature=tmp_path / given if isinstance(given, str) else given,
     )
     assert judged.verdict.outcome is Outcome.PASS
 

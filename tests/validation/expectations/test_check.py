@@ -120,6 +120,20 @@ def test_what_is_inferred_follows_the_profile(profile: Profile) -> None:
     assert world.TIME not in {one.subject for one in found}
 
 
+def test_of_free_text_nothing_is_expected_to_be_known() -> None:
+    """Each text of a day is new; depots come again."""
+    table = world.parcels(3000, seed=6)
+    texts = [f"parcel {number} for somebody" for number in range(table.num_rows)]
+    found = make_profile(
+        table.append_column("note", pa.array(texts)),
+        features=["note", "depot"],
+        label=world.LABEL,
+        event_time=world.TIME,
+    )
+    kinds = {one.subject: one.type for one in infer(found, RULE) if one.type.endswith("in_set")}
+    assert set(kinds) == {"depot", world.LABEL}
+
+
 def edited(profile: Profile, folder: Path, edit: Callable[[list[dict[str, Any]]], object]) -> Suites:
     """The inferred suites after somebody has edited the file."""
     write_suites(Suites.inferred(profile, RULE), folder)

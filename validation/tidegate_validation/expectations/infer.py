@@ -100,13 +100,18 @@ def _values(feature: FeatureProfile, rule: ExpectationRule) -> Iterator[Expectat
     name, bins = feature.name, feature.bins
     if feature.role is Role.LABEL and isinstance(bins, DiscreteBins):
         yield _of(name, "expect_column_values_to_be_in_set", CRITICAL, value_set=list(bins.values))
-    elif isinstance(bins, CategoryBins) and bins.complete:
+    elif isinstance(bins, CategoryBins) and bins.complete and _comes_again(feature, rule):
         known = [*bins.top, *bins.others]
         yield _of(name, "expect_column_values_to_be_in_set", WARNING, value_set=known, mostly=rule.known)
     elif has_range(feature):
         low, high = _room(feature, rule)
         between = {"min_value": low, "max_value": high, "mostly": rule.within}
         yield _of(name, "expect_column_values_to_be_between", WARNING, **between)
+
+
+def _comes_again(feature: FeatureProfile, rule: ExpectationRule) -> bool:
+    """Whether a new day brings known values, so that unknown ones say something; in free text most are new."""
+    return feature.new_rate is not None and feature.new_rate <= (1 - rule.known) / 2
 
 
 def _room(feature: FeatureProfile, rule: ExpectationRule) -> tuple[float, float]:
