@@ -11,6 +11,7 @@ import numpy as np
 
 from tidegate_validation.skew.diagnosis.categories import category_cause
 from tidegate_validation.skew.diagnosis.cause import Cause
+from tidegate_validation.skew.diagnosis.clock import moved_around_the_clock
 from tidegate_validation.skew.diagnosis.landing import landing
 from tidegate_validation.skew.diagnosis.part_of_rows import part_in_another_unit
 from tidegate_validation.skew.diagnosis.suspect import Suspect, both, distance_of, shares_of
@@ -22,13 +23,11 @@ from tidegate_validation.statistics.arrays import Floats, Integers
 from tidegate_validation.statistics.bins import DiscreteBins, NumericBins
 from tidegate_validation.statistics.points import FINEST, digits, heaviest, step_of
 from tidegate_validation.statistics.sample import TextSample, ValueSample
-from tidegate_validation.statistics.sql import Family
 
 ONE_VALUE = "one value"
 INVERTED = "inverted"
 OTHER_COLUMN = "other column"
 CLIPPED = "clipped"
-CLOCK = "clock"
 DEFAULT = "default value"
 NEW_VALUE = "new value"
 ROUNDED = "rounded"
@@ -46,7 +45,6 @@ _USUAL = 0.9
 _SURE = 3.0
 _NOISY = 1.5
 _TELLING_VALUES = 8
-_DAY_HOURS = 24.0
 
 
 def name_cause(suspect: Suspect, plain: Callable[[], Cause | None]) -> Cause | None:
@@ -64,7 +62,7 @@ def name_cause(suspect: Suspect, plain: Callable[[], Cause | None]) -> Cause | N
         return factor
     return (
         _clipped(suspect, suspect.sample)
-        or _clock(suspect, suspect.sample)
+        or moved_around_the_clock(suspect, suspect.sample)
         or (factor and _of_some_rows(suspect, factor))
         or moved_by_steps(suspect, suspect.sample)
         or transformed(suspect, suspect.sample)
@@ -171,46 +169,6 @@ def _clipped(suspect: Suspect, sample: ValueSample) -> Cause | None:
         if 0.4 * beyond <= share <= 2.5 * (beyond + own):
             return Cause(CLIPPED, share=share, details=(("at", at), ("side", side)))
     return None
-
-
-def _clock(suspect: Suspect, sample: ValueSample) -> Cause | None:
-    """Hours of a day, moved around the clock: those that passed midnight are found again at its other end, unlike those
-    of a quantity that merely happens to lie between 0 and 24."""
-    feature, bins = suspect.feature, suspect.feature.bins
-    lowest, highest = feature.minimum, feature.maximum
-    if lowest is None or highest is None or lowest < 0 or highest > _DAY_HOURS or highest - lowest < _DAY_HOURS / 2:
-        return None
-    if not isinstance(bins, NumericBins | DiscreteBins) or not len(sample.values):
-        return None
-    if sample.values.min() < 0 or sample.values.max() > _DAY_HOURS:
-        return None
-    p, before = shares_of(feature, suspect.reference), distance_of(*both(suspect))
-    whole = feature.family is not Family.FLOAT
-    left = {}
-    for offset in np.arange(0.5, _DAY_HOURS, 0.5):
-        if whole and offset % 1:
-            continue
-        moved = (sample.values - offset) % _DAY_HOURS
-        left[float(offset)] = distance_of(p, _shares(bins.assign(moved), sample.n, bins.size))
-    offset = min(left, key=lambda one: left[one])
-    if left[offset] > _LEAVES * before:
-        return None
-    elsewhere = [one for other, one in left.items() if 1.0 < abs(other - offset) < _DAY_HOURS - 1.0]
-    if left[offset] > _CLEARLY * min(elsewhere):
-        return None
-    if not whole and left[offset] > _CLEARLY * _without_midnight(suspect, sample, offset):
-        return None
-    return Cause(CLOCK, details=(("offset", offset if offset <= _DAY_HOURS / 2 else offset - _DAY_HOURS),))
-
-
-def _without_midnight(suspect: Suspect, sample: ValueSample, offset: float) -> float:
-    """Δ that is left where the hours are undone without going around the clock."""
-    bins = suspect.feature.bins
-    if not isinstance(bins, NumericBins):
-        return LARGEST
-    p = shares_of(suspect.feature, suspect.reference)
-    ways = (offset, offset - _DAY_HOURS)
-    return min(distance_of(p, _shares(bins.assign(sample.values - one), sample.n, bins.size)) for one in ways)
 
 
 def _shares(codes: Integers, n: Integers, size: int) -> Floats:
