@@ -57,7 +57,7 @@ def name_cause(suspect: Suspect, plain: Callable[[], Cause | None]) -> Cause | N
     factor = plain()
     other = _values_of_another(suspect) or _another_column(suspect)
     if other is not None and not _nearer(suspect, suspect.sample, factor, other):
-        return other
+        return _rounded_rather(suspect, suspect.sample, other) or other
     if factor is not None and factor.by_values and factor.share >= _NEARLY_ALL:
         return factor
     return (
@@ -147,6 +147,19 @@ def _nearer(suspect: Suspect, sample: ValueSample, factor: Cause | None, other: 
     return _CLEARLY * left <= suspect.others()[str(dict(other.details)["column"])]
 
 
+def _rounded_rather(suspect: Suspect, sample: ValueSample, other: Cause) -> Cause | None:
+    """Rounding, where training's own values rounded so are as near: few whole numbers look alike."""
+    rounded, bins = _fewer_digits(suspect, sample), suspect.feature.bins
+    if rounded is None or not isinstance(bins, NumericBins):
+        return None
+    step = float(dict(rounded.details)["step"])
+    known = np.interp(np.linspace(0.0005, 0.9995, 2000), suspect.feature.levels, suspect.feature.quantiles)
+    q = both(suspect)[1]
+    ways = (np.round(known / step) * step, np.trunc(known / step) * step)
+    left = min(distance_of(_shares(bins.assign(one), np.ones(len(one)), bins.size), q) for one in ways)
+    return rounded if left <= suspect.others()[str(dict(other.details)["column"])] else None
+
+
 def _at_home(values: Floats, weights: Floats, known: tuple[tuple[float, int], ...]) -> float:
     own = np.array([value for value, _ in known])
     return landing(values, weights, own, 1.0, 0.0, 0.0)
@@ -171,7 +184,7 @@ def _clipped(suspect: Suspect, sample: ValueSample) -> Cause | None:
     return None
 
 
-def _shares(codes: Integers, n: Integers, size: int) -> Floats:
+def _shares(codes: Integers, n: Integers | Floats, size: int) -> Floats:
     rows = np.bincount(codes, weights=n, minlength=size)[:size].astype(np.float64)
     return np.asarray(rows / max(rows.sum(), 1.0))
 
