@@ -293,6 +293,13 @@ def test_a_share_of_rows_is_told() -> None:
     assert "5." in found.sentence or "4." in found.sentence
 
 
+def test_a_default_that_is_frequent_in_training_too_is_named() -> None:
+    found = blamed(changed("pieces", lambda v: v.mask(part(0.1), 1)), "pieces")
+    assert found.outcome in (Outcome.FAIL, Outcome.WARN)
+    assert found.cause == like({"kind": "default value", "value": 1.0}), found.sentence
+    assert (found.cause or {})["share"] == pytest.approx(0.1, abs=0.04)
+
+
 def test_an_estimate_lies_within_its_own_interval() -> None:
     for one in report(changed("weight", lambda v: v * 1.3)).findings:
         if one.interval is not None and one.number is not None:

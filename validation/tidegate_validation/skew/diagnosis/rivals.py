@@ -18,6 +18,7 @@ from tidegate_validation.skew.diagnosis.suspect import Suspect, both, distance_o
 from tidegate_validation.skew.diagnosis.transformed import moved_by_steps, transformed
 from tidegate_validation.skew.diagnosis.units import affine
 from tidegate_validation.skew.distance import LARGEST
+from tidegate_validation.skew.points import PointExcess
 from tidegate_validation.skew.rule import Aspect
 from tidegate_validation.statistics.arrays import Floats, Integers
 from tidegate_validation.statistics.bins import DiscreteBins, NumericBins
@@ -44,6 +45,8 @@ _NEARLY_ALL = 0.9
 _USUAL = 0.9
 _SURE = 3.0
 _NOISY = 1.5
+_HARDLY = 0.001
+_TWO_VALUES = 3
 _TELLING_VALUES = 8
 
 
@@ -191,7 +194,7 @@ def _shares(codes: Integers, n: Integers | Floats, size: int) -> Floats:
 
 def _single_value(suspect: Suspect) -> Cause | None:
     point = suspect.numbers.point
-    if point is None or not suspect.flagged(Aspect.POINT):
+    if point is None or not (suspect.flagged(Aspect.POINT) or _one_grew(suspect, point)):
         return None
     low, high = suspect.feature.minimum, suspect.feature.maximum
     beyond = isinstance(point.value, float) and low is not None and high is not None and not low <= point.value <= high
@@ -203,6 +206,19 @@ def _single_value(suspect: Suspect) -> Cause | None:
     if fewer > 0 and _ALIKE * point.excess <= fewer and _ALIKE * fewer <= point.excess:
         before = (*before, ("instead_of", "missing values"))
     return Cause(kind, share=share, details=(("value", point.value), *before))
+
+
+def _one_grew(suspect: Suspect, point: PointExcess) -> bool:
+    """Whether all that differs is that one value weighs more and the others less in proportion; of two values that says
+    nothing."""
+    bins = suspect.feature.bins
+    if not isinstance(bins, NumericBins | DiscreteBins) or bins.size <= _TWO_VALUES or point.p_value(0.0) > _HARDLY:
+        return False
+    p, q = both(suspect)
+    grown = np.zeros(len(p))
+    grown[bins.assign(np.array([float(point.value)]))[0]] = 1.0
+    share = point.excess / max(1 - point.expected, 1e-9)
+    return distance_of(p + share * (grown - p), q) <= min(_LEAVES * distance_of(p, q), max(suspect.noise, _PART))
 
 
 def _fewer_digits(suspect: Suspect, sample: ValueSample) -> Cause | None:
