@@ -80,6 +80,14 @@ def test_one_hour_may_be_summer_time_and_is_a_warning(column: str) -> None:
     assert {one.outcome for one in found.findings[1:]} == {Outcome.PASS}, [one.sentence for one in found.findings]
 
 
+def test_a_part_of_the_rows_in_another_zone_is_told_of_the_clock() -> None:
+    rows = visits(2, 7, 16_055)
+    part = np.random.default_rng(3).random(len(rows)) < 0.4
+    found = report(rows.assign(hour=rows["hour"].mask(part, (rows["hour"] + 5) % 24)))
+    mine = [one for one in found.findings if one.subject == "hour"]
+    assert ("distribution", Outcome.WARN) in {(one.check, one.outcome) for one in mine}
+
+
 def test_the_week_as_it_is_passes_and_has_no_columns_of_delays() -> None:
     found = report(visits(2, 7, 16_055))
     assert {one.outcome for one in found.findings} == {Outcome.PASS}, [one.sentence for one in found.findings]

@@ -72,7 +72,8 @@ def told_of_stamps(
 ) -> Comparison:
     """The comparison with what was found of delays said of their stamps, and without the delays themselves.
 
-    Of `clocks`, which are times of day as numbers, only hours are told; one hour alone may be summer time.
+    Of `clocks`, which are times of day as numbers, one hour alone may be summer time, and so may one of a part
+    of the rows: no more than a WARN.
     """
     findings = {name: list(found) for name, found in comparison.findings.items() if name not in delays}
     moved = set()
@@ -88,7 +89,7 @@ def told_of_stamps(
             own = [one for one in own if one.check in _ITS_OWN]
             moved.add(stamp)
         elif stamp in clocks:
-            continue
+            told = [replace(one, outcome=Outcome.WARN) for one in told]
         findings[stamp] = [*(replace(one, subject=stamp) for one in told), *own]
     return replace(
         comparison,
