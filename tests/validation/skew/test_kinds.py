@@ -35,6 +35,9 @@ def orders(seed: int, days: int, first_day: int, rows: int = 400) -> pd.DataFram
             "price": np.round(random.lognormal(3, 0.5, n), 2),
             "weight": weight,
             "shipping": np.round(2.5 + 1.7 * weight + random.normal(0, 0.3, n), 2),
+            "fare": np.round(np.exp(random.normal(4, 1.6, n) + 0.4 * np.sin(day)), 2),
+            "ratio": np.round(random.lognormal(0.5, 0.5, n), 2),
+            "visits": random.choice(5, n, p=[0.2, 0.46, 0.22, 0.08, 0.04]),
             "pieces": 1 + random.poisson(1.2, n),
             "hour": hour,
             "city": random.choice([f"city {place}" for place in range(10)], n, p=popularity / popularity.sum()),
@@ -107,6 +110,22 @@ KINDS: dict[str, tuple[str, Callable[[], pd.DataFrame], dict[str, Any]]] = {
         "weight",
         lambda: changed("weight", lambda v: v.mask(week()["payment"] == "invoice", v / 1.609344)),
         {"kind": "constant factor", "factor": 1 / 1.609344, "where": {"column": "payment", "value": "invoice"}},
+    ),
+    "sixty times, by the cents": (
+        "fare",
+        lambda: changed("fare", lambda v: v * 60),
+        {"kind": "constant factor", "factor": 60.0, "units": "minutes against hours, or seconds against minutes"},
+    ),
+    "the other sign": ("weight", lambda: changed("weight", lambda v: -v), {"kind": "constant factor", "factor": -1.0}),
+    "logarithm of large values": (
+        "fare",
+        lambda: changed("fare", lambda v: np.log(v)),
+        {"kind": "transformed", "how": "natural logarithm"},
+    ),
+    "cut off to numbers that another column holds": (
+        "ratio",
+        lambda: changed("ratio", np.trunc),
+        {"kind": "rounded", "step": 1.0, "way": "cut off"},
     ),
     "another column": ("weight", lambda: swap("weight", "shipping"), {"kind": "other column"}),
     "other categories": ("city", lambda: swap("city", "payment"), {"kind": "other column"}),
@@ -272,6 +291,13 @@ def test_a_share_of_rows_is_told() -> None:
     found = blamed(changed("price", lambda v: v.mask(part(0.05), 0.0)), "price")
     assert (found.cause or {})["share"] == pytest.approx(0.05, abs=0.01)
     assert "5." in found.sentence or "4." in found.sentence
+
+
+def test_a_default_that_is_frequent_in_training_too_is_named() -> None:
+    found = blamed(changed("pieces", lambda v: v.mask(part(0.1), 1)), "pieces")
+    assert found.outcome in (Outcome.FAIL, Outcome.WARN)
+    assert found.cause == like({"kind": "default value", "value": 1.0}), found.sentence
+    assert (found.cause or {})["share"] == pytest.approx(0.1, abs=0.04)
 
 
 def test_an_estimate_lies_within_its_own_interval() -> None:

@@ -82,3 +82,12 @@ def test_a_stamp_that_is_not_served_is_missed_once() -> None:
     now = as_table(readings(2, 7, 16_055).drop(columns="sent"), "the week")
     failed = [one for one in report_on_table(training(), now, COLUMNS).findings if one.outcome is Outcome.FAIL]
     assert [(one.subject, one.check) for one in failed] == [("sent", "schema")]
+
+
+def test_stamps_that_are_missing_are_told_once() -> None:
+    rows = readings(2, 7, 16_055)
+    gone = rows["sent"].mask(np.random.default_rng(4).random(len(rows)) < 0.1)
+    now = as_table(rows.assign(sent=gone), "the week")
+    found = report_on_table(training(), now, COLUMNS).findings
+    told = [(one.subject, one.check) for one in found if one.outcome is not Outcome.PASS]
+    assert told == [("sent", "missing")]

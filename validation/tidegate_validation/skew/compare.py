@@ -125,7 +125,8 @@ class _Inquiry:
     def _conversion(self, feature: FeatureProfile, sample: ValueSample | TextSample) -> Cause | None:
         if not isinstance(sample, ValueSample):
             return None
-        return find_cause(feature, self.profile.counts[feature.name], sample, margin=self.rule.margin)
+        digits = self.profile.counts.get(digits_name(feature.name))
+        return find_cause(feature, self.profile.counts[feature.name], sample, margin=self.rule.margin, digits=digits)
 
     def _joint(self, feature: FeatureProfile) -> Joint:
         """Its values beside those of all columns of few values."""

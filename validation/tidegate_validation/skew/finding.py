@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from tidegate_serving.admission import Finding, Outcome
-from tidegate_validation.skew.diagnosis import categories, rivals, transformed
+from tidegate_validation.skew.diagnosis import categories, clock, rivals, transformed
 from tidegate_validation.skew.diagnosis.cause import AFFINE, FACTOR, Cause
 from tidegate_validation.skew.distance import BlockDistance
 from tidegate_validation.skew.numbers import FeatureNumbers
@@ -107,7 +107,7 @@ _OTHER: Mapping[str, Callable[[Cause, Mapping[str, Any]], str]] = {
     rivals.CLIPPED: lambda _, d: (
         f"values {d['side']} {_value(d['at'])} are cut off to it, {d['share']} of the rows hold just that"
     ),
-    rivals.CLOCK: lambda _, d: (
+    clock.CLOCK: lambda _, d: (
         f"times of day are {abs(d['offset']):g} h {'later' if d['offset'] > 0 else 'earlier'} than before (time zone?)"
     ),
     rivals.DEFAULT: lambda _, d: (

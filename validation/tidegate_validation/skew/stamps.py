@@ -5,7 +5,7 @@ Their time of day alone hardly shows a part of an hour, and nothing where events
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -13,8 +13,9 @@ import numpy as np
 
 from tidegate_serving.admission import Finding, Outcome
 from tidegate_validation.skew.compare import Comparison
-from tidegate_validation.skew.diagnosis.rivals import CLOCK
+from tidegate_validation.skew.diagnosis.clock import CLOCK, DAY_HOURS
 from tidegate_validation.skew.rule import Aspect
+from tidegate_validation.skew.together import CHECK as TOGETHER
 from tidegate_validation.statistics.arrays import Floats
 from tidegate_validation.statistics.profile import FeatureProfile, Profile
 from tidegate_validation.tables import seconds_of
@@ -66,42 +67,65 @@ def delays_of(profile: Profile, time: str | None) -> dict[str, str]:
     return {delay: stamp for delay, stamp in named.items() if delay in profile.features}
 
 
-def told_of_stamps(comparison: Comparison, profile: Profile, now: pa.Table, delays: Mapping[str, str]) -> Comparison:
-    """The comparison with what was found of delays said of their stamps, and without the delays themselves."""
+def told_of_stamps(
+    comparison: Comparison, profile: Profile, now: pa.Table, delays: Mapping[str, str], clocks: Collection[str] = ()
+) -> Comparison:
+    """The comparison with what was found of delays said of their stamps, and without the delays themselves.
+
+    Of `clocks`, which are times of day as numbers, one hour alone may be summer time, and so may one of a part
+    of the rows: no more than a WARN.
+    """
     findings = {name: list(found) for name, found in comparison.findings.items() if name not in delays}
+    moved = set()
     for delay, stamp in delays.items():
         found = comparison.findings.get(delay, ())
         told = [one for one in found if one.outcome in _TOLD and one.check not in _ITS_OWN]
         if not told or delay not in now.column_names:
             continue
-        hours = _moved(profile.features[delay], now[delay].drop_null().to_numpy())
+        hours = _moved(profile.features[delay], now[delay].drop_null().to_numpy(), around=stamp in clocks)
         own = findings.get(stamp, [])
         if hours is not None:
-            told = [_of_another_zone(told[0], delay, hours)]
+            told = [_of_another_zone(told[0], delay, hours, summer=stamp in clocks and abs(hours) == 1)]
             own = [one for one in own if one.check in _ITS_OWN]
+            moved.add(stamp)
+        elif stamp in clocks:
+            told = [replace(one, outcome=Outcome.WARN) for one in told]
         findings[stamp] = [*(replace(one, subject=stamp) for one in told), *own]
     return replace(
         comparison,
-        findings=findings,
+        findings={name: [one for one in found if not _follows(one, moved)] for name, found in findings.items()},
         numbers={name: one for name, one in comparison.numbers.items() if name not in delays},
         causes={name: one for name, one in comparison.causes.items() if name not in delays},
         counts={name: one for name, one in comparison.counts.items() if name not in delays},
     )
 
 
-def _moved(delay: FeatureProfile, now: Floats) -> float | None:
-    """By how many hours, in quarters, all delays are longer than in training; None where it is no such number."""
+def _follows(finding: Finding, moved: Collection[str]) -> bool:
+    """Whether it says only that a column no longer goes with those that were moved."""
+    partners = (finding.cause or {}).get("columns", ()) if finding.check == TOGETHER else ()
+    return bool(partners) and set(partners) <= set(moved)
+
+
+def _moved(delay: FeatureProfile, now: Floats, *, around: bool) -> float | None:
+    """By how many hours, in quarters, all delays are longer than in training, `around` the clock or not; None where it
+    is no such number."""
     if not len(now) or not delay.quantiles:
         return None
-    gaps = np.quantile(now, _LEVELS) - np.interp(_LEVELS, delay.levels, delay.quantiles)
+    before = np.interp(_LEVELS, delay.levels, delay.quantiles)
+    if around:
+        middle = float(np.median(before))
+        now = (now - middle + DAY_HOURS / 2) % DAY_HOURS - DAY_HOURS / 2 + middle
+    gaps = np.quantile(now, _LEVELS) - before
     hours = _QUARTER * round(float(np.median(gaps)) / _QUARTER)
     if hours == 0 or float(np.median(np.abs(gaps - hours))) > _NEAR * abs(hours):
         return None
     return hours
 
 
-def _of_another_zone(finding: Finding, delay: str, hours: float) -> Finding:
+def _of_another_zone(finding: Finding, delay: str, hours: float, *, summer: bool) -> Finding:
     stamp, _, time = delay.rpartition(_MIDDLE)
     way = "later" if hours > 0 else "earlier"
-    sentence = f"`{stamp}`: {abs(hours):g} h {way} beside `{time}` than in training (time zone?)"
-    return replace(finding, sentence=sentence, cause={"kind": CLOCK, "share": 1.0, "offset": hours})
+    why = "time zone or summer time?" if summer else "time zone?"
+    sentence = f"`{stamp}`: {abs(hours):g} h {way} beside `{time}` than in training ({why})"
+    outcome = Outcome.WARN if summer else finding.outcome
+    return replace(finding, outcome=outcome, sentence=sentence, cause={"kind": CLOCK, "share": 1.0, "offset": hours})

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from tidegate_serving.admission import Finding
 from tidegate_serving.contract.errors import InvalidInput
+from tidegate_validation.skew.clocks import clocks_of, known_clocks, with_clock_delays
 from tidegate_validation.skew.compare import compare
 from tidegate_validation.skew.pairs import compare_pairs
 from tidegate_validation.skew.report import SkewReport, make_report
@@ -71,6 +72,8 @@ def profile_table(before: pa.Table, columns: Columns, served: Sequence[str]) -> 
     if columns.time is not None:
         unlike = set(_stamps(before, columns)) - set(telling_delays(table, _stamps(before, columns), columns.time))
         table = table.drop_columns([delay_name(stamp, columns.time) for stamp in sorted(unlike)])
+        numbers = [name for name in before.column_names if name in table.column_names and name != columns.time]
+        table = with_clock_delays(table, clocks_of(before, numbers, columns.time), columns.time)
     features = [name for name in table.column_names if name != columns.time]
     if columns.label is not None and columns.label not in served:
         features.remove(columns.label)
@@ -81,12 +84,14 @@ def report_on_table(
     profile: Profile, now: pa.Table, columns: Columns, rule: SkewRule | None = None, further: Sequence[Finding] = ()
 ) -> SkewReport:
     """The report on a table against a profile that `profile_table` made, with `further` findings about its columns."""
-    table, delays = _prepared(now, columns), delays_of(profile, columns.time)
+    table, delays, clocks = _prepared(now, columns), delays_of(profile, columns.time), dict[str, int]()
     if columns.time is not None:
+        clocks = known_clocks(profile, list(delays.values()), now)
+        table = with_clock_delays(table, clocks, columns.time)
         further_stamps = [delay_name(stamp, columns.time) for stamp in _stamps(now, columns)]
         table = table.drop_columns([name for name in further_stamps if name not in delays])
     with table_window(table, event_time=columns.time) as window:
-        comparison = told_of_stamps(compare(profile, window, rule or SkewRule()), profile, table, delays)
+        comparison = told_of_stamps(compare(profile, window, rule or SkewRule()), profile, table, delays, clocks)
     findings = {name: list(found) for name, found in comparison.findings.items()}
     for finding in further:
         findings.setdefault(finding.subject, []).insert(0, finding)

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from tidegate_validation.skew.diagnosis.categories import RENAMED, RESPELLED
 from tidegate_validation.skew.diagnosis.cause import AFFINE, FACTOR, OFFSET
-from tidegate_validation.skew.diagnosis.rivals import CLOCK, OTHER_COLUMN
+from tidegate_validation.skew.diagnosis.clock import CLOCK, DAY_HOURS
+from tidegate_validation.skew.diagnosis.rivals import OTHER_COLUMN
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 _ALL_ROWS = 0.9
-_DAY_HOURS = 24.0
 
 
 def undone(rows: pa.Table, causes: Mapping[str, Mapping[str, Any]]) -> tuple[pa.Table, tuple[str, ...]]:
@@ -52,8 +52,9 @@ def _before(
         values = pc.subtract(pc.cast(column, pa.float64()), float(cause.get("offset", 0.0)))
         return pc.divide(values, float(cause.get("factor", 1.0)))
     if kind == CLOCK:
-        values = pc.subtract(pc.cast(column, pa.float64()), float(cause["offset"]))
-        return pc.subtract(values, pc.multiply(pc.floor(pc.divide(values, _DAY_HOURS)), _DAY_HOURS))
+        hour = int(cause.get("per_hour", 1))
+        values = pc.subtract(pc.cast(column, pa.float64()), hour * float(cause["offset"]))
+        return pc.subtract(values, pc.multiply(pc.floor(pc.divide(values, hour * DAY_HOURS)), hour * DAY_HOURS))
     if kind in (RENAMED, RESPELLED):
         texts = pc.cast(column, pa.string())
         for old, new in cause["spellings"] if kind == RESPELLED else [(cause["old"], cause["new"])]:

@@ -125,10 +125,10 @@ def _gone(suspect: Suspect) -> tuple[float, Cause] | None:
     top, rows = len(bins.top), float(suspect.sample.n.sum())
     gone = [code for code in range(top) if p[code] * rows >= _ROWS and q[code] < _GONE * p[code]]
     lost = float(p[gone].sum())
-    if not gone or lost >= 1:
-        return None
     left = p.copy()
     left[gone] = q[gone]
+    if not gone or left.sum() == 0:
+        return None
     residual = distance_of(left / left.sum(), q)
     if residual > max(_LEAVES * distance_of(p, q), 1.5 * suspect.noise):
         return None

@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from tidegate_validation.skew.diagnosis.grid import factor_by_grid, grid_of
 from tidegate_validation.skew.diagnosis.landing import EXACT, chance, find_factor, find_offset, landing
-from tidegate_validation.skew.diagnosis.scale import fit_factor
+from tidegate_validation.skew.diagnosis.scale import ScaleFit, fit_factor
 from tidegate_validation.skew.diagnosis.units import affine, nearest_factor, only_common
 from tidegate_validation.skew.distance import BlockDistance, block_distance
 from tidegate_validation.skew.numbers import ordinary_bins
@@ -38,7 +39,9 @@ _PART_FACTOR = 0.02
 _NOTHING = 0.004
 _VAGUE = 0.06
 _SNAP = 0.004
-_WIDEST_SNAP = 0.08
+_WIDEST_SNAP = 0.18
+_SURELY = 3.0
+_PLACES = np.linspace(0.0005, 0.9995, 2000)
 _TELLING = 0.5
 _AS_WELL = 0.03
 
@@ -102,6 +105,7 @@ class _Evidence:
     known: Floats
     known_weights: Floats
     margin: float
+    grid: float | None
 
     def distance(self, factor: float, offset: float) -> BlockDistance:
         """Distance from training with the change undone."""
@@ -110,9 +114,15 @@ class _Evidence:
 
 
 def find_cause(
-    feature: FeatureProfile, reference: FeatureCounts, sample: ValueSample, *, margin: float
+    feature: FeatureProfile,
+    reference: FeatureCounts,
+    sample: ValueSample,
+    *,
+    margin: float,
+    digits: FeatureCounts | None = None,
 ) -> Cause | None:
-    """The one change that explains why `sample` differs from training, or None if there is no such change."""
+    """The one change that explains why `sample` differs from training, or None if there is no such change; `digits` are
+    training's counts of its values' digits."""
     if not feature.family.numeric or isinstance(feature.bins, CategoryBins) or feature.bins is None:
         return None
     if len(sample.values) == 0 or not feature.quantiles:
@@ -120,7 +130,9 @@ def find_cause(
     values, weights = sample.distinct()
     known = np.array([value for value, _ in feature.support])
     known_weights = np.array([float(n) for _, n in feature.support])
-    evidence = _Evidence(feature, feature.bins, reference, sample, values, weights, known, known_weights, margin)
+    evidence = _Evidence(
+        feature, feature.bins, reference, sample, values, weights, known, known_weights, margin, grid_of(digits)
+    )
     home = _at_home(evidence)
     for cause in _by_values(evidence, familiar=home >= _FAMILIAR):
         if _is_nothing(evidence, cause):
@@ -131,7 +143,7 @@ def find_cause(
             return cause
     if home >= _FAMILIAR:
         return None
-    return _best_shape(evidence) or _part_of_rows(evidence)
+    return _by_grid(evidence) or _best_shape(evidence) or _part_of_rows(evidence)
 
 
 def _at_home(evidence: _Evidence) -> float:
@@ -163,6 +175,29 @@ def _by_values(evidence: _Evidence, *, familiar: bool) -> Iterator[Cause]:
         yield Cause(OFFSET, 1.0, match.offset, match.share, by_values=True)
 
 
+def _by_grid(evidence: _Evidence) -> Cause | None:
+    """A well-known factor near the one that distributions suggest, that brings values back onto training's grid."""
+    fit = _fitted(evidence)
+    if fit is None or evidence.grid is None:
+        return None
+    known = np.interp(_PLACES, evidence.feature.levels, evidence.feature.quantiles)
+    found = factor_by_grid(evidence.values, known, evidence.grid, fit.factor)
+    if found is None:
+        return None
+    cause = Cause(FACTOR, found.factor, precision=EXACT, name=found.words or None, by_values=True)
+    return cause if _explains(evidence, cause, enough=0.9) else None
+
+
+def _fitted(evidence: _Evidence) -> ScaleFit | None:
+    """The factor that distributions suggest, with an error that takes in how days differ."""
+    levels, quantiles = np.array(evidence.feature.levels), np.array(evidence.feature.quantiles)
+    present = evidence.feature.rows - evidence.feature.missing - evidence.feature.infinite
+    fit = fit_factor(evidence.values, evidence.weights, levels, quantiles, present)
+    if fit is None:
+        return None
+    return replace(fit, log_error=fit.log_error * evidence.distance(fit.factor, 0.0).design_effect ** 0.5)
+
+
 def _best_shape(evidence: _Evidence) -> Cause | None:
     """The plainest of the changes that make the shift go away about as well as the best of them does."""
     good = [cause for cause in _by_shape(evidence) if _explains_shape(evidence, cause)]
@@ -173,11 +208,10 @@ def _best_shape(evidence: _Evidence) -> Cause | None:
 def _by_shape(evidence: _Evidence) -> Iterator[Cause]:
     """Changes that bring the distributions together, for values too many or too dense to be told one from another."""
     levels, quantiles = np.array(evidence.feature.levels), np.array(evidence.feature.quantiles)
-    present = evidence.feature.rows - evidence.feature.missing - evidence.feature.infinite
-    fit = fit_factor(evidence.values, evidence.weights, levels, quantiles, present)
+    fit = _fitted(evidence)
     if fit is not None:
-        error = fit.log_error * evidence.distance(fit.factor, 0.0).design_effect ** 0.5
-        yield _estimated(fit.factor, error)
+        yield _estimated(fit.factor, fit.log_error, float(np.abs(quantiles).max()))
+    yield Cause(FACTOR, -1.0)
     for one in affine():
         yield Cause(OFFSET if one.factor == 1.0 else AFFINE, one.factor, one.offset, name=one.words)
     inner = (levels >= 0.1) & (levels <= 0.9)
@@ -235,9 +269,10 @@ def _exact(factor: float, share: float, precision: float) -> Cause:
     return Cause(FACTOR, factor, share=share, precision=precision, name=name, by_values=True)
 
 
-def _estimated(factor: float, error: float) -> Cause:
-    """A factor found by the shape: the common one that its error allows, if it is one, else as estimated."""
-    common = only_common(factor, min(max(_SNAP, 3 * error), _WIDEST_SNAP))
+def _estimated(factor: float, error: float, largest: float) -> Cause:
+    """A factor found by the shape: the common one that its error allows, if it is one, else as estimated; `largest` is
+    training's largest value."""
+    common = only_common(factor, min(max(_SNAP, _SURELY * error), _WIDEST_SNAP), largest)
     if common is not None:
         return Cause(FACTOR, common.factor, precision=error, name=common.words or None)
     return Cause(FACTOR, factor, precision=error)

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tidegate_validation.skew.diagnosis.clock import CLOCK
 from tidegate_validation.skew.diagnosis.other_rows import of_other_rows
-from tidegate_validation.skew.diagnosis.rivals import CLOCK
 from tidegate_validation.skew.diagnosis.units import nearest_factor
 from tidegate_validation.statistics.arrays import Floats, Mask
 

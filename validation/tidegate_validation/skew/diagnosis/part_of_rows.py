@@ -13,16 +13,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from tidegate_validation.skew.diagnosis.cause import FACTOR, Cause
+from tidegate_validation.skew.diagnosis.grid import grid_of, on_grid
 from tidegate_validation.skew.diagnosis.landing import EXACT
 from tidegate_validation.skew.diagnosis.suspect import Joint, Suspect, both, distance_of
 from tidegate_validation.skew.diagnosis.units import factors, nearest_factor
-from tidegate_validation.statistics.arrays import Floats, Integers, Mask
+from tidegate_validation.statistics.arrays import Floats, Integers
 from tidegate_validation.statistics.bins import NumericBins, quantile_edges
-from tidegate_validation.statistics.points import FINEST, step_of
 
 _RANGES = 60
 _STRANGE = 0.01
-_HARDLY = 0.001
 _PART = 0.03
 _LEAST_ROWS = 20
 _MOST_CATEGORIES = 60
@@ -32,7 +31,6 @@ _SURELY = 3.0
 _BELIEVED = 0.9
 _BETTER = 5.0
 _LEAVES = 0.5
-_ROUNDING = 3e-7
 _SHARES = np.arange(0.02, 0.99, 0.01)
 _NUMBERS = (2.0, 3.0, 4.0, 5.0, 10.0, 100.0, 1000.0, 1e4, 1e6)
 _COMMON = (*_NUMBERS, *(1 / one for one in _NUMBERS), *(one.factor for one in factors() if one.common))
@@ -81,7 +79,7 @@ def part_in_another_unit(suspect: Suspect, joint: Joint, found: Cause | None) ->
         return found
     known = np.interp(np.linspace(0.0005, 0.9995, 2000), suspect.feature.levels, suspect.feature.quantiles)
     edges = np.union1d(quantile_edges(known, _RANGES), quantile_edges(joint.values, _RANGES))
-    grid = _grid(suspect)
+    grid = grid_of(suspect.digits_before)
     if found is not None and found.share >= 1:
         found, grid = (None, grid) if _on_both(joint.values, grid) else (found, None)
     cells = _cells(joint.values, known, edges, _tried(found), grid)
@@ -111,26 +109,16 @@ def _tried(found: Cause | None) -> list[float]:
     return sorted(one for one in {*_COMMON, *(one.factor for one in factors())} if abs(np.log(one)) > _SAME)
 
 
-def _grid(suspect: Suspect) -> float | None:
-    """The power of ten that training's values are multiples of, None where they are finer than can be told."""
-    counts = suspect.digits_before
-    if counts is None or not counts.rows:
-        return None
-    finer = [float(counts.of(tuple(range(code, FINEST + 1))).sum()) / counts.rows for code in range(FINEST + 1)]
-    code = max((code for code, share in enumerate(finer) if share > _HARDLY), default=FINEST)
-    return None if code == FINEST else step_of(code)
-
-
 def _cells(values: Floats, known: Floats, edges: Floats, tried: Sequence[float], grid: float | None) -> _Cells:
     size = len(edges) + 1
     places = _places(edges, values)
-    off = np.zeros(len(values), dtype=np.bool_) if grid is None else ~_on(values, grid)
+    off = np.zeros(len(values), dtype=np.bool_) if grid is None else ~on_grid(values, grid)
     plain = _likely(edges, known)
     rows, moved = {}, {}
     for factor in tried:
-        back = off if grid is None else off & _on(values / factor, grid, EXACT)
+        back = off if grid is None else off & on_grid(values / factor, grid, EXACT)
         rows[factor] = places + size * (off.astype(np.int64) + back)
-        stays = 1.0 if grid is None else float(np.mean(_on(np.round(known / grid) * grid * factor, grid)))
+        stays = 1.0 if grid is None else float(np.mean(on_grid(np.round(known / grid) * grid * factor, grid)))
         there = _likely(edges, known * factor)
         moved[factor] = np.concatenate(
             [there * max(stays, _STRANGE), there * _STRANGE, there * max(1 - stays, _STRANGE)]
@@ -138,15 +126,9 @@ def _cells(values: Floats, known: Floats, edges: Floats, tried: Sequence[float],
     return _Cells(rows, np.concatenate([plain, plain * _STRANGE, plain * _STRANGE]), moved)
 
 
-def _on(values: Floats, grid: float, room: float = _ROUNDING) -> Mask:
-    """Which values are multiples of `grid`, to a relative `room`."""
-    steps = values / grid
-    return np.asarray(np.abs(steps - np.round(steps)) <= np.minimum(0.5, 1e-9 + room * np.abs(steps)))
-
-
 def _on_both(values: Floats, grid: float | None) -> bool:
     """Whether most values are on training's grid and some are not: a change of all rows moves most of them."""
-    return grid is not None and bool(_PART < np.mean(~_on(values, grid)) < 1 - _LEAVES)
+    return grid is not None and bool(_PART < np.mean(~on_grid(values, grid)) < 1 - _LEAVES)
 
 
 def _places(edges: Floats, values: Floats) -> Integers:

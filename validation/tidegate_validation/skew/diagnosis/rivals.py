@@ -11,24 +11,24 @@ import numpy as np
 
 from tidegate_validation.skew.diagnosis.categories import category_cause
 from tidegate_validation.skew.diagnosis.cause import Cause
+from tidegate_validation.skew.diagnosis.clock import moved_around_the_clock
 from tidegate_validation.skew.diagnosis.landing import landing
 from tidegate_validation.skew.diagnosis.part_of_rows import part_in_another_unit
 from tidegate_validation.skew.diagnosis.suspect import Suspect, both, distance_of, shares_of
 from tidegate_validation.skew.diagnosis.transformed import moved_by_steps, transformed
 from tidegate_validation.skew.diagnosis.units import affine
 from tidegate_validation.skew.distance import LARGEST
+from tidegate_validation.skew.points import PointExcess
 from tidegate_validation.skew.rule import Aspect
 from tidegate_validation.statistics.arrays import Floats, Integers
 from tidegate_validation.statistics.bins import DiscreteBins, NumericBins
 from tidegate_validation.statistics.points import FINEST, digits, heaviest, step_of
 from tidegate_validation.statistics.sample import TextSample, ValueSample
-from tidegate_validation.statistics.sql import Family
 
 ONE_VALUE = "one value"
 INVERTED = "inverted"
 OTHER_COLUMN = "other column"
 CLIPPED = "clipped"
-CLOCK = "clock"
 DEFAULT = "default value"
 NEW_VALUE = "new value"
 ROUNDED = "rounded"
@@ -45,8 +45,9 @@ _NEARLY_ALL = 0.9
 _USUAL = 0.9
 _SURE = 3.0
 _NOISY = 1.5
+_HARDLY = 0.001
+_TWO_VALUES = 3
 _TELLING_VALUES = 8
-_DAY_HOURS = 24.0
 
 
 def name_cause(suspect: Suspect, plain: Callable[[], Cause | None]) -> Cause | None:
@@ -59,12 +60,12 @@ def name_cause(suspect: Suspect, plain: Callable[[], Cause | None]) -> Cause | N
     factor = plain()
     other = _values_of_another(suspect) or _another_column(suspect)
     if other is not None and not _nearer(suspect, suspect.sample, factor, other):
-        return other
+        return _rounded_rather(suspect, suspect.sample, other) or other
     if factor is not None and factor.by_values and factor.share >= _NEARLY_ALL:
         return factor
     return (
         _clipped(suspect, suspect.sample)
-        or _clock(suspect, suspect.sample)
+        or moved_around_the_clock(suspect, suspect.sample)
         or (factor and _of_some_rows(suspect, factor))
         or moved_by_steps(suspect, suspect.sample)
         or transformed(suspect, suspect.sample)
@@ -149,6 +150,19 @@ def _nearer(suspect: Suspect, sample: ValueSample, factor: Cause | None, other: 
     return _CLEARLY * left <= suspect.others()[str(dict(other.details)["column"])]
 
 
+def _rounded_rather(suspect: Suspect, sample: ValueSample, other: Cause) -> Cause | None:
+    """Rounding, where training's own values rounded so are as near: few whole numbers look alike."""
+    rounded, bins = _fewer_digits(suspect, sample), suspect.feature.bins
+    if rounded is None or not isinstance(bins, NumericBins):
+        return None
+    step = float(dict(rounded.details)["step"])
+    known = np.interp(np.linspace(0.0005, 0.9995, 2000), suspect.feature.levels, suspect.feature.quantiles)
+    q = both(suspect)[1]
+    ways = (np.round(known / step) * step, np.trunc(known / step) * step)
+    left = min(distance_of(_shares(bins.assign(one), np.ones(len(one)), bins.size), q) for one in ways)
+    return rounded if left <= suspect.others()[str(dict(other.details)["column"])] else None
+
+
 def _at_home(values: Floats, weights: Floats, known: tuple[tuple[float, int], ...]) -> float:
     own = np.array([value for value, _ in known])
     return landing(values, weights, own, 1.0, 0.0, 0.0)
@@ -173,54 +187,14 @@ def _clipped(suspect: Suspect, sample: ValueSample) -> Cause | None:
     return None
 
 
-def _clock(suspect: Suspect, sample: ValueSample) -> Cause | None:
-    """Hours of a day, moved around the clock: those that passed midnight are found again at its other end, unlike those
-    of a quantity that merely happens to lie between 0 and 24."""
-    feature, bins = suspect.feature, suspect.feature.bins
-    lowest, highest = feature.minimum, feature.maximum
-    if lowest is None or highest is None or lowest < 0 or highest > _DAY_HOURS or highest - lowest < _DAY_HOURS / 2:
-        return None
-    if not isinstance(bins, NumericBins | DiscreteBins) or not len(sample.values):
-        return None
-    if sample.values.min() < 0 or sample.values.max() > _DAY_HOURS:
-        return None
-    p, before = shares_of(feature, suspect.reference), distance_of(*both(suspect))
-    whole = feature.family is not Family.FLOAT
-    left = {}
-    for offset in np.arange(0.5, _DAY_HOURS, 0.5):
-        if whole and offset % 1:
-            continue
-        moved = (sample.values - offset) % _DAY_HOURS
-        left[float(offset)] = distance_of(p, _shares(bins.assign(moved), sample.n, bins.size))
-    offset = min(left, key=lambda one: left[one])
-    if left[offset] > _LEAVES * before:
-        return None
-    elsewhere = [one for other, one in left.items() if 1.0 < abs(other - offset) < _DAY_HOURS - 1.0]
-    if left[offset] > _CLEARLY * min(elsewhere):
-        return None
-    if not whole and left[offset] > _CLEARLY * _without_midnight(suspect, sample, offset):
-        return None
-    return Cause(CLOCK, details=(("offset", offset if offset <= _DAY_HOURS / 2 else offset - _DAY_HOURS),))
-
-
-def _without_midnight(suspect: Suspect, sample: ValueSample, offset: float) -> float:
-    """Δ that is left where the hours are undone without going around the clock."""
-    bins = suspect.feature.bins
-    if not isinstance(bins, NumericBins):
-        return LARGEST
-    p = shares_of(suspect.feature, suspect.reference)
-    ways = (offset, offset - _DAY_HOURS)
-    return min(distance_of(p, _shares(bins.assign(sample.values - one), sample.n, bins.size)) for one in ways)
-
-
-def _shares(codes: Integers, n: Integers, size: int) -> Floats:
+def _shares(codes: Integers, n: Integers | Floats, size: int) -> Floats:
     rows = np.bincount(codes, weights=n, minlength=size)[:size].astype(np.float64)
     return np.asarray(rows / max(rows.sum(), 1.0))
 
 
 def _single_value(suspect: Suspect) -> Cause | None:
     point = suspect.numbers.point
-    if point is None or not suspect.flagged(Aspect.POINT):
+    if point is None or not (suspect.flagged(Aspect.POINT) or _one_grew(suspect, point)):
         return None
     low, high = suspect.feature.minimum, suspect.feature.maximum
     beyond = isinstance(point.value, float) and low is not None and high is not None and not low <= point.value <= high
@@ -232,6 +206,19 @@ def _single_value(suspect: Suspect) -> Cause | None:
     if fewer > 0 and _ALIKE * point.excess <= fewer and _ALIKE * fewer <= point.excess:
         before = (*before, ("instead_of", "missing values"))
     return Cause(kind, share=share, details=(("value", point.value), *before))
+
+
+def _one_grew(suspect: Suspect, point: PointExcess) -> bool:
+    """Whether all that differs is that one value weighs more and the others less in proportion; of two values that says
+    nothing."""
+    bins = suspect.feature.bins
+    if not isinstance(bins, NumericBins | DiscreteBins) or bins.size <= _TWO_VALUES or point.p_value(0.0) > _HARDLY:
+        return False
+    p, q = both(suspect)
+    grown = np.zeros(len(p))
+    grown[bins.assign(np.array([float(point.value)]))[0]] = 1.0
+    share = point.excess / max(1 - point.expected, 1e-9)
+    return distance_of(p + share * (grown - p), q) <= min(_LEAVES * distance_of(p, q), max(suspect.noise, _PART))
 
 
 def _fewer_digits(suspect: Suspect, sample: ValueSample) -> Cause | None:

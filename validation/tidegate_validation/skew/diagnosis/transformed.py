@@ -21,6 +21,9 @@ _LEAVES = 0.3
 _CLEARLY = 0.6
 _RANGES = 20
 _NOISE = 1.5
+_NEARLY = 1.1
+_LITTLE = 0.05
+_SAME = 0.1
 
 
 def moved_by_steps(suspect: Suspect, sample: ValueSample) -> Cause | None:
@@ -61,14 +64,23 @@ def transformed(suspect: Suspect, sample: ValueSample) -> Cause | None:
     before = _after(known, values, n)
     if before < _UNLIKE or len(np.unique(known)) < _RANGES:
         return None
-    left = sorted((_after(moved, values, n), how) for how, moved in _functions(known))
-    if not left or left[0][0] > min(_PART_LEFT * before, max(_LEAVES, min(suspect.noise, 2 * _LEAVES))):
+    tried = dict(_functions(known))
+    left = {how: _after(moved, values, n) for how, moved in tried.items()}
+    best = min(left, key=lambda how: left[how], default=None)
+    if best is None or left[best] > min(_PART_LEFT * before, max(_LEAVES, min(suspect.noise, 2 * _LEAVES))):
         return None
-    if len(left) > 1 and left[0][0] > _CLEARLY * left[1][0]:
+    alike = [how for how, moved in tried.items() if _hardly_differ(moved, tried[best])]
+    others = [left[how] for how in tried if how not in alike]
+    others += [_after(moved, values, n) for moved in _rivals(known, values, n)]
+    if left[best] > _CLEARLY * min(others):
         return None
-    if left[0][0] > _CLEARLY * min(_after(moved, values, n) for moved in _rivals(known, values, n)):
-        return None
-    return Cause(TRANSFORMED, details=(("how", left[0][1]), ("left", round(left[0][0], 3))))
+    plainest = next(how for how in alike if left[how] <= max(_NEARLY * left[best], _LITTLE))
+    return Cause(TRANSFORMED, details=(("how", plainest), ("left", round(left[plainest], 3))))
+
+
+def _hardly_differ(one: Floats, other: Floats) -> bool:
+    """Whether a window could hardly tell two functions of training's values apart, as logarithms with and without 1."""
+    return bool(np.median(np.abs(one - other)) <= _SAME * other.std())
 
 
 def _after(known: Floats, values: Floats, n: Floats) -> float:

@@ -88,10 +88,19 @@ def nearest_factor(factor: float, tolerance: float) -> Conversion | None:
     return near[0] if near else None
 
 
-def only_common(factor: float, tolerance: float) -> Conversion | None:
-    """The one common conversion or round number within `tolerance` (relative); None for none or several."""
-    common = [one for one in factors() if one.common]
-    near = _within(factor, tolerance, [*common, *(way for one in _ROUND for way in (one, one.inverse()))])
+def named_factors() -> list[Conversion]:
+    """All pure factors and round numbers, both ways."""
+    return [*factors(), *(way for one in _ROUND for way in (one, one.inverse()))]
+
+
+def only_common(factor: float, tolerance: float, largest: float = math.inf) -> Conversion | None:
+    """The one common conversion or round number within `tolerance` (relative); None for none or several.
+
+    Values of training, of which `largest` is the largest, are no angles where they go further than once around.
+    """
+    common = [one for one in named_factors() if one.common]
+    around = {180 / math.pi: 2 * math.pi, math.pi / 180: 360.0}
+    near = _within(factor, tolerance, [one for one in common if largest <= 1.01 * around.get(one.factor, math.inf)])
     return near[0] if len(near) == 1 else None
 
 

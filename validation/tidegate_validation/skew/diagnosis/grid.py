@@ -1,0 +1,55 @@
+"""The grid that training's values lie on, such as cents: which factors bring served values back onto it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tidegate_validation.skew.diagnosis.landing import EXACT
+from tidegate_validation.skew.diagnosis.units import Conversion, named_factors
+from tidegate_validation.statistics.arrays import Floats, Mask
+from tidegate_validation.statistics.counts import FeatureCounts
+from tidegate_validation.statistics.points import FINEST, step_of
+
+_HARDLY = 0.001
+_ROUNDING = 3e-7
+_TELLING_STEPS = 0.1 / EXACT
+_LEAST_VALUES = 20
+_NEARLY_ALL = 0.98
+_FEW = 0.5
+_FARTHEST = 0.5
+_NEARBY = np.exp([-0.031, -0.013, 0.011, 0.029])
+
+
+def grid_of(digits: FeatureCounts | None) -> float | None:
+    """The power of ten that values are multiples of, from counts of their digits; None where they are finer than can be
+    told."""
+    if digits is None or not digits.rows:
+        return None
+    finer = [float(digits.of(tuple(range(code, FINEST + 1))).sum()) / digits.rows for code in range(FINEST + 1)]
+    code = max((code for code, share in enumerate(finer) if share > _HARDLY), default=FINEST)
+    return None if code == FINEST else step_of(code)
+
+
+def on_grid(values: Floats, grid: float, room: float = _ROUNDING) -> Mask:
+    """Which values are multiples of `grid`, to a relative `room`."""
+    steps = values / grid
+    return np.asarray(np.abs(steps - np.round(steps)) <= np.minimum(0.5, 1e-9 + room * np.abs(steps)))
+
+
+def factor_by_grid(values: Floats, known: Floats, grid: float, near: float) -> Conversion | None:
+    """The well-known factor nearest to `near`, of its size, that brings the served `values` back onto the grid as no
+    other factor close by does; None where `known` values of training would lie there too.
+    """
+    within = [one for one in named_factors() if abs(np.log(near / one.factor)) <= _FARTHEST]
+    for one in sorted(within, key=lambda one: abs(float(np.log(near / one.factor)))):
+        telling = values[(values != 0) & (np.abs(values / one.factor) <= _TELLING_STEPS * grid)]
+        if len(telling) < _LEAST_VALUES or _back(telling, grid, one.factor) < _NEARLY_ALL:
+            continue
+        others = max(_back(telling, grid, one.factor * float(step)) for step in _NEARBY)
+        if max(others, _back(np.round(known / grid) * grid, grid, one.factor)) <= _FEW:
+            return one
+    return None
+
+
+def _back(values: Floats, grid: float, factor: float) -> float:
+    return float(np.mean(on_grid(values / factor, grid, EXACT)))
