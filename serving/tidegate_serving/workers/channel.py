@@ -1,18 +1,19 @@
 """The way between the engine and one worker: a socket for short messages, and shared memory for tensors.
 
-    4 bytes big-endian length of a message | message (JSON, UTF-8)
+    4 bytes big-endian length of a message | as many of its layout's | message | layout    (both JSON, UTF-8)
 
-Each side writes tensors into memory of its own, which the other side maps; a message says what lies there. Where the
-memory is another one than before, its descriptor comes with the message.
+Each side writes tensors into memory of its own, which the other side maps; the layout says what lies there. Where the
+memory is another one than before, its descriptor comes with the message. Batch after batch says much the same, so that
+a message that came before is not parsed once more.
 
     engine to worker    {"kind": "load", "task": {...}}                     first, see `WorkerTask`
-                        {"kind": "predict", "signature": str, "tensors": [...]}
+                        {"kind": "predict", "signature": str}
                         {"kind": "next"}                                    the next message of a stream
                         {"kind": "stop"}                                    no more messages of it
                         {"kind": "close"}                                   unloads, and then it ends
     worker to engine    {"kind": "loaded", "manifest": str, "definitions": base64 or null,
                          "resident_bytes": int, "release": str}
-                        {"kind": "outputs", "tensors": [...], "errors": {row: [code, message, details]}}
+                        {"kind": "outputs", "errors": {row: [code, message, details]}}
                         {"kind": "end"}                                     no more outputs of a streaming signature
                         {"kind": "failed", "code": str, "message": str}     a typed refusal; it lives on, but for a load
 """
@@ -21,13 +22,14 @@ from __future__ import annotations
 
 import json
 import socket
+import struct
 from collections.abc import Mapping
 from typing import Any
 
 from tidegate_serving.contract.tensors import Array
 from tidegate_serving.workers.tensor_memory import TensorMemory, TheirMemory
 
-_HEAD = 4
+_HEAD = struct.Struct(">II")
 _MOST_MESSAGE = 1 << 28
 
 
@@ -42,12 +44,13 @@ class Channel:
         self._end = end
         self._mine = TensorMemory()
         self._theirs = TheirMemory()
+        self._heard: tuple[bytes, dict[str, Any]] = (b"{}", {})
 
     def send(self, message: Mapping[str, Any], tensors: Mapping[str, Array] | None = None) -> None:
-        """Sends a message; `tensors` are described in its `tensors`. ChannelClosed where nobody is there."""
-        described, descriptor = self._mine.write(tensors) if tensors else ([], None)
-        text = json.dumps({**message, "tensors": described}).encode()
-        data = len(text).to_bytes(_HEAD, "big") + text
+        """Sends a message and tensors. ChannelClosed where nobody is there."""
+        layout, descriptor = self._mine.write(tensors or {})
+        text = json.dumps(message).encode()
+        data = _HEAD.pack(len(text), len(layout)) + text + layout
         try:
             if descriptor is None:
                 self._end.sendall(data)
@@ -57,20 +60,23 @@ class Channel:
         except OSError as error:
             raise ChannelClosed(str(error)) from error
 
-    def receive(self) -> tuple[dict[str, Any], dict[str, Array]]:
-        """The next message and its tensors, copied. ChannelClosed where the other side has gone; ValueError, KeyError
-        and TypeError for what is no message of ours."""
+    def receive(self) -> tuple[Mapping[str, Any], dict[str, Array]]:
+        """The next message and its tensors, copied. ChannelClosed where the other side has gone; ValueError, TypeError
+        and InvalidInput for what is no message of ours."""
         try:
-            head, descriptors, _, _ = socket.recv_fds(self._end, _HEAD, 1)
-            size = int.from_bytes(head + self._exactly(_HEAD - len(head)), "big")
-            if size > _MOST_MESSAGE:
-                raise ChannelClosed(f"a message of {size} bytes is none of ours")
-            message: dict[str, Any] = json.loads(self._exactly(size))
+            head, descriptors, _, _ = socket.recv_fds(self._end, _HEAD.size, 1)
+            size, layout_size = _HEAD.unpack(head + self._exactly(_HEAD.size - len(head)))
+            if size + layout_size > _MOST_MESSAGE:
+                raise ChannelClosed(f"a message of {size + layout_size} bytes is none of ours")
+            data = self._exactly(size + layout_size)
         except OSError as error:
             raise ChannelClosed(str(error)) from error
         for descriptor in descriptors:
             self._theirs.map(descriptor)
-        return message, {str(one["name"]): self._theirs.read(one) for one in message["tensors"]}
+        text = data[:size]
+        if text != self._heard[0]:
+            self._heard = (text, json.loads(text))
+        return self._heard[1], self._theirs.read(data[size:])
 
     def close(self) -> None:
         """Lets go of socket and memory."""

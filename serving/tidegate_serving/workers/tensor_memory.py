@@ -1,15 +1,19 @@
 """Memory that two processes share: one writes the tensors of a batch into it, the other reads them out.
 
-The writer makes it, seals it so that it can never shrink under its reader, and hands its descriptor over.
+The writer makes it, seals it so that it can never shrink under its reader, and hands its descriptor over. What lies
+where is a layout, in JSON: `[[name, dtype, shape, bytes, at], ...]`. The layouts of one model are few, and are kept.
 """
 
 from __future__ import annotations
 
 import fcntl
+import json
 import mmap
 import os
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from itertools import accumulate
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,6 +24,8 @@ _ALIGNED = 64
 _LEAST_BYTES = 1 << 16
 _KEPT_BYTES = 8 << 20
 _TIMES_NEEDED = 4
+_KEPT_LAYOUTS = 256
+_LONGEST_KEPT = 4096
 
 
 class TensorMemory:
@@ -29,27 +35,24 @@ class TensorMemory:
         self._map: mmap.mmap | None = None
         self._descriptor = -1
 
-    def write(self, tensors: Mapping[str, Array]) -> tuple[list[dict[str, Any]], int | None]:
-        """Where each tensor lies, and the descriptor of the memory where it is a new one."""
-        found = [
-            (name, array, encode(array) if dtype_name(array) == "string" else None) for name, array in tensors.items()
-        ]
-        sizes = [array.nbytes if data is None else len(data) for _, array, data in found]
+    def write(self, tensors: Mapping[str, Array]) -> tuple[bytes, int | None]:
+        """The layout, and the descriptor of the memory where it is a new one."""
+        texts = {name: encode(array) for name, array in tensors.items() if array.dtype.kind in "OSU"}
+        sizes = [array.nbytes if name not in texts else len(texts[name]) for name, array in tensors.items()]
+        layout, starts, needed = _lay_out(
+            tuple((name, array.dtype, array.shape) for name, array in tensors.items()), tuple(sizes)
+        )
+        if not needed:
+            return layout, None
         held = 0 if self._map is None else len(self._map)
-        needed = sum(map(_aligned, sizes))
         fits = needed <= held <= max(_KEPT_BYTES, _TIMES_NEEDED * needed)
         memory = self._map if fits and self._map is not None else self._make(needed)
-        described, at = [], 0
-        for (name, array, data), size in zip(found, sizes, strict=True):
-            if data is not None:
-                memory[at : at + size] = data
+        for (name, array), at, size in zip(tensors.items(), starts, sizes, strict=True):
+            if name in texts:
+                memory[at : at + size] = texts[name]
             elif size:
-                kind = np.dtype(array.dtype).newbyteorder("<")
-                np.frombuffer(memory, kind, array.size, at).reshape(array.shape)[...] = array
-            dtype, shape = dtype_name(array), list(array.shape)
-            described.append({"name": name, "dtype": dtype, "shape": shape, "bytes": size, "at": at})
-            at += _aligned(size)
-        return described, None if fits else self._descriptor
+                np.ndarray(array.shape, array.dtype.newbyteorder("<"), memory, at)[...] = array
+        return layout, None if fits else self._descriptor
 
     def close(self) -> None:
         """Gives it back; its reader may read on."""
@@ -85,18 +88,20 @@ class TheirMemory:
         finally:
             os.close(descriptor)
 
-    def read(self, described: Mapping[str, Any]) -> Array:
-        """A copy of one tensor. KeyError, TypeError and ValueError for a description that makes no sense."""
-        dtype, shape = str(described["dtype"]), tuple(int(size) for size in described["shape"])
-        at, size = int(described["at"]), int(described["bytes"])
-        if self._map is None or at < 0 or size < 0 or at + size > len(self._map):
-            raise ValueError(f"a tensor of {size} bytes at {at} lies outside the memory")
-        if dtype == "string":
-            return decode(self._map[at : at + size], dtype, shape)
-        count = element_count(shape)
-        if dtype not in DTYPES or count * np.dtype(dtype).itemsize != size:
-            raise ValueError(f"a tensor of dtype {dtype} and shape {list(shape)} does not take {size} bytes")
-        return np.frombuffer(self._map, np.dtype(dtype).newbyteorder("<"), count, at).reshape(shape).copy()
+    def read(self, layout: bytes) -> dict[str, Array]:
+        """Copies of the tensors. TypeError, ValueError and InvalidInput for a layout that makes no sense."""
+        known = len(layout) <= _LONGEST_KEPT
+        return {place.name: self._read(place) for place in (_known_places(layout) if known else _places(layout))}
+
+    def _read(self, place: _Place) -> Array:
+        at, end = place.at, place.at + place.size
+        if not place.size and place.dtype is not None:
+            return np.empty(place.shape, place.dtype)
+        if self._map is None:
+            raise ValueError(f"a tensor of {place.size} bytes at {at} lies outside the memory")
+        if place.dtype is None:
+            return decode(self._map[at:end], "string", place.shape)
+        return np.ndarray(place.shape, place.dtype, self._map, at).copy()
 
     def close(self) -> None:
         """Lets go of it."""
@@ -105,5 +110,43 @@ class TheirMemory:
             self._map = None
 
 
-def _aligned(size: int) -> int:
-    return -(-size // _ALIGNED) * _ALIGNED
+class _Place(NamedTuple):
+    """Where one tensor lies; without a dtype, strings."""
+
+    name: str
+    dtype: np.dtype[Any] | None
+    shape: tuple[int, ...]
+    size: int
+    at: int
+
+
+@lru_cache(_KEPT_LAYOUTS)
+def _lay_out(
+    tensors: tuple[tuple[str, np.dtype[Any], tuple[int, ...]], ...], sizes: tuple[int, ...]
+) -> tuple[bytes, list[int], int]:
+    """The layout, where each tensor begins, and the bytes of all. InvalidInput for a dtype that cannot be served."""
+    ends = list(accumulate((-(-size // _ALIGNED) * _ALIGNED for size in sizes), initial=0))
+    layout = [
+        (name, dtype_name(np.empty(0, dtype)), shape, size, at)
+        for (name, dtype, shape), size, at in zip(tensors, sizes, ends, strict=False)
+    ]
+    return json.dumps(layout).encode(), ends[:-1], ends[-1]
+
+
+def _places(layout: bytes) -> list[_Place]:
+    return [_place(str(name), dtype, shape, int(size), int(at)) for name, dtype, shape, size, at in json.loads(layout)]
+
+
+def _place(name: str, dtype: str, lengths: Sequence[int], size: int, at: int) -> _Place:
+    shape = tuple(int(length) for length in lengths)
+    count = element_count(shape)
+    if at < 0 or size < 0:
+        raise ValueError(f"a tensor of {size} bytes at {at} lies outside the memory")
+    if dtype == "string":
+        return _Place(name, None, shape, size, at)
+    if dtype not in DTYPES or count * np.dtype(dtype).itemsize != size:
+        raise ValueError(f"a tensor of dtype {dtype} and shape {list(shape)} does not take {size} bytes")
+    return _Place(name, np.dtype(dtype).newbyteorder("<"), shape, size, at)
+
+
+_known_places = lru_cache(_KEPT_LAYOUTS)(_places)

@@ -278,7 +278,7 @@ def test_a_shadow_runs_the_whole_stream_for_its_log_alone(ending: EngineProcess,
         push_and_wait(control, *directories, labels={"stable": 1}, shadow=Shadow(2, 1.0))
         assert len(events(ending, "/v1/models/m:predict", {"inputs": {"n": 3}})) == 4
         by = 'model="m",version="2"'
-        eventually(lambda: samples(ending)[f"tidegate_stream_messages_total{{{by}}}"] == 3)
+        eventually(lambda: samples(ending).get(f"tidegate_stream_messages_total{{{by}}}") == 3)
         assert samples(ending)[f"tidegate_shadow_copied_total{{{by}}}"] == 1
     assert ending.stop() == 0
     with connect(tmp_path / "log") as connection:

@@ -1,0 +1,98 @@
+"""Both ends of a channel in one process: what arrives is what was sent, batch after batch."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tidegate_serving.contract.errors import InvalidInput
+from tidegate_serving.workers.channel import Channel, ChannelClosed
+from tidegate_serving.workers.tensor_memory import TensorMemory, TheirMemory
+
+Ends = tuple[Channel, Channel]
+
+
+@pytest.fixture
+def ends() -> Iterator[Ends]:
+    one, other = (Channel(end) for end in socket.socketpair())
+    yield one, other
+    one.close()
+    other.close()
+
+
+def told(ends: Ends, message: dict[str, Any], tensors: dict[str, Any] | None = None) -> dict[str, Any]:
+    """What arrives of tensors, after the message was checked."""
+    ends[0].send(message, tensors)
+    arrived, found = ends[1].receive()
+    assert arrived == message
+    return found
+
+
+def test_messages_and_layouts_that_come_back_carry_their_own_values(ends: Ends) -> None:
+    for turn in range(6):
+        rows = 2 + turn % 2
+        x = np.full((rows, 3), turn, ">f4")
+        s = np.array(["a" * turn, "b"], object)
+        found = told(ends, {"kind": "predict", "signature": str(turn // 2)}, {"x": x, "s": s})
+        assert found["x"].dtype == np.dtype("<f4")
+        assert found["x"].tolist() == x.tolist()
+        assert found["s"].tolist() == [b"a" * turn, b"b"]
+        found["x"][:] = -1
+
+
+def test_memory_comes_with_the_first_tensors_that_need_some(ends: Ends) -> None:
+    assert told(ends, {"kind": "next"}) == {}
+    assert told(ends, {"kind": "outputs"}, {"y": np.zeros((0, 2), np.int16)})["y"].shape == (0, 2)
+    assert told(ends, {"kind": "outputs"}, {"y": np.array(5)})["y"] == 5
+    large = np.arange(1 << 20)
+    assert np.array_equal(told(ends, {"kind": "outputs"}, {"y": large})["y"], large)
+
+
+def test_a_channel_says_that_the_other_side_is_gone(ends: Ends) -> None:
+    ends[0].close()
+    with pytest.raises(ChannelClosed):
+        ends[1].receive()
+    with pytest.raises(ChannelClosed):
+        ends[1].send({"kind": "next"})
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        ["y", "float32", [2], 8, -64],
+        ["y", "float32", [2], 8, 1 << 16],
+        ["y", "float32", [3], 8, 0],
+        ["y", "float32", [-1, -2], 8, 0],
+        ["y", "object", [1], 8, 0],
+        ["y", "string", [1], 1 << 17, 0],
+        ["y", "string", [1], -1, 64],
+        ["y", "float32", [2], 8],
+        None,
+    ],
+)
+def test_a_layout_that_makes_no_sense_is_refused(place: object) -> None:
+    with pytest.raises((TypeError, ValueError, InvalidInput)):
+        _read(place)
+
+
+def test_a_tensor_outside_the_memory_is_told_as_such() -> None:
+    with pytest.raises(ValueError, match="a tensor of 8 bytes at 65536 lies outside the memory"):
+        _read(["y", "float32", [2], 8, 1 << 16])
+
+
+def _read(place: object) -> None:
+    mine, theirs = TensorMemory(), TheirMemory()
+    _, descriptor = mine.write({"y": np.zeros(2, np.float32)})
+    assert descriptor is not None
+    theirs.map(os.dup(descriptor))
+    try:
+        theirs.read(json.dumps([place]).encode())
+    finally:
+        mine.close()
+        theirs.close()
