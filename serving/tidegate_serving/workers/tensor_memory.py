@@ -97,7 +97,7 @@ class TheirMemory:
         at, end = place.at, place.at + place.size
         if not place.size and place.dtype is not None:
             return np.empty(place.shape, place.dtype)
-        if self._map is None:
+        if self._map is None or end > len(self._map):
             raise ValueError(f"a tensor of {place.size} bytes at {at} lies outside the memory")
         if place.dtype is None:
             return decode(self._map[at:end], "string", place.shape)
