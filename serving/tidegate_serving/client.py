@@ -1,24 +1,26 @@
 """A client of the engine's gRPC endpoint, with numpy arrays in and out and TensorFlow Serving's protocol underneath.
 
-Programs, the command line and the operators ask models here; any TensorFlow Serving server answers it as well.
+Programs, the command line and the operators ask models here; any TensorFlow Serving server answers it as well, but for
+streams, which travel by the Open Inference Protocol.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from types import TracebackType
 from typing import Any, Self
 
 import grpc
 import numpy.typing as npt
 
-from tidegate_serving.channels import open_channel, token_metadata
+from tidegate_serving.channels import Metadata, open_channel, token_metadata
 from tidegate_serving.connection import EngineConnection
 from tidegate_serving.contract.errors import Unsupported
 from tidegate_serving.contract.messages import message
 from tidegate_serving.contract.servable import ServableId, State, StateChange
 from tidegate_serving.contract.signature import SERVING_DEFAULT, FirstAxis, Signature, TensorSpec
 from tidegate_serving.contract.tensors import Array
+from tidegate_serving.infer_stream import ERRORS_END, METHOD, PredictionStream, infer_request
 from tidegate_serving.prediction import Prediction
 from tidegate_serving.tensor_proto import dtype_of, fill, to_array
 from tidegate_serving.wire_errors import from_rpc
@@ -32,8 +34,8 @@ class Client:
     """Asks models at one gRPC endpoint: `host:port`, an EngineConnection where TLS or a token is needed on the way, or
     what TIDEGATE_* variables say. A context manager; safe to share between threads.
 
-    Every call raises the contract's errors: NotFound for an unknown model, version or label, InvalidInput for inputs
-    that do not fit the signature, DeadlinePassed after `timeout` seconds, Unavailable when nobody answers.
+    Every call raises the contract's errors: NotFound for an unknown model or version, InvalidInput for an unknown label
+    or inputs that do not fit the signature, DeadlinePassed after `timeout` seconds, Unavailable when nobody answers.
     """
 
     def __init__(self, connection: str | EngineConnection | None = None) -> None:
@@ -63,10 +65,35 @@ class Client:
         request.model_spec.signature_name = signature
         for name, value in inputs.items():
             fill(request.inputs[name], _as_array(value))
-        metadata = () if request_id is None else ((REQUEST_ID_KEY, request_id),)
-        answer = self._call(_PREDICTION + "Predict", request, "PredictResponse", timeout, metadata)
+        answer = self._call(_PREDICTION + "Predict", request, "PredictResponse", timeout, _id_metadata(request_id))
         outputs = {name: to_array(proto) for name, proto in answer.outputs.items()}
         return Prediction(outputs, answer.model_spec.name, answer.model_spec.version.value)
+
+    def stream(
+        self,
+        model: str,
+        inputs: Mapping[str, npt.ArrayLike],
+        *,
+        version: int | None = None,
+        label: str | None = None,
+        signature: str = SERVING_DEFAULT,
+        request_id: str | None = None,
+        timeout: float | None = None,
+    ) -> Generator[Prediction]:
+        """As `predict`, for a signature that streams: its messages, as the model makes them; else its one answer.
+
+        Closing it, or dropping it, has the model stop. `timeout` in seconds is for all of it; without one the engine's
+        own, for each message. Errors come with the first message or between messages; an error ends the stream.
+        """
+        arrays = {name: _as_array(value) for name, value in inputs.items()}
+        request = infer_request(model, label if version is None else version, signature, arrays)
+        call = self._channel.unary_stream(
+            METHOD,
+            request_serializer=type(request).SerializeToString,
+            response_deserializer=message("inference.ModelStreamInferResponse").FromString,
+        )
+        metadata = (*self._metadata, ERRORS_END, *_id_metadata(request_id))
+        return PredictionStream(call(request, timeout=timeout, metadata=metadata), self._connection)
 
     def model_status(self, model: str, *, timeout: float = 10.0) -> list[StateChange]:
         """The latest state of each version that the engine knows of, newest version first."""
@@ -109,9 +136,7 @@ class Client:
     ) -> None:
         self.close()
 
-    def _call(
-        self, method: str, request: Any, answer: str, timeout: float, metadata: tuple[tuple[str, str], ...] = ()
-    ) -> Any:
+    def _call(self, method: str, request: Any, answer: str, timeout: float, metadata: Metadata = ()) -> Any:
         decode = message(f"tensorflow.serving.{answer}").FromString
         call = self._channel.unary_unary(
             method, request_serializer=type(request).SerializeToString, response_deserializer=decode
@@ -120,6 +145,10 @@ class Client:
             return call(request, timeout=timeout, metadata=(*self._metadata, *metadata))
         except grpc.RpcError as error:
             raise from_rpc(error, self._connection) from error
+
+
+def _id_metadata(request_id: str | None) -> Metadata:
+    return () if request_id is None else ((REQUEST_ID_KEY, request_id),)
 
 
 def _fill_spec(spec: Any, model: str, version: int | None, label: str | None) -> None:

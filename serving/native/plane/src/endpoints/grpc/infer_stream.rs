@@ -1,5 +1,6 @@
 //! `ModelStreamInfer`: requests over one call, each answered before the next is read, with as many messages as its model
-//! has for it. What goes wrong with one request is an answer among the others, as Triton has it.
+//! has for it. What goes wrong with one request is an answer among the others, or ends the call where its metadata asks for
+//! that, as Triton has it.
 
 use std::future::{pending, poll_fn};
 use std::sync::Arc;
@@ -27,6 +28,9 @@ use crate::endpoints::stream::{StreamAnswer, StreamReply};
 use crate::security::gate::check_model;
 use crate::state::PlaneState;
 
+/// The metadata by which a client asks that an error ends the call with its status.
+const ERRORS_END: &str = "triton_grpc_error";
+
 /// One call.
 struct InferStream<R> {
     dispatcher: Arc<Dispatcher<R>>,
@@ -36,6 +40,7 @@ struct InferStream<R> {
     observation: Observation,
     /// How long a client that takes nothing is waited for.
     patience: Duration,
+    errors_end: bool,
     sent: usize,
 }
 
@@ -59,8 +64,9 @@ pub async fn converse<R: Reply + From<StreamReply>>(
     let Some((mut stream, _open)) = reply.begin(Tags::default()) else { return Code::Cancelled };
     messages.allow(state.engine.limits.max_message_bytes());
     let mut readiness = state.watch_readiness();
+    let errors_end = head.headers.get(ERRORS_END).is_some_and(|value| value == "true");
     let head = Arc::new(head);
-    let mut call = InferStream { dispatcher, state, head, deadline, observation, patience, sent: 0 };
+    let mut call = InferStream { dispatcher, state, head, deadline, observation, patience, errors_end, sent: 0 };
     let ending = loop {
         let message = tokio::select! {
             message = next(&mut messages, &mut stream) => message,
@@ -107,7 +113,7 @@ impl<R: Reply + From<StreamReply>> InferStream<R> {
     async fn answer(&mut self, message: Bytes, stream: &mut SendStream<Bytes>) -> Result<(), Status> {
         let asked = match self.ask(message).await {
             Ok(asked) => asked,
-            Err(status) => return self.send(stream_answer::error(&status.message, ""), stream).await,
+            Err(status) => return self.fail(status, "", stream).await,
         };
         loop {
             let next = tokio::select! {
@@ -124,10 +130,7 @@ impl<R: Reply + From<StreamReply>> InferStream<R> {
                     let frame = message::encode(&served.model, served.version, infer, |index| rows.named(index));
                     held(stream_answer::message(&frame, !served.signature.streaming), &served.memory)
                 }
-                Next::End(Err(status)) => {
-                    let why = stream_answer::error(&status.message, &asked.id);
-                    return self.send(why, stream).await;
-                }
+                Next::End(Err(status)) => return self.fail(status, &asked.id, stream).await,
                 Next::End(Ok(())) if asked.empty_final => {
                     let version = asked.answer.head.version.get().and_then(|version| version.to_str().ok());
                     let last = stream_answer::empty_final(&asked.model, version.unwrap_or_default(), &asked.id);
@@ -137,6 +140,14 @@ impl<R: Reply + From<StreamReply>> InferStream<R> {
             };
             self.send(frame, stream).await?;
         }
+    }
+
+    /// Says why a request of this id has no answer, or no more of them.
+    async fn fail(&mut self, status: Status, id: &str, stream: &mut SendStream<Bytes>) -> Result<(), Status> {
+        if self.errors_end {
+            return Err(status);
+        }
+        self.send(stream_answer::error(&status.message, id), stream).await
     }
 
     async fn send(&mut self, frame: Bytes, stream: &mut SendStream<Bytes>) -> Result<(), Status> {
