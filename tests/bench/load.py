@@ -17,6 +17,10 @@ WARM_UP = 1.0
 UNITS = {"us": 1.0, "ms": 1e3, "s": 1e6}
 
 
+class NothingAnswered(RuntimeError):
+    """The server had taken every request, and gave no answer while it was measured."""
+
+
 @dataclass(frozen=True, slots=True)
 class Measured:
     """Requests per second, latency in microseconds, and the busy share (0 to 1) of the server's core."""
@@ -53,7 +57,7 @@ class Load:
         return Measured(_number(r"Requests/sec:\s+([\d.]+)", text), _latency("50%", text), _latency("99%", text), busy)
 
     def grpc(self, address: str, method: str, message: bytes) -> Measured:
-        """Calls a unary method by h2load; RuntimeError if any HTTP answer was not 200."""
+        """Calls a unary method by h2load; RuntimeError if any HTTP answer was not 200, NothingAnswered if none came."""
         with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
             body, log = Path(folder, "body"), Path(folder, "log")
             body.write_bytes(b"\0" + len(message).to_bytes(4, "big") + message)
@@ -70,7 +74,9 @@ class Load:
             text, busy = self._run([*command, *headers, *target])
             times = sorted(int(line.split(b"\t")[2]) for line in log.read_bytes().splitlines())
         failed = _number(r"(\d+) failed", text)
-        if failed or not times:
+        if not failed and not times:
+            raise NothingAnswered(f"{address} gave no answer in {self.seconds:.0f} s:\n{text}")
+        if failed:
             raise RuntimeError(f"h2load saw {failed:.0f} failed requests:\n{text}")
         rps = _number(r"finished in [\d.]+\w+, ([\d.]+) req/s", text)
         return Measured(rps, times[len(times) // 2], times[len(times) * 99 // 100], busy)

@@ -7,6 +7,7 @@ import os
 import signal
 import socket
 import subprocess
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import metadata
@@ -39,7 +40,8 @@ class WorkerDescription:
 
 
 class Worker:
-    """A process that loads one version and answers batches. For one thread at a time, but for `kill`."""
+    """A process that loads one version and answers batches. For one thread at a time, but for its ends: `close`, `kill`
+    and `bury` may come from any thread, also several at once."""
 
     def __init__(self, place: WorkerPlace) -> None:
         self._place = place
@@ -51,6 +53,7 @@ class Worker:
         if place.processors:
             os.sched_setaffinity(self._process.pid, place.processors)
         self._channel = Channel(ours)
+        self._letting_go = threading.Lock()
 
     @property
     def pid(self) -> int:
@@ -120,8 +123,7 @@ class Worker:
             self._process.wait(_CLOSE_SECONDS)
         except (ChannelClosed, subprocess.TimeoutExpired):
             self.kill()
-        self._process.wait()
-        self._channel.close()
+        self._let_go()
 
     def kill(self) -> None:
         """Ends it by force; whoever waits for its answer gets WorkerDied."""
@@ -130,13 +132,19 @@ class Worker:
     def bury(self) -> None:
         """Makes sure that it is gone, and lets go of what it had."""
         self.kill()
-        self._process.wait()
-        self._channel.close()
+        self._let_go()
 
     def await_end(self) -> str:
         """Blocks until its process has ended, whatever for; how it ended."""
         self._process.wait()
         return self._ending()
+
+    def _let_go(self) -> None:
+        """Gives the channel back once its process has ended; by one thread at a time, since a descriptor that two close
+        is somebody else's the second time."""
+        self._process.wait()
+        with self._letting_go:
+            self._channel.close()
 
     def _check_release(self, release: str) -> None:
         if release != (ours := metadata.version("tidegate")):

@@ -208,6 +208,32 @@ def test_a_call_that_hangs_ends_with_the_pool(make: Make) -> None:
         ask(pool, 1)
 
 
+def test_a_worker_that_two_threads_end_at_once_closes_its_memory_once(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pool = make()
+    ask(pool, 1)
+    (worker,) = pool._workers
+    memory = worker._channel._mine._descriptor
+    closed: list[int] = []
+    second_is_there = threading.Event()
+
+    def close_slowly(descriptor: int, close: Callable[[int], None] = os.close) -> None:
+        if descriptor == memory:
+            closed.append(descriptor)
+            if len(closed) == 2:
+                second_is_there.set()
+                return
+            second_is_there.wait(0.5)
+        close(descriptor)
+
+    monkeypatch.setattr(os, "close", close_slowly)
+    with ThreadPoolExecutor(2) as threads:
+        for end in [threads.submit(worker.close), threads.submit(worker.bury)]:
+            end.result(20)
+    assert closed == [memory]
+
+
 def test_a_load_that_fails_says_why_and_leaves_no_process(make: Make, tmp_path: Path) -> None:
     with pytest.raises(ModelFailed, match="cannot be loaded by a worker process: it ended with status 7"):
         make(2, "import os\nos._exit(7)")
