@@ -445,6 +445,7 @@ class DataPlane:
         signature: str = "",
         timeout_ms: int | None = None,
         request_id: str | None = None,
+        traceparent: str | None = None,
         key: str | None = None,
     ) -> tuple[dict[str, np.ndarray[Any, Any]], int]:
         """Asks a model without a socket: outputs by name, and the version that gave them.
@@ -467,6 +468,7 @@ class DataPlane:
         signature: str = "",
         timeout_ms: int | None = None,
         request_id: str | None = None,
+        traceparent: str | None = None,
         key: str | None = None,
     ) -> PendingPrediction:
         """As `predict`, but comes back at once; `arrived` is told `ticket` once the answer is there, perhaps before
@@ -483,6 +485,7 @@ class DataPlane:
         signature: str = "",
         timeout_ms: int | None = None,
         request_id: str | None = None,
+        traceparent: str | None = None,
         key: str | None = None,
     ) -> PredictionStream:
         """As `predict`, for a signature that streams. `timeout_ms` bounds all of it; None is the settings' own, for

@@ -200,15 +200,17 @@ class Engine:
         label: str | None = None,
         signature: str = SERVING_DEFAULT,
         request_id: str | None = None,
+        traceparent: str | None = None,
         timeout: float | None = None,
         key: str | None = None,
     ) -> Prediction:
         """Asks a model in this process, by the same queues, batches, shadow and log as over a socket, but without one.
 
         Inputs are whatever numpy makes arrays of, batch on axis 0, cast where nothing is lost. `timeout` in seconds,
-        None for the config's; `key` is the value by which a split with a key decides. Raises the contract's errors.
+        None for the config's; `key` is the value by which a split with a key decides; `traceparent`, as in W3C Trace
+        Context, names the trace that the log shall have. Raises the contract's errors.
         """
-        target = Target(version, label, signature, request_id, timeout, key)
+        target = Target(version, label, signature, request_id, timeout, key, traceparent)
         return self._live().plane().predict(model, inputs, target)
 
     def stream(
@@ -220,13 +222,14 @@ class Engine:
         label: str | None = None,
         signature: str = SERVING_DEFAULT,
         request_id: str | None = None,
+        traceparent: str | None = None,
         timeout: float | None = None,
         key: str | None = None,
     ) -> Generator[Prediction]:
         """As `predict`, for a signature that streams: its messages, as the model makes them. Closing it, or dropping
         it, has the model stop. `timeout` is for all of it; None is the config's, for each message.
         """
-        target = Target(version, label, signature, request_id, timeout, key)
+        target = Target(version, label, signature, request_id, timeout, key, traceparent)
         return self._live().plane().stream(model, inputs, target)
 
     async def predict_async(
@@ -238,13 +241,14 @@ class Engine:
         label: str | None = None,
         signature: str = SERVING_DEFAULT,
         request_id: str | None = None,
+        traceparent: str | None = None,
         timeout: float | None = None,
         key: str | None = None,
     ) -> Prediction:
         """As `predict`, for programs with an event loop: any number may be under way without a thread for each, and
         what comes together runs together. One whose task is cancelled while it waits in its queue is not computed.
         """
-        target = Target(version, label, signature, request_id, timeout, key)
+        target = Target(version, label, signature, request_id, timeout, key, traceparent)
         return await self._live().plane().predict_async(model, inputs, target)
 
     def compare(

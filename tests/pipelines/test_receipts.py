@@ -103,6 +103,15 @@ def test_another_answer_than_the_logged_one_is_named_with_how_far_it_is(tidegate
     assert tidegate("receipt", "r0", "--log", log, "--repository", tmp_path, "--no-again").returncode == 0
 
 
+def test_the_trace_of_the_request_is_shown_where_there_is_one(tidegate: Command, tmp_path: Path) -> None:
+    trace = "4bf92f3577b34da6a3ce929d0e0e4736"
+    for name, found in (("traced", trace), ("plain", None)):
+        log = logged(tmp_path / name, 2.0, trace_id=[found])
+        where = ("receipt", "r0", "--log", log, "--repository", tmp_path, "--no-again")
+        assert json.loads(tidegate(*where, "--json").stdout)[0]["trace_id"] == found
+        assert (f"trace            {trace}\n" in tidegate(*where).stdout) is (found is not None)
+
+
 def test_what_float_arithmetic_makes_of_it_is_the_same(tmp_path: Path) -> None:
     directory = publish(tmp_path / "models", "m", 1, adding(1))
     found = receipt(logged(tmp_path / "log", 2.000001), directory)

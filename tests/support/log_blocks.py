@@ -39,6 +39,7 @@ class FakeBlock:
     signature: str = "serving_default"
     received: datetime = ARRIVED
     request_id: list[str] = field(default_factory=list)
+    trace_id: list[str | None] = field(default_factory=list)
     role: Any = None
     status: Any = None
     latency_us: Any = None
@@ -46,6 +47,7 @@ class FakeBlock:
     def __post_init__(self) -> None:
         rows = self.rows
         self.request_id = self.request_id or [f"r{number}" for number in range(rows)]
+        self.trace_id = self.trace_id or [None] * rows
         self.role = np.zeros(rows, "u1") if self.role is None else np.asarray(self.role, "u1")
         self.status = np.zeros(rows, "u1") if self.status is None else np.asarray(self.status, "u1")
         self.latency_us = np.full(rows, 100) if self.latency_us is None else np.asarray(self.latency_us)
@@ -68,6 +70,7 @@ def write_log(root: Path, block: FakeBlock) -> Path:
     status = np.asarray(block.status, np.int32)
     columns = {
         log_record.REQUEST_ID: pa.array(block.request_id, pa.string()),
+        log_record.TRACE_ID: pa.array(block.trace_id, pa.string()),
         log_record.ROW: pa.array(np.asarray(block.row, np.int32)),
         log_record.ROLE: pa.array(_ROLES[np.asarray(block.role)], pa.string()),
         log_record.STATUS: pa.array(status),

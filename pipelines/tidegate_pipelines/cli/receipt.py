@@ -101,6 +101,7 @@ def _lines(one: Receipt) -> list[tuple[str, str]]:
     received = answer.received_at.astimezone(UTC).isoformat(timespec="milliseconds")
     lines = [
         ("received", f"{received}, answered within {answer.latency_us / 1000:.1f} ms, status {answer.status}"),
+        *((("trace", answer.trace_id),) if answer.trace_id else ()),
         ("inputs", _values(answer.inputs)),
         ("outputs", _values(answer.outputs)),
         ("rows", f"{answer.rows}; batch size: {one.batch_size}"),

@@ -21,10 +21,12 @@ class LoggedAnswer:
     """One answer to one request. `inputs` and `outputs` are columns with one value a row; `status` is gRPC's code, 0
     for an answer that went well. `files` names the log's files with the rows in each.
 
-    `role` is `shadow` where nobody but the log got the answer.
+    `role` is `shadow` where nobody but the log got the answer. `trace_id` is the W3C trace that the request belonged
+    to, None where it belonged to none.
     """
 
     request_id: str
+    trace_id: str | None
     model: str
     version: int
     role: str
@@ -100,6 +102,7 @@ def _answer(rows: list[dict[str, Any]]) -> LoggedAnswer:
         files.setdefault(row["file"], []).append(row["number"])
     return LoggedAnswer(
         request_id=first[log_record.REQUEST_ID],
+        trace_id=first[log_record.TRACE_ID],
         model=first["model"],
         version=first["version"],
         role=first[log_record.ROLE],

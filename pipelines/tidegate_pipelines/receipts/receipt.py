@@ -35,6 +35,7 @@ class Receipt:
         return {
             "format": f"tidegate.receipt/{VERSION}",
             "request_id": answer.request_id,
+            "trace_id": answer.trace_id,
             "model": answer.model,
             "version": answer.version,
             "role": answer.role,

@@ -22,6 +22,8 @@ COLUMN_RULES = (HASH, OMIT)
 INPUT_PREFIX = "in."
 OUTPUT_PREFIX = "out."
 REQUEST_ID = "request_id"
+TRACE_ID = "trace_id"
+"""The W3C trace that the request belongs to, 32 hexadecimal digits; null where it belongs to none."""
 ROW = "row"
 ROLE = "role"
 STATUS = "status"

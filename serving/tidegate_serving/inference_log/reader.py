@@ -19,9 +19,10 @@ _HIVE = (
     "hive_types = {'model': 'VARCHAR', 'version': 'BIGINT', 'date': 'DATE'}"
 )
 _EMPTY = (
-    "SELECT NULL::VARCHAR AS request_id, NULL::INTEGER AS row, NULL::VARCHAR AS role, NULL::INTEGER AS status, "
-    "NULL::VARCHAR AS signature, NULL::TIMESTAMPTZ AS received_at, NULL::TIMESTAMPTZ AS event_time, "
-    "NULL::BIGINT AS latency_us, NULL::VARCHAR AS model, NULL::BIGINT AS version, NULL::DATE AS date WHERE false"
+    "SELECT NULL::VARCHAR AS request_id, NULL::VARCHAR AS trace_id, NULL::INTEGER AS row, NULL::VARCHAR AS role, "
+    "NULL::INTEGER AS status, NULL::VARCHAR AS signature, NULL::TIMESTAMPTZ AS received_at, "
+    "NULL::TIMESTAMPTZ AS event_time, NULL::BIGINT AS latency_us, NULL::VARCHAR AS model, NULL::BIGINT AS version, "
+    "NULL::DATE AS date WHERE false"
 )
 
 

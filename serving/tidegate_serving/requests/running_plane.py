@@ -40,7 +40,7 @@ _log = logging.getLogger(__name__)
 class Target:
     """Which version of a model is asked and by which signature, until when (seconds), and under which id.
 
-    `key` is the value by which a split with a key decides.
+    `key` is the value by which a split with a key decides, `traceparent` what W3C Trace Context's header would say.
     """
 
     version: int | None = None
@@ -49,6 +49,7 @@ class Target:
     request_id: str | None = None
     timeout: float | None = None
     key: str | None = None
+    traceparent: str | None = None
 
     def words(self) -> dict[str, Any]:
         """As the native plane takes it."""
@@ -58,6 +59,7 @@ class Target:
             "signature": self.signature,
             "timeout_ms": None if self.timeout is None else max(1, int(self.timeout * 1000)),
             "request_id": self.request_id,
+            "traceparent": self.traceparent,
             "key": self.key,
         }
 

@@ -22,6 +22,7 @@ from tidegate_pipelines.hub.people_config import AccessConfig
 from tidegate_pipelines.hub.store import Database, EngineRow
 
 AS_PAGE = {"accept": "text/html"}
+TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 
 
 def as_(name: str) -> dict[str, str]:
@@ -44,7 +45,8 @@ def client(database: Database, tmp_path: Path) -> TestClient:
 
 
 def log(folder: Path, model: str, y: float, request_id: str) -> None:
-    block = FakeBlock({"x": np.array([1], "f4")}, {"y": np.array([y], "f4")}, model=model, request_id=[request_id])
+    outputs = {"y": np.array([y], "f4")}
+    block = FakeBlock({"x": np.array([1], "f4")}, outputs, model=model, request_id=[request_id], trace_id=[TRACE])
     write_log(folder / "log", block)
 
 
@@ -63,6 +65,7 @@ def error(answer: Any) -> tuple[int, str]:
 def test_a_request_leads_to_everything_behind_its_answer(client: TestClient, tmp_path: Path) -> None:
     (found,) = client.get("/api/v1/receipts", params={"request_id": "f1"}).json()
     assert (found["model"], found["version"], found["again"]) == ("flights", 1, None)
+    assert found["trace_id"] == TRACE
     assert found["manifest_digest"] == digest_of(tmp_path / "models/flights/1")
     (again,) = client.post("/api/v1/receipts/again", json={"request_id": "f1"}).json()
     assert again["again"]["comparison"] == "same"
@@ -91,7 +94,13 @@ def test_looking_is_one_role_and_asking_the_model_again_another(client: TestClie
 
 def test_the_page_shows_it_and_has_it_computed_again(client: TestClient) -> None:
     page = client.get("/receipts", params={"id": " f1 "}, headers=AS_PAGE).text
-    for text in ("Compute it again", "not in the log", "/models/flights", "Manifest"):
+    for text in (
+        "Compute it again",
+        "not in the log",
+        "/models/flights",
+        "Manifest",
+        f"<dt>Trace</dt><dd>{TRACE}</dd>",
+    ):
         assert text in page
     done = client.post("/receipts", data={"id": "f1", "model": "flights"}, headers=AS_PAGE)
     assert "computed again, the answer is exactly the same" in done.text

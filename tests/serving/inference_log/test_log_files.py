@@ -154,6 +154,7 @@ def test_columns_by_name_and_type(tmp_path: Path) -> None:
     moment = pa.timestamp("us", tz="UTC")
     expected = {
         "request_id": pa.string(),
+        "trace_id": pa.string(),
         "row": pa.int32(),
         "role": pa.string(),
         "status": pa.int32(),

@@ -13,6 +13,7 @@ use tidegate_codec::dtype::DType;
 use tidegate_codec::signatures::TensorSpec;
 use tidegate_codec::tensors::{Column, Strings};
 use tidegate_engine::log::{LogBlock, Logged};
+use tidegate_engine::telemetry::trace_context::{TraceId, to_hex};
 
 use crate::levels::Levels;
 use crate::rules::{ColumnRules, Rule};
@@ -74,6 +75,12 @@ fn meta(
     match name {
         // Visible ASCII, as `RequestId` checks.
         "request_id" => strings(writer, &block.request_id, true, rows, None),
+        "trace_id" => block.trace_id[rows].chunks(PIECE).try_for_each(|traces| {
+            let known: Vec<TraceId> = traces.iter().copied().flatten().collect();
+            let definition: Vec<i16> = traces.iter().map(|trace| i16::from(trace.is_some())).collect();
+            let hex = |trace: &TraceId| ByteArray::from(to_hex(trace).as_str());
+            converted::<ByteArrayType, _>(writer, &known, Some((&definition, &[])), hex)
+        }),
         "row" => plain::<Int32Type>(writer, cast_slice(&block.row[rows]), None),
         "role" => {
             let roles = ROLES.map(|role| ByteArray::from(Bytes::from_static(role.as_bytes())));

@@ -14,8 +14,8 @@ use crate::rules::{ColumnRules, Rule};
 
 const FORMAT: &str = "tidegate.inference-log/1";
 /// Columns of every file, in their order; inputs and outputs follow.
-pub(crate) const META: [&str; 8] =
-    ["request_id", "row", "role", "status", "signature", "received_at", "event_time", "latency_us"];
+pub(crate) const META: [&str; 9] =
+    ["request_id", "trace_id", "row", "role", "status", "signature", "received_at", "event_time", "latency_us"];
 
 /// How many lists a row of this input or output is nested in.
 pub(crate) fn depth(spec: &TensorSpec) -> usize {
@@ -28,6 +28,7 @@ pub(crate) fn schema(signature: &Signature, rules: &ColumnRules) -> Result<TypeP
     let moment = Some(LogicalType::timestamp(true, TimeUnit::MICROS));
     let kinds = [
         (Physical::BYTE_ARRAY, text.clone(), Repetition::REQUIRED),
+        (Physical::BYTE_ARRAY, text.clone(), Repetition::OPTIONAL),
         (Physical::INT32, None, Repetition::REQUIRED),
         (Physical::BYTE_ARRAY, text.clone(), Repetition::REQUIRED),
         (Physical::INT32, None, Repetition::REQUIRED),

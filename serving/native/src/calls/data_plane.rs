@@ -97,7 +97,7 @@ impl DataPlane {
 
     /// Predicts without a socket: outputs by name, and the version that gave them. Raises `PredictError`.
     #[pyo3(signature = (model, inputs, *, version=None, label=None, signature="", timeout_ms=None, request_id=None,
-        key=None))]
+        traceparent=None, key=None))]
     #[expect(clippy::too_many_arguments, reason = "keyword-only in Python, one structure from here on")]
     fn predict<'py>(
         &self,
@@ -109,16 +109,17 @@ impl DataPlane {
         signature: &str,
         timeout_ms: Option<u64>,
         request_id: Option<&str>,
+        traceparent: Option<&str>,
         key: Option<&str>,
     ) -> PyResult<(Bound<'py, PyDict>, i64)> {
         let spec = ModelSpec { name: model, choice: choice(version, label), signature_name: signature };
-        let request = EmbeddedRequest { spec, request_id, key };
+        let request = EmbeddedRequest { spec, request_id, traceparent, key };
         predict::predict(py, self.plane.embedded(), &request, inputs, timeout_ms.map(Duration::from_millis))
     }
 
     /// As `predict`, but comes back at once; `arrived` is told the ticket once the answer is there.
     #[pyo3(signature = (model, inputs, arrived, ticket, *, version=None, label=None, signature="", timeout_ms=None,
-        request_id=None, key=None))]
+        request_id=None, traceparent=None, key=None))]
     #[expect(clippy::too_many_arguments, reason = "keyword-only in Python, one structure from here on")]
     fn submit<'py>(
         &self,
@@ -132,17 +133,18 @@ impl DataPlane {
         signature: &str,
         timeout_ms: Option<u64>,
         request_id: Option<&str>,
+        traceparent: Option<&str>,
         key: Option<&str>,
     ) -> PyResult<PendingPrediction> {
         let spec = ModelSpec { name: model, choice: choice(version, label), signature_name: signature };
-        let request = EmbeddedRequest { spec, request_id, key };
+        let request = EmbeddedRequest { spec, request_id, traceparent, key };
         let (timeout, told) = (timeout_ms.map(Duration::from_millis), arrived.told(ticket));
         predict::submit(py, self.plane.embedded(), &request, inputs, timeout, Some(told))
     }
 
     /// As `predict`, for a signature that streams; `timeout_ms` bounds all of it, None each message by the settings.
     #[pyo3(signature = (model, inputs, *, version=None, label=None, signature="", timeout_ms=None, request_id=None,
-        key=None))]
+        traceparent=None, key=None))]
     #[expect(clippy::too_many_arguments, reason = "keyword-only in Python, one structure from here on")]
     fn stream<'py>(
         &self,
@@ -154,10 +156,11 @@ impl DataPlane {
         signature: &str,
         timeout_ms: Option<u64>,
         request_id: Option<&str>,
+        traceparent: Option<&str>,
         key: Option<&str>,
     ) -> PyResult<PredictionStream> {
         let spec = ModelSpec { name: model, choice: choice(version, label), signature_name: signature };
-        let request = EmbeddedRequest { spec, request_id, key };
+        let request = EmbeddedRequest { spec, request_id, traceparent, key };
         predict::stream(py, self.plane.embedded(), &request, inputs, timeout_ms.map(Duration::from_millis))
     }
 

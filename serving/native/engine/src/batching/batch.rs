@@ -14,6 +14,7 @@ use crate::batching::waiting::Waiting;
 use crate::memory::Reservation;
 use crate::metrics::CloseReason;
 use crate::request_id::RequestId;
+use crate::telemetry::trace_context::TraceId;
 use crate::tracker::TrackerToken;
 
 /// Why a request is in a batch.
@@ -48,6 +49,8 @@ pub struct Entry {
     pub slot: Option<u64>,
     /// Its identity.
     pub id: RequestId,
+    /// The trace that it belongs to, if it belongs to one.
+    pub trace: Option<TraceId>,
     /// When its last byte had come.
     pub received: Instant,
     /// When it was decoded and in a batch.

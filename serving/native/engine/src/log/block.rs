@@ -11,6 +11,10 @@ use tidegate_codec::tensors::{Column, Strings};
 use crate::batching::ragged::cut_rows;
 use crate::batching::{Entry, FinishedBatch, Part, ServedSignature};
 use crate::memory::Reservation;
+use crate::telemetry::trace_context::TraceId;
+
+/// What a row takes in the columns that every log has, beside its request's id.
+const ROW_BYTES: usize = 4 + 1 + 1 + 8 + 8 + size_of::<Option<TraceId>>();
 
 /// What became of one entry of a finished batch.
 #[derive(Clone, Copy, Debug)]
@@ -150,6 +154,8 @@ pub struct LogBlock {
     pub outputs: Vec<Logged>,
     /// The request's id, once per row.
     pub request_id: Strings,
+    /// The trace that the request belongs to, once per row; none where it belongs to none.
+    pub trace_id: Vec<Option<TraceId>>,
     /// The row's number inside its request.
     pub row: Vec<u32>,
     /// 0 primary, 1 shadow.
@@ -198,6 +204,7 @@ impl LogBlock {
             served,
             rows: 0,
             request_id: Strings::default(),
+            trace_id: Vec::new(),
             row: Vec::new(),
             role: Vec::new(),
             status: Vec::new(),
@@ -211,7 +218,7 @@ impl LogBlock {
     /// Memory that its content needs, about.
     pub fn byte_size(&self) -> usize {
         let columns = self.inputs.iter().chain(&self.outputs);
-        columns.map(Logged::byte_size).sum::<usize>() + self.rows * 22 + self.request_id.bytes().len()
+        columns.map(Logged::byte_size).sum::<usize>() + self.rows * ROW_BYTES + self.request_id.bytes().len()
     }
 
     /// Appends the rows of consecutive entries; `part` is where their outputs are, if they have any.
@@ -257,6 +264,7 @@ impl LogBlock {
         self.by_role[entry.role as usize] += entry.rows as u64;
         for row in 0..entry.rows {
             self.request_id.push(entry.id.as_bytes());
+            self.trace_id.push(entry.trace);
             self.row.push(row as u32);
             self.role.push(entry.role as u8);
             self.status.push(outcome.code as u8);

@@ -122,10 +122,12 @@ impl<R: Reply> Dispatcher<R> {
         R: From<P::Reply>,
     {
         let Route { model, version, queue, level } = *route;
-        let RequestContext { reply, id, received, deadline, bytes } = context;
+        let RequestContext { reply, id, mut trace, received, deadline, bytes } = context;
         note(&reply, |facts| {
             facts.id = Some(id.clone());
             facts.served = Some(queue.served.clone());
+            // Where the client named none, one began here.
+            trace = Some(facts.trace.trace_id);
         });
         let entry = Entry {
             first_row: 0,
@@ -136,6 +138,7 @@ impl<R: Reply> Dispatcher<R> {
             flat: false,
             slot: None,
             id: id.clone(),
+            trace,
             received,
             entered: received,
             deadline,
@@ -161,7 +164,7 @@ impl<R: Reply> Dispatcher<R> {
             }
             Err(status) => {
                 if let Some(Pending { reply, id, .. }) = lock(&self.inflight).take(slot) {
-                    self.refuse(RequestContext { reply, id, received, deadline, bytes }, Some(version), &status);
+                    self.refuse(RequestContext { reply, id, trace, received, deadline, bytes }, Some(version), &status);
                 }
             }
         }

@@ -13,6 +13,7 @@ use crate::metrics::Call;
 use crate::request::reply::Reply;
 use crate::request_id::RequestId;
 use crate::serving_map::Version;
+use crate::telemetry::trace_context::TraceId;
 
 /// Where a request came from, and until when it may be answered.
 pub struct RequestContext<R> {
@@ -20,6 +21,8 @@ pub struct RequestContext<R> {
     pub reply: R,
     /// The request's identity.
     pub id: RequestId,
+    /// The trace that its client says it belongs to.
+    pub trace: Option<TraceId>,
     /// When its last byte had come.
     pub received: Instant,
     /// When its answer is worth nothing any more.

@@ -67,13 +67,8 @@ impl Observer {
     /// A request has begun to come. Whether it is traced is what its caller says, or else a matter of the trace's id, as
     /// in OpenTelemetry's `parentbased_traceidratio`.
     pub fn begin(self: &Arc<Self>, came: Came, headers: &HeaderMap) -> Observation {
-        let mut sent = headers.get_all("traceparent").iter();
-        let parent = match (sent.next(), sent.next()) {
-            (Some(only), None) => Parent::parse(only.as_bytes()),
-            _ => None,
-        };
         let share = self.options.traces.unwrap_or_default();
-        let trace = self.ids.begin(parent, |low| share.covers(low));
+        let trace = self.ids.begin(Parent::of(headers), |low| share.covers(low));
         let facts = Facts {
             came,
             trace,

@@ -3,17 +3,25 @@
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use http::HeaderMap;
+
 use crate::request_id::mix;
+
+/// The header.
+const TRACEPARENT: &str = "traceparent";
 
 /// Length of a `traceparent` of version 00.
 const LENGTH: usize = 55;
 const SAMPLED: u8 = 1;
 
+/// A trace's identity.
+pub type TraceId = [u8; 16];
+
 /// What a caller says of the trace that a request belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parent {
     /// The trace.
-    pub trace_id: [u8; 16],
+    pub trace_id: TraceId,
     /// The caller's span.
     pub span_id: [u8; 8],
     /// Whether the caller records it.
@@ -21,6 +29,15 @@ pub struct Parent {
 }
 
 impl Parent {
+    /// What headers or metadata say; none where they say it twice.
+    pub fn of(headers: &HeaderMap) -> Option<Parent> {
+        let mut sent = headers.get_all(TRACEPARENT).iter();
+        match (sent.next(), sent.next()) {
+            (Some(only), None) => Parent::parse(only.as_bytes()),
+            _ => None,
+        }
+    }
+
     /// Reads the value of a `traceparent` header; none where it is not one, after which a new trace begins. Of versions
     /// that do not exist yet it takes what version 00 has.
     pub fn parse(value: &[u8]) -> Option<Parent> {
@@ -36,6 +53,11 @@ impl Parent {
         let some = trace_id != [0; 16] && span_id != [0; 8];
         (dashes && ends && some).then_some(Parent { trace_id, span_id, sampled: flags & SAMPLED != 0 })
     }
+}
+
+/// The trace that the client of a request with these headers says it belongs to.
+pub fn trace_of(headers: &HeaderMap) -> Option<TraceId> {
+    Parent::of(headers).map(|parent| parent.trace_id)
 }
 
 /// So many bytes of lower-case hexadecimal digits.

@@ -107,6 +107,7 @@ impl Fixture {
             flat: false,
             slot: Some(slot),
             id: RequestId::choose(None, &self.ids),
+            trace: None,
             received,
             entered: received,
             deadline: received + Duration::from_secs(60),

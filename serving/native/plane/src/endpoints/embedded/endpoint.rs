@@ -16,6 +16,7 @@ use tidegate_engine::request::{Dispatcher, Reply, RequestContext};
 use tidegate_engine::request_id::RequestId;
 use tidegate_engine::serving_map::{KeyValue, Requester, ServingMap, Version};
 use tidegate_engine::telemetry::Observation;
+use tidegate_engine::telemetry::trace_context::{Parent, TraceId};
 
 use crate::endpoints::embedded::arrays::{Arrays, Given};
 use crate::endpoints::embedded::reply::{AnswerSlot, EmbeddedAnswer, EmbeddedReply, Told};
@@ -28,6 +29,8 @@ pub struct EmbeddedRequest<'a> {
     pub spec: ModelSpec<'a>,
     /// The request's id, where the caller has one.
     pub request_id: Option<&'a str>,
+    /// What a `traceparent` header would say, where the caller has a trace.
+    pub traceparent: Option<&'a str>,
     /// The value by which a split with a key decides.
     pub key: Option<&'a str>,
 }
@@ -38,6 +41,7 @@ pub struct RoutedRequest {
     version: Arc<Version>,
     signature_name: String,
     id: RequestId,
+    trace: Option<TraceId>,
     received: Instant,
 }
 
@@ -127,7 +131,7 @@ impl<R: Reply> Drop for PendingStream<R> {
 
 /// A context without a caller: it learns of the refusal by the return value.
 fn unanswered(id: RequestId, received: Instant) -> RequestContext<EmbeddedReply> {
-    RequestContext { reply: EmbeddedReply(Arc::default()), id, received, deadline: received, bytes: 0 }
+    RequestContext { reply: EmbeddedReply(Arc::default()), id, trace: None, received, deadline: received, bytes: 0 }
 }
 
 /// Answers finished batches on the executor threads that ran them.
@@ -174,7 +178,9 @@ impl<R: Reply + From<EmbeddedReply> + From<StreamReply>> Embedded<R> {
         match found {
             Ok(version) => {
                 let signature_name = spec.signature().to_owned();
-                Ok(RoutedRequest { map, version, signature_name, id, received })
+                let parent = request.traceparent.and_then(|text| Parent::parse(text.as_bytes()));
+                let trace = parent.map(|parent| parent.trace_id);
+                Ok(RoutedRequest { map, version, signature_name, id, trace, received })
             }
             Err(status) => {
                 self.dispatcher.refuse(unanswered(id, received), None, &status);
@@ -215,11 +221,11 @@ impl<R: Reply + From<EmbeddedReply> + From<StreamReply>> Embedded<R> {
     where
         R: From<Q>,
     {
-        let RoutedRequest { map, version, signature_name, id, received } = routed;
+        let RoutedRequest { map, version, signature_name, id, trace, received } = routed;
         let deadline = received + timeout.unwrap_or_else(|| self.dispatcher.engine.limits.request_timeout());
         let choice = VersionChoice::Version(version.number);
         let spec = ModelSpec { name: &version.model, choice, signature_name: &signature_name };
-        let context = RequestContext { reply, id, received, deadline, bytes: inputs.byte_size() };
+        let context = RequestContext { reply, id, trace, received, deadline, bytes: inputs.byte_size() };
         self.dispatcher.dispatch_in(&map, context, &spec, KeyValue::Is(None), &Given::new(inputs));
         deadline
     }

@@ -16,6 +16,7 @@ use tidegate_engine::batching::stream::Next;
 use tidegate_engine::metrics::Endpoint;
 use tidegate_engine::request::{Dispatcher, Reply, RequestContext, Tags};
 use tidegate_engine::telemetry::Observation;
+use tidegate_engine::telemetry::trace_context::trace_of;
 use tokio::time::sleep_until;
 
 use crate::aside::LARGE;
@@ -176,7 +177,8 @@ impl<R: Reply + From<StreamReply>> InferStream<R> {
             check_model(&head, infer.name)?;
             let ModelInfer { name, choice, ref request } = infer;
             let id = choose_id(head.headers.get(ID_HEADER), Some(request.id.as_ref()), &state.engine.ids);
-            let context = RequestContext { reply, id, received, deadline, bytes };
+            let trace = trace_of(&head.headers);
+            let context = RequestContext { reply, id, trace, received, deadline, bytes };
             dispatcher.dispatch(context, &request.spec(name, choice), &head.headers, &Infer::new(request));
             Ok((name.to_owned(), request.id.to_string(), request.empty_final))
         };

@@ -15,6 +15,7 @@ use tidegate_codec::status::{Code, Status};
 use tidegate_engine::metrics::Endpoint;
 use tidegate_engine::request::{Dispatcher, Payload, Reply, RequestContext, Tags};
 use tidegate_engine::request_id::RequestId;
+use tidegate_engine::telemetry::trace_context::trace_of;
 
 use crate::control;
 use crate::endpoints::examples::Examples;
@@ -173,8 +174,8 @@ impl<R: Reply + From<PredictionReply> + From<TaskReply> + From<StreamReply>> Grp
         id: RequestId,
     ) -> (request::Parts, Bytes, RequestContext<PredictionReply>) {
         let GrpcCall { head, message, received, deadline, reply } = call;
-        let bytes = message.len();
-        (head, message, RequestContext { reply: reply.into(), id, received, deadline, bytes })
+        let (bytes, trace) = (message.len(), trace_of(&head.headers));
+        (head, message, RequestContext { reply: reply.into(), id, trace, received, deadline, bytes })
     }
 
     /// Hands a request on, if whoever sent it may ask this model.

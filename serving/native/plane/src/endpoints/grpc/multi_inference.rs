@@ -37,10 +37,10 @@ pub fn dispatch<R: Reply + From<TaskReply>>(
     if let Some((queue, ..)) = tasks.first() {
         queue.served.metrics.count_call(Call::MultiInference);
     }
-    let RequestContext { reply, id, received, deadline, bytes } = context;
+    let RequestContext { reply, id, trace, received, deadline, bytes } = context;
     let replies = fan_in(reply.into_call(), tasks.iter().map(|(.., outputs)| *outputs));
     for (reply, (queue, method, _)) in replies.into_iter().zip(tasks) {
-        let context = RequestContext { reply, id: id.clone(), received, deadline, bytes };
+        let context = RequestContext { reply, id: id.clone(), trace, received, deadline, bytes };
         match level(queue, &KeyValue::In(headers), 0) {
             Ok(level) => {
                 let route = Route { model, version, queue, level };

@@ -11,6 +11,7 @@ use tidegate_codec::status::{Code, Status};
 use tidegate_engine::metrics::Endpoint;
 use tidegate_engine::request::{Dispatcher, Reply, RequestContext, Tags};
 use tidegate_engine::request_id::RequestId;
+use tidegate_engine::telemetry::trace_context::trace_of;
 use tokio::sync::oneshot;
 
 use crate::endpoints::examples::Examples;
@@ -236,5 +237,6 @@ impl<R: Reply + From<RestReply> + From<StreamReply>> RestRoutes<R> {
 
 /// What goes with a request to the engine.
 pub(crate) fn context<Q>(call: &RestCall, reply: Q, id: RequestId) -> RequestContext<Q> {
-    RequestContext { reply, id, received: call.received, deadline: call.deadline, bytes: call.body.len() }
+    let RestCall { received, deadline, .. } = *call;
+    RequestContext { reply, id, trace: trace_of(&call.head.headers), received, deadline, bytes: call.body.len() }
 }
