@@ -15,4 +15,5 @@ pub mod request_id;
 pub mod serving_map;
 pub mod sync;
 pub mod telemetry;
+pub mod trace_context;
 pub mod tracker;

@@ -1,6 +1,6 @@
 //! The header `traceparent`: any value is a parent or none, and what goes on from a parent is one too.
 
-use tidegate_engine::telemetry::trace_context::{Parent, TraceIds, to_hex};
+use tidegate_engine::trace_context::{Parent, TraceIds, to_hex};
 
 use crate::bounds::{self, Memory};
 

@@ -13,7 +13,7 @@ use tidegate_codec::dtype::DType;
 use tidegate_codec::signatures::TensorSpec;
 use tidegate_codec::tensors::{Column, Strings};
 use tidegate_engine::log::{LogBlock, Logged};
-use tidegate_engine::telemetry::trace_context::{TraceId, to_hex};
+use tidegate_engine::trace_context::{TraceId, to_hex};
 
 use crate::levels::Levels;
 use crate::rules::{ColumnRules, Rule};

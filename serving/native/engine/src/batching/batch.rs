@@ -14,7 +14,7 @@ use crate::batching::waiting::Waiting;
 use crate::memory::Reservation;
 use crate::metrics::CloseReason;
 use crate::request_id::RequestId;
-use crate::telemetry::trace_context::TraceId;
+use crate::trace_context::TraceId;
 use crate::tracker::TrackerToken;
 
 /// Why a request is in a batch.

@@ -11,7 +11,7 @@ use tidegate_codec::tensors::{Column, Strings};
 use crate::batching::ragged::cut_rows;
 use crate::batching::{Entry, FinishedBatch, Part, ServedSignature};
 use crate::memory::Reservation;
-use crate::telemetry::trace_context::TraceId;
+use crate::trace_context::TraceId;
 
 /// What a row takes in the columns that every log has, beside its request's id.
 const ROW_BYTES: usize = 4 + 1 + 1 + 8 + 8 + size_of::<Option<TraceId>>();

@@ -13,7 +13,7 @@ use crate::metrics::Call;
 use crate::request::reply::Reply;
 use crate::request_id::RequestId;
 use crate::serving_map::Version;
-use crate::telemetry::trace_context::TraceId;
+use crate::trace_context::TraceId;
 
 /// Where a request came from, and until when it may be answered.
 pub struct RequestContext<R> {

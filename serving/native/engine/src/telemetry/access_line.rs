@@ -7,7 +7,7 @@ use tidegate_codec::json::text::write_text;
 
 use crate::metrics::ENDPOINTS;
 use crate::telemetry::observation::Ended;
-use crate::telemetry::trace_context::to_hex;
+use crate::trace_context::to_hex;
 
 /// Appends the line, with its end.
 pub fn write(out: &mut Vec<u8>, ended: &Ended) {

@@ -6,7 +6,6 @@ pub mod access_line;
 pub mod observation;
 pub mod observer;
 pub mod outlet;
-pub mod trace_context;
 
 pub use observation::{Came, Ended, Facts, Observation};
 pub use observer::{AccessLogOptions, Observer, TelemetryOptions, TraceSink};

@@ -12,7 +12,7 @@ use crate::batching::ServedSignature;
 use crate::metrics::{Endpoint, Ran};
 use crate::request_id::RequestId;
 use crate::sync::lock;
-use crate::telemetry::trace_context::Trace;
+use crate::trace_context::Trace;
 
 /// How a request came.
 #[derive(Debug)]

@@ -12,7 +12,7 @@ use crate::telemetry::access_file::AccessFile;
 use crate::telemetry::access_line;
 use crate::telemetry::observation::{Came, Ended, Ending, Facts, Observation};
 use crate::telemetry::outlet::Outlet;
-use crate::telemetry::trace_context::{Parent, TraceIds};
+use crate::trace_context::{Parent, TraceIds};
 
 /// Requests that may wait to be written, in each of the two buffers.
 const WAITING: usize = 1 << 14;

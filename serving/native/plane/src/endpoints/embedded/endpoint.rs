@@ -16,7 +16,7 @@ use tidegate_engine::request::{Dispatcher, Reply, RequestContext};
 use tidegate_engine::request_id::RequestId;
 use tidegate_engine::serving_map::{KeyValue, Requester, ServingMap, Version};
 use tidegate_engine::telemetry::Observation;
-use tidegate_engine::telemetry::trace_context::{Parent, TraceId};
+use tidegate_engine::trace_context::{Parent, TraceId};
 
 use crate::endpoints::embedded::arrays::{Arrays, Given};
 use crate::endpoints::embedded::reply::{AnswerSlot, EmbeddedAnswer, EmbeddedReply, Told};

@@ -16,7 +16,7 @@ use tidegate_engine::batching::stream::Next;
 use tidegate_engine::metrics::Endpoint;
 use tidegate_engine::request::{Dispatcher, Reply, RequestContext, Tags};
 use tidegate_engine::telemetry::Observation;
-use tidegate_engine::telemetry::trace_context::trace_of;
+use tidegate_engine::trace_context::trace_of;
 use tokio::time::sleep_until;
 
 use crate::aside::LARGE;

@@ -15,7 +15,7 @@ use tidegate_codec::status::{Code, Status};
 use tidegate_engine::metrics::Endpoint;
 use tidegate_engine::request::{Dispatcher, Payload, Reply, RequestContext, Tags};
 use tidegate_engine::request_id::RequestId;
-use tidegate_engine::telemetry::trace_context::trace_of;
+use tidegate_engine::trace_context::trace_of;
 
 use crate::control;
 use crate::endpoints::examples::Examples;

@@ -11,7 +11,7 @@ use tidegate_codec::status::{Code, Status};
 use tidegate_engine::metrics::Endpoint;
 use tidegate_engine::request::{Dispatcher, Reply, RequestContext, Tags};
 use tidegate_engine::request_id::RequestId;
-use tidegate_engine::telemetry::trace_context::trace_of;
+use tidegate_engine::trace_context::trace_of;
 use tokio::sync::oneshot;
 
 use crate::endpoints::examples::Examples;
