@@ -19,6 +19,7 @@ from tidegate_validation.tables import as_table
 
 COLUMNS = Columns(time="sent_at", prediction="score", ignore=("id",))
 DAY = 86_400
+ALPHA = 0.05
 
 
 def orders(seed: int, days: int, first_day: int, rows: int = 400) -> pd.DataFrame:
@@ -257,6 +258,7 @@ def test_each_kind_is_found_first_and_called_by_its_name(kind: str) -> None:
     assert first.subject in EITHER.get(column, (column,)), first.sentence
     assert first.cause is not None, first.sentence
     assert first.cause == like(cause), first.sentence
+    assert first.p_value is None or first.p_value < ALPHA, "a FAIL tells the p-value of the test that failed"
 
 
 def test_the_week_as_it_is_passes() -> None:

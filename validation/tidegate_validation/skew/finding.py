@@ -20,6 +20,7 @@ _ROUGH = 0.004
 """Relative error of a factor from which on only two digits of it are told."""
 SEVERITY = (Outcome.FAIL, Outcome.ERROR, Outcome.WARN, Outcome.INCONCLUSIVE, Outcome.PASS)
 """Unlike in a verdict, a small shift that is sure comes before a feature of which nothing can be told yet."""
+_OF_SINGLE_VALUES = (categories.NEW_CATEGORY, rivals.NEW_VALUE, rivals.DEFAULT, rivals.OUTSIDE)
 _ORDER = (
     Aspect.UNSEEN,
     Aspect.RANGE,
@@ -49,18 +50,28 @@ def findings_of(
         cause = replace(cause, since=since)
         about_values = [one for one in ordered if one.test not in (Aspect.MISSING, Aspect.INFINITE)]
         rest = [one for one in ordered if one not in about_values and one.outcome is not Outcome.PASS]
-        outcome = _with_cause(about_values[0].outcome, cause)
-        shape = next(one for one in about_values if one.test is Aspect.DISTRIBUTION)
-        if cause.kind in (categories.NEW_CATEGORY, rivals.NEW_VALUE, rivals.DEFAULT, rivals.OUTSIDE):
-            shape = about_values[0]
-        words = f"`{numbers.feature}`: {explain(cause)}{_since(since)}"
-        first = _finding(numbers, shape, rule, words, outcome, cause.to_dict())
+        first = _explained(numbers, about_values, cause, rule)
         return sorted(
             [first, *(_plain(numbers, one, rule, since) for one in rest)], key=lambda one: SEVERITY.index(one.outcome)
         )
     kept = [one for one in ordered if one.outcome is not Outcome.PASS]
     kept = kept or [one for one in ordered if one.test is Aspect.DISTRIBUTION]
     return [_plain(numbers, one, rule, since) for one in kept]
+
+
+def _explained(numbers: FeatureNumbers, about_values: Sequence[Judgement], cause: Cause, rule: SkewRule) -> Finding:
+    """What a cause explains, the gravest judgement first, with the numbers of the test that decided.
+
+    Among tests that say the same the distribution's speaks for all, unless the cause is about single values. Where the
+    values themselves are the evidence, there is no p-value to be told.
+    """
+    deciding = about_values[0]
+    shape = next(one for one in about_values if one.test is Aspect.DISTRIBUTION)
+    told = shape if shape.outcome is deciding.outcome and cause.kind not in _OF_SINGLE_VALUES else deciding
+    outcome = _with_cause(deciding.outcome, cause)
+    words = f"`{numbers.feature}`: {explain(cause)}{_since(cause.since)}"
+    found = _finding(numbers, told, rule, words, outcome, cause.to_dict())
+    return found if outcome is deciding.outcome else replace(found, p_value=None)
 
 
 def _since(since: str | None) -> str:
