@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from scipy import stats
 
-from tidegate_validation.skew.distance import Chance, block_distance, days_prior
+from tidegate_validation.skew.distance import Chance, block_distance, days_alone
+from tidegate_validation.skew.likeness import Likeness
 from tidegate_validation.statistics import FeatureCounts
+from tidegate_validation.statistics.arrays import Floats
 
 BINS = [(code,) for code in range(10)]
 FIRST = 16_000
@@ -36,6 +39,12 @@ def wandering(
     return before, now
 
 
+def prior_of(references: Iterable[FeatureCounts]) -> Floats | None:
+    """What several features say together."""
+    found = [days_alone(one, BINS, ordered=True) for one in references]
+    return Likeness.of({str(place): one for place, one in enumerate(found) if one is not None}).shared
+
+
 @pytest.mark.parametrize("alike", [0.0, 0.5, 0.9])
 def test_windows_of_days_that_hang_together_are_hardly_ever_called_shifted(alike: float) -> None:
     p_values = [block_distance(*wandering(seed, alike), BINS, ordered=True).p_value() for seed in range(80)]
@@ -59,7 +68,7 @@ def test_a_shift_is_found_also_where_days_hang_together(alike: float, least: flo
 
 def test_several_features_know_better_than_one_how_days_hang_together() -> None:
     """The detectable size shrinks towards what the truth allows, or grows, as the other features say."""
-    together = [days_prior([(wandering(seed, alike)[0], BINS, True) for seed in range(8)]) for alike in (0.0, 0.9)]
+    together = [prior_of(wandering(seed, alike)[0] for seed in range(8)) for alike in (0.0, 0.9)]
     before, now = wandering(100, 0.5)
     calm, tied = (block_distance(before, now, BINS, prior=prior).noise for prior in together)
     alone = block_distance(before, now, BINS).noise

@@ -10,7 +10,7 @@ from tidegate_validation.skew.diagnosis.cause import Cause, find_cause
 from tidegate_validation.skew.diagnosis.rivals import name_cause
 from tidegate_validation.skew.diagnosis.suspect import Joint, Suspect, distance_of, shares_of
 from tidegate_validation.skew.finding import findings_of
-from tidegate_validation.skew.numbers import FeatureNumbers, measure_feature, prior_of
+from tidegate_validation.skew.numbers import FeatureNumbers, likeness_of, measure_feature
 from tidegate_validation.skew.onset import onset
 from tidegate_validation.skew.repeated import repeated_rows
 from tidegate_validation.skew.rule import Aspect, Judgement, SkewRule, judge
@@ -47,7 +47,7 @@ def compare(profile: Profile, window: Window, rule: SkewRule) -> Comparison:
     schema = compare_schema(inputs, window.types, window.columns, known)
     counts = count_relation(window.connection, window.relation, window.block, schema.comparable, window.columns)
     samples = {one.name: _sample(window, one) for one in schema.comparable}
-    prior = prior_of(profile)
+    likeness = likeness_of(profile)
     numbers = {
         feature.name: measure_feature(
             feature,
@@ -56,7 +56,7 @@ def compare(profile: Profile, window: Window, rule: SkewRule) -> Comparison:
             sample=samples[feature.name],
             digits=profile.counts.get(digits_name(feature.name)),
             point_margin=rule.point_margin,
-            prior=prior,
+            likeness=likeness,
             telling=rule.detectable,
         )
         for feature in schema.comparable

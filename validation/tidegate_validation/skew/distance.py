@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from tidegate_validation.skew.level import LevelShift, fewer_rows, level_shift, normal_scores
-from tidegate_validation.skew.likeness import Timeline, explain_days, reference_likelihood, shared_prior
+from tidegate_validation.skew.likeness import Timeline, explain_days, reference_likelihood
 from tidegate_validation.skew.runs import Runs, runs_of
 from tidegate_validation.statistics.arrays import Floats
 from tidegate_validation.statistics.counts import FeatureCounts
@@ -220,14 +220,8 @@ def _nothing(rows: int, blocks: int, robust: bool, *, too_few: bool) -> BlockDis
     return BlockDistance(0.0, (), rows, blocks, robust, too_few=too_few)
 
 
-def days_prior(references: Sequence[tuple[FeatureCounts, Sequence[tuple[int, ...]], bool]]) -> Floats | None:
-    """What to expect of how days hang together, from several features: counts, bins, and whether those ascend."""
-    found = [_days_alone(*one) for one in references]
-    known = [one for one in found if one is not None]
-    return shared_prior(known) if known else None
-
-
-def _days_alone(counts: FeatureCounts, codes: Sequence[tuple[int, ...]], ordered: bool) -> Floats | None:
+def days_alone(counts: FeatureCounts, codes: Sequence[tuple[int, ...]], *, ordered: bool) -> Floats | None:
+    """What one feature's days say of how they hang together, a likelihood by model; None where they are too few."""
     ref, days = _by_block(counts, codes)
     if len(ref) < ENOUGH_BLOCKS:
         return None

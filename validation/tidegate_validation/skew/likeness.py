@@ -9,8 +9,8 @@ the plain one where they do not.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -65,9 +65,48 @@ class Explained:
 
     def days_alone(self, days: int) -> Floats:
         """Degrees of freedom of a variance learnt from so many days, shape [G]: fewer where they hang together."""
-        alike, lasting = _MODELS.T
-        repeated = lasting**2 * alike**2 / (1 - alike**2)
-        return np.asarray(np.maximum(3.0, (days - 1) / (1 + 2 * repeated)))
+        return _days_alone(days)
+
+
+def _days_alone(days: int) -> Floats:
+    alike, lasting = _MODELS.T
+    repeated = lasting**2 * alike**2 / (1 - alike**2)
+    return np.asarray(np.maximum(3.0, (days - 1) / (1 + 2 * repeated)))
+
+
+@dataclass(frozen=True, slots=True)
+class Likeness:
+    """How the days of a table hang together: what its features say of that together, `shared`, None where days are too
+    few, and each of them `alone`, as the logarithm of each model's likelihood."""
+
+    shared: Floats | None = None
+    alone: Mapping[str, Floats] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, alone: Mapping[str, Floats]) -> Likeness:
+        """From what each feature says."""
+        return cls(shared_prior(list(alone.values())) if alone else None, alone)
+
+    def apart(self, feature: str, line: Timeline) -> Apart:
+        """What a feature's window and its other days differ by without any shift."""
+        weights = _PRIOR if self.shared is None else self.shared
+        if feature in self.alone:
+            weights = _believed(self.alone[feature], weights)
+        order = np.lexsort((line.inside, line.days))
+        factors = _variance(_contrast(line)[order], line.days[order])
+        freedoms = _days_alone(int((~line.inside).sum()))
+        return Apart(float(weights @ factors), float(weights @ factors / factors[0]), float(weights @ freedoms))
+
+
+@dataclass(frozen=True, slots=True)
+class Apart:
+    """The variance of the difference between a window's mean and that of the other days: `factor` in units of one
+    day's, `longer` in units of what it were if days did not hang together; `freedom` is how surely one day's is known.
+    """
+
+    factor: float
+    longer: float
+    freedom: float
 
 
 def shared_prior(likelihoods: Sequence[Floats]) -> Floats:

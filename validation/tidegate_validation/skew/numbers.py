@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tidegate_validation.skew.distance import BlockDistance, block_distance, days_prior
+import numpy as np
+
+from tidegate_validation.skew.distance import BlockDistance, block_distance, days_alone
+from tidegate_validation.skew.likeness import Likeness, Timeline
 from tidegate_validation.skew.points import PointExcess, heaviest_excess
-from tidegate_validation.statistics.arrays import Floats
 from tidegate_validation.statistics.bins import (
     INFINITIES,
     MISSING,
@@ -110,10 +112,13 @@ def has_order(feature: FeatureProfile) -> bool:
     return not isinstance(feature.bins, CategoryBins)
 
 
-def prior_of(profile: Profile) -> Floats | None:
-    """What the inputs of a profile say together about how its days hang together; None where those are too few."""
+def likeness_of(profile: Profile) -> Likeness:
+    """What the inputs of a profile say about how its days hang together."""
     inputs = [one for one in profile.inputs if one.bins is not None]
-    return days_prior([(profile.counts[one.name], compared_bins(one), has_order(one)) for one in inputs])
+    found = {
+        one.name: days_alone(profile.counts[one.name], compared_bins(one), ordered=has_order(one)) for one in inputs
+    }
+    return Likeness.of({name: one for name, one in found.items() if one is not None})
 
 
 def measure_feature(
@@ -124,11 +129,13 @@ def measure_feature(
     sample: ValueSample | TextSample | None = None,
     digits: FeatureCounts | None = None,
     point_margin: float = 0.01,
-    prior: Floats | None = None,
+    likeness: Likeness | None = None,
     telling: float = 0.5,
 ) -> FeatureNumbers:
     """The numbers of one feature for one window; `sample` are its values, `digits` training's counts of digits,
-    `prior` what all features say about how days hang together, and `telling` the Δ that categories are to show."""
+    `likeness` how days hang together, and `telling` the Δ that categories are to show."""
+    likeness = likeness or Likeness()
+    prior, apart = likeness.shared, likeness.apart(feature.name, _line(reference, current))
     ordinary = ordinary_bins(feature)
     everything = tuple(code for group in ordinary for code in group)
     return FeatureNumbers(
@@ -140,14 +147,17 @@ def measure_feature(
         missing=block_distance(reference, current, [MISSING, (*everything, *INFINITIES)], prior=prior),
         missing_shares=_shares(reference, current, MISSING),
         infinite_shares=_shares(reference, current, INFINITIES),
-        unseen=_unseen(feature, current, everything),
+        unseen=_unseen(feature, current, everything, apart.longer),
         far=_far(feature, current, everything),
-        outside=_outside(feature, reference, current, everything),
+        outside=_outside(feature, reference, current, everything, apart.longer),
         digits=_digits(digits, sample),
-        point=None
-        if sample is None
-        else heaviest_excess(feature, sample, len(current.blocks), len(reference.blocks), point_margin),
+        point=None if sample is None else heaviest_excess(feature, sample, len(current.blocks), apart, point_margin),
     )
+
+
+def _line(reference: FeatureCounts, current: FeatureCounts) -> Timeline:
+    before, now = (part.n.sum(axis=1).astype(np.float64) for part in (reference, current))
+    return Timeline.of(reference.blocks.astype(np.float64), before, current.blocks.astype(np.float64), now)
 
 
 def _digits(reference: FeatureCounts | None, sample: ValueSample | TextSample | None) -> BlockDistance | None:
@@ -157,9 +167,14 @@ def _digits(reference: FeatureCounts | None, sample: ValueSample | TextSample | 
 
 
 def _outside(
-    feature: FeatureProfile, reference: FeatureCounts, current: FeatureCounts, ordinary: tuple[int, ...]
+    feature: FeatureProfile,
+    reference: FeatureCounts,
+    current: FeatureCounts,
+    ordinary: tuple[int, ...],
+    longer: float,
 ) -> Unseen | None:
-    """Values outside training's range on the side where more are; extremes that come by the day count once a day."""
+    """Values outside training's range on the side where more are; extremes that come by the day count once a day, and
+    less often where days that follow each other share them."""
     bins = feature.bins
     if not isinstance(bins, NumericBins) or not bins.far or not current.rows:
         return None
@@ -171,7 +186,7 @@ def _outside(
             rows=int(current.of(ordinary).sum()),
             unseen=int(current.of(codes).sum()),
             expected=2.0 / max(present, 1),
-            cluster=1 + (cluster - 1) * min(1.0, thinner),
+            cluster=1 + ((cluster - 1) * longer) * min(1.0, thinner),
         )
         for codes, cluster in zip(((0, 1), (last - 1, last)), feature.clusters, strict=True)
     ]
@@ -182,7 +197,7 @@ def _shares(reference: FeatureCounts, current: FeatureCounts, codes: tuple[int, 
     return Shares(*(float(part.of(codes).sum()) / max(part.rows, 1) for part in (reference, current)))
 
 
-def _unseen(feature: FeatureProfile, current: FeatureCounts, ordinary: tuple[int, ...]) -> Unseen | None:
+def _unseen(feature: FeatureProfile, current: FeatureCounts, ordinary: tuple[int, ...], longer: float) -> Unseen | None:
     bins = feature.bins
     if feature.new_rate is None or feature.new_rate > _TESTABLE_NEW_RATE:
         return None
@@ -197,11 +212,12 @@ def _unseen(feature: FeatureProfile, current: FeatureCounts, ordinary: tuple[int
     else:
         return None
     present = feature.rows - feature.missing - feature.infinite
+    cluster = max(1.0, feature.new_rate * present / max(feature.new_values, 1))
     return Unseen(
         rows=int(current.of(ordinary).sum()),
         unseen=int(current.of(codes).sum()),
         expected=max(feature.new_rate, 1.0 / max(present, 1)),
-        cluster=max(1.0, feature.new_rate * present / max(feature.new_values, 1)),
+        cluster=1 + (cluster - 1) * longer,
         number=isinstance(bins, NumericBins),
     )
 

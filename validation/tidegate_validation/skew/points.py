@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tidegate_validation.skew.likeness import Apart
 from tidegate_validation.statistics.bins import CategoryBins
 from tidegate_validation.statistics.points import heaviest
 from tidegate_validation.statistics.profile import FeatureProfile
@@ -51,29 +52,30 @@ class PointExcess:
 
 
 def heaviest_excess(
-    feature: FeatureProfile, sample: ValueSample | TextSample, blocks: int, reference_blocks: int, margin: float
+    feature: FeatureProfile, sample: ValueSample | TextSample, blocks: int, apart: Apart, margin: float
 ) -> PointExcess | None:
-    """The value whose excess is surest, None where no value weighs anything; of categories only what training lacks."""
+    """The value whose excess is surest, None where no value weighs anything; of categories only what training lacks.
+
+    `apart` says what so many `blocks` differ from training's by, in units of how a value's weight wanders by the day.
+    """
     candidates = heaviest(sample, _LEAST, _MOST)
     if isinstance(feature.bins, CategoryBins):
         known = {*feature.bins.top, *feature.bins.others} if feature.bins.complete else None
         candidates = [one for one in candidates if known is not None and one[0] not in known]
     rows = float(sample.n.sum())
-    found = [
-        _excess(feature, value, share, rows, blocks, reference_blocks, 2 * len(candidates))
-        for value, share in candidates
-    ]
+    found = [_excess(feature, (value, share), rows, blocks, apart, 2 * len(candidates)) for value, share in candidates]
     return min(found, key=lambda one: (one.p_value(one.limit(margin)), -one.excess), default=None)
 
 
 def _excess(
-    feature: FeatureProfile, value: float | str, share: float, rows: float, blocks: int, reference: int, tries: int
+    feature: FeatureProfile, held: tuple[float | str, float], rows: float, blocks: int, apart: Apart, tries: int
 ) -> PointExcess:
+    value, share = held
     point = feature.points.of(value)
     present = max(feature.rows - feature.missing - feature.infinite, 1)
     middle = (share + point.share) / 2
     by_rows = middle * (1 - middle) * (1 / rows + 1 / present)
-    by_days = point.spread**2 * (1 / max(blocks, 1) + 1 / max(reference, 1))
+    by_days = point.spread**2 * apart.factor
     special = value in _SPECIAL or value in (feature.minimum, feature.maximum)
     heavy = point.peak if special else max(point.peak, _HEAVY * feature.points.usual_peak)
     return PointExcess(
@@ -81,7 +83,7 @@ def _excess(
         share=share,
         expected=point.share,
         error=max(by_rows + by_days, 1e-12) ** 0.5,
-        freedom=float(max(reference - 1, 3)),
+        freedom=apart.freedom,
         room=max(0.0, heavy - point.share) / max(blocks, 1),
         tries=4 if special else tries,
     )

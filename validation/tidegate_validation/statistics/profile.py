@@ -42,10 +42,10 @@ class FeatureProfile:
 
     `missing` and `infinite` are rows that are null, NaN or empty, and infinite. `new_rate` is the share of rows whose
     value occurs in one block only: the Good-Turing estimate, by blocks, of how often a new day brings a new value; None
-    where there are too many values to say; `new_values` is how many such values there are. `quantiles` are values at
-    `levels`; `support` holds all values with their counts where they are few; `points` says what single values weigh.
-    `clusters` is how many rows come together where values are lowest and highest. Numbers in the unit of the column;
-    times in Unix seconds.
+    where there are too many values to say; `new_values` is how many such values came by themselves, as those that one
+    day brings at once do not. `quantiles` are values at `levels`; `support` holds all values with their counts where
+    they are few; `points` says what single values weigh. `clusters` is how many rows come together where values are
+    lowest and highest. Numbers in the unit of the column; times in Unix seconds.
     """
 
     name: str

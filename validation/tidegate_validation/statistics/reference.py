@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -31,6 +32,7 @@ MAX_SUPPORT = 4096
 MAX_NEW_RATE = 0.2
 DISCRETE_INTEGERS = 50
 DISCRETE_FLOATS = 12
+_ONLY_BLOCK = "CASE WHEN min(b) = max(b) THEN min(b) END"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +60,10 @@ def describe(connection: Any, relation: str, block: str, column: Column) -> Feat
 def _text(connection: Any, relation: str, block: str, column: Column) -> FeatureProfile:
     value = as_text(column.name, column.type)
     found = connection.execute(
-        f"SELECT v, count(*) AS n, min(b) = max(b) FROM (SELECT {value} AS v, {block} AS b FROM {relation}) "
+        f"SELECT v, count(*) AS n, {_ONLY_BLOCK} FROM (SELECT {value} AS v, {block} AS b FROM {relation}) "
         "GROUP BY v ORDER BY n DESC, v"
     ).fetchall()
-    present = [(name, n, once) for name, n, once in found if name is not None and name != ""]
+    present = [(name, n, only) for name, n, only in found if name is not None and name != ""]
     rows = sum(n for _, n, _ in found)
     names = [name for name, _, _ in present]
     kept = sum(n for _, n, _ in present)
@@ -72,8 +74,8 @@ def _text(connection: Any, relation: str, block: str, column: Column) -> Feature
         infinite=0,
         bins=CategoryBins(tuple(names[:TOP]), tuple(names[TOP:MAX_KNOWN]), len(names) <= MAX_KNOWN),
         distinct=len(names),
-        new_rate=sum(n for _, n, once in present if once) / max(kept, 1),
-        new_values=sum(once for _, _, once in present),
+        new_rate=sum(n for _, n, only in present if only is not None) / max(kept, 1),
+        new_values=_came_alone([(n, only) for _, n, only in present], _blocks(connection, block, relation)),
     )
 
 
@@ -86,7 +88,7 @@ def _number(connection: Any, relation: str, block: str, column: Column) -> Featu
     ).fetchone()
     values = _values(connection, inner) if distinct <= 1.5 * MAX_KNOWN else []
     finite = present - infinite
-    new_rate = sum(n for _, n, once in values if once) / max(finite, 1) if values else None
+    new_rate = sum(n for _, n, only in values if only is not None) / max(finite, 1) if values else None
     few = 0 < len(values) <= MAX_SUPPORT and new_rate is not None and new_rate <= MAX_NEW_RATE
     limit = DISCRETE_FLOATS if column.family is Family.FLOAT else DISCRETE_INTEGERS
     discrete = column.family is Family.BOOLEAN or (0 < len(values) <= limit and column.family is not Family.TIME)
@@ -100,7 +102,7 @@ def _number(connection: Any, relation: str, block: str, column: Column) -> Featu
         else _ranges(connection, inner, quantiles or [], finite),
         distinct=len(values) or distinct,
         new_rate=new_rate,
-        new_values=sum(once for _, _, once in values),
+        new_values=_came_alone([(n, only) for _, n, only in values], _blocks(connection, block, relation)),
         minimum=quantiles[0] if quantiles else None,
         maximum=quantiles[-1] if quantiles else None,
         levels=LEVELS if quantiles else (),
@@ -109,11 +111,30 @@ def _number(connection: Any, relation: str, block: str, column: Column) -> Featu
     )
 
 
-def _values(connection: Any, inner: str) -> list[tuple[float, int, bool]]:
-    found: list[tuple[float, int, bool]] = connection.execute(
-        f"SELECT v + 0, count(*) AS n, min(b) = max(b) FROM ({inner}) WHERE isfinite(v) GROUP BY v ORDER BY v"
+def _values(connection: Any, inner: str) -> list[tuple[float, int, int | None]]:
+    found: list[tuple[float, int, int | None]] = connection.execute(
+        f"SELECT v + 0, count(*) AS n, {_ONLY_BLOCK} FROM ({inner}) WHERE isfinite(v) GROUP BY v ORDER BY v"
     ).fetchall()
     return found
+
+
+def _blocks(connection: Any, block: str, relation: str) -> int:
+    return int(connection.execute(f"SELECT count(DISTINCT {block}) FROM {relation}").fetchone()[0])
+
+
+def _came_alone(values: Sequence[tuple[int, int | None]], blocks: int) -> int:
+    """How many of the values (rows, the only block that holds it) of one block alone came by themselves.
+
+    All of them, or as many as explain how unevenly blocks bring such rows: a cold day brings many low values at once.
+    """
+    new = [(n, only) for n, only in values if only is not None]
+    if not new or blocks < 2:
+        return len(new)
+    rows = np.zeros(blocks)
+    brought = np.unique([only for _, only in new], return_inverse=True)[1]
+    np.add.at(rows, brought, [n for n, _ in new])
+    together = float(rows.var(ddof=1) / rows.mean())
+    return max(1, min(len(new), round(float(rows.sum()) / together))) if together > 1 else len(new)
 
 
 def _ranges(connection: Any, inner: str, quantiles: list[float], finite: int) -> NumericBins:

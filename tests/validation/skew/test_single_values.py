@@ -1,0 +1,144 @@
+"""Single values whose weight wanders, and extremes: days that follow each other share them, which is no fault."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from tidegate_validation.skew.distance import days_alone
+from tidegate_validation.skew.likeness import Likeness, Timeline
+from tidegate_validation.skew.numbers import measure_feature
+from tidegate_validation.skew.points import heaviest_excess
+from tidegate_validation.statistics import FeatureCounts, make_profile
+from tidegate_validation.statistics.arrays import Floats, Integers
+from tidegate_validation.statistics.bins import NumericBins
+from tidegate_validation.statistics.points import weigh
+from tidegate_validation.statistics.profile import FeatureProfile, Role
+from tidegate_validation.statistics.reference import tail_clusters
+from tidegate_validation.statistics.sample import ValueSample
+from tidegate_validation.statistics.sql import Family
+
+DAY = 86_400
+FIRST = 19_000
+DAYS = 63
+WINDOW = 7
+ROWS = 200
+SEEDS = 200
+ALPHA = 0.05
+MARGIN = 0.01
+
+
+def wandering(random: np.random.Generator, alike: float) -> Floats:
+    """A level for each day, of deviation 1; each resembles the one before as `alike` says."""
+    level = np.empty(DAYS)
+    level[0] = random.normal()
+    for day in range(1, DAYS):
+        level[day] = alike * level[day - 1] + (1 - alike**2) ** 0.5 * random.normal()
+    return level
+
+
+def feature(bins: NumericBins, sample: ValueSample, counts: FeatureCounts) -> FeatureProfile:
+    """The profile of one column of numbers."""
+    return FeatureProfile(
+        "x",
+        "DOUBLE",
+        Family.FLOAT,
+        Role.INPUT,
+        rows=int(sample.n.sum()),
+        missing=0,
+        infinite=0,
+        bins=bins,
+        minimum=float(sample.values.min()),
+        maximum=float(sample.values.max()),
+        points=weigh(sample),
+        clusters=tail_clusters(bins, counts),
+    )
+
+
+def split(values: Floats, blocks: Integers) -> tuple[ValueSample, ValueSample]:
+    """All days but the last week, and that."""
+    late = blocks >= FIRST + DAYS - WINDOW
+    before, now = (np.unique(np.stack([values[one], blocks[one]]), axis=1, return_counts=True) for one in (~late, late))
+    return _sample(*before), _sample(*now)
+
+
+def _sample(held: Floats, n: Integers) -> ValueSample:
+    return ValueSample(held[0], held[1].astype(np.int64), n)
+
+
+def counted(bins: NumericBins, sample: ValueSample) -> FeatureCounts:
+    return FeatureCounts.from_rows(sample.blocks, bins.assign(sample.values), sample.n)
+
+
+def p_value_of_a_stop(seed: int, alike: float, added: float = 0.0) -> float:
+    """Of the weight of zeros in the turns of a machine that stands still more in some weeks than in others."""
+    random = np.random.default_rng(seed)
+    share = 0.08 * np.exp(0.8 * wandering(random, alike))
+    blocks = np.repeat(np.arange(FIRST, FIRST + DAYS), ROWS)
+    still = random.random(DAYS * ROWS) < np.repeat(np.minimum(share, 0.9), ROWS)
+    still |= (blocks >= FIRST + DAYS - WINDOW) & (random.random(DAYS * ROWS) < added)
+    before, now = split(np.where(still, 0.0, random.normal(900, 200, DAYS * ROWS)), blocks)
+    bins = NumericBins((-1.0, 1.0, 800.0, 1000.0))
+    counts = counted(bins, before)
+    series = days_alone(counts, [(0,), (1,), (2,), (3,), (4,)], ordered=True)
+    line = Timeline.of(*_days(0, DAYS - WINDOW), *_days(DAYS - WINDOW, DAYS))
+    apart = Likeness.of({"x": series} if series is not None else {}).apart("x", line)
+    found = heaviest_excess(feature(bins, before, counts), now, WINDOW, apart, MARGIN)
+    return 1.0 if found is None else found.p_value(found.limit(MARGIN))
+
+
+def _days(first: int, end: int) -> tuple[Floats, Floats]:
+    return np.arange(FIRST + first, FIRST + end, dtype=np.float64), np.full(end - first, ROWS, dtype=np.float64)
+
+
+@pytest.mark.parametrize("alike", [0.0, 0.9])
+def test_a_value_that_weighs_more_for_weeks_hardly_ever_fails(alike: float) -> None:
+    failed = sum(p_value_of_a_stop(seed, alike) < ALPHA for seed in range(SEEDS))
+    assert failed <= ALPHA * SEEDS
+
+
+def test_a_value_that_weighs_more_than_weeks_explain_is_found() -> None:
+    assert sum(p_value_of_a_stop(seed, 0.0, 0.4) < ALPHA for seed in range(20)) >= 18
+
+
+def p_value_of_air(seed: int, alike: float, spread: float = 3.0, added: float = 0.0) -> float:
+    """Of degrees outside training's range, where warm and cold days come in weeks."""
+    random = np.random.default_rng(seed)
+    blocks = np.repeat(np.arange(FIRST, FIRST + DAYS), ROWS)
+    values = np.repeat(spread * wandering(random, alike), ROWS) + random.normal(0, 1, DAYS * ROWS)
+    values[(blocks >= FIRST + DAYS - WINDOW) & (random.random(DAYS * ROWS) < added)] = values.max() + 5
+    before, now = split(values, blocks)
+    low, high = float(before.values.min()), float(before.values.max())
+    inner = np.quantile(before.values, [0.001, 0.01, *np.arange(1, 10) / 10, 0.99, 0.999])
+    bins = NumericBins((low - (high - low), low - 1e-9, *map(float, inner), high + 1e-9, high + (high - low)))
+    counts = counted(bins, before)
+    series = days_alone(counts, [(code,) for code in range(bins.size)], ordered=True)
+    likeness = Likeness.of({"x": series} if series is not None else {})
+    found = measure_feature(feature(bins, before, counts), counts, counted(bins, now), likeness=likeness).outside
+    assert found is not None
+    return found.p_value(max(5 * found.expected, 0.005))
+
+
+@pytest.mark.parametrize("alike", [0.0, 0.9])
+def test_weeks_that_are_warmer_than_any_before_hardly_ever_fail(alike: float) -> None:
+    failed = sum(p_value_of_air(seed, alike) < ALPHA for seed in range(SEEDS // 2))
+    assert failed <= ALPHA * SEEDS / 2
+
+
+def test_values_outside_on_every_day_are_found() -> None:
+    assert all(p_value_of_air(seed, 0.0, spread=0.1, added=0.03) < ALPHA for seed in range(10))
+
+
+def test_values_that_one_day_brings_at_once_did_not_come_by_themselves() -> None:
+    """Forty new values of one cold day say as much of how often such come as a few do, not as forty of forty days."""
+    random = np.random.default_rng(3)
+    usual, days = np.round(random.normal(20, 2, 8000)), np.repeat(np.arange(40), 200)
+    apart, at_once = usual.copy(), usual.copy()
+    apart[np.arange(40) * 200] = 100.0 + np.arange(40)
+    at_once[200:240] = 100.0 + np.arange(40)
+    table = pa.table({"apart": apart, "at_once": at_once, "at": (FIRST + days) * DAY})
+    found = make_profile(table, features=["apart", "at_once"], label=None, event_time="at").features
+    assert found["apart"].new_values >= 40
+    assert found["at_once"].new_values <= 4
+    assert found["at_once"].new_rate == pytest.approx(found["apart"].new_rate)
