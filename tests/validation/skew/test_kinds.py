@@ -48,6 +48,7 @@ def orders(seed: int, days: int, first_day: int, rows: int = 400) -> pd.DataFram
             "place": random.choice(["Köln", "Orléans", "Bonn", "Metz", "Trier"], n, p=[0.3, 0.25, 0.2, 0.15, 0.1]),
             "packed": pd.to_datetime(day * DAY + hour * 3600 + random.integers(0, 3600, n), unit="s"),
             "score": 1 / (1 + np.exp(-(weight - 2.5))),
+            "bid": np.round(random.lognormal(0, 0.8, n), 4),
             "sent_at": day * DAY + second,
             "id": np.arange(n),
         }
@@ -96,6 +97,11 @@ KINDS: dict[str, tuple[str, Callable[[], pd.DataFrame], dict[str, Any]]] = {
         "price",
         lambda: changed("price", lambda v: v.mask(part(0.1), v * 2.20462)),
         {"kind": "constant factor", "factor": 2.20462, "units": "pounds against kilograms"},
+    ),
+    "kilometres in a part of values that they hardly spread otherwise": (
+        "bid",
+        lambda: changed("bid", lambda v: v.mask(part(0.1), v * 1.609344)),
+        {"kind": "constant factor", "factor": 1.609344, "units": "kilometres against miles"},
     ),
     "grams in one city": (
         "weight",

@@ -15,6 +15,7 @@ _ROUNDING = 3e-7
 _TELLING_STEPS = 0.1 / EXACT
 _LEAST_VALUES = 20
 _NEARLY_ALL = 0.98
+_MOST = 0.9
 _FEW = 0.5
 _FARTHEST = 0.5
 _NEARBY = np.exp([-0.031, -0.013, 0.011, 0.029])
@@ -49,6 +50,15 @@ def factor_by_grid(values: Floats, known: Floats, grid: float, near: float) -> C
         if max(others, _back(np.round(known / grid) * grid, grid, one.factor)) <= _FEW:
             return one
     return None
+
+
+def comes_back(values: Floats, grid: float, factor: float) -> bool:
+    """Whether those of the `values` that are off the grid lie on it with the factor undone, and with none close by."""
+    off = values[~on_grid(values, grid)]
+    telling = off[np.abs(off / factor) <= _TELLING_STEPS * grid]
+    if len(telling) < _LEAST_VALUES or _back(telling, grid, factor) < _MOST:
+        return False
+    return max(_back(telling, grid, factor * float(step)) for step in _NEARBY) <= _FEW
 
 
 def _back(values: Floats, grid: float, factor: float) -> float:

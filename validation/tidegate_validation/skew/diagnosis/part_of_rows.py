@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tidegate_validation.skew.diagnosis.cause import FACTOR, Cause
-from tidegate_validation.skew.diagnosis.grid import grid_of, on_grid
+from tidegate_validation.skew.diagnosis.grid import comes_back, grid_of, on_grid
 from tidegate_validation.skew.diagnosis.landing import EXACT
 from tidegate_validation.skew.diagnosis.suspect import Joint, Suspect, both, distance_of
 from tidegate_validation.skew.diagnosis.units import factors, nearest_factor
@@ -94,7 +94,10 @@ def part_in_another_unit(suspect: Suspect, joint: Joint, found: Cause | None) ->
         fitted = np.log(len(cells.moved)) + np.log(len(joint.values)) / 2
         return None if found.share >= 1 and (best.gain - whole) / effect > _BETTER + fitted else found
     alone = _best(anywhere, effect)
-    return None if alone is None else _named(suspect, alone, joint, _LEAVES)
+    if alone is None:
+        return None
+    sure = grid is not None and comes_back(joint.values, grid, alone.factor)
+    return _cause(alone) if sure else _named(suspect, alone, joint, _LEAVES)
 
 
 def _effect(suspect: Suspect, rows: int) -> float:
@@ -209,6 +212,10 @@ def _named(suspect: Suspect, way: _Way, joint: Joint, leaves: float) -> Cause | 
     before = distance_of(p, q)
     if left > max(leaves * before, min(suspect.noise, 0.8 * before)):
         return None
+    return _cause(way)
+
+
+def _cause(way: _Way) -> Cause:
     named = nearest_factor(way.factor, 1e-6)
     details = (("where", {"column": way.column, "value": way.value}),) if way.column else ()
     return Cause(FACTOR, way.factor, share=way.share, name=named.words if named else None, details=details)
