@@ -19,6 +19,7 @@ from tidegate_validation.robustness.input_domain import InputDomain
 from tidegate_validation.robustness.limits import RobustnessLimits
 from tidegate_validation.robustness.stages import (
     batches,
+    beside_baseline,
     concurrency,
     edges,
     ending,
@@ -38,6 +39,7 @@ _STAGES: Sequence[Callable[[Examination], None]] = (
     recorded.recorded,
     repetition.repetition,
     latency.latency,
+    beside_baseline.beside_baseline,
     idle.idle,
     batches.batches,
     concurrency.threads,
