@@ -28,6 +28,7 @@ from tidegate_validation.robustness.stages import (
     latency,
     recorded,
     repetition,
+    restart,
 )
 from tidegate_validation.sandbox.answer import AnswerKind
 from tidegate_validation.sandbox.examples import default_signature, example_of, examples_of
@@ -45,6 +46,7 @@ _STAGES: Sequence[Callable[[Examination], None]] = (
     concurrency.threads,
     edges.boundaries,
     edges.malformed,
+    restart.restart,
 )
 """In this order, after the version was loaded and answered ordinary rows; none runs once too many processes died."""
 
