@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 _DAY = re.compile(r"(\d{4}-\d{2}-\d{2})")
 _AT = "at"
+_MOST_LABELS = 0.9
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,13 +78,15 @@ def backtest(
 
     NotFound or InvalidInput, naming file or column, for what cannot be read.
     """
-    from tidegate_validation.backtest import History, write_backtest
+    from tidegate_validation.backtest import BacktestRule, History, write_backtest
     from tidegate_validation.backtest import backtest as run
     from tidegate_validation.evidence import open_policy
 
     table, time = _logged(data)
     history = History.of(_with_labels(table, data), time, data.label, data.prediction)
-    opened = open_policy(Evidence(None, policy=policy))
+    opened, rule = open_policy(Evidence(None, policy=policy)), rule or BacktestRule()
+    if rule.delay is None:
+        rule = replace(rule, delay=usual_delay(table, time, data))
     with tempfile.TemporaryDirectory(prefix="tidegate-backtest-") as scratch:
         releases = _releases(models, history.table, data.label, Path(scratch))
         found = run(history, releases, opened, rule, progress)
@@ -151,6 +154,30 @@ def _with_labels(table: pa.Table, data: PastData) -> pa.Table:
     found = pa.array([newest.get(key) for key in table[data.key].to_pylist()], labels[data.label].type)
     kept = table.drop_columns([data.label]) if data.label in table.column_names else table
     return kept.append_column(data.label, found)
+
+
+def usual_delay(table: pa.Table, time: str, data: PastData) -> int | None:
+    """Within how many days nine in ten labels were known, by the labels' own times; None where these say nothing."""
+    import math
+
+    import pyarrow as pa
+
+    from tidegate_validation.backtest.history import days_of
+    from tidegate_validation.tables import as_table
+
+    labels = None if data.labels is None else as_table(data.labels, "labels")
+    if labels is None or _AT not in labels.column_names:
+        return None
+    labels = labels.filter(labels[_AT].is_valid())
+    if not (pa.types.is_timestamp(labels[_AT].type) or pa.types.is_date(labels[_AT].type)):
+        return None
+    served = dict(zip(table[data.key].to_pylist(), days_of(table, time).tolist(), strict=True))
+    first: dict[Any, int] = {}
+    for key, day in zip(labels[data.key].to_pylist(), days_of(labels, _AT).tolist(), strict=True):
+        if key in served:
+            first[key] = min(day, first.get(key, day))
+    waited = sorted(max(0, day - served[key]) for key, day in first.items())
+    return waited[math.ceil(_MOST_LABELS * len(waited)) - 1] if waited else None
 
 
 def _releases(models: PastModels, sample: pa.Table, label: str | None, scratch: Path) -> list[PastRelease]:

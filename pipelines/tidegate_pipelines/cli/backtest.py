@@ -44,7 +44,10 @@ def backtest(
     days: Annotated[int, typer.Option("--days", min=1, help="Before a release, to judge it by.")] = 28,
     window: Annotated[int, typer.Option("--window", min=1, help="Days that are compared with training.")] = 7,
     step: Annotated[int, typer.Option("--step", min=1, help="Days from one window to the next.")] = 1,
-    delay: Annotated[int, typer.Option("--label-delay", min=0, help="Days until a label is known.")] = 0,
+    delay: Annotated[
+        int | None,
+        typer.Option("--label-delay", min=0, help="Days until a label is known; else told by the labels' at."),
+    ] = None,
 ) -> None:
     """Look back: which past releases would have been refused, which drifts named, and when.
 

@@ -77,7 +77,12 @@ class TensorSpec:
             shape = tuple(int(size) for size in data["shape"])
             return cls(str(data["name"]), str(data["dtype"]), shape, bool(data.get("unknown_rank", False)))
         except MALFORMED as error:
-            raise InvalidInput(f"tensor {data!r} needs name, dtype and shape: {error}") from error
+            lacks = [name for name in ("name", "dtype", "shape") if isinstance(data, Mapping) and name not in data]
+            what = f"lacks {' and '.join(lacks)}" if lacks else f"has something unusable ({error})"
+            raise InvalidInput(
+                f'tensor {data!r} {what}: write it as {{"name": "x", "dtype": "float32", "shape": [-1]}}, where -1 '
+                "stands for any number of rows"
+            ) from error
 
 
 @dataclass(frozen=True, slots=True)

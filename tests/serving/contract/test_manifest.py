@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.support.versions import write_manifest
@@ -108,3 +109,18 @@ def test_one_minor_ahead_is_read(version: Path) -> None:
 def test_entries_stay_inside(path: str) -> None:
     with pytest.raises(InvalidInput, match="inside the version directory"):
         FileEntry(path, 0, "")
+
+
+@pytest.mark.parametrize(
+    ("tensor", "words"),
+    [
+        ({"name": "x", "dtype": "int64"}, "lacks shape: write it as"),
+        ({"dtype": "int64"}, "lacks name and shape: write it as"),
+        ({"name": "x", "dtype": "int64", "shape": ["many"]}, "has something unusable .*many"),
+        ("x", "has something unusable"),
+    ],
+    ids=["shape", "two", "no number", "no object"],
+)
+def test_a_tensor_that_is_written_wrong_is_told_what_it_lacks(tensor: Any, words: str) -> None:
+    with pytest.raises(InvalidInput, match=words):
+        TensorSpec.from_dict(tensor)

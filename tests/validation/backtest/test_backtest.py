@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +12,7 @@ import pytest
 from tests.validation import world
 from tests.validation.world import HONEST, Draft, before_return
 
-from tidegate_operators.steps.backtest import PastData, PastModels, backtest, read_released
+from tidegate_operators.steps.backtest import PastData, PastModels, backtest, read_released, usual_delay
 from tidegate_serving.contract.errors import InvalidInput, NotFound
 from tidegate_validation.backtest import BacktestRule, History
 from tidegate_validation.backtest.drifts import stability_indexes
@@ -111,6 +111,21 @@ def test_labels_that_come_late_twice_and_for_nobody_are_joined_by_key() -> None:
     assert _with_labels(rows, PastData(rows, "x", "late", in_order))["late"].to_pylist() == [1, 0, None]
     with pytest.raises(InvalidInput, match="labels have no column 'order'"):
         _with_labels(rows.append_column("order", rows["x"]), PastData(rows, "x", "late", labels, key="order"))
+
+
+def test_labels_say_themselves_how_late_they_are_known() -> None:
+    """The first time counts, not a correction's; the one in ten that took longest does not."""
+    morning = datetime(2026, 3, 1, tzinfo=UTC)
+    keys = [str(row) for row in range(20)]
+    logged = pa.table({"request_id": keys, "sent": [morning] * 20})
+    waited = [40, 30, *[5] * 9, *[2] * 9]
+    late = [morning + timedelta(days=days) for days in waited]
+    labels = pa.table(
+        {"request_id": [*keys, "0", "?"], "late": [1] * 22, "at": [*late, morning + timedelta(90), morning]}
+    )
+    assert usual_delay(logged, "sent", PastData(logged, "sent", "late", labels=labels)) == 5
+    untold = labels.drop_columns(["at"])
+    assert usual_delay(logged, "sent", PastData(logged, "sent", "late", labels=untold)) is None
 
 
 @pytest.mark.parametrize(

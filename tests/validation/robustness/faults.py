@@ -155,6 +155,28 @@ def nondeterminism(random: Random) -> Case:
     return fault(f"score = score + 0.01 * ({noise})", "determinism", words="differently each time")
 
 
+def differs_between_processes(random: Random) -> Case:
+    value = random.choice(
+        [
+            "__import__('uuid').uuid4().int % 97 / 97",
+            "hash('depot') % 97 / 97",
+            "np.random.default_rng().normal()",
+            "__import__('time').monotonic_ns() % 97 / 97",
+        ]
+    )
+    line = f"self.own = self.__dict__.setdefault('own', {value}); score = score + 0.1 * self.own"
+    return fault(line, "determinism", words="every process gives answers of its own")
+
+
+def remembers_requests(random: Random) -> Case:
+    column = random.choice(["size", "depot", "weight"])
+    line = (
+        f"asked = inputs['{column}'].tolist(); self.__dict__.setdefault('seen', set()); "
+        f"score = score + {random.uniform(0.01, 1):.3f} * self.seen.issuperset(asked); self.seen.update(asked)"
+    )
+    return fault(line, "determinism", words="what it was asked in between changes its answers")
+
+
 def thread_unsafe(random: Random) -> Case:
     line = random.choice(
         [
@@ -343,6 +365,8 @@ FAULTS: Mapping[str, Draw] = {
         hang_at_exit,
         slow,
         nondeterminism,
+        differs_between_processes,
+        remembers_requests,
         thread_unsafe,
         batch_dependent,
         leaves_during_predict,

@@ -115,6 +115,25 @@ def test_an_unseen_category_that_ends_the_process_fails_with_the_input(tmp_path:
     assert {one.subject for one in found} <= {"depot", "all inputs"}
 
 
+def test_inputs_of_a_column_that_fail_alike_are_one_finding_with_a_readable_error(tmp_path: Path) -> None:
+    known = "{b'north': 0, b'east': 1, b'south': 2, b'west': 3}"
+    line = f"score = score + 0 * np.array([{known}[one] for one in inputs['depot'].tolist()], dtype=float)"
+    (found,) = failing(examined(tmp_path, before_return(line)))
+    assert found.sentence == (
+        "with `depot=\"\u2603unseen\"` its code fails (the model raised KeyError: b'\\xe2\\x98\\x83unseen'); the same "
+        "with an empty text, letters of other scripts, a zero byte, a text of 10000 letters and bytes that are no UTF-8"
+    )
+
+
+def test_a_long_error_is_cut_in_the_middle_and_kept_whole_beside_it(tmp_path: Path) -> None:
+    line = STRANGER + "raise KeyError('begin ' + 'x' * 1500 + ' end')"
+    (found,) = failing(examined(tmp_path, before_return(line)))
+    assert len(found.sentence) < 600
+    assert re.search(r"KeyError: 'begin x+ … x+ end'\)", found.sentence)
+    assert found.example is not None
+    assert "x" * 1500 in str(found.example["error"])
+
+
 def test_where_it_hung_is_in_the_log(tmp_path: Path) -> None:
     limits = replace(LIMITS, call_seconds=2)
     source = before_return(STRANGER + "__import__('threading').Event().wait()")

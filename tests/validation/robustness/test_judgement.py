@@ -14,7 +14,8 @@ from tidegate_validation.robustness.growth import keeps_growing
 from tidegate_validation.robustness.judgement import judge_answer
 from tidegate_validation.robustness.limits import RobustnessLimits
 from tidegate_validation.robustness.probes import Likelihood
-from tidegate_validation.robustness.stages.latency import quantile_interval, ratio_interval
+from tidegate_validation.robustness.stages.beside_baseline import ratio_interval
+from tidegate_validation.robustness.stages.latency import quantile_interval
 from tidegate_validation.sandbox.answer import Answer, AnswerKind
 
 OUTPUTS = Answer(AnswerKind.OUTPUTS, outputs={"y": np.array([1.0])})

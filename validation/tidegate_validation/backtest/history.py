@@ -48,7 +48,7 @@ class History:
                 )
         if table.num_rows == 0:
             raise InvalidInput("nothing was logged: give rows of some weeks")
-        days = _days(table, time)
+        days = days_of(table, time)
         order = np.argsort(days, kind="stable")
         return cls(table.take(order), days[order], time, label, prediction)
 
@@ -96,7 +96,8 @@ def day_number(day: date) -> int:
     return (day - date(1970, 1, 1)).days
 
 
-def _days(table: Any, time: str) -> Integers:
+def days_of(table: Any, time: str) -> Integers:
+    """The day of each row by a column of time stamps, dates or Unix seconds. InvalidInput for any other."""
     import pyarrow as pa
 
     column = table[time]

@@ -19,24 +19,29 @@ from tidegate_validation.progress import SILENT, Progress, working
 @dataclass(frozen=True, slots=True)
 class BacktestRule:
     """`gates` are those that judge releases, by the labelled rows of `days` before each. Served rows are compared in
-    windows of `window` days, every `step` days. A loss is known `delay` days after the day it belongs to, and counts
-    as following an alarm within `horizon` days."""
+    windows of `window` days, every `step` days. A label, and so a loss, is known `delay` days after the day it belongs
+    to (None: nobody says, so at once); a loss counts as following an alarm within `horizon` days."""
 
     gates: tuple[str, ...] = ("quality", "skew")
     days: int = 28
     window: int = 7
     step: int = 1
-    delay: int = 0
+    delay: int | None = None
     horizon: int = 28
 
     def __post_init__(self) -> None:
         for name in ("days", "window", "step", "horizon"):
             if getattr(self, name) < 1:
                 raise InvalidInput(f"{name} is {getattr(self, name)}: 1 or more")
-        if self.delay < 0:
+        if self.label_delay < 0:
             raise InvalidInput(f"delay is {self.delay}: 0 or more")
         if unknown := [name for name in self.gates if name not in GATE_NAMES]:
             raise InvalidInput(f"gate {unknown[0]!r} is unknown: use {', '.join(GATE_NAMES)}")
+
+    @property
+    def label_delay(self) -> int:
+        """In days."""
+        return self.delay or 0
 
 
 def backtest(
@@ -52,11 +57,11 @@ def backtest(
     served = periods(ordered, history.end)
     with working(progress, "backtest", parts=3):
         progress.at("releases", 0)
-        trials = try_releases(history, ordered, policy, rule.gates, (rule.days, rule.delay))
+        trials = try_releases(history, ordered, policy, rule.gates, (rule.days, rule.label_delay))
         progress.at("served rows", 1)
         watched = watch(history, served, policy.skew, rule.window, rule.step)
         progress.at("metrics", 2)
-        metric = MetricRule(rule.window, rule.days, policy.quality.loss_margin, rule.delay)
+        metric = MetricRule(rule.window, rule.days, policy.quality.loss_margin, rule.label_delay)
         measured = measure(history, served, policy.quality, policy.robustness, metric)
     known = history.label is not None
     drifts = [_drift(alarm, measured.worse, rule) for alarm in sorted(watched.alarms[OURS], key=lambda one: one.told)]
@@ -73,7 +78,7 @@ def backtest(
         losses=measured.losses,
         loss=measured.name,
         unjudged=tuple(unjudged),
-        settings={**asdict(rule), "windows": watched.windows},
+        settings={**asdict(rule), "delay": rule.label_delay, "windows": watched.windows},
     )
 
 
@@ -96,7 +101,7 @@ def _drift(alarm: Alarm, worse: Sequence[MetricLoss], rule: BacktestRule) -> Dri
 
 def _following(alarm: Alarm, worse: Sequence[MetricLoss], rule: BacktestRule) -> MetricLoss | None:
     """The first loss of the same version from a window before the alarm to the horizon after it."""
-    first, last = alarm.told - rule.window, alarm.until + rule.horizon + rule.delay
+    first, last = alarm.told - rule.window, alarm.until + rule.horizon + rule.label_delay
     return next((one for one in worse if one.name == alarm.name and first <= one.told <= last), None)
 
 

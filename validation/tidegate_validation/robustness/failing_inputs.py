@@ -29,7 +29,7 @@ _SUFFIX = ".input"
 
 class Way(enum.StrEnum):
     """What to do with the input to see the failure: send it; again and again; each row alone; in several threads; send
-    it and then another.
+    it and then another; to one process and then to a fresh one.
     """
 
     ANSWER = "answer"
@@ -37,6 +37,7 @@ class Way(enum.StrEnum):
     ALONE = "alone"
     AT_ONCE = "at once"
     THEN = "then"
+    RESTARTED = "restarted"
 
 
 @dataclass(frozen=True, slots=True)

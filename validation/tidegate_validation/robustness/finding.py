@@ -5,7 +5,8 @@ The input goes into the finding as its example, down to the one column where pos
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from tidegate_serving.admission import Finding, Outcome
@@ -14,6 +15,7 @@ from tidegate_validation.robustness.probes import Likelihood, Probe
 from tidegate_validation.sandbox.answer import Answer, AnswerKind
 
 _SHOWN = 60
+_WORDS, _LAST_WORDS = 240, 60
 
 
 def probe_finding(
@@ -54,11 +56,31 @@ def assignment(column: str, value: Any) -> str:
 
 
 def example(changed: Mapping[str, Any], row: Mapping[str, Any], answer: Answer) -> dict[str, Any]:
-    """What to try again: the changed columns, the whole row, and the end of the log where there is one."""
+    """What to try again: the changed columns, the whole row, an error too long for a sentence, and the end of the log
+    where there is one.
+    """
     found: dict[str, Any] = {"changed": dict(changed), "input": {**row, **changed}}
+    if _words(answer) != answer.words:
+        found["error"] = answer.words
     if answer.log:
         found["log"] = answer.log
     return found
+
+
+def failure(answer: Answer) -> tuple[AnswerKind, str]:
+    """What is the same for answers that fail in the same way: the class that was raised, else all that came back."""
+    return answer.kind, answer.raised[0] if answer.raised else came_back(answer)
+
+
+def with_more_inputs(finding: Finding, inputs: Sequence[str]) -> Finding:
+    """The finding of one input, with the others of its column that are answered alike."""
+    *most, last = inputs
+    told = f"{', '.join(most)} and {last}" if most else last
+    return replace(
+        finding,
+        sentence=f"{finding.sentence}; the same with {told}",
+        example={**(finding.example or {}), "also": list(inputs)},
+    )
 
 
 def came_back(answer: Answer) -> str:
@@ -67,9 +89,15 @@ def came_back(answer: Answer) -> str:
         output = answer.non_finite()
         return "it answers finite numbers" if output is None else f"it answers NaN or infinity in `{output}`"
     if answer.kind is AnswerKind.REFUSED:
-        return f"{'its code fails' if by_accident(answer) else 'it refuses to answer'} ({answer.words})"
+        return f"{'its code fails' if by_accident(answer) else 'it refuses to answer'} ({_words(answer)})"
     if answer.kind is AnswerKind.NOT_LOADED:
         return f"it does not load any more ({answer.words})"
     if answer.kind is AnswerKind.HUNG:
         return f"it {answer.words}"
     return f"its process {answer.words}"
+
+
+def _words(answer: Answer) -> str:
+    """The answer's words, their middle left out where they are long: what tells is at both ends."""
+    words = answer.words
+    return words if len(words) <= _WORDS + _LAST_WORDS else f"{words[:_WORDS]} … {words[-_LAST_WORDS:]}"

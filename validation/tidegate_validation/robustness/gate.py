@@ -19,6 +19,7 @@ from tidegate_validation.robustness.input_domain import InputDomain
 from tidegate_validation.robustness.limits import RobustnessLimits
 from tidegate_validation.robustness.stages import (
     batches,
+    beside_baseline,
     concurrency,
     edges,
     ending,
@@ -27,6 +28,7 @@ from tidegate_validation.robustness.stages import (
     latency,
     recorded,
     repetition,
+    restart,
 )
 from tidegate_validation.sandbox.answer import AnswerKind
 from tidegate_validation.sandbox.examples import default_signature, example_of, examples_of
@@ -38,11 +40,13 @@ _STAGES: Sequence[Callable[[Examination], None]] = (
     recorded.recorded,
     repetition.repetition,
     latency.latency,
+    beside_baseline.beside_baseline,
     idle.idle,
     batches.batches,
     concurrency.threads,
     edges.boundaries,
     edges.malformed,
+    restart.restart,
 )
 """In this order, after the version was loaded and answered ordinary rows; none runs once too many processes died."""
 

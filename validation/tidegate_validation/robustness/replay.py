@@ -132,6 +132,18 @@ def _then(session: Session, failed: FailingInput, origin: Origin) -> tuple[bool,
     return worst > origin.limits.tolerance, words, first.log
 
 
+def _restarted(session: Session, failed: FailingInput, origin: Origin) -> tuple[bool, str, str]:
+    before = session.ask(failed.tensors)
+    session.renew()
+    after = session.ask(failed.tensors)
+    if not answered(before) or not answered(after):
+        wrong = after if answered(before) else before
+        return True, f"it is loaded and asked twice: {came_back(wrong)}", wrong.log
+    worst = largest_difference(after.outputs, before.outputs)
+    words = f"two processes answer the same request otherwise by up to {worst:.3g}"
+    return worst > origin.limits.tolerance, words, ""
+
+
 def _rows(tensors: Mapping[str, Array]) -> int:
     return len(next(iter(tensors.values())))
 
@@ -142,4 +154,5 @@ _WAYS: Mapping[Way, Callable[[Session, FailingInput, Origin], tuple[bool, str, s
     Way.ALONE: _alone,
     Way.AT_ONCE: _at_once,
     Way.THEN: _then,
+    Way.RESTARTED: _restarted,
 }

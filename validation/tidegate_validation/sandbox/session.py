@@ -53,9 +53,7 @@ class Session:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        if self._process is not None:
-            self._process.close()
-            self._forget(self._process)
+        self.renew()
 
     def load(self, seconds: float | None = None) -> Answer:
         """Loads the version, unless it is; the answer says whether it did."""
@@ -96,6 +94,12 @@ class Session:
         answer = process.stop(seconds)
         self._forget(process)
         return answer
+
+    def renew(self) -> None:
+        """Ends the process, so that the next call has a fresh one."""
+        if self._process is not None:
+            self._process.close()
+            self._forget(self._process)
 
     def log_bytes_now(self) -> int:
         """How much it wrote to its log so far, in all its processes."""

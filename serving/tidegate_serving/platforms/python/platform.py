@@ -32,6 +32,10 @@ from tidegate_serving.platforms.loader import Answer, Servable
 from tidegate_serving.platforms.platform import ModelDescription, PlatformOptions, model_file
 
 _PACKAGE = "tidegate_version_"
+_SIGNATURE = (
+    '{"inputs": [{"name": "x", "dtype": "float32", "shape": [-1]}], '
+    '"outputs": [{"name": "y", "dtype": "float32", "shape": [-1]}]}'
+)
 _numbers = itertools.count(1)
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
@@ -51,8 +55,9 @@ class PythonPlatform:
             documents = documents_of(method) if callable(method) else None
             if documents is None:
                 raise Unsupported(
-                    "a signature cannot be read off a model of platform 'python': write one as JSON, or annotate the "
-                    f"parameter of `predict` in {path} with a pydantic model or a list of one"
+                    "a signature cannot be read off a model of platform 'python': write one as JSON, such as "
+                    f"{_SIGNATURE}, or annotate the parameter of `predict` in {path.name} with a pydantic model or a "
+                    "list of one"
                 )
             return ModelDescription({SERVING_DEFAULT: documents.signature()})
         finally:

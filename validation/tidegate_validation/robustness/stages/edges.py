@@ -6,20 +6,21 @@ The version has answered ordinary rows before, so that what fails here is the in
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 from tidegate_serving.admission import Finding, Outcome
 from tidegate_validation.robustness.examination import Examination
 from tidegate_validation.robustness.failing_inputs import Way
-from tidegate_validation.robustness.finding import came_back, example, probe_finding
+from tidegate_validation.robustness.finding import example, failure, probe_finding, with_more_inputs
 from tidegate_validation.robustness.judgement import answered, judge_answer, largest_difference
 from tidegate_validation.robustness.probes import ALL_INPUTS, Likelihood, Probe, boundary_probes, malformed_probes
 from tidegate_validation.robustness.stages.bad_rows import report_if_unsteady
-from tidegate_validation.sandbox.answer import Answer
+from tidegate_validation.sandbox.answer import Answer, AnswerKind
 from tidegate_validation.sandbox.examples import Examples
 
 _MISSING = " missing (NaN) "
 _MISSING_NUMBERS = "missing numbers"
+_MISSING_NUMBER = "a missing number"
 
 
 def boundaries(examination: Examination) -> None:
@@ -58,6 +59,7 @@ def malformed(examination: Examination) -> None:
 def _probe_all(examination: Examination, check: str, probes: Iterable[Probe]) -> None:
     done: dict[str, int] = {}
     deadly: set[str] = set()
+    told: list[_Told] = []
     for probe in probes:
         if probe.subject in deadly:
             continue
@@ -66,17 +68,32 @@ def _probe_all(examination: Examination, check: str, probes: Iterable[Probe]) ->
                 f"stopped after {examination.session.deaths} crashes; `{probe.subject}` and what follows is untried"
             )
             examination.report(check, "all inputs", Outcome.INCONCLUSIVE, sentence)
-            return
+            done.clear()
+            break
         deaths = examination.session.deaths
-        if _one_probe(examination, probe):
+        if _one_probe(examination, probe, told):
             done[probe.subject] = done.get(probe.subject, 0) + 1
         if examination.session.deaths > deaths:
             deadly.add(probe.subject)
+    for one in told:
+        if one.others:
+            examination.findings[one.place] = with_more_inputs(examination.findings[one.place], one.others)
     for subject, count in done.items():
         examination.report(check, subject, Outcome.PASS, f"`{subject}`: {count} odd inputs are dealt with")
 
 
-def _one_probe(examination: Examination, probe: Probe) -> bool:
+@dataclass(slots=True)
+class _Told:
+    """One way to fail in one column: the finding's place, and what else of that column fails so."""
+
+    subject: str
+    outcome: Outcome
+    failure: tuple[AnswerKind, str]
+    place: int
+    others: list[str] = field(default_factory=list)
+
+
+def _one_probe(examination: Examination, probe: Probe, told: list[_Told]) -> bool:
     """Sends one probe, then the good row again; True when both went well."""
     good = examination.good
     if good is None:
@@ -85,8 +102,8 @@ def _one_probe(examination: Examination, probe: Probe) -> bool:
     outcome = judge_answer(probe.likelihood, answer)
     if outcome is Outcome.FAIL and not answer.fatal:
         outcome = judge_answer(probe.likelihood, answer, examination.ask_baseline(probe.tensors))
-    if outcome is not Outcome.PASS and not _known(examination, probe, answer, outcome):
-        _report(examination, probe, answer, outcome, good)
+    if outcome is not Outcome.PASS:
+        _tell(examination, probe, answer, outcome, told)
     if answer.fatal:
         return False
     after = examination.ask(good)
@@ -102,23 +119,28 @@ def _one_probe(examination: Examination, probe: Probe) -> bool:
     return outcome is Outcome.PASS
 
 
-def _report(examination: Examination, probe: Probe, answer: Answer, outcome: Outcome, good: Examples) -> None:
-    seen = examination.domains.get(probe.subject)
+def _tell(examination: Examination, probe: Probe, answer: Answer, outcome: Outcome, told: list[_Told]) -> None:
+    """A finding of its own, or a word in that of another input that fails in the same way."""
+    malformed = probe.likelihood is Likelihood.MALFORMED
+    same = None if malformed else _told_before(probe, answer, outcome, told)
+    if same is None:
+        told.append(_Told(probe.subject, outcome, failure(answer), len(examination.findings)))
+        examination.findings.append(_finding(examination, probe, answer, outcome))
+    elif outcome is Outcome.FAIL and same.subject == probe.subject:
+        same.others.append(_MISSING_NUMBER if probe.what == "missing" else probe.what)
+
+
+def _told_before(probe: Probe, answer: Answer, outcome: Outcome, told: list[_Told]) -> _Told | None:
+    alike = (one for one in told if (one.outcome, one.failure) == (outcome, failure(answer)))
+    return next((one for one in alike if probe.subject in (one.subject, ALL_INPUTS)), None)
+
+
+def _finding(examination: Examination, probe: Probe, answer: Answer, outcome: Outcome) -> Finding:
+    seen, row = examination.domains.get(probe.subject), {} if examination.good is None else examination.good.row(0)
     check = "malformed" if probe.likelihood is Likelihood.MALFORMED else "boundary"
     kept = examination.keep(check, probe.subject, probe.tensors, Way.ANSWER)
-    finding = probe_finding(probe, answer, outcome, good.row(0), seen.missing_in if seen else None)
-    examination.findings.append(replace(finding, example={**(finding.example or {}), **kept}))
-
-
-def _known(examination: Examination, probe: Probe, answer: Answer, outcome: Outcome) -> bool:
-    """Whether the same was said of another input in the same column, or in one of all."""
-    return any(
-        probe.subject in (one.subject, ALL_INPUTS)
-        and one.outcome is outcome
-        and one.sentence.endswith(came_back(answer))
-        for one in examination.findings
-        if one.check == "boundary"
-    )
+    finding = probe_finding(probe, answer, outcome, row, seen.missing_in if seen else None)
+    return replace(finding, example={**(finding.example or {}), **kept})
 
 
 def _changed(examination: Examination, good: Examples, after: Answer) -> bool:

@@ -1,7 +1,7 @@
-"""How long calls take: against a budget in the policy, and against the version that serves now.
+"""How long calls take, against the budgets in the policy.
 
-Quantiles have distribution-free intervals (order statistics), the ratio to the baseline one over interleaved pairs of
-calls (bootstrap); time in which other work held the processor is not counted.
+Calls go through the rows of the data in turn, so that rows which take long count as often as they come. Quantiles have
+distribution-free intervals (order statistics); time in which other work held the processor is not counted.
 """
 
 from __future__ import annotations
@@ -16,22 +16,17 @@ import numpy.typing as npt
 from tidegate_serving.admission import Outcome
 from tidegate_validation.robustness.examination import Examination
 from tidegate_validation.sandbox.answer import AnswerKind
-from tidegate_validation.sandbox.examples import Examples
 
 _CALLS, _CALLS_FOR_MIDDLE, _CALLS_FOR_TAIL, _MOST_CALLS = 20, 60, 300, 2000
 """Of 300 calls, one at least shows a tail of 2 % with a chance of 99.8 %."""
 _LEAST_CALLS = 8
 """So many of the slowest model: if half of its calls kept a budget, eight would all miss it once in 256 times."""
+_DIFFERENT_ROWS = 2048
 _SECONDS, _MOST_SECONDS = 6.0, 30.0
 _LOOK_EVERY = 1.5
-_PAIRS, _LEAST_PAIRS = 60, 12
 _MIDDLE, _TAIL = 0.5, 0.99
-_WARM = 5
-_LEAST_SLOWER = 0.001
 _CONFIDENCE, _EARLY_CONFIDENCE = 0.99, 0.9999
 """The second for a look at the first calls, of which there are many: together they err no more often than the last."""
-_RESAMPLES = 1000
-_LEAST_SECONDS = 1e-9
 
 Seconds = npt.NDArray[np.float64]
 
@@ -42,27 +37,6 @@ def quantile_interval(values: Seconds, share: float, confidence: float = _CONFID
 
     found: Any = stats.quantile_test(values, p=share).confidence_interval(confidence)
     return float(np.nan_to_num(found.low)), float(np.nan_to_num(found.high, nan=np.inf))
-
-
-def ratio_interval(one: Seconds, other: Seconds) -> tuple[float, float, float]:
-    """The ratio of medians of paired values, and bounds for it with 99 % confidence, by bootstrap over pairs."""
-    from scipy import stats
-
-    found = stats.bootstrap(
-        (one, other),
-        _ratio_of_medians,
-        paired=True,
-        n_resamples=_RESAMPLES,
-        confidence_level=_CONFIDENCE,
-        method="percentile",
-        rng=0,
-    ).confidence_interval
-    return float(_ratio_of_medians(one, other)), float(found.low), float(found.high)
-
-
-def _ratio_of_medians(one: Seconds, other: Seconds, axis: int = -1) -> Seconds:
-    ratio: Seconds = np.median(one, axis=axis) / np.maximum(np.median(other, axis=axis), _LEAST_SECONDS)
-    return ratio
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +100,6 @@ def latency(examination: Examination) -> None:
         wanted = [budget for budget in budgets if budget.rows == rows]
         if rows == 1 or any(budget.milliseconds for budget in wanted):
             _hold_to(examination, rows, wanted)
-    _against_baseline(examination)
 
 
 def report_if_slow(examination: Examination) -> None:
@@ -154,13 +127,13 @@ def _hold_to(examination: Examination, rows: int, budgets: list[Budget]) -> None
 
 def _measured(examination: Examination, rows: int, budgets: list[Budget]) -> Seconds | None:
     """How long calls took, so many as the budgets need or time allows; None where one was not answered."""
-    examples = examination.answered_rows(rows)
-    examples = examples.take(np.arange(rows) % len(examples))
+    examples = examination.answered_rows(max(rows, _DIFFERENT_ROWS))
     seconds: list[float] = []
     begun = time.monotonic()
     look = float(_LEAST_CALLS)
     while _more_needed(budgets, seconds, time.monotonic() - begun):
-        answer = examination.ask(examples)
+        places = np.arange(len(seconds) * rows, (len(seconds) + 1) * rows) % len(examples)
+        answer = examination.ask(examples.take(places))
         if answer.kind is not AnswerKind.OUTPUTS:
             return None
         seconds.append(answer.seconds)
@@ -209,49 +182,3 @@ def _say(examination: Examination, budget: Budget, seconds: Seconds, outcome: Ou
         limit=budget.milliseconds or None,
         cause={"kind": "slow"} if outcome is Outcome.FAIL else None,
     )
-
-
-def _against_baseline(examination: Examination) -> None:
-    """Interleaved calls, so that both meet the same machine; where they seem slower, once more."""
-    examples = examination.answered_rows(64)
-    if examination.ask_baseline(examples.arrays) is None:
-        return
-    pairs = _pairs(examination, examples)
-    earlier = ""
-    if len(pairs) >= _LEAST_PAIRS and _slower(examination, pairs):
-        earlier = f"; measured twice, {ratio_interval(pairs[:, 0], pairs[:, 1])[0]:.3g} times at first"
-        pairs = _pairs(examination, examples)
-    if len(pairs) < _LEAST_PAIRS:
-        return
-    ratio, low, high = ratio_interval(pairs[:, 0], pairs[:, 1])
-    slower = _slower(examination, pairs)
-    examination.report(
-        "latency",
-        "against the baseline",
-        Outcome(examination.limits.slower_counts) if slower else Outcome.PASS,
-        f"takes {ratio:.3g} times as long as the version that serves now ({low:.3g} to {high:.3g}, "
-        f"{len(pairs)} calls of each){earlier}",
-        number=ratio,
-        interval=(low, high),
-        limit=examination.limits.slower,
-        cause={"kind": "slow"} if slower else None,
-    )
-
-
-def _slower(examination: Examination, pairs: Seconds) -> bool:
-    _, low, _ = ratio_interval(pairs[:, 0], pairs[:, 1])
-    return low > examination.limits.slower and float(np.median(pairs[:, 0] - pairs[:, 1])) > _LEAST_SLOWER
-
-
-def _pairs(examination: Examination, examples: Examples) -> Seconds:
-    found: list[tuple[float, float]] = []
-    end = time.monotonic() + _MOST_SECONDS
-    for number in range(_PAIRS + _WARM):
-        if len(found) >= _LEAST_PAIRS and time.monotonic() > end:
-            break
-        mine, other = examination.ask(examples), examination.ask_baseline(examples.arrays)
-        if mine.kind is not AnswerKind.OUTPUTS or other is None or other.kind is not AnswerKind.OUTPUTS:
-            return np.empty((0, 2))
-        if number >= _WARM:
-            found.append((mine.seconds, other.seconds))
-    return np.asarray(found).reshape(-1, 2)

@@ -7,11 +7,13 @@ failure on an input. `growth` judges what the process uses.
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from tidegate_serving.admission import Outcome
+from tidegate_serving.contract.tensors import Array
 from tidegate_validation.robustness.examination import Examination
 from tidegate_validation.robustness.failing_inputs import Way
 from tidegate_validation.robustness.finding import came_back, example
@@ -31,27 +33,49 @@ _ROWS, _REQUESTS = 64, 4
 
 def repetition(examination: Examination) -> None:
     """Some requests in turn, 160 times in all, and more for some seconds while what is in use seems to grow."""
-    requests = _requests(examination)
-    asked = _Asked(requests, [None] * len(requests))
+    asked = _asked_before(examination)
     usage = _ask_again_and_again(examination, asked)
     if usage is None:
         return
-    _report_difference(examination, asked.worst, asked.worst_request, asked.calls)
+    _report_difference(examination, asked)
     report_growth(examination, usage, lambda: _ask_again_and_again(examination, asked))
 
 
 @dataclass(slots=True)
 class _Asked:
-    """What was asked so far: each request's first answer, and the largest difference to it."""
+    """What was asked so far: the first and latest answer to each request, and the largest difference to the first.
+
+    `changes` counts the answers that differ from the one before to the same request.
+    """
 
     requests: list[Examples]
-    first: list[Answer | None]
+    first: list[Mapping[str, Array] | None]
+    latest: list[Mapping[str, Array] | None] = field(init=False)
     calls: int = 0
+    changes: int = 0
     worst: float = 0.0
     worst_request: Examples = field(init=False)
 
     def __post_init__(self) -> None:
         self.worst_request = self.requests[0]
+        self.latest = list(self.first)
+
+    def add(self, place: int, outputs: Mapping[str, Array], tolerance: float) -> None:
+        """Takes one more answer to the request in this place."""
+        first, latest = self.first[place], self.latest[place]
+        if first is None or latest is None:
+            self.first[place] = first = latest = outputs
+        difference = largest_difference(outputs, first)
+        if difference > self.worst:
+            self.worst, self.worst_request = difference, self.requests[place]
+        self.changes += largest_difference(outputs, latest) > tolerance
+        self.latest[place] = outputs
+        self.calls += 1
+
+    @property
+    def settled(self) -> bool:
+        """Whether answers changed once and no more, as where a version goes by what it was asked before."""
+        return self.changes <= len(self.requests)
 
 
 def _ask_again_and_again(examination: Examination, asked: _Asked) -> UsageHistory | None:
@@ -65,14 +89,8 @@ def _ask_again_and_again(examination: Examination, asked: _Asked) -> UsageHistor
         if not answered(answer):
             _failed_at_last(examination, request, answer, asked.calls)
             return None
-        before = asked.first[place]
-        if before is None:
-            asked.first[place] = before = answer
-        difference = largest_difference(answer.outputs, before.outputs)
-        if difference > asked.worst:
-            asked.worst, asked.worst_request = difference, request
+        asked.add(place, answer.outputs, examination.limits.tolerance)
         usage.add(answer)
-        asked.calls += 1
     usage.end(examination.session.processes(), examination.session.log_bytes_now())
     return usage
 
@@ -88,11 +106,13 @@ def _open(usage: UsageHistory, calls: int) -> bool:
     return calls % _LOOKS != 0 or usage.suspicious
 
 
-def _requests(examination: Examination) -> list[Examples]:
-    """One row, then batches of real rows."""
+def _asked_before(examination: Examination) -> _Asked:
+    """One row, answered long ago if there is such a one, then batches of real rows."""
     rows = examination.answered_rows(_ROWS * _REQUESTS)
-    parts = [part for part in np.array_split(np.arange(len(rows)), _REQUESTS) if len(part)]
-    return [rows.take(part[: 1 if place == 0 else None]) for place, part in enumerate(parts)]
+    one, *parts = [rows.take(part) for part in np.array_split(np.arange(len(rows)), _REQUESTS) if len(part)]
+    if examination.good is None:
+        return _Asked([one.take(np.array([0])), *parts], [None] * (1 + len(parts)))
+    return _Asked([examination.good, *parts], [examination.expected, *[None] * len(parts)])
 
 
 def _failed_at_last(examination: Examination, request: Examples, answer: Answer, calls: int) -> None:
@@ -103,20 +123,26 @@ def _failed_at_last(examination: Examination, request: Examples, answer: Answer,
     examination.report("stability", "calls", Outcome.FAIL, sentence, number=float(calls), example=shown, cause=cause)
 
 
-def _report_difference(examination: Examination, worst: float, request: Examples, calls: int) -> None:
-    tolerance = examination.limits.tolerance
+def _report_difference(examination: Examination, asked: _Asked) -> None:
+    tolerance, worst, request = examination.limits.tolerance, asked.worst, asked.worst_request
     if worst <= tolerance:
-        sentence = f"answers the same requests alike, {calls} times in all"
+        sentence = f"answers the same requests alike, {asked.calls} times in all"
         examination.report("determinism", "repetition", Outcome.PASS, sentence, number=worst, limit=tolerance)
         return
+    sentence = f"the same request is answered differently each time, by up to {worst:.3g}"
+    if asked.settled:
+        sentence = (
+            f"what it was asked in between changes its answers: the same request is answered otherwise than before, "
+            f"by up to {worst:.3g}"
+        )
     examination.steady = False
     examination.report(
         "determinism",
         "repetition",
         Outcome(examination.limits.nondeterminism),
-        f"the same request is answered differently each time, by up to {worst:.3g}",
+        sentence,
         number=worst,
         limit=tolerance,
         example={"input": request.row(0), **examination.keep("determinism", "calls", request.arrays, Way.AGAIN)},
-        cause={"kind": "nondeterminism"},
+        cause={"kind": "remembers requests" if asked.settled else "nondeterminism"},
     )

@@ -1,0 +1,78 @@
+"""The same requests asked of a fresh process: an engine loads a version anew after every restart and in every worker.
+
+Answers that depend on when or where it was loaded, or on what it was asked before, differ between processes.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tidegate_serving.admission import Outcome
+from tidegate_validation.robustness.examination import Examination
+from tidegate_validation.robustness.failing_inputs import Way
+from tidegate_validation.robustness.finding import came_back, example
+from tidegate_validation.robustness.judgement import answered, largest_difference
+from tidegate_validation.sandbox.answer import Answer
+from tidegate_validation.sandbox.examples import Examples
+
+_CHECK, _SUBJECT = "determinism", "a fresh process"
+_ROWS = 256
+
+
+def restart(examination: Examination) -> None:
+    """Not tried on a version that answers one request in two ways in the same process."""
+    rows = examination.answered_rows(min(_ROWS, examination.limits.max_batch))
+    before = examination.ask(rows) if examination.steady else None
+    if before is None or not answered(before):
+        return
+    after = _asked_afresh(examination, rows)
+    if not answered(after):
+        sentence = f"loaded once more, in a process of its own, {came_back(after)} where it answered before"
+        shown = example({}, rows.row(0), after) | examination.keep(_CHECK, _SUBJECT, rows.arrays, Way.RESTARTED)
+        examination.report(_CHECK, _SUBJECT, Outcome.FAIL, sentence, example=shown)
+        return
+    tolerance = examination.limits.tolerance
+    worst = largest_difference(after.outputs, before.outputs)
+    if worst <= tolerance:
+        sentence = "answers the same when it is loaded once more, in a process of its own"
+        examination.report(_CHECK, _SUBJECT, Outcome.PASS, sentence, number=worst, limit=tolerance)
+        return
+    once_more = _asked_afresh(examination, rows)
+    same = answered(once_more) and largest_difference(once_more.outputs, after.outputs) <= tolerance
+    place = _most_different(before, after)
+    examination.report(
+        _CHECK,
+        _SUBJECT,
+        Outcome(examination.limits.nondeterminism),
+        f"loaded once more, it answers the same requests otherwise, by up to {worst:.3g}: {_why(same)}",
+        number=worst,
+        limit=tolerance,
+        example={"input": rows.row(place), **examination.keep(_CHECK, _SUBJECT, rows.arrays, Way.RESTARTED)},
+        cause={"kind": "remembers requests" if same else "depends on the process"},
+    )
+
+
+def _asked_afresh(examination: Examination, rows: Examples) -> Answer:
+    examination.session.renew()
+    return examination.ask(rows)
+
+
+def _why(same_when_fresh: bool) -> str:
+    if same_when_fresh:
+        return "fresh processes agree with each other, so what it was asked before changes its answers"
+    return (
+        "every process gives answers of its own (random numbers without a seed, Python's hash() of texts, the order of "
+        "a set, or the clock)"
+    )
+
+
+def _most_different(one: Answer, other: Answer) -> int:
+    """The place of the row whose answers lie furthest apart."""
+    rows = len(next(iter(one.outputs.values())))
+    apart = [
+        largest_difference(
+            *({name: a[place : place + 1] for name, a in answer.outputs.items()} for answer in (one, other))
+        )
+        for place in range(rows)
+    ]
+    return int(np.argmax(apart))
