@@ -1,14 +1,10 @@
 //! The explanation of a JSON value that does not fit: TensorFlow Serving's first complaint, found here by walking a tree
 //! level by level as TensorFlow Serving does, and in a time that does not grow with the depth.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-mod support;
-
 use std::time::{Duration, Instant};
 
-use support::random::Random;
-use support::spec;
+use crate::support::random::Random;
+use crate::support::spec;
 use tidegate_codec::dtype::DType;
 use tidegate_codec::json::explain::complaint;
 use tidegate_codec::json::scanner::Scanner;

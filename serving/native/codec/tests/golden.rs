@@ -1,13 +1,9 @@
 //! The tensor layout that crosses to Python and to other processes, against the bytes that pytest reads too.
 //! And our field numbers against the checked-in descriptor set, the one source of the protocol.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-mod support;
-
+use crate::support::messages::{bytes_of, varint_of};
+use crate::support::{signature, spec};
 use half::f16;
-use support::messages::{bytes_of, varint_of};
-use support::{signature, spec};
 use tidegate_codec::dtype::{ALL, DType};
 use tidegate_codec::json::predict_request::JsonRequest;
 use tidegate_codec::json::scanner::Scanner;

@@ -1,12 +1,8 @@
 //! REST bodies into columns and columns into REST bodies: forms, types, base64, odd numbers, and every refusal's text.
 //! Speaks to parser and printer directly; the REST endpoint's tests send the same over sockets.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-mod support;
-
-use support::random::Random;
-use support::{floats, signature, spec};
+use crate::support::random::Random;
+use crate::support::{floats, signature, spec};
 use tidegate_codec::dtype::DType;
 use tidegate_codec::json::predict_request::{Form, JsonRequest};
 use tidegate_codec::json::predict_response;

@@ -1,7 +1,5 @@
 //! MessagePack as the JSON that says the same, by the bytes of its specification.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use tidegate_codec::msgpack::{Binary, from_json, to_json};
 use tidegate_codec::status::{Code, Status};
 use tidegate_codec::tensors::Room;

@@ -1,14 +1,10 @@
 //! Properties of all decoders: what was written is read again, and no bytes whatsoever make one panic.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-mod support;
-
+use crate::support::messages::{Request, content, tensor as tensor_message};
+use crate::support::{signature, spec};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
-use support::messages::{Request, content, tensor as tensor_message};
-use support::{signature, spec};
 use tidegate_codec::dtype::{ALL, DType};
 use tidegate_codec::inference::InferenceMethod;
 use tidegate_codec::json::predict_request::{Form, JsonRequest};

@@ -1,13 +1,10 @@
 //! `TensorProto` into columns: every dtype, typed fields, fill with the last value, and all that is refused.
 //! Speaks to the decoder directly; the endpoints' tests send the same over sockets.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-mod support;
-
-use support::messages::{Request, content, tensor, varints};
-use support::random::Random;
-use support::{signature, spec};
+use crate::support;
+use crate::support::messages::{Request, content, tensor, varints};
+use crate::support::random::Random;
+use crate::support::{signature, spec};
 use tidegate_codec::dtype::{ALL, DType};
 use tidegate_codec::protobuf::predict::PredictRequest;
 use tidegate_codec::protobuf::tensor as tensor_proto;

@@ -1,14 +1,10 @@
 //! A finished batch is answered some requests at a time, each of them once, whatever parts it ran in.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-mod support;
-
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::support::fixture;
 use proptest::prelude::*;
-use support::fixture;
 use tidegate_codec::status::{Code, Status};
 use tidegate_engine::batching::{FinishedBatch, Part};
 use tidegate_engine::engine::Engine;

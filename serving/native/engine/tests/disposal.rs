@@ -1,7 +1,5 @@
 //! Large blocks count as requests' memory until the thread that gives them back to the system has done so.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use std::sync::Arc;
 
 use tidegate_engine::memory::Memory;

@@ -1,7 +1,5 @@
 //! Buckets of histograms.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use tidegate_engine::metrics::histogram::Histogram;
 
 #[test]

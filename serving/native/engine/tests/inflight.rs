@@ -1,16 +1,12 @@
 //! Requests that wait for their answers: who is late is found without a look at the others, each is taken out once, and
 //! clients that may have gone are asked some at a time.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-mod support;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use crate::support::{Fixture, fixture};
 use proptest::prelude::*;
-use support::{Fixture, fixture};
 use tidegate_codec::status::{Code, Status};
 use tidegate_engine::metrics::Endpoint;
 use tidegate_engine::request::inflight::{Inflight, Pending};

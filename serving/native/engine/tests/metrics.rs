@@ -1,7 +1,5 @@
 //! Counters of versions that come and go.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use tidegate_engine::metrics::{Gauges, Metrics, Page, help_of};
 
 #[test]

@@ -1,13 +1,10 @@
 //! Priorities in one queue: higher ones go first, lower ones are not starved, and what waits behind a request neither
 //! fills its queue nor makes it late.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-mod support;
-
 use std::time::{Duration, Instant};
 
-use support::{Fixture, fixture_of, limits};
+use crate::support;
+use crate::support::{Fixture, fixture_of, limits};
 use tidegate_engine::batching::Batching;
 use tidegate_engine::batching::queue::NextBatch;
 

@@ -1,16 +1,12 @@
 //! A queue by itself: what comes in while something large is decoded, who joins whom, and that rows are counted right
 //! whatever comes, leaves and is taken.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-mod support;
-
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
+use crate::support::{fill, fixture};
 use proptest::prelude::*;
-use support::{fill, fixture};
 use tidegate_codec::status::Status;
 use tidegate_engine::batching::queue::NextBatch;
 use tidegate_engine::batching::{Place, Urgency};

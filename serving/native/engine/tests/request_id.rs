@@ -1,7 +1,5 @@
 //! Request ids: their hash, the shares that they fall into, and which are taken over from clients.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use http::HeaderValue;
 use tidegate_engine::request_id::{IdSource, MAX_LENGTH, RequestId, Share, hash};
 

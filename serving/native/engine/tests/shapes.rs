@@ -1,13 +1,9 @@
 //! Requests of different shapes in one queue: each shape has an open batch of its own, nobody is starved, and why batches
 //! closed can be told.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-mod support;
-
 use std::time::{Duration, Instant};
 
-use support::{fixture, fixture_of, limits};
+use crate::support::{fixture, fixture_of, limits};
 use tidegate_engine::batching::batch::Batch;
 use tidegate_engine::batching::queue::NextBatch;
 use tidegate_engine::batching::{Batching, Queue, Urgency};

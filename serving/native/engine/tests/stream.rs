@@ -1,15 +1,11 @@
 //! Messages of a streaming answer on their way: a sender does not get far ahead, and hears when nobody reads any more.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-mod support;
-
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use support::{Fixture, fixture};
+use crate::support::{Fixture, fixture};
 use tidegate_codec::status::{Code, Status};
 use tidegate_codec::tensors::{Column, Tensor, Words};
 use tidegate_engine::batching::stream::{Message, Next, Stream, WAITING};

@@ -1,14 +1,10 @@
 //! While large answers are to be written, what gives back little runs, and what gives back more waits.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-mod support;
-
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use support::{Fixture, fixture, fixture_for, limits};
+use crate::support::{Fixture, fixture, fixture_for, limits};
 use tidegate_codec::signatures::Signature;
 use tidegate_codec::status::Status;
 use tidegate_codec::tensors::Tensor;

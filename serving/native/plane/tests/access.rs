@@ -1,11 +1,9 @@
 //! Who is let in on the data ports: by the head of a request, before its body, and for the models of its token.
 
-mod support;
-
 use std::sync::Arc;
 
+use crate::support::{Model, Running, publish, scalar_signature, settings};
 use sha2::{Digest, Sha256};
-use support::{Model, Running, publish, scalar_signature, settings};
 use tidegate_plane::control;
 use tidegate_plane::endpoints::grpc::{health, infer_methods, methods, reflection};
 use tidegate_plane::security::access::{Access, Caller, TokenLine};

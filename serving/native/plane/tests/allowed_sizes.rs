@@ -1,15 +1,12 @@
 //! Batches of allowed sizes: what the model is asked for, and that neither clients nor the log see the copies.
 //! A gated model holds the first batch, so that each test decides what waits behind it.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-mod support;
-
 use std::sync::{Arc, Mutex};
 
-use support::messages::{Request, bytes_of, content, float_tensor, float_values, outputs, predict_x, tensor};
-use support::rest::Client;
-use support::{
+use crate::support;
+use crate::support::messages::{Request, bytes_of, content, float_tensor, float_values, outputs, predict_x, tensor};
+use crate::support::rest::Client;
+use crate::support::{
     Gate, Model, Running, answer, column_of, eventually, floats, half_plus_two, publish_with, scalar_signature,
     settings, spec,
 };

@@ -1,21 +1,19 @@
 //! Work that takes long leaves the I/O thread: others are answered meanwhile, and no fault or stop is kept up by it.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-mod support;
-
 use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
+use crate::support::grpc::{PREDICT, frame};
+use crate::support::messages::{Request, content, tensor};
+use crate::support::{
+    Gate, Model, Running, answer, batching, column_of, eventually, publish, publish_with, scalar_signature,
+};
+use crate::support::{settings, signature, spec};
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use support::grpc::{PREDICT, frame};
-use support::messages::{Request, content, tensor};
-use support::{Gate, Model, Running, answer, batching, column_of, eventually, publish, publish_with, scalar_signature};
-use support::{settings, signature, spec};
 use tidegate_codec::dtype::DType;
 use tidegate_codec::status::Code;
 use tidegate_codec::tensors::Tensor;

@@ -1,15 +1,12 @@
 //! The batch queue through real sockets: who joins which batch, what is refused, bisected, too late or given up.
 //! A gated model holds the first batch, so that each test decides what waits behind it.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-mod support;
-
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use support::messages::{Request, float_tensor, float_values, outputs, predict_x};
-use support::{
+use crate::support;
+use crate::support::messages::{Request, float_tensor, float_values, outputs, predict_x};
+use crate::support::{
     Gate, Model, Running, answer, eventually, floats, half_plus_two, publish_with, scalar_signature, settings,
     signature, spec,
 };

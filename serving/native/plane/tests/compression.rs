@@ -1,7 +1,5 @@
 //! Decompression under a size limit.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use std::io::Write;
 use std::sync::Arc;
 

@@ -1,15 +1,12 @@
 //! Connections that nothing is heard of, whose requests do not come or whose answers are not taken, and too many of them.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-mod support;
-
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use support::{Gate, Model, Running, eventually, patience, publish, rest, scalar_signature, settings};
+use crate::support;
+use crate::support::{Gate, Model, Running, eventually, patience, publish, rest, scalar_signature, settings};
 use tidegate_plane::settings::{Patience, Settings};
 
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";

@@ -1,16 +1,13 @@
 //! Queues hold what can be answered in time: late requests count no longer, nothing is accepted that must come too late,
 //! and a failing batch is not run again for requests whose deadlines have passed.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-mod support;
-
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use support::messages::predict_x;
-use support::{
+use crate::support;
+use crate::support::messages::predict_x;
+use crate::support::{
     Gate, Model, Running, answer, eventually, grpc, half_plus_two, publish_with, scalar_signature, settings,
 };
 use tidegate_codec::status::{Code, Status};

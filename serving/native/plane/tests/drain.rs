@@ -1,17 +1,13 @@
 //! The end of a plane: not ready, no new connections, everything accepted answered, everything logged, threads gone.
 //! And what happens to an address that cannot be had.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-mod support;
-
 use std::net::TcpStream;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use support::grpc::{PREDICT, frame};
-use support::messages::{float_values, outputs, predict_x};
-use support::{Gate, Model, Recorder, Running, eventually, publish, scalar_signature, settings};
+use crate::support::grpc::{PREDICT, frame};
+use crate::support::messages::{float_values, outputs, predict_x};
+use crate::support::{Gate, Model, Recorder, Running, eventually, publish, scalar_signature, settings};
 use tidegate_engine::serving_map::Change;
 use tidegate_plane::plane::Plane;
 use tidegate_plane::settings::Settings;

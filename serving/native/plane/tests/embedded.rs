@@ -1,16 +1,13 @@
 //! Predicting without a socket: the same handles, queues and answers as through the endpoints, and callers that give up.
 //! Calls the endpoint on threads of its own, as an embedding program does.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-mod support;
-
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use support::{Gate, Model, Running, eventually, floats, publish, scalar_signature, settings};
+use crate::support;
+use crate::support::{Gate, Model, Running, eventually, floats, publish, scalar_signature, settings};
 use tidegate_codec::dtype::DType;
 use tidegate_codec::model_spec::{ModelSpec, VersionChoice};
 use tidegate_codec::status::{Code, Status};

@@ -1,20 +1,19 @@
 //! Both endpoints from outside: metadata, status, health, metrics, limits, and everything that is not a proper request.
 //! After each kind of abuse the plane must still answer a proper request.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-mod support;
-
 use std::collections::HashSet;
 use std::io::Write;
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-use support::grpc::{PREDICT, frame};
-use support::messages::{
+use crate::support;
+use crate::support::grpc::{PREDICT, frame};
+use crate::support::messages::{
     Request, bytes_of, float_tensor, float_values, outputs, predict_x, shape_of, tensor, varint_of, varints,
 };
-use support::{Model, Random, Running, eventually, patience, publish, scalar_signature, settings, signature, spec};
+use crate::support::{
+    Model, Random, Running, eventually, patience, publish, scalar_signature, settings, signature, spec,
+};
 use tidegate_codec::dtype::{ALL, DType};
 use tidegate_codec::model_metadata::Description;
 use tidegate_codec::protobuf::{tensor as tensor_proto, wire};

@@ -1,19 +1,16 @@
 //! Classify and Regress from outside, with examples as TensorFlow Serving's clients send them.
 //! Whole examples go to models that parse them themselves, features to the columns of all others.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-mod support;
-
 use std::sync::Arc;
 
-use support::examples::{
+use crate::support;
+use crate::support::examples::{
     CLASSIFY, MULTI_INFERENCE, REGRESS, SESSION_RUN, classes, example, floats, list, list_with_context, multi, request,
     session, strings, values, wholes,
 };
-use support::inference::*;
-use support::messages::{answered_by, bytes_of, float_tensor, float_values, predict_x, shape_of, tensor};
-use support::{Gate, Model, Random, Running, eventually, spec};
+use crate::support::inference::*;
+use crate::support::messages::{answered_by, bytes_of, float_tensor, float_values, predict_x, shape_of, tensor};
+use crate::support::{Gate, Model, Random, Running, eventually, spec};
 use tidegate_codec::dtype::{ALL, DType};
 use tidegate_codec::signatures::TensorSpec;
 use tidegate_codec::tensors::{Column, Tensor};

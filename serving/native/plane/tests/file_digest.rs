@@ -1,7 +1,5 @@
 //! Digests of files, also when their reading is interrupted.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use std::io::Write as _;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};

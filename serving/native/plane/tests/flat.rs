@@ -1,16 +1,13 @@
 //! Requests that leave out the axis of one element, as TensorFlow Serving's clients do: read as rows, answered flat.
 //! Sends both ranks through every endpoint, alone and in one batch; whatever else has another rank stays refused.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-mod support;
-
 use std::sync::Arc;
 use std::time::Duration;
 
-use support::examples::{SESSION_RUN, session};
-use support::messages::{Request, bytes_of, content, float_values, outputs, shape_of, tensor};
-use support::{Gate, Model, Running, column_of, eventually, floats, publish, settings, signature, spec};
+use crate::support;
+use crate::support::examples::{SESSION_RUN, session};
+use crate::support::messages::{Request, bytes_of, content, float_values, outputs, shape_of, tensor};
+use crate::support::{Gate, Model, Running, column_of, eventually, floats, publish, settings, signature, spec};
 use tidegate_codec::dtype::DType;
 use tidegate_codec::model_spec::{ModelSpec, VersionChoice};
 use tidegate_codec::signatures::{Signature, TensorSpec};

@@ -1,14 +1,10 @@
 //! Health, asked and watched, and what `/metrics` says of its families, of states and of Python's gauges.
 //! Load balancers and monitoring see no more of an engine than this.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-mod support;
-
 use std::time::Duration;
 
-use support::messages::{predict_x, varint_of};
-use support::{Model, Running, eventually, settings};
+use crate::support::messages::{predict_x, varint_of};
+use crate::support::{Model, Running, eventually, settings};
 use tidegate_codec::protobuf::wire;
 use tidegate_codec::status::{Code, Status};
 use tidegate_codec::version_state::VersionState;

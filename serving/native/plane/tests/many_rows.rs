@@ -1,18 +1,15 @@
 //! One request of more rows than its queue holds runs some rows at a time; its answer, its errors, its deadline and its log
 //! are those of one request.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-mod support;
-
 use std::sync::Arc;
 use std::time::Duration;
 
-use proptest::prelude::*;
-use support::messages::{float_values, outputs, predict_x};
-use support::{
+use crate::support;
+use crate::support::messages::{float_values, outputs, predict_x};
+use crate::support::{
     Gate, Model, Running, answer, eventually, floats, grpc, half_plus_two, publish_with, scalar_signature, settings,
 };
+use proptest::prelude::*;
 use tidegate_codec::signatures::{FirstAxis, Signature};
 use tidegate_codec::status::{Code, Status};
 use tidegate_codec::tensors::Tensor;

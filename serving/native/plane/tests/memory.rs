@@ -1,13 +1,13 @@
 //! The budget in bytes: what is filled in, what arrives and what waits is counted, and refused at once where there is none.
 
-mod support;
-
 use std::io::Write;
 use std::sync::Arc;
 
-use support::messages::{Request, predict_x, tensor};
-use support::{Gate, Model, Running, batching, eventually, grpc, publish, publish_with, scalar_signature, settings};
-use support::{answer, column_of, half_plus_two, signature, spec};
+use crate::support::messages::{Request, predict_x, tensor};
+use crate::support::{
+    Gate, Model, Running, batching, eventually, grpc, publish, publish_with, scalar_signature, settings,
+};
+use crate::support::{answer, column_of, half_plus_two, signature, spec};
 use tidegate_codec::dtype::DType;
 use tidegate_codec::tensors::{Column, Tensor, Words};
 use tidegate_engine::batching::Batching;

@@ -1,10 +1,6 @@
 //! The gRPC methods that we know against the checked-in descriptor set, the one source of the protocol.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-mod support;
-
-use support::messages::bytes_of;
+use crate::support::messages::bytes_of;
 use tidegate_plane::control;
 use tidegate_plane::endpoints::grpc::{infer_methods, methods};
 

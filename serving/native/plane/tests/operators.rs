@@ -1,17 +1,14 @@
 //! What an operator changes while requests come: splits, the switch of a model, queues and threads, limits, sockets.
 //! Speaks over real sockets, because clients are whom it must not hurt.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-mod support;
-
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use support::messages::{Request, answered_by, float_tensor};
-use support::{Gate, Model, Running, eventually, publish, publish_with, scalar_signature, settings};
+use crate::support;
+use crate::support::messages::{Request, answered_by, float_tensor};
+use crate::support::{Gate, Model, Running, eventually, publish, publish_with, scalar_signature, settings};
 use tidegate_codec::status::Code;
 use tidegate_engine::batching::Batching;
 use tidegate_engine::serving_map::Change;

@@ -1,17 +1,14 @@
 //! A queue takes what its model can answer in time, also right after the model was loaded; a quick one is never refused by
 //! mistake, whatever its first run or some runs take.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-mod support;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use support::messages::{float_values, outputs, predict_x};
-use support::{
+use crate::support;
+use crate::support::messages::{float_values, outputs, predict_x};
+use crate::support::{
     Gate, Model, Running, answer, eventually, grpc, half_plus_two, publish_with, scalar_signature, settings,
 };
 use tidegate_codec::status::Code;

@@ -1,7 +1,5 @@
 //! REST paths as TensorFlow Serving reads them.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use tidegate_plane::endpoints::rest::path::{Route, Target, parse};
 
 fn target_of(name: &str, version: Option<i64>, label: Option<&str>) -> Target {

@@ -1,16 +1,12 @@
 //! Calls of many messages over real sockets: each is answered when it came, and the call ends as its client, its deadline or
 //! the plane has it.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-mod support;
-
 use std::time::Duration;
 
+use crate::support::grpc::{Client, Stream, frame};
+use crate::support::{Model, Running, settings};
 use bytes::Bytes;
 use h2::SendStream;
-use support::grpc::{Client, Stream, frame};
-use support::{Model, Running, settings};
 use tidegate_codec::status::Status;
 use tidegate_plane::endpoints::grpc::conversation::LARGEST;
 use tidegate_plane::endpoints::grpc::reflection::METHODS;

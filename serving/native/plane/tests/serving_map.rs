@@ -1,16 +1,13 @@
 //! Publishing, retiring and labelling through `apply`, as clients see it: all or nothing, handles, releases.
 //! Speaks over sockets where routing is meant, and to the hooks where releases are.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-mod support;
-
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use support::messages::{Request, answered_by, float_tensor};
-use support::{Gate, Model, Running, eventually, publish, scalar_signature, settings};
+use crate::support;
+use crate::support::messages::{Request, answered_by, float_tensor};
+use crate::support::{Gate, Model, Running, eventually, publish, scalar_signature, settings};
 use tidegate_codec::status::Code;
 use tidegate_engine::serving_map::Change;
 

@@ -1,16 +1,13 @@
 //! Copies for another version and rows for the log: who gets them, what is dropped, and that every row is counted.
 //! Blocks are read as the hook gets them; drops are made by full queues and full buffers.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-mod support;
-
 use std::collections::HashSet;
 use std::net::TcpStream;
 use std::sync::Arc;
 use std::time::Duration;
 
-use support::{
+use crate::support;
+use crate::support::{
     Gate, Model, Running, answer, column_of, eventually, floats, publish, publish_with, scalar_signature, settings,
 };
 use tidegate_codec::dtype::DType;

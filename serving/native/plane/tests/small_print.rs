@@ -1,16 +1,12 @@
 //! What the protocols ask of a request and clients get wrong: hosts, codings, chunks, time-outs, messages.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-mod support;
-
 use std::io::Write;
 use std::time::{Duration, Instant};
 
-use support::grpc::{PREDICT, frame};
-use support::messages::predict_x;
-use support::rest::Answer;
-use support::{Model, Running};
+use crate::support::grpc::{PREDICT, frame};
+use crate::support::messages::predict_x;
+use crate::support::rest::Answer;
+use crate::support::{Model, Running};
 
 /// What a server answers at once, although the request's body does not come.
 fn ask(running: &Running, request: &str) -> Answer {

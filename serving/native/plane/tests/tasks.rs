@@ -1,18 +1,15 @@
 //! MultiInference and SessionRun from outside: several tasks over the same examples, feeds and fetches.
 //! Each task joins the batch of its signature, and the call is answered once.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-mod support;
-
 use std::sync::Arc;
 
-use support::examples::{
+use crate::support;
+use crate::support::examples::{
     CLASSIFY, MULTI_INFERENCE, REGRESS, SESSION_RUN, classes, example, floats, list, multi, request, session, values,
 };
-use support::inference::*;
-use support::messages::{bytes_of, float_tensor, float_values, varint_of};
-use support::{Gate, Model, eventually};
+use crate::support::inference::*;
+use crate::support::messages::{bytes_of, float_tensor, float_values, varint_of};
+use crate::support::{Gate, Model, eventually};
 use tidegate_codec::dtype::DType;
 use tidegate_codec::status::Status;
 use tidegate_codec::tensors::{Column, Tensor};

@@ -1,17 +1,14 @@
 //! The access log and traces over real sockets: one line and one trace for each request, however it ends.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-mod support;
-
 use std::fs::read_to_string;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use support::grpc::{PREDICT, frame};
-use support::messages::predict_x;
-use support::{Gate, Model, Running, eventually, publish, scalar_signature, settings};
+use crate::support;
+use crate::support::grpc::{PREDICT, frame};
+use crate::support::messages::predict_x;
+use crate::support::{Gate, Model, Running, eventually, publish, scalar_signature, settings};
 use tidegate_engine::request_id::Share;
 use tidegate_engine::telemetry::{AccessLogOptions, TelemetryOptions};
 use tidegate_plane::settings::Settings;

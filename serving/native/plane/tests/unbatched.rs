@@ -1,14 +1,13 @@
 //! Requests without a batch: scalars, fixed shapes and unknown ranks run alone and come back as they are.
 //! A first axis that only looks like the batch is given up as soon as an answer shows that it is none.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-mod support;
-
 use std::sync::Arc;
 
-use support::messages::{Request, content, float_tensor, float_values, outputs, shape_of, tensor};
-use support::{Gate, Model, Running, answer, column_of, eventually, floats, half_plus_two, publish, settings, spec};
+use crate::support;
+use crate::support::messages::{Request, content, float_tensor, float_values, outputs, shape_of, tensor};
+use crate::support::{
+    Gate, Model, Running, answer, column_of, eventually, floats, half_plus_two, publish, settings, spec,
+};
 use tidegate_codec::dtype::DType;
 use tidegate_codec::signatures::{FirstAxis, Signature, TensorSpec};
 use tidegate_codec::status::{Code, Status};
