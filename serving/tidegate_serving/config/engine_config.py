@@ -246,10 +246,10 @@ class EngineConfig:
     def _check_workers(self, name: str, model: ModelConfig) -> None:
         """What is said of workers needs some."""
         for key in ("interpreter", "processors"):
-            if getattr(model, key) and (where := self.isolation_of(name)) not in ("pool", "own"):
+            if getattr(model, key) and self.isolation_of(name) == "engine":
                 raise InvalidInput(
-                    f"models.{name}.{key} is set, but the isolation of {name} is {where!r}, which need not be a worker "
-                    f'process: set models.{name}.isolation to "pool" or "own" too, or leave {key} out'
+                    f"models.{name}.{key} is set, but {name} runs in the engine's own process: set "
+                    f'models.{name}.isolation to "pool" or "own" too, or leave {key} out'
                 )
 
     def _check_control(self) -> None:
@@ -315,9 +315,10 @@ class EngineConfig:
             raise InvalidInput(f"{given} is set without {lacks}: set both, or neither")
 
     def isolation_of(self, servable: str) -> str:
-        """Where the versions of a servable run."""
-        model = self.models.get(servable)
-        return self.isolation if model is None or model.isolation is None else model.isolation
+        """Where the versions of a servable run: one of `ISOLATIONS`. What is said of workers asks for some."""
+        model = self.models.get(servable, ModelConfig())
+        isolation = self.isolation if model.isolation is None else model.isolation
+        return "pool" if isolation == "auto" and (model.interpreter or model.processors) else isolation
 
     @classmethod
     def load(

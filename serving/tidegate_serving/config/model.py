@@ -90,7 +90,8 @@ class ModelConfig:
     keep_previous: instead of the engine's.
     isolation: instead of the engine's.
     interpreter: the Python that runs the servable's workers, of an environment that has this release of Tidegate and
-        what the model imports; None for the engine's. For isolation `pool` and `own`.
+        what the model imports; None for the engine's. A model that names one does not run
+        in the engine.
     processors: the numbers of those that its workers may use; empty for all that the engine may. The same.
     """
 
