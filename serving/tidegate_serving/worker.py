@@ -14,6 +14,7 @@ import socket
 import sys
 import threading
 import time
+import traceback
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import closing
 from importlib import metadata
@@ -103,7 +104,9 @@ def _serve(channel: Channel, held: Held) -> None:
     try:
         loaded = _load(WorkerTask.from_dict(request["task"]))
     except (Exception, SystemExit) as error:
-        channel.send(_failed(error))
+        cause = error.__cause__ if isinstance(error, TidegateError) else error
+        trace = "" if cause is None else "".join(traceback.format_exception(cause))
+        channel.send(_failed(error) | {"trace": trace})
         return
     bytes_held = held.take()
     try:

@@ -15,7 +15,8 @@ a message that came before is not parsed once more.
                          "resident_bytes": int, "release": str}
                         {"kind": "outputs", "errors": {row: [code, message, details]}}
                         {"kind": "end"}                                     no more outputs of a streaming signature
-                        {"kind": "failed", "code": str, "message": str}     a typed refusal; it lives on, but for a load
+                        {"kind": "failed", "code": str, "message": str}     a typed refusal; it lives on
+                        {"kind": "failed", ..., "trace": str}               of a load, with where that went wrong
 """
 
 from __future__ import annotations
@@ -59,6 +60,7 @@ class Channel:
             else:
                 sent = socket.send_fds(self._end, [data], [descriptor])
                 self._end.sendall(data[sent:])
+                self._mine.give_back()
         except OSError as error:
             raise ChannelClosed(str(error)) from error
 

@@ -26,6 +26,13 @@ class WorkerDied(Exception):
     """Its process has ended, or makes no sense any more; the text says how."""
 
 
+class WhatItRaised(Exception):  # noqa: N818: it is the cause of an error, which says what that means
+    """What a version raised in a worker while it was loaded; the text is its trace there."""
+
+    def __str__(self) -> str:
+        return f"in a worker process\n{self.args[0]}"
+
+
 @dataclass(frozen=True, slots=True)
 class WorkerDescription:
     """What a worker says of the version that it has loaded; `definitions` is a `SignatureDefMap`, where it has one."""
@@ -59,7 +66,8 @@ class Worker:
             self._channel.send({"kind": "load", "task": task.to_dict()})
             answer, _ = self._channel.receive()
             if answer["kind"] == "failed":
-                raise error_of(str(answer["code"]), str(answer["message"]))
+                failed, trace = error_of(str(answer["code"]), str(answer["message"])), str(answer["trace"])
+                raise failed from (WhatItRaised(trace) if trace else None)
             definitions = None
             if answer["definitions"] is not None:
                 definitions = message("tensorflow.serving.SignatureDefMap")()
