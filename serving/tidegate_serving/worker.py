@@ -1,6 +1,6 @@
-"""Loads one version in a process of its own and answers batches, for as long as the engine that started it lives.
+"""Loads versions outside the engine's process and answers batches, for as long as the engine that started it lives.
 
-A worker pool starts `python -m tidegate_serving.worker DESCRIPTOR` with one end of a socket; what is said over it
+`workers.host` starts it with one end of a socket, over which the channels of its workers come; what is said over these
 stands in `workers.channel`.
 """
 
@@ -9,11 +9,12 @@ from __future__ import annotations
 import base64
 import logging
 import os
-import select
 import signal
 import socket
 import sys
 import threading
+import time
+import traceback
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import closing
 from importlib import metadata
@@ -33,46 +34,96 @@ from tidegate_serving.workers.channel import Channel, ChannelClosed
 from tidegate_serving.workers.task import WorkerTask
 
 _ENGINE_GONE = 1
+_END_SECONDS = 1.0
+_log = logging.getLogger(__name__)
+
+
+class Held:
+    """What the versions of this process hold: all that it has, each byte told once."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._told = 0
+
+    def take(self) -> int:
+        """Bytes that are held and not told of yet, the process itself included."""
+        with self._lock:
+            more = max(0, resident_bytes() - self._told)
+            self._told += more
+            return more
+
+    def give_back(self, told: int) -> None:
+        """A version that held so many has gone."""
+        with self._lock:
+            self._told -= told
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Serves until the engine says close, or is gone. 0 after a close, 1 where the version did not load or nobody is
-    there any more."""
+    """Runs workers until the engine wants none any more, or is gone. 0 where all versions are unloaded then; else this
+    process ends at once."""
     (descriptor,) = sys.argv[1:] if arguments is None else arguments
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     # Whoever stops the engine by a signal to all its processes means the engine, which has batches to finish here.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
-    end = socket.socket(fileno=int(descriptor))
-    threading.Thread(target=_end_with_engine, args=(end,), name="tidegate-engine-watch", daemon=True).start()
-    try:
-        return _serve(Channel(end))
-    except ChannelClosed:
-        return _ENGINE_GONE
+    held, threads = Held(), list[threading.Thread]()
+    with socket.socket(fileno=int(descriptor)) as control:
+        while end := _next(control):
+            threads = [thread for thread in threads if thread.is_alive()]
+            threads.append(threading.Thread(target=_work, args=(Channel(end), held), daemon=True))
+            threads[-1].start()
+    threading.Thread(target=_end_anyway, name="tidegate-end", daemon=True).start()
+    for thread in threads:
+        thread.join()
+    return 0
 
 
-def _end_with_engine(end: socket.socket) -> None:
-    """Ends this process, whatever the model does, once the engine has gone."""
-    poll = select.poll()
-    poll.register(end.fileno(), select.POLLRDHUP)
-    poll.poll()
+def _next(control: socket.socket) -> socket.socket | None:
+    """The engine's channel to one more worker; None once it wants no more."""
+    data, descriptors, _, _ = socket.recv_fds(control, 1, 1)
+    return socket.socket(fileno=descriptors[0]) if data else None
+
+
+def _end_anyway() -> None:
+    """Ends this process, whatever a model does."""
+    time.sleep(_END_SECONDS)
     os._exit(_ENGINE_GONE)
 
 
-def _serve(channel: Channel) -> int:
+def _work(channel: Channel, held: Held) -> None:
+    try:
+        _serve(channel, held)
+    except ChannelClosed:
+        _log.debug("the engine has gone")
+    finally:
+        channel.close()
+
+
+def _serve(channel: Channel, held: Held) -> None:
     request, _ = channel.receive()
     try:
         loaded = _load(WorkerTask.from_dict(request["task"]))
     except (Exception, SystemExit) as error:
-        channel.send(_failed(error))
-        return 1
-    channel.send(_description(loaded))
+        cause = error.__cause__ if isinstance(error, TidegateError) else error
+        trace = "" if cause is None else "".join(traceback.format_exception(cause))
+        channel.send(_failed(error) | {"trace": trace})
+        return
+    bytes_held = held.take()
+    try:
+        channel.send(_description(loaded, bytes_held))
+        _answer(channel, loaded)
+    finally:
+        loaded.servable.close()
+        held.give_back(bytes_held)
+
+
+def _answer(channel: Channel, loaded: LoadedVersion) -> None:
+    """Until the engine says close."""
     complain = Complaints(loaded.manifest.id)
     while True:
         request, inputs = channel.receive()
         if request["kind"] == "close":
-            loaded.servable.close()
-            return 0
+            return
         name = str(request["signature"])
         try:
             if loaded.manifest.signatures[name].streaming:
@@ -95,7 +146,7 @@ def _load(task: WorkerTask) -> LoadedVersion:
     return loaded
 
 
-def _description(loaded: LoadedVersion) -> dict[str, Any]:
+def _description(loaded: LoadedVersion, bytes_held: int) -> dict[str, Any]:
     servable, definitions = loaded.servable, None
     if isinstance(servable, DescribesItself):
         definitions = base64.b64encode(servable.signature_defs().SerializeToString()).decode()
@@ -104,7 +155,7 @@ def _description(loaded: LoadedVersion) -> dict[str, Any]:
         "kind": "loaded",
         "manifest": manifest,
         "definitions": definitions,
-        "resident_bytes": resident_bytes(),
+        "resident_bytes": bytes_held,
         "release": metadata.version("tidegate"),
     }
 

@@ -81,8 +81,11 @@ class EngineConfig:
     warm_up: whether the requests of a version's warm-up file are run before it serves.
     warm_up_iterations: how often each of them is run.
     warm_up_batch_sizes: numbers of rows to which each of them, and the manifest's example, is also stretched.
-    isolation: where models run: `engine`, in the engine's process, or `own`, each version in `concurrency` processes of
-        its own, which are replaced when they die.
+    isolation: where models run: `engine`, in the engine's process; `pool`, in worker processes that versions share;
+        `own`, each version in worker processes of its own; `auto`, what runs Python code in the pool and all else in
+        the engine. A version has `concurrency` workers, and processes that die are replaced.
+    pool_processes: worker processes that versions share, for each Python and set of processors; 0 for as many as there
+        are processors, but 4 at most.
     load_threads: versions that load at the same time.
     initial_load_threads: versions that load at the same time at the start; 0 for four per processor.
     unload_threads: versions that unload at the same time.
@@ -169,7 +172,8 @@ class EngineConfig:
     warm_up: bool = True
     warm_up_iterations: int = within((1, 1_000_000), 1)
     warm_up_batch_sizes: tuple[int, ...] = within(ROWS, ())
-    isolation: str = "engine"
+    isolation: str = "auto"
+    pool_processes: int = within((0, THREADS[1]), 0)
     load_threads: int = within(THREADS, 2)
     initial_load_threads: int = within((0, THREADS[1]), 0)
     unload_threads: int = within(THREADS, 1)
@@ -242,10 +246,10 @@ class EngineConfig:
     def _check_workers(self, name: str, model: ModelConfig) -> None:
         """What is said of workers needs some."""
         for key in ("interpreter", "processors"):
-            if getattr(model, key) and self.isolation_of(name) != "own":
+            if getattr(model, key) and self.isolation_of(name) == "engine":
                 raise InvalidInput(
                     f"models.{name}.{key} is set, but {name} runs in the engine's own process: set "
-                    f'models.{name}.isolation to "own" too, or leave {key} out'
+                    f'models.{name}.isolation to "pool" or "own" too, or leave {key} out'
                 )
 
     def _check_control(self) -> None:
@@ -311,9 +315,10 @@ class EngineConfig:
             raise InvalidInput(f"{given} is set without {lacks}: set both, or neither")
 
     def isolation_of(self, servable: str) -> str:
-        """Where the versions of a servable run."""
-        model = self.models.get(servable)
-        return self.isolation if model is None or model.isolation is None else model.isolation
+        """Where the versions of a servable run: one of `ISOLATIONS`. What is said of workers asks for some."""
+        model = self.models.get(servable, ModelConfig())
+        isolation = self.isolation if model.isolation is None else model.isolation
+        return "pool" if isolation == "auto" and (model.interpreter or model.processors) else isolation
 
     @classmethod
     def load(

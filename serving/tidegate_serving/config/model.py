@@ -15,7 +15,7 @@ from tidegate_serving.sources.file_system.version_policy import parse_version_po
 from tidegate_serving.typed_config import check_bounds, within
 
 POLICIES = ("availability", "resources")
-ISOLATIONS = ("engine", "own")
+ISOLATIONS = ("auto", "engine", "pool", "own")
 ROWS = (1, 2**31 - 1)
 THREADS = (1, 1024)
 LEVELS = (0, 8)
@@ -90,8 +90,9 @@ class ModelConfig:
     keep_previous: instead of the engine's.
     isolation: instead of the engine's.
     interpreter: the Python that runs the servable's workers, of an environment that has this release of Tidegate and
-        what the model imports; None for the engine's. For isolation `own`.
-    processors: the numbers of those that its workers may use; empty for all that the engine may. For isolation `own`.
+        what the model imports; None for the engine's. A model that names one does not run
+        in the engine.
+    processors: the numbers of those that its workers may use; empty for all that the engine may. The same.
     """
 
     path: str | None = None
@@ -132,4 +133,4 @@ def check_policy(policy: str) -> None:
 def check_isolation(isolation: str) -> None:
     """InvalidInput for a place to run models in that there is not."""
     if isolation not in ISOLATIONS:
-        raise InvalidInput(f"isolation is {isolation!r}: use {' or '.join(ISOLATIONS)}")
+        raise InvalidInput(f"isolation is {isolation!r}: use one of {', '.join(ISOLATIONS)}")

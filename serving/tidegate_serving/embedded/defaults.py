@@ -11,7 +11,8 @@ from tidegate_serving.config import EngineConfig
 
 
 def embedded_config(grpc: str, rest: str, control: str, log: Path | str | None) -> EngineConfig:
-    """Endpoints only where an address is named; versions need no verdict, but pickle stays forbidden."""
+    """Endpoints only where an address is named; models run in this program, versions need no verdict, but pickle stays
+    forbidden."""
     return EngineConfig(
         grpc_address=grpc,
         rest_address=rest,
@@ -19,4 +20,5 @@ def embedded_config(grpc: str, rest: str, control: str, log: Path | str | None) 
         log_path=None if log is None else Path(log),
         allow_unverified=True,
         drain_seconds=5.0,
+        isolation="engine",
     )

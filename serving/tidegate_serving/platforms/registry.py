@@ -43,6 +43,7 @@ _BUILT_IN = {
     "torch": "tidegate_serving.platforms.torch.platform:TorchPlatform",
     "xgboost": "tidegate_serving.platforms.boosted.xgboost:xgboost_platform",
 }
+_RUN_PYTHON_CODE = ("mlflow", "python", "stages")
 _WITH_SETTINGS = ("tensorflow", "torch")
 _MLFLOW_FILE, _SAVED_MODEL_FILE, _STAGES_FILE = "MLmodel", "saved_model.pb", "stages.json"
 _SUFFIXES = {
@@ -69,6 +70,7 @@ class PlatformRegistry:
         self.warm_up = warm_up
         self._factories = dict(factories)
         self._lock = threading.Lock()
+        self._added: set[str] = set()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -81,6 +83,7 @@ class PlatformRegistry:
             if name in self._factories:
                 raise AlreadyExists(f"platform {name!r} is there already: add yours under another name")
             self._factories = {**self._factories, check_name(name): factory}
+            self._added.add(name)
 
     def take_over(self, other: PlatformRegistry) -> None:
         """Makes platforms as another registry does, from now on; what was added here stays."""
@@ -93,6 +96,11 @@ class PlatformRegistry:
         if name not in self._factories:
             raise Unsupported(f"platform {name!r} is unknown here: use one of {', '.join(self.names)}")
         return name
+
+    def runs_python_code(self, name: str) -> bool:
+        """Whether its models are code in Python, or may be, which another process can load as well. What a running
+        program added is there alone."""
+        return name in _RUN_PYTHON_CODE or (name not in _BUILT_IN and name not in self._added)
 
     def check_settings(self, name: str) -> None:
         """InvalidInput where a platform does not take the settings that it is given. One whose library is missing is

@@ -217,9 +217,8 @@ def _adapters(
         def admit(manifest: Manifest, digest: str) -> None:
             admission.check(path.directory, manifest, digest)
 
-        loader = VersionLoader(
-            id, path, registry, admit, isolation.size_for(id), verify_at_low_priority, isolation.elsewhere(id)
-        )
+        elsewhere = isolation.elsewhere(id, registry.runs_python_code(path.platform))
+        loader = VersionLoader(id, path, registry, admit, isolation.size_for(id), verify_at_low_priority, elsewhere)
         return FetchedLoader(id, path, loader, fetch) if path.address else loader
 
     def route(platform: str) -> Adapter[Loader]:

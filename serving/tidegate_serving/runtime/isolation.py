@@ -1,7 +1,9 @@
-"""Where a version runs, after the config that the engine lives by: in this process, or in workers of its own."""
+"""Where a version runs, after the config that the engine lives by: in this process, or in workers, whose processes it
+shares with others or has for itself."""
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -13,9 +15,13 @@ from tidegate_serving.platforms.loader import LoadedVersion
 from tidegate_serving.platforms.platform import PlatformOptions, WarmUpOptions
 from tidegate_serving.runtime.assembly import LiveConfig
 from tidegate_serving.workers.gauges import WorkerGauges
+from tidegate_serving.workers.host import SharedHosts
 from tidegate_serving.workers.load import load_in_workers
 from tidegate_serving.workers.place import WorkerPlace
+from tidegate_serving.workers.pool import Staff
 from tidegate_serving.workers.task import WorkerTask
+
+_MOST_SHARED = 4
 
 
 class Isolation:
@@ -24,21 +30,27 @@ class Isolation:
     def __init__(self, live: LiveConfig, batching: Callable[[str], BatchingConfig]) -> None:
         self._live = live
         self._batching = batching
+        self._shared = SharedHosts(lambda: live.now.pool_processes or min(_MOST_SHARED, len(os.sched_getaffinity(0))))
         self.gauges = WorkerGauges()
 
     def size_for(self, id: ServableId) -> Callable[[int], int]:
         """Says the number of rows that a version's model is given at once where so many wait."""
         return lambda rows: self._batching(id.name).size_for(rows)
 
-    def elsewhere(self, id: ServableId) -> Callable[[Manifest, Path], LoadedVersion] | None:
+    def elsewhere(self, id: ServableId, runs_python_code: bool) -> Callable[[Manifest, Path], LoadedVersion] | None:
         """What loads a version outside this process; None for one that runs here."""
-        if self._live.now.isolation_of(id.name) != "own":
+        isolation = self._live.now.isolation_of(id.name)
+        if isolation == "auto":
+            isolation = "pool" if runs_python_code else "engine"
+        if isolation == "engine":
             return None
 
         def load(manifest: Manifest, directory: Path) -> LoadedVersion:
             batching, options = self._batching(id.name), platform_options(self._live.now)
             task = WorkerTask(directory, manifest.to_bytes().decode(), options, batching.allowed_batch_sizes)
-            return load_in_workers(id, task, batching.concurrency, self._place(id.name), self.gauges)
+            shared = self._shared if isolation == "pool" else None
+            staff = Staff(batching.concurrency, self._place(id.name), shared)
+            return load_in_workers(id, task, staff, self.gauges)
 
         return load
 

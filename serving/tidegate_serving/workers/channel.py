@@ -15,12 +15,15 @@ a message that came before is not parsed once more.
                          "resident_bytes": int, "release": str}
                         {"kind": "outputs", "errors": {row: [code, message, details]}}
                         {"kind": "end"}                                     no more outputs of a streaming signature
-                        {"kind": "failed", "code": str, "message": str}     a typed refusal; it lives on, but for a load
+                        {"kind": "failed", "code": str, "message": str}     a typed refusal; it lives on
+                        {"kind": "failed", ..., "trace": str}               of a load, with where that went wrong
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
+import select
 import socket
 import struct
 from collections.abc import Mapping
@@ -57,6 +60,7 @@ class Channel:
             else:
                 sent = socket.send_fds(self._end, [data], [descriptor])
                 self._end.sendall(data[sent:])
+                self._mine.give_back()
         except OSError as error:
             raise ChannelClosed(str(error)) from error
 
@@ -77,6 +81,17 @@ class Channel:
         if text != self._heard[0]:
             self._heard = (text, json.loads(text))
         return self._heard[1], self._theirs.read(data[size:])
+
+    def await_end(self, seconds: float) -> bool:
+        """Whether the other side lets go within so many seconds. For any thread."""
+        poll = select.poll()
+        poll.register(self._end, 0)  # a hang-up is told whatever is asked for
+        return bool(poll.poll(seconds * 1000))
+
+    def hang_up(self) -> None:
+        """Nothing comes or goes any more; whoever waits for a message gets ChannelClosed. For any thread."""
+        with contextlib.suppress(OSError):  # the other side has gone already
+            self._end.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
         """Lets go of socket and memory."""

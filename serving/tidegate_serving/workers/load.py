@@ -17,21 +17,18 @@ from tidegate_serving.platforms.stages.platform import checked_signature, only_s
 from tidegate_serving.platforms.stages.servable import LoadedStage, StagesServable
 from tidegate_serving.platforms.warm_up.runner import warm_up
 from tidegate_serving.workers.gauges import WorkerGauges
-from tidegate_serving.workers.place import WorkerPlace
-from tidegate_serving.workers.pool import WorkerPool
+from tidegate_serving.workers.pool import Staff, WorkerPool
 from tidegate_serving.workers.task import WorkerTask
 
 
-def load_in_workers(
-    id: ServableId, task: WorkerTask, count: int, place: WorkerPlace, gauges: WorkerGauges
-) -> LoadedVersion:
-    """The version, loaded and warm in `count` processes. Raises what its load raises, ModelFailed where it ends its
+def load_in_workers(id: ServableId, task: WorkerTask, staff: Staff, gauges: WorkerGauges) -> LoadedVersion:
+    """The version, loaded and warm in all its workers. Raises what its load raises, ModelFailed where it ends its
     process, InvalidInput for a place that there is not."""
-    place.check()
+    staff.place.check()
     manifest = manifest_of(task.manifest.encode(), str(task.directory))
     if manifest.platform == STAGES:
-        return _Stages(id, task, manifest, count, place, gauges).load()
-    pool = WorkerPool(id, task, count, place, gauges)
+        return _Stages(id, task, manifest, staff, gauges).load()
+    pool = WorkerPool(id, task, staff, gauges)
     description = pool.load()
     servable = pool if description.definitions is None else _Described(pool, description.definitions)
     return LoadedVersion(description.manifest, servable, {"ram": description.resident_bytes})
@@ -41,19 +38,12 @@ class _Stages:
     """Brings up a pool for each stage of a version."""
 
     def __init__(
-        self,
-        id: ServableId,
-        task: WorkerTask,
-        manifest: Manifest,
-        count: int,
-        place: WorkerPlace,
-        gauges: WorkerGauges,
+        self, id: ServableId, task: WorkerTask, manifest: Manifest, staff: Staff, gauges: WorkerGauges
     ) -> None:
         self._id = id
         self._task = task
         self._manifest = manifest
-        self._count = count
-        self._place = place
+        self._staff = staff
         self._gauges = gauges
         self._loaded: list[LoadedStage] = []
 
@@ -78,7 +68,8 @@ class _Stages:
         manifest = stage.manifest(self._manifest)
         directory = self._task.directory / stage.folder
         task = WorkerTask(directory, manifest.to_bytes().decode(), self._task.options, stage=stage.name)
-        pool = WorkerPool(self._id, task, stage.workers or self._count, self._place, self._gauges)
+        staff = replace(self._staff, count=stage.workers or self._staff.count)
+        pool = WorkerPool(self._id, task, staff, self._gauges)
         description = pool.load()
         self._loaded.append(LoadedStage(stage, only_signature(stage, description.manifest), pool))
         return description.resident_bytes

@@ -11,6 +11,8 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
 from typing import TypeVar
 
 from tidegate_serving.contract.errors import ModelFailed, TidegateError, Unavailable
@@ -18,6 +20,7 @@ from tidegate_serving.contract.servable import ServableId
 from tidegate_serving.contract.tensors import Array
 from tidegate_serving.platforms.loader import Answer
 from tidegate_serving.workers.gauges import WorkerGauges
+from tidegate_serving.workers.host import SharedHosts, alone
 from tidegate_serving.workers.place import WorkerPlace
 from tidegate_serving.workers.process import Worker, WorkerDescription, WorkerDied
 from tidegate_serving.workers.task import WorkerTask
@@ -30,15 +33,26 @@ Asked = TypeVar("Asked")
 _log = logging.getLogger(__name__)
 
 
-class WorkerPool:
-    """`count` processes that have one version loaded. For any number of threads."""
+@dataclass(frozen=True, slots=True)
+class Staff:
+    """How many workers a version gets, with which Python, and the processes that it shares with others; None for
+    processes of its own."""
 
-    def __init__(self, id: ServableId, task: WorkerTask, count: int, place: WorkerPlace, gauges: WorkerGauges) -> None:
+    count: int
+    place: WorkerPlace
+    shared: SharedHosts | None = None
+
+
+class WorkerPool:
+    """The workers of one version. For any number of threads."""
+
+    def __init__(self, id: ServableId, task: WorkerTask, staff: Staff, gauges: WorkerGauges) -> None:
         self._id = id
         self._task = task
-        self._place = place
+        self._staff = staff
         self._gauges = gauges
         self._changed = threading.Condition()
+        self._choosing = threading.Lock()  # two workers at once would choose the same process
         self._workers: set[Worker] = set()
         self._idle: list[Worker] = []
         self._deaths = 0
@@ -47,7 +61,6 @@ class WorkerPool:
         self._next_start = 0.0
         self._suspect_until = 0.0
         self._closed = False
-        self._count = count
         self._streaming: set[str] = set()
 
     def load(self) -> WorkerDescription:
@@ -61,7 +74,7 @@ class WorkerPool:
             except (TidegateError, WorkerDied, OSError) as error:
                 found.append(error)
 
-        threads = [threading.Thread(target=bring, name="tidegate-worker-load") for _ in range(self._count)]
+        threads = [threading.Thread(target=bring, name="tidegate-worker-load") for _ in range(self._staff.count)]
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -106,6 +119,7 @@ class WorkerPool:
                 yield answer
                 answer = worker.next()
         except WorkerDied as error:
+            self._keep_alone()
             self._mourn(worker, error)
             raise ModelFailed(f"{self._id} ended its worker process in the middle of a stream: {error}") from error
         except GeneratorExit:
@@ -120,6 +134,7 @@ class WorkerPool:
         try:
             worker.stop()
         except WorkerDied as error:
+            self._keep_alone()
             self._mourn(worker, error)
             return
         except TidegateError as error:
@@ -134,6 +149,7 @@ class WorkerPool:
             try:
                 return worker, ask(worker)
             except WorkerDied as error:
+                self._keep_alone()
                 self._mourn(worker, error)
                 if last:
                     self._suspect_until = time.monotonic() + SUSPECT_SECONDS
@@ -159,18 +175,21 @@ class WorkerPool:
 
     def _bring(self) -> WorkerDescription:
         """One more worker, loaded and idle. OSError where no process can be started."""
-        worker = Worker(self._place)
-        with self._changed:
-            if self._closed:
-                worker.bury()
-                raise Unavailable(f"{self._id} is being unloaded")
-            self._workers.add(worker)
-            self._tell()
+        with self._choosing:
+            worker = self._worker()
+            with self._changed:
+                if self._closed:
+                    worker.bury()
+                    raise Unavailable(f"{self._id} is being unloaded")
+                self._workers.add(worker)
+                self._tell()
         try:
             description = worker.load(self._task)
-        except BaseException:
+        except BaseException as error:
             with self._changed:
                 self._lose(worker)
+            if isinstance(error, WorkerDied):
+                self._keep_alone()
             worker.bury()
             raise
         with self._changed:
@@ -178,12 +197,25 @@ class WorkerPool:
                 return description
             self._idle.append(worker)
             self._changed.notify()
-        threading.Thread(target=self._watch, args=(worker,), name="tidegate-worker-watch", daemon=True).start()
+        worker.call_at_end(partial(self._notice, worker))
         return description
 
-    def _watch(self, worker: Worker) -> None:
-        """Notices that a worker dies while it has nothing to do; else whoever waits for its answer does."""
-        words = worker.await_end()
+    def _worker(self) -> Worker:
+        """A worker that has nothing loaded, beside none of this version where there is another process."""
+        staff = self._staff
+        if staff.shared is None:
+            return Worker(*alone(staff.place))
+        with self._changed:
+            beside = [worker.host for worker in self._workers]
+        return Worker(*staff.shared.open(self._id, staff.place, beside))
+
+    def _keep_alone(self) -> None:
+        """Whoever ends a process that others share does so once."""
+        if self._staff.shared is not None and self._staff.shared.keep_alone(self._id):
+            _log.warning("%s was running when a process ended that others share: it gets its own", self._id)
+
+    def _notice(self, worker: Worker, words: str) -> None:
+        """A worker's process ended. One that had something to do is missed by whoever waits for its answer."""
         with self._changed:
             if worker not in self._idle:
                 return

@@ -1,14 +1,10 @@
-"""One worker: its process, and one call at a time over its channel."""
+"""One worker: what runs one version in a process, and one call at a time over its channel."""
 
 from __future__ import annotations
 
 import base64
-import os
-import signal
-import socket
-import subprocess
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import metadata
 from typing import Any
@@ -19,7 +15,7 @@ from tidegate_serving.contract.messages import message
 from tidegate_serving.contract.tensors import Array
 from tidegate_serving.platforms.loader import Answer
 from tidegate_serving.workers.channel import Channel, ChannelClosed
-from tidegate_serving.workers.place import WorkerPlace
+from tidegate_serving.workers.host import Host
 from tidegate_serving.workers.task import WorkerTask
 
 _CLOSE_SECONDS = 1.0
@@ -28,6 +24,13 @@ _NO_ANSWER = (ValueError, KeyError, TypeError, AttributeError, InvalidInput)
 
 class WorkerDied(Exception):
     """Its process has ended, or makes no sense any more; the text says how."""
+
+
+class WhatItRaised(Exception):  # noqa: N818: it is the cause of an error, which says what that means
+    """What a version raised in a worker while it was loaded; the text is its trace there."""
+
+    def __str__(self) -> str:
+        return f"in a worker process\n{self.args[0]}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,25 +43,22 @@ class WorkerDescription:
 
 
 class Worker:
-    """A process that loads one version and answers batches. For one thread at a time, but for its ends: `close`, `kill`
-    and `bury` may come from any thread, also several at once."""
+    """Loads one version and answers batches. For one thread at a time, but for its ends: `close`, `kill` and `bury` may
+    come from any thread, also several at once."""
 
-    def __init__(self, place: WorkerPlace) -> None:
-        self._place = place
-        ours, theirs = socket.socketpair()
-        with theirs:
-            number = theirs.fileno()
-            command = [place.interpreter, "-P", "-m", "tidegate_serving.worker", str(number)]
-            self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, pass_fds=[number])
-        if place.processors:
-            os.sched_setaffinity(self._process.pid, place.processors)
-        self._channel = Channel(ours)
+    def __init__(self, host: Host, channel: Channel) -> None:
+        self.host = host
+        self._channel = channel
         self._letting_go = threading.Lock()
 
     @property
     def pid(self) -> int:
         """Of its process."""
-        return self._process.pid
+        return self.host.pid
+
+    def call_at_end(self, call: Callable[[str], object]) -> None:
+        """Has somebody told how its process ended, once it has."""
+        self.host.call_at_end(self._channel, call)
 
     def load(self, task: WorkerTask) -> WorkerDescription:
         """Blocks until it has loaded and is warm. Raises what its load raised, and WorkerDied."""
@@ -66,7 +66,8 @@ class Worker:
             self._channel.send({"kind": "load", "task": task.to_dict()})
             answer, _ = self._channel.receive()
             if answer["kind"] == "failed":
-                raise error_of(str(answer["code"]), str(answer["message"]))
+                failed, trace = error_of(str(answer["code"]), str(answer["message"])), str(answer["trace"])
+                raise failed from (WhatItRaised(trace) if trace else None)
             definitions = None
             if answer["definitions"] is not None:
                 definitions = message("tensorflow.serving.SignatureDefMap")()
@@ -75,7 +76,7 @@ class Worker:
             manifest = manifest_of(str(answer["manifest"]).encode(), "a worker's manifest")
             return WorkerDescription(manifest, definitions, int(answer["resident_bytes"]))
         except ChannelClosed as error:
-            raise WorkerDied(self._ending() + self._advice()) from error
+            raise WorkerDied(self.host.ending() + self._advice()) from error
 
     def predict(self, signature: str, inputs: Mapping[str, Array]) -> Answer:
         """Blocks until its model has answered. Raises what that raised, and WorkerDied."""
@@ -108,7 +109,7 @@ class Worker:
             told = answer.get("errors", {}).items()
             errors = {int(row): error_of(str(code), str(why), details) for row, (code, why, details) in told}
         except ChannelClosed as error:
-            raise WorkerDied(self._ending()) from error
+            raise WorkerDied(self.host.ending()) from error
         except _NO_ANSWER as error:
             self.kill()
             raise WorkerDied(f"it gave an answer that makes no sense ({error})") from error
@@ -117,60 +118,37 @@ class Worker:
         return None if answer["kind"] == "end" else Answer(outputs, errors)
 
     def close(self) -> None:
-        """Has it unload, and ends it by force where that takes more than a second."""
+        """Has it unload. Its process is ended by force where that takes more than a second, whoever else is there."""
         try:
             self._channel.send({"kind": "close"})
-            self._process.wait(_CLOSE_SECONDS)
-        except (ChannelClosed, subprocess.TimeoutExpired):
+            ended = self._channel.await_end(_CLOSE_SECONDS)
+        except ChannelClosed:
+            ended = True
+        if not ended:
             self.kill()
-        self._let_go()
+        self.bury()
 
     def kill(self) -> None:
-        """Ends it by force; whoever waits for its answer gets WorkerDied."""
-        self._process.kill()
+        """Ends its process by force; whoever waits for its answer gets WorkerDied."""
+        self.host.kill()
 
     def bury(self) -> None:
-        """Makes sure that it is gone, and lets go of what it had."""
-        self.kill()
-        self._let_go()
-
-    def await_end(self) -> str:
-        """Blocks until its process has ended, whatever for; how it ended."""
-        self._process.wait()
-        return self._ending()
-
-    def _let_go(self) -> None:
-        """Gives the channel back once its process has ended; by one thread at a time, since a descriptor that two close
-        is somebody else's the second time."""
-        self._process.wait()
+        """Lets go of what it had, and ends its process where it was the last one there; by one thread at a time, since
+        a descriptor that two close is somebody else's the second time."""
         with self._letting_go:
+            self._channel.hang_up()
+            self.host.leave(self._channel)
             self._channel.close()
 
     def _check_release(self, release: str) -> None:
         if release != (ours := metadata.version("tidegate")):
             raise FailedPrecondition(
-                f"{self._place.interpreter} has Tidegate {release}, the engine {ours}: install {ours} there"
+                f"{self.host.place.interpreter} has Tidegate {release}, the engine {ours}: install {ours} there"
             )
 
     def _advice(self) -> str:
         """What to try where another Python did not get as far as to say what is wrong."""
-        if not self._place.is_foreign:
+        if not self.host.place.is_foreign:
             return ""
-        try_it = f"{self._place.interpreter} -P -c 'import tidegate_serving.worker'"
+        try_it = f"{self.host.place.interpreter} -P -c 'import tidegate_serving.worker'"
         return f"; see whether its Python has Tidegate and what the model needs: {try_it}"
-
-    def _ending(self) -> str:
-        try:
-            status = self._process.wait(_CLOSE_SECONDS)
-        except subprocess.TimeoutExpired:
-            return "it closed its connection"
-        if status < 0:
-            return f"it was ended by {_name(-status)}"
-        return f"it ended with status {status}"
-
-
-def _name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"

@@ -22,14 +22,13 @@ from tidegate_serving.contract.tensors import Array, decode, dtype_name, element
 
 _ALIGNED = 64
 _LEAST_BYTES = 1 << 16
-_KEPT_BYTES = 8 << 20
-_TIMES_NEEDED = 4
+_KEPT_BYTES = 8 << 20  # larger memory is for one batch alone, on both sides
 _KEPT_LAYOUTS = 256
 _LONGEST_KEPT = 4096
 
 
 class TensorMemory:
-    """The writer's end. It grows with the tensors, and shrinks again once they are far smaller."""
+    """The writer's end. It grows with the tensors."""
 
     def __init__(self) -> None:
         self._map: mmap.mmap | None = None
@@ -45,7 +44,7 @@ class TensorMemory:
         if not needed:
             return layout, None
         held = 0 if self._map is None else len(self._map)
-        fits = needed <= held <= max(_KEPT_BYTES, _TIMES_NEEDED * needed)
+        fits = needed <= held
         memory = self._map if fits and self._map is not None else self._make(needed)
         for (name, array), at, size in zip(tensors.items(), starts, sizes, strict=True):
             if name in texts:
@@ -53,6 +52,11 @@ class TensorMemory:
             elif size:
                 np.ndarray(array.shape, array.dtype.newbyteorder("<"), memory, at)[...] = array
         return layout, None if fits else self._descriptor
+
+    def give_back(self) -> None:
+        """Once all that was written is on its way: gives large memory back."""
+        if self._map is not None and len(self._map) > _KEPT_BYTES:
+            self.close()
 
     def close(self) -> None:
         """Gives it back; its reader may read on."""
@@ -91,7 +95,10 @@ class TheirMemory:
     def read(self, layout: bytes) -> dict[str, Array]:
         """Copies of the tensors. TypeError, ValueError and InvalidInput for a layout that makes no sense."""
         known = len(layout) <= _LONGEST_KEPT
-        return {place.name: self._read(place) for place in (_known_places(layout) if known else _places(layout))}
+        found = {place.name: self._read(place) for place in (_known_places(layout) if known else _places(layout))}
+        if self._map is not None and len(self._map) > _KEPT_BYTES:
+            self.close()
+        return found
 
     def _read(self, place: _Place) -> Array:
         at, end = place.at, place.at + place.size

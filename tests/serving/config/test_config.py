@@ -61,7 +61,9 @@ def test_a_file_is_read_into_types(tmp_path: Path) -> None:
 def test_what_is_said_of_workers_needs_workers(tmp_path: Path) -> None:
     text = '[models.fares]\ninterpreter = "/opt/venv/bin/python"\nprocessors = [0, 1]\n'
     with pytest.raises(InvalidInput, match=r"models\.fares\.interpreter is set, but fares runs in the engine's own"):
-        load(tmp_path, text)
+        load(tmp_path, text + 'isolation = "engine"\n')
+    assert load(tmp_path, text).isolation_of("fares") == "pool", "whatever its platform"
+    assert load(tmp_path, text).isolation_of("other") == "auto"
     model = load(tmp_path, text + 'isolation = "own"\n').models["fares"]
     assert (model.interpreter, model.processors) == (Path("/opt/venv/bin/python"), (0, 1))
     assert load(tmp_path, 'isolation = "own"\n' + text).isolation_of("fares") == "own"

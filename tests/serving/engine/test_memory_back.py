@@ -89,7 +89,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     gate = Gate.make(folder / "gate")
     wide = Draft(files={"model.py": gate.source(MODEL, 0)}, signature=WIDE, example={"x": [0.0] * MEGABYTE})
     directories = [publish(folder / "r", "wide", 1, wide), publish(folder / "r", "m", 1, adding(1))]
-    config = {"roots": [folder / "r"], "allow_unverified": True, "request_memory_bytes": 4096 * MEGABYTE}
+    config = {"roots": [folder / "r"], "allow_unverified": True, "isolation": "engine"}
+    config["request_memory_bytes"] = 4096 * MEGABYTE
     with EngineProcess(folder / "engine", **config) as engine, engine.control() as control:
         for directory in directories:
             push_and_wait(control, directory)
@@ -142,7 +143,7 @@ def test_many_small_bodies_leave_nothing_behind(place: Place) -> None:
 
 def test_arrays_that_a_model_gave_leave_nothing_behind_in_the_heap_of_its_thread(tmp_path: Path) -> None:
     publish(tmp_path / "r", "long", 1, Draft(files={"model.py": LONG_ANSWERS}, signature=LONG))
-    config = {"repository": tmp_path / "r", "allow_unverified": True}
+    config = {"repository": tmp_path / "r", "allow_unverified": True, "isolation": "engine"}
     with EngineProcess(tmp_path / "engine", **config) as engine, Client(engine.addresses["grpc"]) as client:
         pid = int(engine.addresses["pid"])
         client.predict("long", {"x": np.ones(1, np.float32)}, timeout=SECONDS)

@@ -20,7 +20,7 @@ from tidegate_serving.config.view import ConfigChange
 from tidegate_serving.contract.errors import FailedPrecondition, InvalidInput, NotFound, TidegateError
 from tidegate_serving.control_client import ControlClient
 
-BASE = {"allow_unverified": True, "poll_seconds": 0.1, "memory_limit_bytes": 1_000_000}
+BASE = {"allow_unverified": True, "poll_seconds": 0.1, "memory_limit_bytes": 1_000_000, "isolation": "engine"}
 
 
 class Bench:

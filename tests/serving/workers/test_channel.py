@@ -6,6 +6,7 @@ import json
 import os
 import socket
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -84,6 +85,13 @@ def test_a_layout_that_makes_no_sense_is_refused(place: object) -> None:
 def test_a_tensor_outside_the_memory_is_told_as_such() -> None:
     with pytest.raises(ValueError, match="a tensor of 8 bytes at 65536 lies outside the memory"):
         _read(["y", "float32", [2], 8, 1 << 16])
+
+
+@pytest.mark.parametrize(("rows", "kept"), [(1 << 18, True), (1 << 24, False)])
+def test_large_memory_is_for_one_message_alone(ends: Ends, rows: int, kept: bool) -> None:
+    for value in (1.0, 2.0):
+        assert (told(ends, {"kind": "predict"}, {"x": np.full(rows, value, np.float32)})["x"] == value).all()
+    assert ("tidegate-batch" in Path("/proc/self/maps").read_text()) is kept
 
 
 def _read(place: object) -> None:

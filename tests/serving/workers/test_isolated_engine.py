@@ -120,6 +120,22 @@ def test_a_request_that_ends_its_worker_fails_alone(engine: EngineProcess) -> No
     assert set(found) == {"answered"}
 
 
+def test_code_in_python_runs_outside_the_engine_unless_its_config_says_otherwise(tmp_path: Path) -> None:
+    for name in ("a", "b", "c"):
+        publish(tmp_path / "r", name, 1, Draft(files={"model.py": PID}, signature=PIDS))
+    signature = Signature((TensorSpec("key", "string"),), (TensorSpec("value", "int64"),))
+    table = Draft("table", {"t.json": '{"a": 1}'}, signature, example={"key": "a"})
+    publish(tmp_path / "r", "t", 1, table)
+    config = {"repository": tmp_path / "r", "allow_unverified": True, "pool_processes": 2}
+    with EngineProcess(tmp_path / "engine", **config) as engine, engine.client() as client:
+        assert {pid for name in "abc" for pid in asked(engine, name, 1)} == set(workers(engine))
+        assert len(workers(engine)) == 2
+        with pytest.raises(ModelFailed, match="a:1 ended its worker process on this batch: it was ended by SIGKILL"):
+            asked(engine, "a", -1)
+        assert [len(asked(engine, name, 1)) for name in "abc"] == [1, 1, 1]
+        assert client.predict("t", {"key": ["a"]}).outputs["value"].tolist() == [1]
+
+
 def test_the_metrics_count_the_workers(engine: EngineProcess) -> None:
     address = f"http://{engine.addresses['rest']}/metrics"
     with urlopen(address, timeout=30) as answer:

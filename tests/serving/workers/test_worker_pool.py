@@ -24,7 +24,7 @@ from tidegate_serving.platforms.loader import ask as answer_of
 from tidegate_serving.platforms.platform import PlatformOptions
 from tidegate_serving.workers.gauges import PROCESSES, RESTARTS, WorkerGauges
 from tidegate_serving.workers.place import WorkerPlace
-from tidegate_serving.workers.pool import DEATHS_WITHOUT_PAUSE, WorkerPool
+from tidegate_serving.workers.pool import DEATHS_WITHOUT_PAUSE, Staff, WorkerPool
 from tidegate_serving.workers.task import WorkerTask
 
 SIGNATURE = Signature(
@@ -32,7 +32,7 @@ SIGNATURE = Signature(
     (TensorSpec("y", "float32"), TensorSpec("t", "string", (-1, 2)), TensorSpec("pid", "int64")),
 )
 MODEL = """
-import os, time
+import os, signal, time
 from functools import partial
 from pathlib import Path
 import numpy as np
@@ -47,6 +47,11 @@ class Model:
         x, s = inputs["x"], inputs["s"]
         if (x == -1).any():
             os.kill(os.getpid(), 9)
+        if (x == -6).any():
+            if child := os.fork():
+                (self.here.parent / f"child-{child}").touch()
+                os.kill(os.getpid(), 9)
+            signal.pause()
         if (x == -2).any():
             raise ValueError("two below")
         if (x == -3).any():
@@ -81,7 +86,7 @@ def make(tmp_path: Path) -> Iterator[Make]:
         if before is not None:
             before(directory)
         task = WorkerTask(directory, manifest, PlatformOptions())
-        pools.append(WorkerPool(ServableId("m", 1), task, count, place, gauges or WorkerGauges()))
+        pools.append(WorkerPool(ServableId("m", 1), task, Staff(count, place), gauges or WorkerGauges()))
         pools[-1].load()
         return pools[-1]
 
@@ -206,6 +211,17 @@ def test_a_call_that_hangs_ends_with_the_pool(make: Make) -> None:
     assert not lives(pid)
     with pytest.raises(Unavailable, match="m:1 is being unloaded"):
         ask(pool, 1)
+
+
+def test_a_worker_that_dies_is_noticed_while_a_child_of_it_has_its_socket(make: Make, tmp_path: Path) -> None:
+    pool = make()
+    with pytest.raises(ModelFailed, match="on this batch: it was ended by SIGKILL"), ThreadPoolExecutor(1) as threads:
+        threads.submit(ask, pool, -6).result(60)
+    children = [int(path.name.removeprefix("child-")) for path in tmp_path.rglob("child-*")]
+    assert len(children) == 2
+    for child in children:
+        os.kill(child, signal.SIGKILL)
+    assert ask(pool, 1)["y"].tolist() == [2.0]
 
 
 def test_a_worker_that_two_threads_end_at_once_closes_its_memory_once(

@@ -24,6 +24,7 @@ from tidegate_serving.platforms.platform import PlatformOptions
 from tidegate_serving.workers.gauges import WorkerGauges
 from tidegate_serving.workers.load import load_in_workers
 from tidegate_serving.workers.place import WorkerPlace
+from tidegate_serving.workers.pool import Staff
 from tidegate_serving.workers.task import WorkerTask
 
 SECONDS = 0.1
@@ -72,7 +73,7 @@ def directory(tmp_path: Path) -> Path:
 def load(directory: Path, gauges: WorkerGauges) -> LoadedVersion:
     manifest, _ = read_manifest(directory)
     task = WorkerTask(directory, manifest.to_bytes().decode(), PlatformOptions())
-    return load_in_workers(ServableId("m", 1), task, 1, WorkerPlace(), gauges)
+    return load_in_workers(ServableId("m", 1), task, Staff(1, WorkerPlace()), gauges)
 
 
 @pytest.fixture

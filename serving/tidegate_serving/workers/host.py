@@ -1,0 +1,180 @@
+"""A process that runs workers: one of a version alone, or those of several versions that share it.
+
+`python -m tidegate_serving.worker DESCRIPTOR` has one end of a socket, over which it gets the channel of each worker
+that it is to run, a thread for each. It ends once the other end is closed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import threading
+from collections.abc import Callable, Collection
+
+from tidegate_serving.contract.servable import ServableId
+from tidegate_serving.workers.channel import Channel
+from tidegate_serving.workers.place import WorkerPlace
+
+_END_SECONDS = 1.0
+
+
+class HostEnded(Exception):
+    """The process takes no workers any more."""
+
+
+class Host:
+    """One such process, which ends with the last of its workers. For any number of threads."""
+
+    def __init__(self, place: WorkerPlace) -> None:
+        self.place = place
+        self._lock = threading.Lock()
+        self._workers: dict[Channel, Callable[[str], object] | None] = {}
+        self._closing = False
+        self._control, theirs = socket.socketpair()
+        with theirs:
+            number = theirs.fileno()
+            command = [place.interpreter, "-P", "-m", "tidegate_serving.worker", str(number)]
+            self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, pass_fds=[number])
+        if place.processors:
+            os.sched_setaffinity(self._process.pid, place.processors)
+        threading.Thread(target=self._watch, name="tidegate-worker-watch", daemon=True).start()
+
+    @property
+    def pid(self) -> int:
+        """Of the process."""
+        return self._process.pid
+
+    @property
+    def workers(self) -> int:
+        """How many it runs."""
+        with self._lock:
+            return len(self._workers)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it takes workers."""
+        return not self._closing
+
+    def open(self) -> Channel:
+        """The channel of one more worker. HostEnded where there can be none."""
+        ours, theirs = socket.socketpair()
+        channel = Channel(ours)
+        with theirs, self._lock:
+            try:
+                if self._closing:
+                    raise HostEnded(f"process {self.pid} is ending")
+                socket.send_fds(self._control, [b"+"], [theirs.fileno()])
+            except (OSError, HostEnded) as error:
+                channel.close()
+                raise HostEnded(str(error)) from error
+            self._workers[channel] = None
+        return channel
+
+    def call_at_end(self, channel: Channel, call: Callable[[str], object]) -> None:
+        """Has a worker told how the process ended, once it has, at once where that is past."""
+        with self._lock:
+            lives = channel in self._workers and not self._closing
+            if lives:
+                self._workers[channel] = call
+        if not lives:
+            call(self.ending())
+
+    def leave(self, channel: Channel) -> None:
+        """A worker needs the process no more; the last one ends it, by force where it takes more than a second."""
+        with self._lock:
+            if channel not in self._workers:
+                return
+            del self._workers[channel]
+            if self._workers:
+                return
+            self._closing = True
+            self._control.close()
+        try:
+            self._process.wait(_END_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            self._process.wait()
+
+    def kill(self) -> None:
+        """Ends it by force; whoever waits for a worker's answer gets ChannelClosed."""
+        self._process.kill()
+
+    def ending(self) -> str:
+        """How the process ended, in words."""
+        try:
+            status = self._process.wait(_END_SECONDS)
+        except subprocess.TimeoutExpired:
+            return "it closed its connection"
+        if status < 0:
+            return f"it was ended by {_name(-status)}"
+        return f"it ended with status {status}"
+
+    def _watch(self) -> None:
+        """Tells its workers once the process has ended. A child of it may hold their sockets open for longer."""
+        self._process.wait()
+        with self._lock:
+            self._closing = True
+            workers = dict(self._workers)
+        for channel in workers:
+            channel.hang_up()
+        for call in workers.values():
+            if call is not None:
+                call(self.ending())
+
+
+class SharedHosts:
+    """The processes that versions share: of each place so many at most. For any number of threads.
+
+    A version that ended one in the middle of its load or batch gets processes of its own from then on, so that it
+    takes the others along no more than once.
+    """
+
+    def __init__(self, most: Callable[[], int]) -> None:
+        self._most = most
+        self._lock = threading.Lock()
+        self._hosts: dict[WorkerPlace, list[Host]] = {}
+        self._alone: set[ServableId] = set()
+
+    def open(self, id: ServableId, place: WorkerPlace, beside: Collection[Host]) -> tuple[Host, Channel]:
+        """A worker of a version in the process that has the fewest, other than those `beside`. OSError where no
+        process can be started."""
+        with self._lock:
+            if id in self._alone:
+                return alone(place)
+            while True:
+                hosts = self._hosts[place] = [host for host in self._hosts.get(place, ()) if host.is_open]
+                free = [host for host in hosts if host not in beside]
+                if not free or len(hosts) < self._most():
+                    break
+                with contextlib.suppress(HostEnded):
+                    host = min(free, key=lambda host: host.workers)
+                    return host, host.open()
+            host, channel = alone(place)
+            hosts.append(host)
+            return host, channel
+
+    def keep_alone(self, id: ServableId) -> bool:
+        """Gives a version processes of its own from now on; whether that is news."""
+        with self._lock:
+            news = id not in self._alone
+            self._alone.add(id)
+            return news
+
+
+def alone(place: WorkerPlace) -> tuple[Host, Channel]:
+    """A worker in a new process. OSError where none can be started."""
+    host = Host(place)
+    try:
+        return host, host.open()
+    except HostEnded as error:
+        raise OSError(f"a worker process could not be started: {error}") from error
+
+
+def _name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

@@ -1,0 +1,177 @@
+"""Versions that share worker processes: who runs where, and what one of them can do to the others."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.support.eventually import eventually
+from tests.support.versions import Draft, publish
+
+from tidegate_serving.contract.errors import ModelFailed, Unavailable
+from tidegate_serving.contract.servable import ServableId
+from tidegate_serving.contract.signature import SERVING_DEFAULT, Signature, TensorSpec
+from tidegate_serving.platforms.loader import ask as answer_of
+from tidegate_serving.platforms.platform import PlatformOptions
+from tidegate_serving.workers.gauges import WorkerGauges
+from tidegate_serving.workers.host import SharedHosts
+from tidegate_serving.workers.place import WorkerPlace
+from tidegate_serving.workers.pool import Staff, WorkerPool
+from tidegate_serving.workers.process import WorkerDescription
+from tidegate_serving.workers.task import WorkerTask
+
+SIGNATURE = Signature((TensorSpec("x", "float32"),), (TensorSpec("pid", "int64"),))
+MODEL = """
+import os, time
+import numpy as np
+
+class Model:
+    def predict(self, inputs):
+        if (inputs["x"] == -1).any():
+            os.kill(os.getpid(), 9)
+        if (inputs["x"] == -3).any():
+            time.sleep(3600)
+        return {"pid": np.full(len(inputs["x"]), os.getpid(), np.int64)}
+"""
+HERE = WorkerPlace()
+
+
+class Pools:
+    """Makes pools that share at most two processes; `described` is what each said of itself, by name."""
+
+    def __init__(self, folder: Path) -> None:
+        self.described: dict[str, WorkerDescription] = {}
+        self._folder = folder
+        self._shared = SharedHosts(lambda: 2)
+        self._made: list[WorkerPool] = []
+
+    def __call__(self, name: str, count: int = 1, model: str = MODEL, place: WorkerPlace = HERE) -> WorkerPool:
+        draft = Draft(files={"model.py": model}, signature=SIGNATURE)
+        directory = publish(self._folder / str(len(self._made)), name, 1, draft)
+        task = WorkerTask(directory, (directory / "manifest.json").read_text(), PlatformOptions())
+        pool = WorkerPool(ServableId(name, 1), task, Staff(count, place, self._shared), WorkerGauges())
+        self._made.append(pool)
+        self.described[name] = pool.load()
+        return pool
+
+    def close(self) -> None:
+        for pool in self._made:
+            pool.close()
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Iterator[Pools]:
+    with closing(Pools(tmp_path)) as pools:
+        yield pools
+
+
+def asked(pool: WorkerPool, x: float = 1) -> int:
+    """The process that answers."""
+    return int(answer_of(pool, SERVING_DEFAULT, {"x": np.array([x], np.float32)}).outputs["pid"][0])
+
+
+def lives(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def test_versions_share_as_many_processes_as_there_may_be(make: Pools) -> None:
+    pids = [asked(make(name)) for name in ("a", "b", "c", "d")]
+    assert len(set(pids)) == 2
+    assert sorted(pids.count(pid) for pid in set(pids)) == [2, 2]
+
+
+def test_workers_of_one_version_are_in_different_processes(make: Pools) -> None:
+    first, second = make("a", 2), make("b", 3)
+    assert len(set(first.pids)) == 2
+    assert len(set(second.pids)) == 3, "one more than else may be"
+    assert set(first.pids) < set(second.pids)
+
+
+def test_another_place_is_another_process(make: Pools) -> None:
+    processor = min(os.sched_getaffinity(0))
+    first, elsewhere = make("a"), make("b", place=WorkerPlace(processors=(processor,)))
+    assert asked(first) != asked(elsewhere)
+    assert os.sched_getaffinity(asked(elsewhere)) == {processor}
+
+
+def test_a_process_ends_with_its_last_version(make: Pools) -> None:
+    pools = [make(name) for name in ("a", "b", "c")]
+    pids = [asked(pool) for pool in pools]
+    assert pids[2] in pids[:2]
+    stays = pools[2]
+    gone = pools[pids.index(pids[2])]
+    gone.close()
+    assert asked(stays) == pids[2]
+    stays.close()
+    assert not lives(pids[2])
+
+
+def test_bytes_that_versions_hold_are_counted_once(make: Pools) -> None:
+    for name in ("a", "b"):
+        make(name)
+    make("c", model=MODEL + "\nDATA = np.ones(25_000_000)\n")
+    held = {name: described.resident_bytes for name, described in make.described.items()}
+    assert 190e6 < held["c"] < 230e6, "its own 200 MB, and not once more what the process had before"
+    assert held["a"] < 150e6
+
+
+def test_who_ends_a_process_takes_the_others_along_once(make: Pools) -> None:
+    good, other, bad = make("good"), make("other"), make("bad")
+    neighbour = next(pool for pool in (good, other) if asked(pool) == asked(bad))
+    with pytest.raises(ModelFailed, match="bad:1 ended its worker process on this batch: it was ended by SIGKILL"):
+        asked(bad, -1)
+    assert asked(neighbour) != asked(bad)
+    before = asked(neighbour)
+    with pytest.raises(ModelFailed):
+        asked(bad, -1)
+    assert asked(neighbour) == before
+    assert neighbour.restarts == 1
+
+
+def test_nothing_is_lost_when_a_shared_process_dies_under_load(make: Pools) -> None:
+    pools = [make(name) for name in ("a", "b", "c", "d")]
+    with ThreadPoolExecutor(8) as threads:
+        answers = [threads.submit(asked, pool, number) for number in range(1, 50) for pool in pools]
+        os.kill(asked(pools[0]), 9)
+        assert all(answer.result() > 0 for answer in answers)
+
+
+def test_a_load_that_ends_its_process_is_tried_again_in_one_of_its_own(make: Pools) -> None:
+    pools = [make("a"), make("b")]
+    for _ in range(2):
+        with pytest.raises(ModelFailed, match="bad:1 cannot be loaded by a worker process: it ended with status 7"):
+            make("bad", model="import os\nos._exit(7)")
+        assert all(asked(pool) > 0 for pool in pools)
+    assert sum(pool.restarts for pool in pools) == 1
+
+
+def test_a_load_that_fails_leaves_the_others_alone(make: Pools) -> None:
+    pools = [make("a"), make("b")]
+    before = [asked(pool) for pool in pools]
+    with pytest.raises(ModelFailed, match="KeyError: 'nothing'"):
+        make("bad", model="raise KeyError('nothing')")
+    assert [asked(pool) for pool in pools] == before
+
+
+def test_a_call_that_hangs_ends_with_its_version_and_the_others_come_back(make: Pools) -> None:
+    pools = [make("a"), make("b")]
+    bad = make("bad")
+    neighbour = next(pool for pool in pools if asked(pool) == asked(bad))
+    pid = asked(bad)
+    with ThreadPoolExecutor(1) as threads:
+        hung = threads.submit(asked, bad, -3)
+        eventually(lambda: not bad._idle, 10)
+        bad.close()
+        with pytest.raises((ModelFailed, Unavailable)):
+            hung.result(20)
+    assert not lives(pid)
+    assert asked(neighbour) != pid
