@@ -33,7 +33,7 @@ PACKAGES = ("operators", "pipelines", "serving", "validation")
 
 @contextlib.contextmanager
 def serving(build: str, folder: Path) -> Iterator[Running]:
-    """One build's engine with the null model and a full inference log; it ends with the context."""
+    """One build's engine with the null model in its process and a full inference log; it ends with the context."""
     python, _, checkout = build.partition("@")
     env = dict(os.environ)
     env.pop("PYTHONPATH", None)
@@ -42,7 +42,8 @@ def serving(build: str, folder: Path) -> Iterator[Running]:
     publish(NULL, folder / "models")
     ready, config = folder / "ready.json", folder / "engine.toml"
     values = {"repository": str(folder / "models"), "allow_unverified": True, "log_path": str(folder / "log")}
-    config.write_text(to_toml({"grpc_address": ANY, "rest_address": ANY, "control_address": ANY, **values}))
+    values |= {"grpc_address": ANY, "rest_address": ANY, "control_address": ANY, "isolation": "engine"}
+    config.write_text(to_toml(values))
     command = [python, "-m", "tidegate_serving.server", "--config", str(config), "--ready-file", str(ready)]
     with pinned(SERVER_CORE):
         process = subprocess.Popen(command, env=env, cwd=folder)

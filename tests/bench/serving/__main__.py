@@ -2,8 +2,8 @@
 
 Run by `make bench GROUP=serving`. Servers have core 0, the load has core 1, and this is what counts: all servers of a
 measure are up, their loads take turns in ROUNDS rounds of SECONDS, and a row is the median of the rounds' ratios.
-Absolute figures differ threefold between machines. Every answer is written into the inference log unless a row says
-otherwise.
+Absolute figures differ threefold between machines. Every answer is written into the inference log, and models run in
+the engine's process, unless a row says otherwise.
 """
 
 from __future__ import annotations
@@ -94,11 +94,18 @@ def _rate(found: Sequence[Measured]) -> float:
 
 
 @contextlib.contextmanager
-def engine(place: Path, workloads: Sequence[Workload], *, logging: bool = True, **more: object) -> Iterator[Running]:
+def engine(
+    place: Path,
+    workloads: Sequence[Workload],
+    *,
+    logging: bool = True,
+    isolation: str = "engine",
+    **more: object,
+) -> Iterator[Running]:
     """Tidegate with these models, each of which answers right."""
     for workload in workloads:
         publish(workload, place / "models")
-    with tidegate(place, place / "models", SERVER_CORE, logging=logging, **more) as server:
+    with tidegate(place, place / "models", SERVER_CORE, logging=logging, isolation=isolation, **more) as server:
         for workload in workloads:
             workload.check_predict(server.grpc)
             workload.check_rest(server.rest, workload.rest_path)
