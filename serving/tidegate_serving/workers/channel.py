@@ -4,7 +4,8 @@
 
 Each side writes tensors into memory of its own, which the other side maps; the layout says what lies there. Where the
 memory is another one than before, its descriptor comes with the message. Batch after batch says much the same, so that
-a message that came before is not parsed once more.
+a message that came or went before is not parsed or written once more. The sides take turns with tensors; a message
+without any may follow another.
 
     engine to worker    {"kind": "load", "task": {...}}                     first, see `WorkerTask`
                         {"kind": "predict", "signature": str}
@@ -34,6 +35,7 @@ from tidegate_serving.workers.tensor_memory import TensorMemory, TheirMemory
 
 _HEAD = struct.Struct(">II")
 _MOST_MESSAGE = 1 << 28
+_MOST_AT_ONCE = 1 << 12
 
 
 class ChannelClosed(Exception):
@@ -48,11 +50,15 @@ class Channel:
         self._mine = TensorMemory()
         self._theirs = TheirMemory()
         self._heard: tuple[bytes, dict[str, Any]] = (b"{}", {})
+        self._ahead = b""
+        self._said: tuple[Mapping[str, Any], bytes] = ({}, b"{}")
 
     def send(self, message: Mapping[str, Any], tensors: Mapping[str, Array] | None = None) -> None:
         """Sends a message and tensors. ChannelClosed where nobody is there."""
         layout, descriptor = self._mine.write(tensors or {})
-        text = json.dumps(message).encode()
+        if message != self._said[0]:
+            self._said = (dict(message), json.dumps(message).encode())
+        text = self._said[1]
         data = _HEAD.pack(len(text), len(layout)) + text + layout
         try:
             if descriptor is None:
@@ -68,19 +74,25 @@ class Channel:
         """The next message and its tensors, copied. ChannelClosed where the other side has gone; ValueError, TypeError
         and InvalidInput for what is no message of ours."""
         try:
-            head, descriptors, _, _ = socket.recv_fds(self._end, _HEAD.size, 1)
-            size, layout_size = _HEAD.unpack(head + self._exactly(_HEAD.size - len(head)))
-            if size + layout_size > _MOST_MESSAGE:
-                raise ChannelClosed(f"a message of {size + layout_size} bytes is none of ours")
-            data = self._exactly(size + layout_size)
+            data, descriptors = self._ahead, list[int]()
+            if not data:
+                data, descriptors, _, _ = socket.recv_fds(self._end, _MOST_AT_ONCE, 1)
+            data = self._up_to(_HEAD.size, data)
+            size, layout_size = _HEAD.unpack_from(data)
+            whole = _HEAD.size + size + layout_size
+            if whole > _MOST_MESSAGE:
+                raise ChannelClosed(f"a message of {whole} bytes is none of ours")
+            data = self._up_to(whole, data)
+            self._ahead = data[whole:]
         except OSError as error:
             raise ChannelClosed(str(error)) from error
         for descriptor in descriptors:
             self._theirs.map(descriptor)
-        text = data[:size]
+        end = _HEAD.size + size
+        text = data[_HEAD.size : end]
         if text != self._heard[0]:
             self._heard = (text, json.loads(text))
-        return self._heard[1], self._theirs.read(data[size:])
+        return self._heard[1], self._theirs.read(data[end:whole])
 
     def await_end(self, seconds: float) -> bool:
         """Whether the other side lets go within so many seconds. For any thread."""
@@ -99,8 +111,11 @@ class Channel:
         self._mine.close()
         self._theirs.close()
 
-    def _exactly(self, size: int) -> bytes:
-        parts = bytearray()
+    def _up_to(self, size: int, data: bytes) -> bytes:
+        """What has come, and as much more as there is to be."""
+        if len(data) >= size:
+            return data
+        parts = bytearray(data)
         while len(parts) < size:
             part = self._end.recv(size - len(parts))
             if not part:

@@ -6,6 +6,9 @@ import json
 import os
 import socket
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +24,10 @@ Ends = tuple[Channel, Channel]
 
 @pytest.fixture
 def ends() -> Iterator[Ends]:
-    one, other = (Channel(end) for end in socket.socketpair())
+    pair = socket.socketpair()
+    for end in pair:
+        end.settimeout(10)
+    one, other = (Channel(end) for end in pair)
     yield one, other
     one.close()
     other.close()
@@ -53,6 +59,41 @@ def test_memory_comes_with_the_first_tensors_that_need_some(ends: Ends) -> None:
     assert told(ends, {"kind": "outputs"}, {"y": np.array(5)})["y"] == 5
     large = np.arange(1 << 20)
     assert np.array_equal(told(ends, {"kind": "outputs"}, {"y": large})["y"], large)
+
+
+@pytest.mark.parametrize("cuts", [(1,), (8,), (9, 10, 11), (100,), (5_000, 9_000)])
+def test_a_message_is_whole_however_it_is_cut(cuts: tuple[int, ...]) -> None:
+    message = {"kind": "predict", "signature": "s" * 10_000}
+    (writer, raw), (cutter, reader) = socket.socketpair(), socket.socketpair()
+    sender, receiver = Channel(writer), Channel(reader)
+    with closing(sender), closing(receiver), raw, cutter:
+        sender.send(message, {"x": np.arange(3)})
+        data, descriptors, _flags, _address = socket.recv_fds(raw, 1 << 16, 1)
+        places = [0, *cuts, len(data)]
+        with ThreadPoolExecutor(1) as other:
+            arrives = other.submit(receiver.receive)
+            for start, end in pairwise(places):
+                socket.send_fds(cutter, [data[start:end]], descriptors if start == 0 else [])
+            arrived, found = arrives.result(10)
+        os.close(descriptors[0])
+        assert arrived == message
+        assert found["x"].tolist() == [0, 1, 2]
+
+
+def test_a_message_that_was_changed_goes_as_it_is_now(ends: Ends) -> None:
+    message: dict[str, Any] = {"kind": "predict", "signature": "one"}
+    told(ends, message)
+    message["signature"] = "two"
+    told(ends, message)
+
+
+def test_a_close_may_follow_a_batch_at_once(ends: Ends) -> None:
+    for x in ([1], [2, 3]):
+        ends[0].send({"kind": "predict"}, {"x": np.array(x)})
+        ends[0].send({"kind": "close"})
+        message, found = ends[1].receive()
+        assert (message, found["x"].tolist()) == ({"kind": "predict"}, x)
+        assert ends[1].receive() == ({"kind": "close"}, {})
 
 
 def test_a_channel_says_that_the_other_side_is_gone(ends: Ends) -> None:

@@ -1,6 +1,7 @@
 """Calls scikit-learn estimators: columns by name become what they were fitted on, and results become dense arrays.
 
-The sklearn platform calls one per batch; a signature's outputs are found by calling it with one row.
+The sklearn platform calls one per batch; a signature's outputs are found by calling it with one row. Numbers by name
+become a matrix where an estimator answers the same to that.
 """
 
 from __future__ import annotations
@@ -16,9 +17,11 @@ from tidegate_serving.contract.signature import TensorSpec
 from tidegate_serving.contract.tensors import Array, dtype_name
 from tidegate_serving.platforms.arrays import as_text
 from tidegate_serving.platforms.platform import library
+from tidegate_serving.platforms.sklearn.nameless import nameless
 
 OUTPUTS = "sklearn.outputs"
 METHODS = ("predict_proba", "predict", "decision_function", "transform", "score_samples", "predict_log_proba")
+_TRIED_ROWS = 16
 
 
 class Estimator:
@@ -35,8 +38,28 @@ class Estimator:
         self.fitted_on = [] if names is None else [str(name) for name in names]
         self.columns = None if names is None else _demanded(fitted, self.fitted_on)
         self.is_text = names is None and getattr(fitted, "n_features_in_", None) is None
+        self._nameless: Any = None
+        self._index: Any = None
         if self.columns is not None:
-            _import_pandas()
+            # What pandas finds out about a set of names stays with it.
+            self._index = _import_pandas().Index(self.fitted_on)
+
+    def leave_out_names(self, methods: Sequence[str]) -> None:
+        """From now on a batch of numbers is a matrix, if that is all the same to these methods: one is tried."""
+        if self.columns is None or (plain := nameless(self._fitted)) is None:
+            return
+        drawn = np.random.default_rng(0).normal(size=(len(self.fitted_on), _TRIED_ROWS))
+        batch = dict(zip(self.fitted_on, drawn, strict=True))
+        named = [self._outcome(method, batch) for method in methods]
+        self._nameless = plain
+        if not all(_same(one, self._outcome(method, batch)) for one, method in zip(named, methods, strict=True)):
+            self._nameless = None
+
+    def _outcome(self, method: str, batch: Mapping[str, Array]) -> Array | str:
+        try:
+            return self.answer(method, self.rows(batch, self.fitted_on))
+        except Exception as error:  # what it refuses, it refuses in both forms
+            return words_of(error)
 
     def has(self, method: str) -> bool:
         """Whether `answer` knows the method and the estimator has it."""
@@ -45,8 +68,7 @@ class Estimator:
     def rows(self, inputs: Mapping[str, Array], columns: Sequence[str]) -> Any:
         """What the estimator takes of a batch, of which it is to see `columns`: a DataFrame, texts or a matrix."""
         if self.columns is not None:
-            given = [name for name in self.fitted_on if name in inputs]
-            return _import_pandas().DataFrame({name: _column(name, inputs[name]) for name in given})
+            return self._named_rows({name: inputs[name] for name in self.fitted_on if name in inputs})
         first = inputs[columns[0]]
         if len(columns) > 1:
             return np.column_stack([as_text(name, inputs[name]) for name in columns])
@@ -54,9 +76,19 @@ class Estimator:
             return as_text(columns[0], first)
         return as_text(columns[0], first)[:, np.newaxis]
 
+    def _named_rows(self, given: Mapping[str, Array]) -> Any:
+        """A DataFrame, or the matrix of its numbers where the estimator takes that as well."""
+        whole, numbers = len(given) == len(self.fitted_on), _side_by_side(list(given.values()))
+        if numbers is None:
+            return _import_pandas().DataFrame({name: _column(name, array) for name, array in given.items()})
+        if whole and self._nameless is not None:
+            return numbers
+        return _import_pandas().DataFrame(numbers, columns=self._index if whole else list(given), copy=False)
+
     def answer(self, method: str, rows: Any) -> Array:
         """Dense, rows first; what comes as a list, as probabilities of several outputs do, side by side."""
-        found = getattr(self._fitted, method)(rows)
+        takes_names = self.columns is None or not isinstance(rows, np.ndarray)
+        found = getattr(self._fitted if takes_names else self._nameless, method)(rows)
         if isinstance(found, list) and found and getattr(found[0], "ndim", 0) == 2:
             return np.hstack(found)
         return np.asarray(found.toarray() if hasattr(found, "toarray") else found)
@@ -124,6 +156,22 @@ def estimator_output(fitted: Any, inputs: Mapping[str, Array]) -> tuple[TensorSp
 
 def _spec(name: str, array: Array) -> TensorSpec:
     return TensorSpec(name, dtype_name(array), (-1, *array.shape[1:]))
+
+
+def _side_by_side(columns: Sequence[Array]) -> Array | None:
+    """Columns of numbers as a matrix, laid out column by column as in a DataFrame; None where some are none."""
+    if not columns or any(column.dtype.kind not in "iuf" or column.shape[1:] not in ((), (1,)) for column in columns):
+        return None
+    made = np.empty((len(columns), len(columns[0])), np.result_type(*columns))
+    for row, column in zip(made, columns, strict=True):
+        row[...] = column.reshape(-1)
+    return made.T
+
+
+def _same(one: Array | str, other: Array | str) -> bool:
+    if isinstance(one, str) or isinstance(other, str):
+        return isinstance(one, str) and isinstance(other, str) and one == other
+    return one.dtype == other.dtype and one.shape == other.shape and one.tobytes() == other.tobytes()
 
 
 def _column(name: str, array: Array) -> Array:

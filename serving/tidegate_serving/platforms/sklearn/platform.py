@@ -2,9 +2,9 @@
 
 Metadata: `sklearn.file` (default: the only .skops, .pkl, .pickle or .joblib file), `sklearn.outputs` (see
 `output_rules`; a result is a method: `predict`, `predict_proba`, `decision_function`, `transform`, ...). An estimator
-that was fitted on a DataFrame gets one with its own columns, by name, strings as `str`; one that was fitted on texts
-gets the only input; any other gets a 2-D array: the only input where that has two axes, else the inputs side by side in
-the signature's order, without the event time.
+that was fitted on a DataFrame gets one with its own columns, by name, strings as `str`, or a matrix of its numbers if
+that is all the same to it; one that was fitted on texts gets the only input; any other gets a 2-D array: the only input
+where that has two axes, else the inputs side by side in the signature's order, without the event time.
 """
 
 from __future__ import annotations
@@ -61,6 +61,7 @@ class SklearnPlatform:
                     f"{type(fitted).__name__} of {manifest.id} has no method {rule.result!r} for output {output!r}: "
                     "name one in metadata 'sklearn.outputs'"
                 )
+        estimator.leave_out_names(sorted({rule.result for rule in rules.values()}))
         return SklearnServable(estimator, manifest, rules)
 
     def _read(self, directory: Path, manifest: Manifest) -> Any:
