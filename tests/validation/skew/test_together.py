@@ -71,3 +71,18 @@ def test_a_pair_that_not_every_day_shows_is_not_missed() -> None:
     assert telling[("first", "always")]
     assert not telling[("first", "sometimes")]
     assert all(one.odds > 0 for one in pairs)
+
+
+def loans(seed: int) -> pd.DataFrame:
+    """Sixty-seven days of loans, few of them at weekends, whose score goes a little with their size."""
+    random = np.random.default_rng(seed)
+    rows = random.poisson(np.where(np.arange(67) % 7 < 5, 150, 36))
+    day = 16_000 + np.repeat(np.arange(67), rows)
+    size = random.normal(0, 1, len(day))
+    score = 0.4 * size + random.normal(0, 1, len(day))
+    return pd.DataFrame({"at": day * DAY, "size": size, "score": score})
+
+
+def test_days_of_few_rows_say_little() -> None:
+    weeks = [(rows, rows[rows["at"] >= 16_060 * DAY]) for rows in map(loans, range(20, 30))]
+    assert [one for one in weeks if together(*one)] == []

@@ -150,15 +150,15 @@ class BlockDistance:
 
 
 def _tail(ratio: float, freedom: float, denominator: float, shift: float) -> float:
-    from scipy import stats
+    from scipy import special, stats
 
     if shift <= 0:
-        return float(stats.f.sf(ratio, freedom, denominator))
+        return float(special.fdtrc(freedom, denominator, ratio))
     if shift < _EXACT_SHIFT and ratio < _EXACT_RATIO:
         return float(stats.ncf.sf(ratio, freedom, denominator, shift))
     # Far out the series does not converge; Patnaik's (1949) two moments are close enough there.
     matched = (freedom + shift) ** 2 / (freedom + 2 * shift)
-    return float(stats.f.sf(ratio * freedom / (freedom + shift), matched, denominator))
+    return float(special.fdtrc(matched, denominator, ratio * freedom / (freedom + shift)))
 
 
 def block_distance(

@@ -8,6 +8,7 @@ the plain one where they do not.
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -191,6 +192,13 @@ def _whiten(columns: Floats, days: Floats, extra: Floats) -> tuple[Floats, Float
 
 def _variance(weights: Floats, days: Floats) -> Floats:
     """Variance of a weighted sum of days under each model, [G], in units of one day's."""
+    return _variance_of(weights.tobytes(), days.tobytes())
+
+
+@functools.lru_cache(maxsize=256)
+def _variance_of(of_weights: bytes, of_days: bytes) -> Floats:
+    """The same, kept: columns without missing values have the same days and rows."""
+    weights, days = np.frombuffer(of_weights), np.frombuffer(of_days)
     alike, lasting = _MODELS.T
     carried, cross = np.zeros(len(_MODELS)), np.zeros(len(_MODELS))
     for weight, gap in zip(weights, np.diff(days, prepend=days[0]), strict=True):

@@ -58,12 +58,14 @@ def _loss(pair: Association, now: Strengths) -> _Loss | None:
     leave so little to go together that it cannot tell."""
     from scipy import stats
 
-    usual = float(now.expected.mean()) if len(now.found) else 0.0
+    if not len(now.found):
+        return None
+    weights = now.rows / now.rows.sum()
+    usual, mean = float(weights @ now.expected), float(weights @ now.found)
     if usual < _TELLING * pair.strength:
         return None
-    fewer = max(0.0, 0.25 / float(now.rows.mean()) - 0.25 / pair.rows)
-    error = ((pair.spread**2 + fewer) / len(now.found) + pair.spread**2 / pair.blocks) ** 0.5
-    mean = float(now.found.mean())
+    fewer = np.maximum(0.0, 0.25 / now.rows - 0.25 / pair.rows)
+    error = float(weights**2 @ (pair.spread**2 + fewer) + pair.spread**2 / pair.blocks) ** 0.5
     gone = usual * (1 - _TOLERATED) - mean - _RECKONED * abs(usual - pair.strength)
     return _Loss(pair, mean / usual, float(stats.t.sf(gone / max(error, 1e-9), max(pair.blocks - 1, 2))))
 

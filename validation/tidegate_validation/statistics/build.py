@@ -7,6 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from tidegate_serving.contract.errors import InvalidInput
 from tidegate_validation.statistics.association import Association
 from tidegate_validation.statistics.associations import chosen_columns, find_associations, levels_of, to_levels
@@ -43,7 +45,7 @@ def make_profile(data: Any, *, features: Sequence[str], label: str | None, event
     wanted = list(dict.fromkeys([*features, *filter(None, (label, event_time))]))
     table = data.select(wanted)
     if event_time is None:
-        table = table.append_column(ROW_INDEX, pa.array(range(data.num_rows), pa.int64()))
+        table = table.append_column(ROW_INDEX, pa.array(np.arange(data.num_rows)))
     with duckdb.connect() as connection:
         connection.execute("SET TimeZone = 'UTC'")
         connection.register(TABLE, table)

@@ -9,6 +9,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from tidegate_serving.contract.errors import InvalidInput, NotFound
 from tidegate_serving.contract.log_record import (
     EVENT_TIME,
@@ -139,7 +141,7 @@ def table_window(table: Any, *, event_time: str | None) -> Iterator[Window]:
 
     with duckdb.connect() as connection:
         connection.execute("SET TimeZone = 'UTC'")
-        indexed = table.append_column(ROW_INDEX, pa.array(range(table.num_rows), pa.int64()))
+        indexed = table.append_column(ROW_INDEX, pa.array(np.arange(table.num_rows)))
         connection.register(_VIEW, indexed)
         types = types_of(connection, _VIEW)
         has_time = event_time is not None and event_time in types
