@@ -18,7 +18,7 @@ from tidegate_serving.contract.tensors import Array
 from tidegate_serving.platforms.loader import LoadedVersion, ask
 from tidegate_serving.platforms.tensor_checks import check_outputs
 from tidegate_serving.probing.interleaving import interleaved
-from tidegate_serving.probing.state import seconds_without_processor
+from tidegate_serving.probing.state import seconds_held_up, seconds_ready
 
 _SWITCH_SECONDS = 1e-5
 _MOST_ROUNDS = 32
@@ -27,7 +27,7 @@ _TELL_SECONDS = 0.02
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """Outputs of one call; `seconds` is the wall clock without the time that other work kept this thread waiting."""
+    """Outputs of one call; `seconds` is the wall clock without the time for which other work held it up."""
 
     outputs: Mapping[str, Array]
     seconds: float
@@ -35,11 +35,11 @@ class Call:
 
 def one_call(loaded: LoadedVersion, signature: str, inputs: Mapping[str, Array], rows: int | None) -> Call:
     """One batch, or a whole without rows. Raises the contract's errors, ModelFailed for what else the model raised."""
-    waited = seconds_without_processor()
+    before = seconds_ready()
     begun = time.monotonic()
     result = ask(loaded.servable, signature, inputs)
     seconds = time.monotonic() - begun
-    waited = seconds_without_processor() - waited
+    waited = seconds_held_up(before, seconds_ready(), threading.get_native_id())
     for error in result.errors.values():
         raise error
     outputs = check_outputs(loaded.manifest.id, loaded.manifest.signatures[signature], rows, result.outputs)

@@ -6,6 +6,7 @@ Every answer of the probe carries it, because a version that serves shares its p
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 _PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -54,12 +55,27 @@ def resident_bytes() -> int:
     return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1]) * _PAGE
 
 
-def seconds_without_processor() -> float:
-    """How long this thread was ready to run and did not, by the scheduler's count; 0 where the kernel keeps none."""
-    try:
-        return int(Path("/proc/thread-self/schedstat").read_text(encoding="ascii").split()[1]) / 1e9
-    except (OSError, IndexError, ValueError):
-        return 0.0
+def seconds_ready() -> dict[int, float]:
+    """How long each thread of this process was ready to run and did not, by the scheduler's count; empty where the
+    kernel keeps none.
+    """
+    found: dict[int, float] = {}
+    for task in Path("/proc/self/task").iterdir():
+        try:
+            found[int(task.name)] = int((task / "schedstat").read_text(encoding="ascii").split()[1]) / 1e9
+        except (OSError, IndexError, ValueError):
+            continue
+    return found
+
+
+def seconds_held_up(before: Mapping[int, float], after: Mapping[int, float], thread: int) -> float:
+    """By how much other work held a call up, from `seconds_ready` before and after it, made by `thread`.
+
+    A call may wait for threads that work for it, a pool's say, while these are ready and do not run: the one that was
+    held up longest counts too.
+    """
+    waited = {one: seconds - before.get(one, 0.0) for one, seconds in after.items()}
+    return waited.pop(thread, 0.0) + max(waited.values(), default=0.0)
 
 
 def _children() -> int:

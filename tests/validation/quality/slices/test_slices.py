@@ -16,6 +16,7 @@ from tidegate_validation.quality.evaluation import Evaluation
 from tidegate_validation.quality.judgement.scores import judge_scores
 from tidegate_validation.quality.metrics.gains import Gain, gain_of
 from tidegate_validation.quality.rule import QualityRule, slice_outcome
+from tidegate_validation.quality.slices.examples import worst_examples
 from tidegate_validation.quality.slices.gains import gains_by_slice, slice_metrics
 from tidegate_validation.quality.slices.partitions import conditions_of, crosses_of, partitions_of, requested_columns
 from tidegate_validation.quality.slices.search import Losses, search
@@ -159,6 +160,54 @@ def test_a_small_loss_that_is_sure_is_a_warning() -> None:
     found = world.judged(np.where(world.where(vip=True), world.odds + 0.55 * world.noise, world.odds), QualityRule())
     assert told(found)[0] == ("vip=True", Outcome.WARN)
     assert "is surely worse" in named(found, "slice", "vip=True").sentence
+
+
+def with_shops(world: World, names: np.ndarray[tuple[int], np.dtype[np.str_]]) -> None:
+    world.table = world.table.set_column(0, "shop", pa.array(names))
+
+
+def test_a_rare_category_of_which_every_answer_is_wrong_is_named_though_it_is_small() -> None:
+    world = World(10, 8000)
+    shops = np.asarray(world.table["shop"].to_pylist())
+    shops[:120] = "kiosk"
+    with_shops(world, shops)
+    found = world.judged(np.where(world.where(shop="kiosk"), -3 * world.odds, world.odds), QualityRule())
+    assert told(found)[0] == ("shop=kiosk", Outcome.WARN)
+    finding = named(found, "slice", "shop=kiosk")
+    assert "where `shop=kiosk` (120 examples) its Brier score is surely worse" in finding.sentence
+    assert "with 300 examples or more it would be judged" in finding.sentence
+    assert finding.example is not None
+    first = finding.example["examples"][0]
+    assert (set(first), first["input"]["shop"]) == ({"input", "truth", "candidate", "serves now"}, "kiosk")
+    assert abs(first["candidate"] - float(first["truth"])) > 0.9
+    assert abs(first["serves now"] - float(first["truth"])) < 0.2
+    assert all(" worse" not in one.sentence for one in found if one.subject.startswith("age"))
+
+
+def test_of_several_classes_the_worst_examples_name_the_class_that_is_answered() -> None:
+    random = np.random.default_rng(11)
+    labels = random.integers(0, 3, 900).astype(np.float64)
+    good = np.eye(4)[labels.astype(int)] * 0.7 + 0.1
+    bad = np.where((np.arange(900) == 7)[:, None], np.eye(4)[(labels.astype(int) + 1) % 3], good)
+    held = HeldOut(
+        pa.table({"row": np.arange(900)}), Evaluation("multiclass", labels, np.arange(900), ("a", "b", "c")), ""
+    )
+    (first, *_) = worst_examples(ScoredExamples(held, bad, good, ("row",)), good, np.arange(900) < 100)
+    truth = "abc"[int(labels[7])]
+    assert (first["input"], first["truth"], first["serves now"]) == ({"row": 7}, truth, f"{truth} (0.8)")
+    assert first["candidate"] == f"{'abc'[(int(labels[7]) + 1) % 3]} (1)"
+
+
+def test_small_slices_of_equal_models_are_hardly_ever_named() -> None:
+    rule = replace(LAX, slice_points=0.0, slice_margin=0.0, slice_floor=0.0, auto_slices=0)
+    named_ones = []
+    for seed in range(60):
+        world = World(300 + seed, 2000)
+        with_shops(world, np.array([f"city {place}" for place in np.random.default_rng(seed).integers(0, 30, 2000)]))
+        named_ones += [
+            any("city" in one for one, outcome in told(world.judged(world.odds, rule)) if outcome is not Outcome.PASS)
+        ]
+    assert sum(named_ones) <= 7
 
 
 def test_what_is_too_small_to_be_sure_is_said_and_refuses_nothing() -> None:

@@ -26,6 +26,8 @@ def worse_slice(attribution: Attribution, outcome: Outcome, rule: QualityRule) -
     ends = f"between {gain.change(low)} and {gain.change(high)}"
     how = f"by {gain.amount(-gain.gain.value)} ({ends}; {gain.amount(one.margin)} is allowed)"
     origin = ", found by a search and confirmed on the examples that it did not see" if searched else ""
+    if rows < rule.slice_rows:
+        origin += f"; with {rule.slice_rows} examples or more it would be judged"
     if outcome is Outcome.FAIL:
         sentence = (
             f"worse than {SERVING} where `{one.name}` ({rows} examples): its {gain.metric} is worse {how}{origin}"
@@ -34,7 +36,13 @@ def worse_slice(attribution: Attribution, outcome: Outcome, rule: QualityRule) -
     else:
         sentence = f"where `{one.name}` ({rows} examples) its {gain.metric} is surely worse, {how}{origin}"
     if attribution.explains:
-        sentence += f"; {len(attribution.explains)} other slices are worse because they share its examples"
+        others = len(attribution.explains)
+        are = (
+            "1 other slice is worse because it shares"
+            if others == 1
+            else f"{others} other slices are worse because they share"
+        )
+        sentence += f"; {are} its examples"
     return Finding(
         SLICE,
         one.name,

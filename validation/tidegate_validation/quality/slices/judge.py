@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from tidegate_serving.admission import Finding, Outcome
+from tidegate_validation.outcomes import worst
 from tidegate_validation.quality.allowance import Allowance
 from tidegate_validation.quality.data.held_out import ScoredExamples
 from tidegate_validation.quality.evaluation import Evaluation
 from tidegate_validation.quality.metrics.gains import Gain
 from tidegate_validation.quality.rule import QualityRule, slice_outcome
 from tidegate_validation.quality.slices import finding as words
-from tidegate_validation.quality.slices.attribution import attribute_losses
+from tidegate_validation.quality.slices.attribution import Attribution, attribute_losses
+from tidegate_validation.quality.slices.examples import worst_examples
 from tidegate_validation.quality.slices.gains import (
     SliceGains,
+    SliceTest,
     gain_within,
     gains_by_slice,
     members_of,
@@ -32,6 +35,7 @@ from tidegate_validation.quality.slices.search import Losses, search
 from tidegate_validation.statistics.arrays import Floats, Mask
 
 _FINE = 8
+_FEWEST = 30
 _DEFAULTS = QualityRule()
 _SHOWN = 5
 
@@ -61,9 +65,14 @@ def judge_slices(
         one.name: slice_outcome(one.p_margin, one.p_worse, one.gain.gain.value, one.margin, rule.alpha)
         for one in slices
     }
-    worse = [one for one in slices if outcomes[one.name] is not Outcome.PASS]
+    small = _small(scored, baseline, partitions, rule)
+    outcomes |= {one.name: Outcome.WARN for one in small}
+    worse = [one for one in (*slices, *small) if outcomes[one.name] is not Outcome.PASS]
     reasons = attribute_losses(worse, scored.evaluation, scored.candidate, baseline, rule.alpha)
-    found = [words.worse_slice(one, outcomes[one.slice.name], rule) for one in reasons[:_SHOWN]]
+    found = [
+        _with_examples(words.worse_slice(one, _gravest(one, outcomes), rule), one, scored, baseline)
+        for one in reasons[:_SHOWN]
+    ]
     if len(reasons) > _SHOWN:
         rest = [one.slice.name for one in reasons[_SHOWN:]]
         found.append(words.more_slices(rest, any(outcomes[name] is Outcome.FAIL for name in rest)))
@@ -81,6 +90,30 @@ def judge_slices(
         if rows < rule.slice_rows
     ]
     return found + ([words.empty_slices(empty, rule)] if empty else [])
+
+
+def _small(
+    scored: ScoredExamples, baseline: Floats, partitions: Sequence[Partition], rule: QualityRule
+) -> list[SliceTest]:
+    """Slices of too few examples to refuse a version for, that are surely worse by more than their margin all the same:
+    a rare category of which every answer is wrong.
+    """
+    every = gains_by_slice(scored.evaluation, scored.candidate, baseline, partitions, replace(rule, slice_rows=_FEWEST))
+    small = [
+        one for one in every if one.rows < rule.slice_rows and (one.members or rule.slice_groups) >= rule.slice_groups
+    ]
+    tested = tested_slices([replace(one, gains=one.gains[-1:]) for one in small])
+    return [one for one in tested if one.p_margin < rule.alpha]
+
+
+def _with_examples(finding: Finding, reason: Attribution, scored: ScoredExamples, baseline: Floats) -> Finding:
+    shown = worst_examples(scored, baseline, reason.slice.slice.inside())
+    return replace(finding, example={"examples": shown}) if shown else finding
+
+
+def _gravest(reason: Attribution, outcomes: Mapping[str, Outcome]) -> Outcome:
+    """A slice's own outcome, or that of a graver one that is worse because of it."""
+    return worst([outcomes[name] for name in (reason.slice.name, *reason.explains)])
 
 
 def _columns(scored: ScoredExamples) -> list[str]:
