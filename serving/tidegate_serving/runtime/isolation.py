@@ -18,8 +18,8 @@ from tidegate_serving.workers.gauges import WorkerGauges
 from tidegate_serving.workers.host import SharedHosts
 from tidegate_serving.workers.load import load_in_workers
 from tidegate_serving.workers.place import WorkerPlace
-from tidegate_serving.workers.pool import Staff
 from tidegate_serving.workers.task import WorkerTask
+from tidegate_serving.workers.version_workers import Staff
 
 _MOST_SHARED = 4
 

@@ -14,7 +14,7 @@ _RESTARTS_HELP = "Processes that were started in place of one that had died, sin
 
 
 class WorkerGauges:
-    """Told by every pool what became of its workers. For any number of threads."""
+    """Told what became of the workers of every version. For any number of threads."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -1,4 +1,4 @@
-"""Loads a version into a pool of workers, for the version loader."""
+"""Loads a version into workers, for the version loader."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from tidegate_serving.platforms.stages.platform import checked_signature, only_s
 from tidegate_serving.platforms.stages.servable import LoadedStage, StagesServable
 from tidegate_serving.platforms.warm_up.runner import warm_up
 from tidegate_serving.workers.gauges import WorkerGauges
-from tidegate_serving.workers.pool import Staff, WorkerPool
 from tidegate_serving.workers.task import WorkerTask
+from tidegate_serving.workers.version_workers import Staff, VersionWorkers
 
 
 def load_in_workers(id: ServableId, task: WorkerTask, staff: Staff, gauges: WorkerGauges) -> LoadedVersion:
@@ -28,14 +28,14 @@ def load_in_workers(id: ServableId, task: WorkerTask, staff: Staff, gauges: Work
     manifest = manifest_of(task.manifest.encode(), str(task.directory))
     if manifest.platform == STAGES:
         return _Stages(id, task, manifest, staff, gauges).load()
-    pool = WorkerPool(id, task, staff, gauges)
-    description = pool.load()
-    servable = pool if description.definitions is None else _Described(pool, description.definitions)
+    workers = VersionWorkers(id, task, staff, gauges)
+    description = workers.load()
+    servable = workers if description.definitions is None else _Described(workers, description.definitions)
     return LoadedVersion(description.manifest, servable, {"ram": description.resident_bytes})
 
 
 class _Stages:
-    """Brings up a pool for each stage of a version."""
+    """Brings up workers for each stage of a version."""
 
     def __init__(
         self, id: ServableId, task: WorkerTask, manifest: Manifest, staff: Staff, gauges: WorkerGauges
@@ -69,22 +69,22 @@ class _Stages:
         directory = self._task.directory / stage.folder
         task = WorkerTask(directory, manifest.to_bytes().decode(), self._task.options, stage=stage.name)
         staff = replace(self._staff, count=stage.workers or self._staff.count)
-        pool = WorkerPool(self._id, task, staff, self._gauges)
-        description = pool.load()
-        self._loaded.append(LoadedStage(stage, only_signature(stage, description.manifest), pool))
+        workers = VersionWorkers(self._id, task, staff, self._gauges)
+        description = workers.load()
+        self._loaded.append(LoadedStage(stage, only_signature(stage, description.manifest), workers))
         return description.resident_bytes
 
 
 class _Described:
-    """A pool whose model describes its signatures itself."""
+    """Workers whose model describes its signatures itself."""
 
-    def __init__(self, pool: WorkerPool, definitions: Any) -> None:
-        self._pool = pool
+    def __init__(self, workers: VersionWorkers, definitions: Any) -> None:
+        self._workers = workers
         self._definitions = definitions
 
     def predict(self, signature: str, inputs: Mapping[str, Array]) -> Answer | Iterator[Answer]:
-        """As the pool."""
-        return self._pool.predict(signature, inputs)
+        """As the workers."""
+        return self._workers.predict(signature, inputs)
 
     def signature_defs(self) -> Any:
         """A `tensorflow.serving.SignatureDefMap`."""
@@ -92,4 +92,4 @@ class _Described:
 
     def close(self) -> None:
         """Ends all workers."""
-        self._pool.close()
+        self._workers.close()

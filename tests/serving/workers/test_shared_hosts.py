@@ -21,9 +21,9 @@ from tidegate_serving.platforms.platform import PlatformOptions
 from tidegate_serving.workers.gauges import WorkerGauges
 from tidegate_serving.workers.host import SharedHosts
 from tidegate_serving.workers.place import WorkerPlace
-from tidegate_serving.workers.pool import Staff, WorkerPool
 from tidegate_serving.workers.process import WorkerDescription
 from tidegate_serving.workers.task import WorkerTask
+from tidegate_serving.workers.version_workers import Staff, VersionWorkers
 
 SIGNATURE = Signature((TensorSpec("x", "float32"),), (TensorSpec("pid", "int64"),))
 MODEL = """
@@ -41,38 +41,38 @@ class Model:
 HERE = WorkerPlace()
 
 
-class Pools:
-    """Makes pools that share at most two processes; `described` is what each said of itself, by name."""
+class Versions:
+    """Makes versions that share at most two processes; `described` is what each said of itself, by name."""
 
     def __init__(self, folder: Path) -> None:
         self.described: dict[str, WorkerDescription] = {}
         self._folder = folder
         self._shared = SharedHosts(lambda: 2)
-        self._made: list[WorkerPool] = []
+        self._made: list[VersionWorkers] = []
 
-    def __call__(self, name: str, count: int = 1, model: str = MODEL, place: WorkerPlace = HERE) -> WorkerPool:
+    def __call__(self, name: str, count: int = 1, model: str = MODEL, place: WorkerPlace = HERE) -> VersionWorkers:
         draft = Draft(files={"model.py": model}, signature=SIGNATURE)
         directory = publish(self._folder / str(len(self._made)), name, 1, draft)
         task = WorkerTask(directory, (directory / "manifest.json").read_text(), PlatformOptions())
-        pool = WorkerPool(ServableId(name, 1), task, Staff(count, place, self._shared), WorkerGauges())
-        self._made.append(pool)
-        self.described[name] = pool.load()
-        return pool
+        workers = VersionWorkers(ServableId(name, 1), task, Staff(count, place, self._shared), WorkerGauges())
+        self._made.append(workers)
+        self.described[name] = workers.load()
+        return workers
 
     def close(self) -> None:
-        for pool in self._made:
-            pool.close()
+        for workers in self._made:
+            workers.close()
 
 
 @pytest.fixture
-def make(tmp_path: Path) -> Iterator[Pools]:
-    with closing(Pools(tmp_path)) as pools:
-        yield pools
+def make(tmp_path: Path) -> Iterator[Versions]:
+    with closing(Versions(tmp_path)) as versions:
+        yield versions
 
 
-def asked(pool: WorkerPool, x: float = 1) -> int:
+def asked(workers: VersionWorkers, x: float = 1) -> int:
     """The process that answers."""
-    return int(answer_of(pool, SERVING_DEFAULT, {"x": np.array([x], np.float32)}).outputs["pid"][0])
+    return int(answer_of(workers, SERVING_DEFAULT, {"x": np.array([x], np.float32)}).outputs["pid"][0])
 
 
 def lives(pid: int) -> bool:
@@ -83,39 +83,39 @@ def lives(pid: int) -> bool:
     return True
 
 
-def test_versions_share_as_many_processes_as_there_may_be(make: Pools) -> None:
+def test_versions_share_as_many_processes_as_there_may_be(make: Versions) -> None:
     pids = [asked(make(name)) for name in ("a", "b", "c", "d")]
     assert len(set(pids)) == 2
     assert sorted(pids.count(pid) for pid in set(pids)) == [2, 2]
 
 
-def test_workers_of_one_version_are_in_different_processes(make: Pools) -> None:
+def test_workers_of_one_version_are_in_different_processes(make: Versions) -> None:
     first, second = make("a", 2), make("b", 3)
     assert len(set(first.pids)) == 2
     assert len(set(second.pids)) == 3, "one more than else may be"
     assert set(first.pids) < set(second.pids)
 
 
-def test_another_place_is_another_process(make: Pools) -> None:
+def test_another_place_is_another_process(make: Versions) -> None:
     processor = min(os.sched_getaffinity(0))
     first, elsewhere = make("a"), make("b", place=WorkerPlace(processors=(processor,)))
     assert asked(first) != asked(elsewhere)
     assert os.sched_getaffinity(asked(elsewhere)) == {processor}
 
 
-def test_a_process_ends_with_its_last_version(make: Pools) -> None:
-    pools = [make(name) for name in ("a", "b", "c")]
-    pids = [asked(pool) for pool in pools]
+def test_a_process_ends_with_its_last_version(make: Versions) -> None:
+    versions = [make(name) for name in ("a", "b", "c")]
+    pids = [asked(workers) for workers in versions]
     assert pids[2] in pids[:2]
-    stays = pools[2]
-    gone = pools[pids.index(pids[2])]
+    stays = versions[2]
+    gone = versions[pids.index(pids[2])]
     gone.close()
     assert asked(stays) == pids[2]
     stays.close()
     assert not lives(pids[2])
 
 
-def test_bytes_that_versions_hold_are_counted_once(make: Pools) -> None:
+def test_bytes_that_versions_hold_are_counted_once(make: Versions) -> None:
     for name in ("a", "b"):
         make(name)
     make("c", model=MODEL + "\nDATA = np.ones(25_000_000)\n")
@@ -124,9 +124,9 @@ def test_bytes_that_versions_hold_are_counted_once(make: Pools) -> None:
     assert held["a"] < 150e6
 
 
-def test_who_ends_a_process_takes_the_others_along_once(make: Pools) -> None:
+def test_who_ends_a_process_takes_the_others_along_once(make: Versions) -> None:
     good, other, bad = make("good"), make("other"), make("bad")
-    neighbour = next(pool for pool in (good, other) if asked(pool) == asked(bad))
+    neighbour = next(workers for workers in (good, other) if asked(workers) == asked(bad))
     with pytest.raises(ModelFailed, match="bad:1 ended its worker process on this batch: it was ended by SIGKILL"):
         asked(bad, -1)
     assert asked(neighbour) != asked(bad)
@@ -137,35 +137,35 @@ def test_who_ends_a_process_takes_the_others_along_once(make: Pools) -> None:
     assert neighbour.restarts == 1
 
 
-def test_nothing_is_lost_when_a_shared_process_dies_under_load(make: Pools) -> None:
-    pools = [make(name) for name in ("a", "b", "c", "d")]
+def test_nothing_is_lost_when_a_shared_process_dies_under_load(make: Versions) -> None:
+    versions = [make(name) for name in ("a", "b", "c", "d")]
     with ThreadPoolExecutor(8) as threads:
-        answers = [threads.submit(asked, pool, number) for number in range(1, 50) for pool in pools]
-        os.kill(asked(pools[0]), 9)
+        answers = [threads.submit(asked, workers, number) for number in range(1, 50) for workers in versions]
+        os.kill(asked(versions[0]), 9)
         assert all(answer.result() > 0 for answer in answers)
 
 
-def test_a_load_that_ends_its_process_is_tried_again_in_one_of_its_own(make: Pools) -> None:
-    pools = [make("a"), make("b")]
+def test_a_load_that_ends_its_process_is_tried_again_in_one_of_its_own(make: Versions) -> None:
+    versions = [make("a"), make("b")]
     for _ in range(2):
         with pytest.raises(ModelFailed, match="bad:1 cannot be loaded by a worker process: it ended with status 7"):
             make("bad", model="import os\nos._exit(7)")
-        assert all(asked(pool) > 0 for pool in pools)
-    assert sum(pool.restarts for pool in pools) == 1
+        assert all(asked(workers) > 0 for workers in versions)
+    assert sum(workers.restarts for workers in versions) == 1
 
 
-def test_a_load_that_fails_leaves_the_others_alone(make: Pools) -> None:
-    pools = [make("a"), make("b")]
-    before = [asked(pool) for pool in pools]
+def test_a_load_that_fails_leaves_the_others_alone(make: Versions) -> None:
+    versions = [make("a"), make("b")]
+    before = [asked(workers) for workers in versions]
     with pytest.raises(ModelFailed, match="KeyError: 'nothing'"):
         make("bad", model="raise KeyError('nothing')")
-    assert [asked(pool) for pool in pools] == before
+    assert [asked(workers) for workers in versions] == before
 
 
-def test_a_call_that_hangs_ends_with_its_version_and_the_others_come_back(make: Pools) -> None:
-    pools = [make("a"), make("b")]
+def test_a_call_that_hangs_ends_with_its_version_and_the_others_come_back(make: Versions) -> None:
+    versions = [make("a"), make("b")]
     bad = make("bad")
-    neighbour = next(pool for pool in pools if asked(pool) == asked(bad))
+    neighbour = next(workers for workers in versions if asked(workers) == asked(bad))
     pid = asked(bad)
     with ThreadPoolExecutor(1) as threads:
         hung = threads.submit(asked, bad, -3)

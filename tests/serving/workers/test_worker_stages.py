@@ -24,8 +24,8 @@ from tidegate_serving.platforms.platform import PlatformOptions
 from tidegate_serving.workers.gauges import WorkerGauges
 from tidegate_serving.workers.load import load_in_workers
 from tidegate_serving.workers.place import WorkerPlace
-from tidegate_serving.workers.pool import Staff
 from tidegate_serving.workers.task import WorkerTask
+from tidegate_serving.workers.version_workers import Staff
 
 SECONDS = 0.1
 PART = f"""

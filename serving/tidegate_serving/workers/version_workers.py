@@ -1,4 +1,4 @@
-"""A pool of workers as one servable: the idle one that ran last gets the next batch, and one that dies is replaced.
+"""The workers of one version as one servable: the idle one that ran last gets the next batch; one that dies is replaced.
 
 A batch whose worker died is tried once more by another. Once that has failed too, somebody's request may be the reason:
 for a while a batch is then tried once only, so that the data plane, which runs a failed batch again in halves, finds
@@ -43,7 +43,7 @@ class Staff:
     shared: SharedHosts | None = None
 
 
-class WorkerPool:
+class VersionWorkers:
     """The workers of one version. For any number of threads."""
 
     def __init__(self, id: ServableId, task: WorkerTask, staff: Staff, gauges: WorkerGauges) -> None:
@@ -272,7 +272,7 @@ class WorkerPool:
         self._changed.notify_all()
 
     def _replace(self) -> None:
-        """Starts workers until one has loaded or the pool closes."""
+        """Starts workers until one has loaded or all are closed."""
         while True:
             with self._changed:
                 while not self._closed and (pause := self._next_start - time.monotonic()) > 0:

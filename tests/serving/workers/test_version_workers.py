@@ -1,4 +1,4 @@
-"""A pool of real worker processes: what it answers, and what is left of it when workers die."""
+"""Real worker processes of one version: what they answer, and what is left of them when some die."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from tidegate_serving.platforms.loader import ask as answer_of
 from tidegate_serving.platforms.platform import PlatformOptions
 from tidegate_serving.workers.gauges import PROCESSES, RESTARTS, WorkerGauges
 from tidegate_serving.workers.place import WorkerPlace
-from tidegate_serving.workers.pool import DEATHS_WITHOUT_PAUSE, Staff, WorkerPool
 from tidegate_serving.workers.task import WorkerTask
+from tidegate_serving.workers.version_workers import DEATHS_WITHOUT_PAUSE, Staff, VersionWorkers
 
 SIGNATURE = Signature(
     (TensorSpec("x", "float32"), TensorSpec("s", "string", (-1, 2))),
@@ -64,47 +64,47 @@ class Model:
 """
 PROCESSOR_SUM = "sum(os.sched_getaffinity(0)), np"
 HERE = WorkerPlace()
-Make = Callable[..., WorkerPool]
+Make = Callable[..., VersionWorkers]
 
 
 @pytest.fixture
 def make(tmp_path: Path) -> Iterator[Make]:
-    """Makes pools that have loaded, and ends them."""
-    pools: list[WorkerPool] = []
+    """Makes workers that have loaded, and ends them."""
+    made: list[VersionWorkers] = []
 
-    def make_pool(
+    def make_workers(
         count: int = 1,
         model: str = MODEL,
         before: Callable[[Path], object] | None = None,
         place: WorkerPlace = HERE,
         gauges: WorkerGauges | None = None,
-    ) -> WorkerPool:
+    ) -> VersionWorkers:
         example = {"x": 1.0, "s": ["a", "b"]}
         draft = Draft(files={"model.py": model}, signature=SIGNATURE, example=example)
-        directory = publish(tmp_path / str(len(pools)), "m", 1, draft)
+        directory = publish(tmp_path / str(len(made)), "m", 1, draft)
         manifest = (directory / "manifest.json").read_text()
         if before is not None:
             before(directory)
         task = WorkerTask(directory, manifest, PlatformOptions())
-        pools.append(WorkerPool(ServableId("m", 1), task, Staff(count, place), gauges or WorkerGauges()))
-        pools[-1].load()
-        return pools[-1]
+        made.append(VersionWorkers(ServableId("m", 1), task, Staff(count, place), gauges or WorkerGauges()))
+        made[-1].load()
+        return made[-1]
 
-    yield make_pool
-    for pool in pools:
-        pool.close()
+    yield make_workers
+    for workers in made:
+        workers.close()
 
 
-def ask(pool: WorkerPool, *x: float) -> dict[str, np.ndarray[tuple[int, ...], np.dtype[np.generic]]]:
+def ask(workers: VersionWorkers, *x: float) -> dict[str, np.ndarray[tuple[int, ...], np.dtype[np.generic]]]:
     texts = np.array([[f"{value}".encode(), b"\x00\xff"] for value in x], dtype=object)
-    answer = answer_of(pool, SERVING_DEFAULT, {"x": np.array(x, np.float32), "s": texts})
+    answer = answer_of(workers, SERVING_DEFAULT, {"x": np.array(x, np.float32), "s": texts})
     assert not answer.errors
     return dict(answer.outputs)
 
 
-def is_whole(pool: WorkerPool, restarts: int, count: int) -> bool:
+def is_whole(workers: VersionWorkers, restarts: int, count: int) -> bool:
     """Whether so many workers were replaced and all are there again."""
-    return pool.restarts == restarts and len(pool.pids) == count
+    return workers.restarts == restarts and len(workers.pids) == count
 
 
 def lives(pid: int) -> bool:
@@ -116,120 +116,120 @@ def lives(pid: int) -> bool:
 
 
 def test_answers_come_from_another_process(make: Make) -> None:
-    pool = make()
-    found = ask(pool, 1, 2.5)
+    workers = make()
+    found = ask(workers, 1, 2.5)
     assert found["y"].tolist() == [2.0, 5.0]
     assert found["t"].tolist() == [[b"\x00\xff", b"1"], [b"\x00\xff", b"2.5"]]
-    assert set(found["pid"].tolist()) == set(pool.pids) != {os.getpid()}
+    assert set(found["pid"].tolist()) == set(workers.pids) != {os.getpid()}
 
 
 def test_batches_of_any_size_go_through_and_memory_follows_them(make: Make) -> None:
-    pool = make()
+    workers = make()
     for rows in (1, 100_000, 3, 1_000_000, 1):
         x = np.arange(rows, dtype=np.float32)
         texts = np.full((rows, 2), b"t", dtype=object)
-        assert (answer_of(pool, SERVING_DEFAULT, {"x": x, "s": texts}).outputs["y"] == x * 2).all()
+        assert (answer_of(workers, SERVING_DEFAULT, {"x": x, "s": texts}).outputs["y"] == x * 2).all()
 
 
 def test_what_a_model_raises_comes_back_and_the_worker_stays(make: Make) -> None:
-    pool = make()
-    before = pool.pids
+    workers = make()
+    before = workers.pids
     with pytest.raises(ModelFailed, match="m:1 raised ValueError: two below"):
-        ask(pool, -2)
+        ask(workers, -2)
     with pytest.raises(InvalidInput, match="five below"):
-        ask(pool, -5)
+        ask(workers, -5)
     x = np.array([1, -4], np.float32)
-    answer = answer_of(pool, SERVING_DEFAULT, {"x": x, "s": np.full((2, 2), b"", dtype=object)})
+    answer = answer_of(workers, SERVING_DEFAULT, {"x": x, "s": np.full((2, 2), b"", dtype=object)})
     assert [(row, type(error), error.message) for row, error in answer.errors.items()] == [
         (1, InvalidInput, "four below")
     ]
-    assert (pool.pids, pool.restarts) == (before, 0)
+    assert (workers.pids, workers.restarts) == (before, 0)
 
 
 def test_all_workers_work_at_the_same_time(make: Make) -> None:
-    pool = make(3, MODEL.replace('"y": x * 2', '"y": (time.sleep(0.05), x * 2)[1]'))
+    workers = make(3, MODEL.replace('"y": x * 2', '"y": (time.sleep(0.05), x * 2)[1]'))
     with ThreadPoolExecutor(12) as threads:
-        answers = list(threads.map(lambda number: ask(pool, number), range(24)))
+        answers = list(threads.map(lambda number: ask(workers, number), range(24)))
     assert [answer["y"][0] for answer in answers] == [2.0 * number for number in range(24)]
-    assert {int(answer["pid"][0]) for answer in answers} == set(pool.pids)
+    assert {int(answer["pid"][0]) for answer in answers} == set(workers.pids)
 
 
 def test_workers_that_are_killed_under_load_lose_nothing(make: Make) -> None:
-    pool, kills = make(2), 6
+    workers, kills = make(2), 6
     stop = threading.Event()
 
     def load(start: int) -> int:
         count = 0
         while not stop.is_set():
-            assert ask(pool, start + count)["y"].tolist() == [2.0 * (start + count)]
+            assert ask(workers, start + count)["y"].tolist() == [2.0 * (start + count)]
             count += 1
         return count
 
     with ThreadPoolExecutor(4) as threads:
         running = [threads.submit(load, start) for start in range(0, 4000, 1000)]
         for number in range(kills):
-            os.kill(pool.pids[0], signal.SIGKILL)
-            eventually(partial(is_whole, pool, number + 1, 2), 60)
+            os.kill(workers.pids[0], signal.SIGKILL)
+            eventually(partial(is_whole, workers, number + 1, 2), 60)
         stop.set()
         assert all(one.result() > 0 for one in running)
 
 
 def test_a_batch_that_ends_every_worker_fails_and_the_next_is_answered(make: Make) -> None:
-    pool = make(2)
+    workers = make(2)
     with pytest.raises(ModelFailed, match="m:1 ended its worker process on this batch: it was ended by SIGKILL"):
-        ask(pool, -1)
-    died = pool.restarts
+        ask(workers, -1)
+    died = workers.restarts
     with pytest.raises(ModelFailed, match="on this batch"):
-        ask(pool, -1)
-    assert ask(pool, 3)["y"].tolist() == [6.0]
-    eventually(lambda: len(pool.pids) == 2, 60)
-    assert pool.restarts - died <= 3, "the first batch was tried twice, the second once"
+        ask(workers, -1)
+    assert ask(workers, 3)["y"].tolist() == [6.0]
+    eventually(lambda: len(workers.pids) == 2, 60)
+    assert workers.restarts - died <= 3, "the first batch was tried twice, the second once"
 
 
 def test_workers_that_keep_dying_are_started_ever_more_rarely_and_requests_are_told(make: Make) -> None:
-    pool = make()
+    workers = make()
     for _ in range(DEATHS_WITHOUT_PAUSE + 1):
         with pytest.raises((ModelFailed, Unavailable)):
-            ask(pool, -1)
+            ask(workers, -1)
     with pytest.raises(
         Unavailable, match=r"worker processes of m:1 ended \d times in a row \(at last: it was ended by"
     ):
-        ask(pool, 1)
-    eventually(lambda: bool(pool.pids), 60)
-    assert ask(pool, 1)["y"].tolist() == [2.0]
+        ask(workers, 1)
+    eventually(lambda: bool(workers.pids), 60)
+    assert ask(workers, 1)["y"].tolist() == [2.0]
 
 
-def test_a_call_that_hangs_ends_with_the_pool(make: Make) -> None:
-    pool = make()
-    (pid,) = pool.pids
+def test_a_call_that_hangs_ends_with_its_version(make: Make) -> None:
+    workers = make()
+    (pid,) = workers.pids
     with ThreadPoolExecutor(1) as threads:
-        hung = threads.submit(ask, pool, -3)
-        eventually(lambda: not pool._idle, 10)
-        pool.close()
+        hung = threads.submit(ask, workers, -3)
+        eventually(lambda: not workers._idle, 10)
+        workers.close()
         with pytest.raises((ModelFailed, Unavailable)):
             hung.result(20)
     assert not lives(pid)
     with pytest.raises(Unavailable, match="m:1 is being unloaded"):
-        ask(pool, 1)
+        ask(workers, 1)
 
 
 def test_a_worker_that_dies_is_noticed_while_a_child_of_it_has_its_socket(make: Make, tmp_path: Path) -> None:
-    pool = make()
+    workers = make()
     with pytest.raises(ModelFailed, match="on this batch: it was ended by SIGKILL"), ThreadPoolExecutor(1) as threads:
-        threads.submit(ask, pool, -6).result(60)
+        threads.submit(ask, workers, -6).result(60)
     children = [int(path.name.removeprefix("child-")) for path in tmp_path.rglob("child-*")]
     assert len(children) == 2
     for child in children:
         os.kill(child, signal.SIGKILL)
-    assert ask(pool, 1)["y"].tolist() == [2.0]
+    assert ask(workers, 1)["y"].tolist() == [2.0]
 
 
 def test_a_worker_that_two_threads_end_at_once_closes_its_memory_once(
     make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pool = make()
-    ask(pool, 1)
-    (worker,) = pool._workers
+    workers = make()
+    ask(workers, 1)
+    (worker,) = workers._workers
     memory = worker._channel._mine._descriptor
     closed: list[int] = []
     second_is_there = threading.Event()
@@ -264,15 +264,15 @@ def test_a_load_that_fails_says_why_and_leaves_no_process(make: Make, tmp_path: 
 
 
 def test_a_worker_started_later_loads_no_other_files(make: Make) -> None:
-    pool = make()
-    directory = pool._task.directory
+    workers = make()
+    directory = workers._task.directory
     good = (directory / "model.py").read_text()
     (directory / "model.py").write_text("class Model:\n    def predict(self, inputs):\n        raise SystemExit")
-    os.kill(pool.pids[0], signal.SIGKILL)
-    eventually(lambda: "model.py" in pool._last_words, 60)
+    os.kill(workers.pids[0], signal.SIGKILL)
+    eventually(lambda: "model.py" in workers._last_words, 60)
     (directory / "model.py").write_text(good)
-    eventually(lambda: bool(pool.pids), 60)
-    assert ask(pool, 1)["y"].tolist() == [2.0]
+    eventually(lambda: bool(workers.pids), 60)
+    assert ask(workers, 1)["y"].tolist() == [2.0]
 
 
 class Shown:
@@ -285,22 +285,22 @@ class Shown:
         self.families[name] = {":".join(value for _, value in labels): number for labels, number in samples}
 
 
-def test_workers_and_restarts_are_counted_until_the_pool_closes(make: Make) -> None:
+def test_workers_and_restarts_are_counted_until_all_are_closed(make: Make) -> None:
     gauges, shown = WorkerGauges(), Shown()
-    pool = make(2, gauges=gauges)
+    workers = make(2, gauges=gauges)
     gauges.show_in(shown)
     assert shown.families == {PROCESSES: {"m:1": 2}, RESTARTS: {"m:1": 0}}
-    os.kill(pool.pids[0], signal.SIGKILL)
+    os.kill(workers.pids[0], signal.SIGKILL)
     eventually(lambda: shown.families == {PROCESSES: {"m:1": 2}, RESTARTS: {"m:1": 1}}, 60)
-    pool.close()
+    workers.close()
     assert shown.families == {PROCESSES: {}, RESTARTS: {}}
 
 
 def test_workers_keep_to_the_processors_that_they_are_given(make: Make) -> None:
     first = min(os.sched_getaffinity(0))
-    pool = make(place=WorkerPlace(processors=(first,)), model=MODEL.replace("os.getpid(), np", PROCESSOR_SUM))
-    assert os.sched_getaffinity(pool.pids[0]) == {first}
-    assert set(ask(pool, 1, 2)["pid"].tolist()) == {first}
+    workers = make(place=WorkerPlace(processors=(first,)), model=MODEL.replace("os.getpid(), np", PROCESSOR_SUM))
+    assert os.sched_getaffinity(workers.pids[0]) == {first}
+    assert set(ask(workers, 1, 2)["pid"].tolist()) == {first}
 
 
 def test_workers_run_in_the_python_that_is_named(make: Make, tmp_path: Path) -> None:
