@@ -21,13 +21,14 @@ from importlib import metadata
 from typing import Any
 
 from tidegate_serving.contract.errors import ModelFailed, TidegateError, words_of
-from tidegate_serving.contract.manifest import manifest_of, verify_files
+from tidegate_serving.contract.manifest import manifest_of
 from tidegate_serving.contract.signature import FirstAxis
 from tidegate_serving.contract.tensors import Array
 from tidegate_serving.platforms.complaints import Complaints
 from tidegate_serving.platforms.loader import Answer, DescribesItself, LoadedVersion, as_answer, each, messages_of
 from tidegate_serving.platforms.registry import installed_platforms
 from tidegate_serving.platforms.tensor_checks import check_outputs
+from tidegate_serving.platforms.unpublished import verify_described
 from tidegate_serving.platforms.warm_up.runner import warm_up
 from tidegate_serving.probing.state import resident_bytes
 from tidegate_serving.workers.channel import Channel, ChannelClosed
@@ -138,7 +139,7 @@ def _load(task: WorkerTask) -> LoadedVersion:
     """Verified again: a worker that is started later must not load other files than the first."""
     registry = installed_platforms(task.options)
     manifest = manifest_of(task.manifest.encode(), str(task.directory))
-    verify_files(manifest, task.directory)
+    verify_described(manifest, task.directory)
     if not manifest.signatures:
         manifest = registry.discover(task.directory, manifest).complete(manifest)
     loaded = LoadedVersion(manifest, registry.load(task.directory, manifest))

@@ -90,7 +90,11 @@ def read_manifest(directory: Path) -> tuple[Manifest, str]:
         data = path.read_bytes()
     except FileNotFoundError as error:
         raise NotFound(f"{directory} has no {FILE_NAME}: the version is not complete, publish it again") from error
-    return manifest_of(data, str(path)), digest(data)
+    manifest = manifest_of(data, str(path))
+    for entry in manifest.files:
+        if not entry.sha256:
+            raise Tampered(f"{path} lists {entry.path} without its SHA-256: publish the version again")
+    return manifest, digest(data)
 
 
 def manifest_of(data: bytes, where: str) -> Manifest:

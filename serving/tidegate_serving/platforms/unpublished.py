@@ -10,8 +10,8 @@ import os
 from datetime import UTC, datetime
 from pathlib import Path
 
-from tidegate_serving.contract.errors import NotFound
-from tidegate_serving.contract.manifest import FILE_NAME, FileEntry, Manifest
+from tidegate_serving.contract.errors import NotFound, Tampered
+from tidegate_serving.contract.manifest import FILE_NAME, FileEntry, Manifest, verify_files
 from tidegate_serving.contract.servable import ServableId
 
 
@@ -27,6 +27,15 @@ def describe_unpublished(id: ServableId, platform: str, directory: Path) -> Mani
         raise NotFound(f"{directory} holds no files: put the model of {id} there")
     made_at = datetime.fromtimestamp(directory.stat().st_mtime, tz=UTC)
     return Manifest(id, platform, {}, entries, made_at.isoformat(timespec="seconds"))
+
+
+def verify_described(manifest: Manifest, directory: Path) -> None:
+    """Raises Tampered unless the directory still holds what its manifest lists: the same bytes where it was published,
+    else, because what was described has no hashes, files of the same names and sizes."""
+    if any(entry.sha256 for entry in manifest.files):
+        verify_files(manifest, directory)
+    elif file_entries(directory, directory) != manifest.files:
+        raise Tampered(f"{directory} changed since {manifest.id} was loaded: put changed files into a new version")
 
 
 def file_entries(path: Path, root: Path) -> tuple[FileEntry, ...]:

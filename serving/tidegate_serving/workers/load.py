@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from tidegate_serving.contract.manifest import Manifest, manifest_of, verify_files
+from tidegate_serving.contract.manifest import Manifest, manifest_of
 from tidegate_serving.contract.servable import ServableId
 from tidegate_serving.contract.signature import SERVING_DEFAULT
 from tidegate_serving.contract.tensors import Array
@@ -15,6 +15,7 @@ from tidegate_serving.platforms.stages.description import NAME as STAGES
 from tidegate_serving.platforms.stages.description import Stage, read_stages
 from tidegate_serving.platforms.stages.platform import checked_signature, only_signature
 from tidegate_serving.platforms.stages.servable import LoadedStage, StagesServable
+from tidegate_serving.platforms.unpublished import verify_described
 from tidegate_serving.platforms.warm_up.runner import warm_up
 from tidegate_serving.workers.gauges import WorkerGauges
 from tidegate_serving.workers.task import WorkerTask
@@ -49,7 +50,7 @@ class _Stages:
 
     def load(self) -> LoadedVersion:
         """All of them, one after the other, and warm. Files outside the stages' folders are verified here."""
-        verify_files(self._manifest, self._task.directory)
+        verify_described(self._manifest, self._task.directory)
         stages = read_stages(self._task.directory, self._manifest)
         try:
             resident = sum(self._bring(stage) for stage in stages.all)

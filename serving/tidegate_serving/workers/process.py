@@ -26,7 +26,7 @@ class WorkerDied(Exception):
     """Its process has ended, or makes no sense any more; the text says how."""
 
 
-class WhatItRaised(Exception):  # noqa: N818: it is the cause of an error, which says what that means
+class WhatItRaised(Exception):
     """What a version raised in a worker while it was loaded; the text is its trace there."""
 
     def __str__(self) -> str:

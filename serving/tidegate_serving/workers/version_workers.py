@@ -1,4 +1,4 @@
-"""The workers of one version as one servable: the idle one that ran last gets the next batch; one that dies is replaced.
+"""The workers of one version as one servable: the idle one that ran last gets the next batch; a dead one is replaced.
 
 A batch whose worker died is tried once more by another. Once that has failed too, somebody's request may be the reason:
 for a while a batch is then tried once only, so that the data plane, which runs a failed batch again in halves, finds

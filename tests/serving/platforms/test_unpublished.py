@@ -20,10 +20,11 @@ from tests.support.versions import Draft, fill, flip, publish, write_manifest
 
 from tidegate_serving.contract.desired_state import VersionReference
 from tidegate_serving.contract.errors import NotAdmitted, NotFound, Tampered, Unsupported
-from tidegate_serving.contract.manifest import Manifest, read_manifest
+from tidegate_serving.contract.manifest import FILE_NAME, Manifest, read_manifest
 from tidegate_serving.contract.signature import SERVING_DEFAULT, TensorSpec
 from tidegate_serving.platforms.platform import PlatformOptions
 from tidegate_serving.platforms.registry import installed_platforms
+from tidegate_serving.platforms.unpublished import describe_unpublished, verify_described
 from tidegate_serving.platforms.version_loader import VersionLoader
 
 TABLE = '{"a": 1, "b": 2}'
@@ -76,3 +77,31 @@ def test_what_cannot_be_discovered_says_so(tmp_path: Path) -> None:
         load_files(tmp_path, "python", {"model.py": "class Model: ..."})
     with pytest.raises(Unsupported, match="platform 'abacus' is unknown here"):
         unpublished_loader(tmp_path, "abacus").estimate()
+
+
+def test_files_that_changed_since_they_were_described_are_refused(tmp_path: Path) -> None:
+    fill(tmp_path, {"t.json": TABLE})
+    manifest = describe_unpublished(ID, "table", tmp_path)
+    verify_described(manifest, tmp_path)
+    for files in ({"t.json": TABLE + " "}, {"t.json": TABLE, "u.json": TABLE}):
+        fill(tmp_path, files)
+        with pytest.raises(Tampered, match=f"{tmp_path} changed since {ID} was loaded: put changed files into a new"):
+            verify_described(manifest, tmp_path)
+
+
+def test_what_was_published_is_verified_by_its_bytes(tmp_path: Path) -> None:
+    directory = publish(tmp_path, "m", 1)
+    manifest, _ = read_manifest(directory)
+    verify_described(manifest, directory)
+    flip(directory / manifest.files[0].path, 0)
+    with pytest.raises(Tampered, match="differs from the manifest of m:1"):
+        verify_described(manifest, directory)
+
+
+def test_a_published_file_without_a_hash_is_refused(tmp_path: Path) -> None:
+    directory = publish(tmp_path, "m", 1)
+    manifest, _ = read_manifest(directory)
+    first, *others = manifest.files
+    (directory / FILE_NAME).write_bytes(replace(manifest, files=(replace(first, sha256=""), *others)).to_bytes())
+    with pytest.raises(Tampered, match=f"lists {first.path} without its SHA-256: publish the version again"):
+        read_manifest(directory)
