@@ -27,6 +27,7 @@ import json
 import select
 import socket
 import struct
+import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -36,6 +37,7 @@ from tidegate_serving.workers.tensor_memory import TensorMemory, TheirMemory
 _HEAD = struct.Struct(">II")
 _MOST_MESSAGE = 1 << 28
 _MOST_AT_ONCE = 1 << 12
+_ONE_DESCRIPTOR = socket.CMSG_LEN(struct.calcsize("i"))
 
 
 class ChannelClosed(Exception):
@@ -74,20 +76,22 @@ class Channel:
         """The next message and its tensors, copied. ChannelClosed where the other side has gone; ValueError, TypeError
         and InvalidInput for what is no message of ours."""
         try:
-            data, descriptors = self._ahead, list[int]()
+            data, came = self._ahead, list[tuple[int, int, bytes]]()
             if not data:
-                data, descriptors, _, _ = socket.recv_fds(self._end, _MOST_AT_ONCE, 1)
-            data = self._up_to(_HEAD.size, data)
+                data, came, _, _ = self._end.recvmsg(_MOST_AT_ONCE, _ONE_DESCRIPTOR)
+            if len(data) < _HEAD.size:
+                data = self._up_to(_HEAD.size, data)
             size, layout_size = _HEAD.unpack_from(data)
             whole = _HEAD.size + size + layout_size
             if whole > _MOST_MESSAGE:
                 raise ChannelClosed(f"a message of {whole} bytes is none of ours")
-            data = self._up_to(whole, data)
+            if len(data) < whole:
+                data = self._up_to(whole, data)
             self._ahead = data[whole:]
         except OSError as error:
             raise ChannelClosed(str(error)) from error
-        for descriptor in descriptors:
-            self._theirs.map(descriptor)
+        for _, _, descriptor in came:
+            self._theirs.map(int.from_bytes(descriptor, sys.byteorder))
         end = _HEAD.size + size
         text = data[_HEAD.size : end]
         if text != self._heard[0]:
@@ -113,8 +117,6 @@ class Channel:
 
     def _up_to(self, size: int, data: bytes) -> bytes:
         """What has come, and as much more as there is to be."""
-        if len(data) >= size:
-            return data
         parts = bytearray(data)
         while len(parts) < size:
             part = self._end.recv(size - len(parts))
