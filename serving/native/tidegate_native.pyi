@@ -1,6 +1,7 @@
 """The native data plane: what happens per request, behind four calls down and four callbacks up.
 
-Private to `tidegate_serving.requests`, the two functions to `tidegate_serving.low_priority`. Everything here is safe to
+Private to `tidegate_serving.requests`, what is about workers to `tidegate_serving.workers`, the two functions to
+`tidegate_serving.low_priority`. Everything here is safe to
 call from any thread; the I/O threads never take the GIL. dtype names are those of numpy (`bool`, `int8` to `int64`,
 `uint8` to `uint64`, `float16`, `float32`, `float64`) and `string`, whose elements reach Python as `bytes` in object
 arrays.
@@ -18,6 +19,7 @@ __all__ = [
     "Batching",
     "DataPlane",
     "ExitGuard",
+    "IdleWorkers",
     "PendingPrediction",
     "PredictError",
     "PredictionStream",
@@ -35,6 +37,7 @@ __all__ = [
     "Signature",
     "TensorSpec",
     "TracedRequest",
+    "WorkerLine",
     "__version__",
     "enter_low_priority",
     "file_sha256",
@@ -239,6 +242,11 @@ class Publish:
 
     `described` is what `GetModelMetadata` answers where the model describes its signatures itself: a `SignatureDefMap`
     as bytes, and its one field as a JSON object; both are sent as they are.
+
+    Where the executor has an attribute `workers`, an `IdleWorkers`, an idle one of them is asked in its place. It is
+    called for streams and where none is idle; its `told(batch, worker, text, outputs)` settles an answer that is more
+    than outputs, `died(batch, worker, nonsense)` a batch whose worker has gone or, where `nonsense` says so, made no
+    sense; both return as it does.
     """
 
     def __new__(
@@ -251,6 +259,57 @@ class Publish:
         batching: Batching,
         described: tuple[bytes, bytes] | None = None,
     ) -> Publish: ...
+
+@final
+class WorkerLine:
+    """The engine's end of the way to one worker, whose end is `tidegate_serving.workers.channel`.
+
+    A text and tensors go one at a time and come one at a time; neither way waits for the other. ConnectionError where
+    nobody is there, ValueError for what makes no sense.
+    """
+
+    def __new__(cls) -> WorkerLine: ...
+    def take_other_end(self) -> int:
+        """The descriptor of the worker's end, the caller's from now on. ValueError the second time."""
+
+    def send(self, text: bytes, tensors: dict[str, np.ndarray[Any, Any]] | None = None) -> None:
+        """Sends a message; arrays of any shape, of a dtype that can be served or of text."""
+
+    def receive(self) -> tuple[bytes, dict[str, np.ndarray[Any, Any]]]:
+        """Waits for the next message."""
+
+    def await_end(self, seconds: float) -> bool:
+        """Whether the other side lets go within so many seconds."""
+
+    def hang_up(self) -> None:
+        """Nothing comes or goes any more; whoever waits gets ConnectionError."""
+
+@final
+class IdleWorkers:
+    """The workers of a version that have nothing to do, each a Python object with its line.
+
+    `notify` is called, on any thread, when one is idle again while somebody waits, as `await_one` says.
+    """
+
+    def __new__(cls, notify: Callable[[], object]) -> IdleWorkers: ...
+    def __len__(self) -> int: ...
+    def put(self, worker: object, line: WorkerLine) -> None:
+        """One more, which is the next to be taken."""
+
+    def take(self) -> Any:
+        """The one that was put last, which is idle no more; None where there is none."""
+
+    def remove(self, worker: object) -> bool:
+        """Takes this one out. False where it is not idle."""
+
+    def await_one(self, waits: bool) -> None:
+        """One more waits for one, or one fewer. Look again after this before waiting."""
+
+    def have_answered(self) -> bool:
+        """Whether the data plane got an answer from one since this was last asked."""
+
+    def close(self) -> None:
+        """There are none any more."""
 
 @final
 class Retire:

@@ -6,6 +6,7 @@
 mod arrays;
 mod callbacks;
 mod calls;
+mod workers;
 
 use pyo3::prelude::*;
 
@@ -34,6 +35,10 @@ mod tidegate_native {
     use crate::calls::predict::{Arrived, PendingPrediction, PredictError, PredictionStream};
     #[pymodule_export]
     use crate::calls::settings::{Batching, Settings, Signature, TensorSpec};
+    #[pymodule_export]
+    use crate::workers::idle::IdleWorkers;
+    #[pymodule_export]
+    use crate::workers::line::WorkerLine;
 
     use super::*;
 

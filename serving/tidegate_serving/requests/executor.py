@@ -6,52 +6,91 @@ streaming signature it returns the messages of its only request, which the plane
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any, Protocol
 
 import tidegate_native as native
 
 from tidegate_serving.contract.errors import ModelFailed, TidegateError, words_of
 from tidegate_serving.contract.servable import ServableId
 from tidegate_serving.contract.signature import Signature
+from tidegate_serving.contract.tensors import Array
 from tidegate_serving.platforms.complaints import Complaints
 from tidegate_serving.platforms.loader import Answer, LoadedVersion, as_answer, each, messages_of
 from tidegate_serving.platforms.tensor_checks import check_outputs
 
-Executor = Callable[[native.Batch], native.Result | Iterator[native.Result]]
+
+class RunsInWorkers(Protocol):
+    """A servable whose batches the plane gives to an idle worker itself; what came of one that is no everyday answer,
+    and every stream, is its own to settle."""
+
+    idle: native.IdleWorkers
+
+    def told(
+        self, worker: Any, text: bytes, outputs: Mapping[str, Array], signature: str, inputs: Mapping[str, Array]
+    ) -> Answer:
+        """The answer that a worker's message is; raises what that says. The worker is idle again then."""
+
+    def died(self, worker: Any, nonsense: str | None, signature: str, inputs: Mapping[str, Array]) -> Answer:
+        """Another worker's answer, where that may be tried; the dead one is replaced. `nonsense` is what a worker that
+        lives gave."""
 
 
-def make_executor(loaded: LoadedVersion) -> Executor:
-    """An executor that asks the servable. It raises errors of our family only, whose `grpc_code` clients get."""
-    servable_id, servable, signatures = loaded.manifest.id, loaded.servable, dict(loaded.manifest.signatures)
-    complain = Complaints(servable_id)
+class Executor:
+    """What the plane calls with a batch. It raises errors of our family only, whose `grpc_code` clients get."""
 
-    def failed(error: BaseException) -> ModelFailed:
-        complain(error)
-        return ModelFailed(f"{servable_id} raised {words_of(error)}")
+    def __init__(self, loaded: LoadedVersion) -> None:
+        self._id = loaded.manifest.id
+        self._servable = loaded.servable
+        self._signatures = dict(loaded.manifest.signatures)
+        self._complain = Complaints(self._id)
 
-    def stream(batch: native.Batch) -> Iterator[native.Result]:
+    @property
+    def workers(self) -> native.IdleWorkers | None:
+        """Who answers without this executor, where the version runs in workers."""
+        idle = getattr(self._servable, "idle", None)
+        return idle if isinstance(idle, native.IdleWorkers) else None
+
+    def __call__(self, batch: native.Batch) -> native.Result | Iterator[native.Result]:
+        """The outputs of a batch, or the messages of a stream."""
         name = batch.signature
+        if self._signatures[name].streaming:
+            return self._stream(batch)
         try:
-            messages = messages_of(servable_id, name, servable.predict(name, batch.inputs))
-            yield from each(messages, lambda one: _checked(servable_id, signatures[name], None, as_answer(one)))
+            result = self._servable.predict(name, batch.inputs)
         except TidegateError:
             raise
         except (Exception, SystemExit) as error:
-            raise failed(error) from error
+            raise self._failed(error) from error
+        return self._checked(batch, as_answer(result))
 
-    def execute(batch: native.Batch) -> native.Result | Iterator[native.Result]:
+    def told(self, batch: native.Batch, worker: Any, text: bytes, outputs: Mapping[str, Array]) -> native.Result:
+        """The outputs of a batch that a worker answered with more than outputs."""
+        workers: RunsInWorkers = self._servable  # type: ignore[assignment]
+        return self._checked(batch, workers.told(worker, text, outputs, batch.signature, batch.inputs))
+
+    def died(self, batch: native.Batch, worker: Any, nonsense: str | None) -> native.Result:
+        """The outputs of a batch whose worker died, or gave what makes no sense."""
+        workers: RunsInWorkers = self._servable  # type: ignore[assignment]
+        return self._checked(batch, workers.died(worker, nonsense, batch.signature, batch.inputs))
+
+    def _stream(self, batch: native.Batch) -> Iterator[native.Result]:
         name = batch.signature
-        if signatures[name].streaming:
-            return stream(batch)
         try:
-            result = servable.predict(name, batch.inputs)
+            messages = messages_of(self._id, name, self._servable.predict(name, batch.inputs))
+            yield from each(messages, lambda one: _checked(self._id, self._signatures[name], None, as_answer(one)))
         except TidegateError:
             raise
         except (Exception, SystemExit) as error:
-            raise failed(error) from error
-        return _checked(servable_id, signatures[name], None if batch.unbatched else batch.rows, as_answer(result))
+            raise self._failed(error) from error
 
-    return execute
+    def _checked(self, batch: native.Batch, answer: Answer) -> native.Result:
+        rows = None if batch.unbatched else batch.rows
+        return _checked(self._id, self._signatures[batch.signature], rows, answer)
+
+    def _failed(self, error: BaseException) -> ModelFailed:
+        self._complain(error)
+        return ModelFailed(f"{self._id} raised {words_of(error)}")
 
 
 def _checked(id: ServableId, signature: Signature, rows: int | None, answer: Answer) -> native.Result:

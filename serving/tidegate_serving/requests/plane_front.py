@@ -18,7 +18,7 @@ from tidegate_serving.config import BatchingConfig, EngineConfig, ModelConfig
 from tidegate_serving.contract.errors import FailedPrecondition, InvalidInput
 from tidegate_serving.contract.servable import ServableId
 from tidegate_serving.platforms.loader import LoadedVersion
-from tidegate_serving.requests.executor import make_executor
+from tidegate_serving.requests.executor import Executor
 from tidegate_serving.requests.limits import Limits
 from tidegate_serving.requests.model_traffic import Change, ModelTraffic
 from tidegate_serving.requests.settings import plane_batching, plane_description, plane_signature
@@ -78,7 +78,7 @@ class PlaneFront:
             model=id.name,
             version=id.version,
             signatures=signatures,
-            executor=make_executor(loaded),
+            executor=Executor(loaded),
             described=plane_description(loaded),
         )
 

@@ -1,11 +1,12 @@
-"""The way between the engine and one worker: a socket for short messages, and shared memory for tensors.
+"""A worker's end of the way to its engine: a socket for short messages, and shared memory for tensors. The engine's end
+is `serving/native/workers/src/line.rs`.
 
     4 bytes big-endian length of a message | as many of its layout's | message | layout    (both JSON, UTF-8)
 
-Each side writes tensors into memory of its own, which the other side maps; the layout says what lies there. Where the
-memory is another one than before, its descriptor comes with the message. Batch after batch says much the same, so that
-a message that came or went before is not parsed or written once more. The sides take turns with tensors; a message
-without any may follow another.
+Each side writes tensors into memory of its own, which the other side maps or reads; the layout says what lies there.
+Where the memory is another one than before, its descriptor comes with the message. Batch after batch says much the
+same, so that a message that came or went before is not parsed or written once more. The sides take turns with tensors;
+a message without any may follow another.
 
     engine to worker    {"kind": "load", "task": {...}}                     first, see `WorkerTask`
                         {"kind": "predict", "signature": str}
@@ -22,9 +23,7 @@ without any may follow another.
 
 from __future__ import annotations
 
-import contextlib
 import json
-import select
 import socket
 import struct
 import sys
@@ -97,17 +96,6 @@ class Channel:
         if text != self._heard[0]:
             self._heard = (text, json.loads(text))
         return self._heard[1], self._theirs.read(data[end:whole])
-
-    def await_end(self, seconds: float) -> bool:
-        """Whether the other side lets go within so many seconds. For any thread."""
-        poll = select.poll()
-        poll.register(self._end, 0)  # a hang-up is told whatever is asked for
-        return bool(poll.poll(seconds * 1000))
-
-    def hang_up(self) -> None:
-        """Nothing comes or goes any more; whoever waits for a message gets ChannelClosed. For any thread."""
-        with contextlib.suppress(OSError):  # the other side has gone already
-            self._end.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
         """Lets go of socket and memory."""

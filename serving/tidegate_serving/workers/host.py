@@ -14,8 +14,9 @@ import subprocess
 import threading
 from collections.abc import Callable, Collection
 
+import tidegate_native as native
+
 from tidegate_serving.contract.servable import ServableId
-from tidegate_serving.workers.channel import Channel
 from tidegate_serving.workers.place import WorkerPlace
 
 _END_SECONDS = 1.0
@@ -31,7 +32,7 @@ class Host:
     def __init__(self, place: WorkerPlace) -> None:
         self.place = place
         self._lock = threading.Lock()
-        self._workers: dict[Channel, Callable[[str], object] | None] = {}
+        self._workers: dict[native.WorkerLine, Callable[[str], object] | None] = {}
         self._closing = False
         self._control, theirs = socket.socketpair()
         with theirs:
@@ -58,36 +59,34 @@ class Host:
         """Whether it takes workers."""
         return not self._closing
 
-    def open(self) -> Channel:
-        """The channel of one more worker. HostEnded where there can be none."""
-        ours, theirs = socket.socketpair()
-        channel = Channel(ours)
-        with theirs, self._lock:
+    def open(self) -> native.WorkerLine:
+        """The line to one more worker. HostEnded where there can be none."""
+        line = native.WorkerLine()
+        with socket.socket(fileno=line.take_other_end()) as theirs, self._lock:
             try:
                 if self._closing:
                     raise HostEnded(f"process {self.pid} is ending")
                 socket.send_fds(self._control, [b"+"], [theirs.fileno()])
             except (OSError, HostEnded) as error:
-                channel.close()
                 raise HostEnded(str(error)) from error
-            self._workers[channel] = None
-        return channel
+            self._workers[line] = None
+        return line
 
-    def call_at_end(self, channel: Channel, call: Callable[[str], object]) -> None:
+    def call_at_end(self, line: native.WorkerLine, call: Callable[[str], object]) -> None:
         """Has a worker told how the process ended, once it has, at once where that is past."""
         with self._lock:
-            lives = channel in self._workers and not self._closing
+            lives = line in self._workers and not self._closing
             if lives:
-                self._workers[channel] = call
+                self._workers[line] = call
         if not lives:
             call(self.ending())
 
-    def leave(self, channel: Channel) -> None:
+    def leave(self, line: native.WorkerLine) -> None:
         """A worker needs the process no more; the last one ends it, by force where it takes more than a second."""
         with self._lock:
-            if channel not in self._workers:
+            if line not in self._workers:
                 return
-            del self._workers[channel]
+            del self._workers[line]
             if self._workers:
                 return
             self._closing = True
@@ -99,7 +98,7 @@ class Host:
             self._process.wait()
 
     def kill(self) -> None:
-        """Ends it by force; whoever waits for a worker's answer gets ChannelClosed."""
+        """Ends it by force; whoever waits for a worker's answer gets WorkerDied."""
         self._process.kill()
 
     def ending(self) -> str:
@@ -118,8 +117,8 @@ class Host:
         with self._lock:
             self._closing = True
             workers = dict(self._workers)
-        for channel in workers:
-            channel.hang_up()
+        for line in workers:
+            line.hang_up()
         for call in workers.values():
             if call is not None:
                 call(self.ending())
@@ -138,7 +137,7 @@ class SharedHosts:
         self._hosts: dict[WorkerPlace, list[Host]] = {}
         self._alone: set[ServableId] = set()
 
-    def open(self, id: ServableId, place: WorkerPlace, beside: Collection[Host]) -> tuple[Host, Channel]:
+    def open(self, id: ServableId, place: WorkerPlace, beside: Collection[Host]) -> tuple[Host, native.WorkerLine]:
         """A worker of a version in the process that has the fewest, other than those `beside`. OSError where no
         process can be started."""
         with self._lock:
@@ -164,7 +163,7 @@ class SharedHosts:
             return news
 
 
-def alone(place: WorkerPlace) -> tuple[Host, Channel]:
+def alone(place: WorkerPlace) -> tuple[Host, native.WorkerLine]:
     """A worker in a new process. OSError where none can be started."""
     host = Host(place)
     try:

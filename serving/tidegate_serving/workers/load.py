@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
+import tidegate_native as native
+
 from tidegate_serving.contract.manifest import Manifest, manifest_of
 from tidegate_serving.contract.servable import ServableId
 from tidegate_serving.contract.signature import SERVING_DEFAULT
@@ -18,6 +20,7 @@ from tidegate_serving.platforms.stages.servable import LoadedStage, StagesServab
 from tidegate_serving.platforms.unpublished import verify_described
 from tidegate_serving.platforms.warm_up.runner import warm_up
 from tidegate_serving.workers.gauges import WorkerGauges
+from tidegate_serving.workers.process import Worker
 from tidegate_serving.workers.task import WorkerTask
 from tidegate_serving.workers.version_workers import Staff, VersionWorkers
 
@@ -86,6 +89,21 @@ class _Described:
     def predict(self, signature: str, inputs: Mapping[str, Array]) -> Answer | Iterator[Answer]:
         """As the workers."""
         return self._workers.predict(signature, inputs)
+
+    @property
+    def idle(self) -> native.IdleWorkers:
+        """As the workers."""
+        return self._workers.idle
+
+    def told(
+        self, worker: Worker, text: bytes, outputs: Mapping[str, Array], signature: str, inputs: Mapping[str, Array]
+    ) -> Answer:
+        """As the workers."""
+        return self._workers.told(worker, text, outputs, signature, inputs)
+
+    def died(self, worker: Worker, nonsense: str | None, signature: str, inputs: Mapping[str, Array]) -> Answer:
+        """As the workers."""
+        return self._workers.died(worker, nonsense, signature, inputs)
 
     def signature_defs(self) -> Any:
         """A `tensorflow.serving.SignatureDefMap`."""

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import base64
+import json
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import metadata
 from typing import Any
 
+import tidegate_native as native
+
 from tidegate_serving.contract.errors import FailedPrecondition, InvalidInput, error_of
 from tidegate_serving.contract.manifest import Manifest, manifest_of
 from tidegate_serving.contract.messages import message
 from tidegate_serving.contract.tensors import Array
 from tidegate_serving.platforms.loader import Answer
-from tidegate_serving.workers.channel import Channel, ChannelClosed
 from tidegate_serving.workers.host import Host
 from tidegate_serving.workers.task import WorkerTask
 
@@ -46,9 +48,9 @@ class Worker:
     """Loads one version and answers batches. For one thread at a time, but for its ends: `close`, `kill` and `bury` may
     come from any thread, also several at once."""
 
-    def __init__(self, host: Host, channel: Channel) -> None:
+    def __init__(self, host: Host, line: native.WorkerLine) -> None:
         self.host = host
-        self._channel = channel
+        self.line = line
         self._letting_go = threading.Lock()
 
     @property
@@ -58,13 +60,13 @@ class Worker:
 
     def call_at_end(self, call: Callable[[str], object]) -> None:
         """Has somebody told how its process ended, once it has."""
-        self.host.call_at_end(self._channel, call)
+        self.host.call_at_end(self.line, call)
 
     def load(self, task: WorkerTask) -> WorkerDescription:
         """Blocks until it has loaded and is warm. Raises what its load raised, and WorkerDied."""
         try:
-            self._channel.send({"kind": "load", "task": task.to_dict()})
-            answer, _ = self._channel.receive()
+            self._send({"kind": "load", "task": task.to_dict()})
+            answer = json.loads(self.line.receive()[0])
             if answer["kind"] == "failed":
                 failed, trace = error_of(str(answer["code"]), str(answer["message"])), str(answer["trace"])
                 raise failed from (WhatItRaised(trace) if trace else None)
@@ -75,18 +77,24 @@ class Worker:
             self._check_release(str(answer["release"]))
             manifest = manifest_of(str(answer["manifest"]).encode(), "a worker's manifest")
             return WorkerDescription(manifest, definitions, int(answer["resident_bytes"]))
-        except ChannelClosed as error:
+        except ConnectionError as error:
             raise WorkerDied(self.host.ending() + self._advice()) from error
 
-    def predict(self, signature: str, inputs: Mapping[str, Array]) -> Answer:
+    def predict(self, signature: str, inputs: dict[str, Array]) -> Answer:
         """Blocks until its model has answered. Raises what that raised, and WorkerDied."""
-        answer = self._ask({"kind": "predict", "signature": signature}, inputs)
+        return self._whole(self._ask({"kind": "predict", "signature": signature}, inputs))
+
+    def answer(self, text: bytes, outputs: Mapping[str, Array]) -> Answer:
+        """The answer that a message is. Raises as `predict`."""
+        return self._whole(self._read(text, outputs))
+
+    def _whole(self, answer: Answer | None) -> Answer:
         if answer is None:
             self.kill()
             raise WorkerDied("it gave no outputs")
         return answer
 
-    def begin(self, signature: str, inputs: Mapping[str, Array]) -> Answer | None:
+    def begin(self, signature: str, inputs: dict[str, Array]) -> Answer | None:
         """Blocks until its model has made the first message of a stream; None where there is none. Raises as `predict`.
 
         Until there is none, or something is raised, it is to be asked for the next one or told to stop.
@@ -101,28 +109,43 @@ class Worker:
         """No more messages are wanted; blocks until the model has stopped. Raises as `predict`."""
         self._ask({"kind": "stop"})
 
-    def _ask(self, request: Mapping[str, Any], inputs: Mapping[str, Array] | None = None) -> Answer | None:
+    def _ask(self, request: Mapping[str, Any], inputs: dict[str, Array] | None = None) -> Answer | None:
         try:
-            self._channel.send(request, inputs)
-            answer, outputs = self._channel.receive()
+            self._send(request, inputs)
+            text, outputs = self.line.receive()
+        except ConnectionError as error:
+            raise WorkerDied(self.host.ending()) from error
+        except ValueError as error:
+            raise self.makes_no_sense(error) from error
+        return self._read(text, outputs)
+
+    def _read(self, text: bytes, outputs: Mapping[str, Array]) -> Answer | None:
+        """None where the message says that there are no more."""
+        try:
+            answer = json.loads(text)
             failed = error_of(str(answer["code"]), str(answer["message"])) if answer["kind"] == "failed" else None
             told = answer.get("errors", {}).items()
             errors = {int(row): error_of(str(code), str(why), details) for row, (code, why, details) in told}
-        except ChannelClosed as error:
-            raise WorkerDied(self.host.ending()) from error
         except _NO_ANSWER as error:
-            self.kill()
-            raise WorkerDied(f"it gave an answer that makes no sense ({error})") from error
+            raise self.makes_no_sense(error) from error
         if failed is not None:
             raise failed
         return None if answer["kind"] == "end" else Answer(outputs, errors)
 
+    def makes_no_sense(self, what: object) -> WorkerDied:
+        """Ends its process, which gave that."""
+        self.kill()
+        return WorkerDied(f"it gave an answer that makes no sense ({what})")
+
+    def _send(self, request: Mapping[str, Any], inputs: dict[str, Array] | None = None) -> None:
+        self.line.send(json.dumps(request).encode(), inputs)
+
     def close(self) -> None:
         """Has it unload. Its process is ended by force where that takes more than a second, whoever else is there."""
         try:
-            self._channel.send({"kind": "close"})
-            ended = self._channel.await_end(_CLOSE_SECONDS)
-        except ChannelClosed:
+            self._send({"kind": "close"})
+            ended = self.line.await_end(_CLOSE_SECONDS)
+        except ConnectionError:
             ended = True
         if not ended:
             self.kill()
@@ -133,12 +156,10 @@ class Worker:
         self.host.kill()
 
     def bury(self) -> None:
-        """Lets go of what it had, and ends its process where it was the last one there; by one thread at a time, since
-        a descriptor that two close is somebody else's the second time."""
+        """Lets go of what it had, and ends its process where it was the last one there."""
         with self._letting_go:
-            self._channel.hang_up()
-            self.host.leave(self._channel)
-            self._channel.close()
+            self.line.hang_up()
+            self.host.leave(self.line)
 
     def _check_release(self, release: str) -> None:
         if release != (ours := metadata.version("tidegate")):

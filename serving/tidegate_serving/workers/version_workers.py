@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
 
+import tidegate_native as native
+
 from tidegate_serving.contract.errors import ModelFailed, TidegateError, Unavailable
 from tidegate_serving.contract.servable import ServableId
 from tidegate_serving.contract.tensors import Array
@@ -54,7 +56,7 @@ class VersionWorkers:
         self._changed = threading.Condition()
         self._choosing = threading.Lock()  # two workers at once would choose the same process
         self._workers: set[Worker] = set()
-        self._idle: list[Worker] = []
+        self.idle = native.IdleWorkers(self._notify)
         self._deaths = 0
         self._restarts = 0
         self._last_words = ""
@@ -107,13 +109,38 @@ class VersionWorkers:
         ends its worker, Unavailable where workers keep dying."""
         if signature in self._streaming:
             return self._stream(signature, inputs)
-        worker, answer = self._tried(lambda worker: worker.predict(signature, inputs))
+        worker, answer = self._tried(lambda worker: worker.predict(signature, dict(inputs)))
         self._give_back(worker)
+        return answer
+
+    def told(
+        self, worker: Worker, text: bytes, outputs: Mapping[str, Array], signature: str, inputs: Mapping[str, Array]
+    ) -> Answer:
+        """The answer that a worker's message to the data plane is. Raises as `predict`."""
+        try:
+            answer = worker.answer(text, outputs)
+        except WorkerDied as error:
+            return self._again(worker, error, signature, inputs)
+        except BaseException:
+            self._give_back(worker)
+            raise
+        self._give_back(worker)
+        return answer
+
+    def died(self, worker: Worker, nonsense: str | None, signature: str, inputs: Mapping[str, Array]) -> Answer:
+        """Another worker's answer to a batch that the data plane had given to one. Raises as `predict`."""
+        died = WorkerDied(worker.host.ending()) if nonsense is None else worker.makes_no_sense(nonsense)
+        return self._again(worker, died, signature, inputs)
+
+    def _again(self, worker: Worker, died: WorkerDied, signature: str, inputs: Mapping[str, Array]) -> Answer:
+        self._bear(worker, died, last=self._is_suspected())
+        other, answer = self._tried(lambda worker: worker.predict(signature, dict(inputs)), again=True)
+        self._give_back(other)
         return answer
 
     def _stream(self, signature: str, inputs: Mapping[str, Array]) -> Iterator[Answer]:
         """Keeps its worker until the last message is there, or none is wanted."""
-        worker, answer = self._tried(lambda worker: worker.begin(signature, inputs))
+        worker, answer = self._tried(lambda worker: worker.begin(signature, dict(inputs)))
         try:
             while answer is not None:
                 yield answer
@@ -141,30 +168,36 @@ class VersionWorkers:
             _log.warning("%s failed while it stopped a stream that nobody reads: %s", self._id, error)
         self._give_back(worker)
 
-    def _tried(self, ask: Callable[[Worker], Asked]) -> tuple[Worker, Asked]:
+    def _tried(self, ask: Callable[[Worker], Asked], again: bool = False) -> tuple[Worker, Asked]:
         """What an idle worker says, and the worker, which is to be given back. One that raises is given back here."""
-        suspected = time.monotonic() < self._suspect_until
-        for last in (True,) if suspected else (False, True):
+        for last in (True,) if again or self._is_suspected() else (False, True):
             worker = self._take()
             try:
                 return worker, ask(worker)
             except WorkerDied as error:
-                self._keep_alone()
-                self._mourn(worker, error)
-                if last:
-                    self._suspect_until = time.monotonic() + SUSPECT_SECONDS
-                    raise ModelFailed(f"{self._id} ended its worker process on this batch: {error}") from error
-                continue
+                self._bear(worker, error, last)
             except BaseException:
                 self._give_back(worker)
                 raise
         raise AssertionError("a batch is answered or raises")
 
+    def _is_suspected(self) -> bool:
+        return time.monotonic() < self._suspect_until
+
+    def _bear(self, worker: Worker, died: WorkerDied, last: bool) -> None:
+        """Has a worker replaced that died of a batch. ModelFailed where no other is to be asked."""
+        self._keep_alone()
+        self._mourn(worker, died)
+        if last:
+            self._suspect_until = time.monotonic() + SUSPECT_SECONDS
+            raise ModelFailed(f"{self._id} ended its worker process on this batch: {died}") from died
+
     def close(self) -> None:
         """Ends all workers; those that wait for one get Unavailable."""
         with self._changed:
             self._closed = True
-            workers, self._workers, self._idle = self._workers, set(), []
+            workers, self._workers = self._workers, set()
+            self.idle.close()
             self._gauges.forget(self._id, self._task.stage)
             self._changed.notify_all()
         threads = [threading.Thread(target=worker.close, name="tidegate-worker-close") for worker in workers]
@@ -195,7 +228,7 @@ class VersionWorkers:
         with self._changed:
             if self._closed:
                 return description
-            self._idle.append(worker)
+            self.idle.put(worker, worker.line)
             self._changed.notify()
         worker.call_at_end(partial(self._notice, worker))
         return description
@@ -216,32 +249,41 @@ class VersionWorkers:
 
     def _notice(self, worker: Worker, words: str) -> None:
         """A worker's process ended. One that had something to do is missed by whoever waits for its answer."""
+        if self.idle.remove(worker):
+            self._mourn(worker, WorkerDied(words))
+
+    def _notify(self) -> None:
         with self._changed:
-            if worker not in self._idle:
-                return
-            self._idle.remove(worker)
-        self._mourn(worker, WorkerDied(words))
+            self._changed.notify()
 
     def _take(self) -> Worker:
         """An idle worker, once there is one."""
         with self._changed:
-            while not self._idle:
-                if self._closed:
-                    raise Unavailable(f"{self._id} is being unloaded")
-                if not self._workers and self._deaths > DEATHS_WITHOUT_PAUSE:
-                    wait = max(0.0, self._next_start - time.monotonic())
-                    raise Unavailable(
-                        f"worker processes of {self._id} ended {self._deaths} times in a row (at last: "
-                        f"{self._last_words}); the next one starts in {wait:.1f} s"
-                    )
-                self._changed.wait()
-            return self._idle.pop()
+            self.idle.await_one(True)
+            try:
+                while not isinstance(worker := self.idle.take(), Worker):
+                    self._check_hope()
+                    self._changed.wait()
+                return worker
+            finally:
+                self.idle.await_one(False)
+
+    def _check_hope(self) -> None:
+        """Unavailable where no worker will be idle soon."""
+        if self._closed:
+            raise Unavailable(f"{self._id} is being unloaded")
+        if not self._workers and self._deaths > DEATHS_WITHOUT_PAUSE:
+            wait = max(0.0, self._next_start - time.monotonic())
+            raise Unavailable(
+                f"worker processes of {self._id} ended {self._deaths} times in a row (at last: "
+                f"{self._last_words}); the next one starts in {wait:.1f} s"
+            )
 
     def _give_back(self, worker: Worker) -> None:
         with self._changed:
             self._deaths = 0
             if worker in self._workers:
-                self._idle.append(worker)
+                self.idle.put(worker, worker.line)
                 self._changed.notify()
 
     def _mourn(self, worker: Worker, why: WorkerDied) -> None:
@@ -264,7 +306,7 @@ class VersionWorkers:
             self._gauges.tell(self._id, self._task.stage, len(self._workers), self._restarts)
 
     def _note_death(self, words: str) -> None:
-        self._deaths += 1
+        self._deaths = 1 if self.idle.have_answered() else self._deaths + 1
         self._last_words = words
         beyond = self._deaths - DEATHS_WITHOUT_PAUSE
         pause = min(LONGEST_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2 ** min(beyond, 16)) if beyond > 0 else 0.0

@@ -1,10 +1,12 @@
-"""Both ends of a channel in one process: what arrives is what was sent, batch after batch."""
+"""Both ends of a channel in one process, the engine's and a worker's: what arrives is what was sent, each time."""
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import socket
+import struct
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -14,23 +16,47 @@ from typing import Any
 
 import numpy as np
 import pytest
+import tidegate_native as native
 
 from tidegate_serving.contract.errors import InvalidInput
 from tidegate_serving.workers.channel import Channel, ChannelClosed
 from tidegate_serving.workers.tensor_memory import TensorMemory, TheirMemory
 
-Ends = tuple[Channel, Channel]
+
+class Line:
+    """The engine's end, as the worker's end is used."""
+
+    def __init__(self, line: native.WorkerLine) -> None:
+        self.line = line
+
+    def send(self, message: dict[str, Any], tensors: dict[str, Any] | None = None) -> None:
+        self.line.send(json.dumps(message).encode(), tensors)
+
+    def receive(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        text, tensors = self.line.receive()
+        return json.loads(text), tensors
+
+    def close(self) -> None:
+        self.line.hang_up()
 
 
-@pytest.fixture
-def ends() -> Iterator[Ends]:
-    pair = socket.socketpair()
-    for end in pair:
-        end.settimeout(10)
-    one, other = (Channel(end) for end in pair)
-    yield one, other
-    one.close()
-    other.close()
+Ends = tuple[Channel | Line, Channel | Line]
+
+
+def channel(line: native.WorkerLine) -> Channel:
+    end = socket.socket(fileno=line.take_other_end())
+    end.settimeout(10)
+    return Channel(end)
+
+
+@pytest.fixture(params=["to the worker", "to the engine"])
+def ends(request: pytest.FixtureRequest) -> Iterator[Ends]:
+    """The sender's and the receiver's."""
+    line = native.WorkerLine()
+    engine, worker = Line(line), channel(line)
+    yield (engine, worker) if request.param == "to the worker" else (worker, engine)
+    engine.close()
+    worker.close()
 
 
 def told(ends: Ends, message: dict[str, Any], tensors: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -62,10 +88,18 @@ def test_memory_comes_with_the_first_tensors_that_need_some(ends: Ends) -> None:
 
 
 @pytest.mark.parametrize("cuts", [(1,), (8,), (9, 10, 11), (100,), (5_000, 9_000)])
-def test_a_message_is_whole_however_it_is_cut(cuts: tuple[int, ...]) -> None:
+@pytest.mark.parametrize("to_the_engine", [False, True])
+def test_a_message_is_whole_however_it_is_cut(cuts: tuple[int, ...], to_the_engine: bool) -> None:
     message = {"kind": "predict", "signature": "s" * 10_000}
-    (writer, raw), (cutter, reader) = socket.socketpair(), socket.socketpair()
-    sender, receiver = Channel(writer), Channel(reader)
+    writer, raw = socket.socketpair()
+    line = native.WorkerLine()
+    if to_the_engine:
+        receiver: Channel | Line = Line(line)
+        cutter = socket.socket(fileno=line.take_other_end())
+    else:
+        cutter, reader = socket.socketpair()
+        receiver = Channel(reader)
+    sender = Channel(writer)
     with closing(sender), closing(receiver), raw, cutter:
         sender.send(message, {"x": np.arange(3)})
         data, descriptors, _flags, _address = socket.recv_fds(raw, 1 << 16, 1)
@@ -98,29 +132,56 @@ def test_a_close_may_follow_a_batch_at_once(ends: Ends) -> None:
 
 def test_a_channel_says_that_the_other_side_is_gone(ends: Ends) -> None:
     ends[0].close()
-    with pytest.raises(ChannelClosed):
+    with pytest.raises((ChannelClosed, ConnectionError)):
         ends[1].receive()
-    with pytest.raises(ChannelClosed):
+    with pytest.raises((ChannelClosed, ConnectionError)):
         ends[1].send({"kind": "next"})
 
 
-@pytest.mark.parametrize(
-    "place",
-    [
-        ["y", "float32", [2], 8, -64],
-        ["y", "float32", [2], 8, 1 << 16],
-        ["y", "float32", [3], 8, 0],
-        ["y", "float32", [-1, -2], 8, 0],
-        ["y", "object", [1], 8, 0],
-        ["y", "string", [1], 1 << 17, 0],
-        ["y", "string", [1], -1, 64],
-        ["y", "float32", [2], 8],
-        None,
-    ],
-)
+NO_SENSE = [
+    ["y", "float32", [2], 8, -64],
+    ["y", "float32", [2], 8, 1 << 16],
+    ["y", "float32", [2], 8, (1 << 64) - 8],
+    ["y", "float32", [3], 8, 0],
+    ["y", "float32", [-1, -2], 8, 0],
+    ["y", "float32", [1 << 62, 4], 8, 0],
+    ["y", "object", [1], 8, 0],
+    ["y", "string", [1], 1 << 17, 0],
+    ["y", "string", [1], -1, 64],
+    ["y", "string", [1], 8, 0],
+    ["y", "float32", [2], 8],
+    None,
+]
+
+
+@pytest.mark.parametrize("place", NO_SENSE)
 def test_a_layout_that_makes_no_sense_is_refused(place: object) -> None:
     with pytest.raises((TypeError, ValueError, InvalidInput)):
         _read(place)
+
+
+@pytest.mark.parametrize("place", [*NO_SENSE, ["y", "float32", [2], 8, 0.5]])
+def test_a_layout_that_makes_no_sense_is_refused_by_the_engine(place: object) -> None:
+    with pytest.raises(ValueError, match=r"tensor 'y' of|offset: "):
+        _read_by_the_engine([place])
+
+
+@pytest.mark.parametrize("offsets", [(1, 1, 2), (0, 2, 1), (0, 1, 1), (0, 1 << 40, 2)])
+def test_offsets_of_strings_that_make_no_sense_are_refused_by_the_engine(offsets: tuple[int, ...]) -> None:
+    data = np.array(offsets, "<u8").tobytes() + b"ab"
+    with pytest.raises(ValueError, match="the offsets of string tensor 'y' make no sense"):
+        _read_by_the_engine([["y", "string", [2], len(data), 0]], data)
+
+
+def test_memory_that_may_shrink_is_refused_by_the_engine() -> None:
+    with pytest.raises(ConnectionError, match="the memory for tensors is not sealed"):
+        _read_by_the_engine([["y", "float32", [2], 8, 0]], sealed=False)
+
+
+def test_an_answer_that_no_protocol_can_carry_is_refused_by_the_engine() -> None:
+    rows = 3 << 28
+    with pytest.raises(ValueError, match="tensors of more than 2147483648 bytes are no answer"):
+        _read_by_the_engine([["y", "float32", [rows], 4 * rows, 0]], size=4 * rows)
 
 
 def test_a_tensor_outside_the_memory_is_told_as_such() -> None:
@@ -132,7 +193,9 @@ def test_a_tensor_outside_the_memory_is_told_as_such() -> None:
 def test_large_memory_is_for_one_message_alone(ends: Ends, rows: int, kept: bool) -> None:
     for value in (1.0, 2.0):
         assert (told(ends, {"kind": "predict"}, {"x": np.full(rows, value, np.float32)})["x"] == value).all()
-    assert ("tidegate-batch" in Path("/proc/self/maps").read_text()) is kept
+    descriptors = [str(path.readlink()) for path in Path("/proc/self/fd").iterdir() if path.exists()]
+    held = [*descriptors, Path("/proc/self/maps").read_text()]
+    assert any("tidegate-batch" in place for place in held) is kept
 
 
 def _read(place: object) -> None:
@@ -145,3 +208,20 @@ def _read(place: object) -> None:
     finally:
         mine.close()
         theirs.close()
+
+
+def _read_by_the_engine(layout: object, data: bytes = bytes(8), size: int = 1 << 16, sealed: bool = True) -> None:
+    line = native.WorkerLine()
+    descriptor = os.memfd_create("written", os.MFD_ALLOW_SEALING)
+    with socket.socket(fileno=line.take_other_end()) as end:
+        try:
+            os.ftruncate(descriptor, size)
+            os.pwrite(descriptor, data, 0)
+            if sealed:
+                fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK)
+            text, layout_text = b'{"kind": "outputs", "errors": {}}', json.dumps(layout).encode()
+            head = struct.pack(">II", len(text), len(layout_text))
+            socket.send_fds(end, [head + text + layout_text], [descriptor])
+        finally:
+            os.close(descriptor)
+        line.receive()

@@ -162,14 +162,15 @@ def test_a_load_that_fails_leaves_the_others_alone(make: Versions) -> None:
     assert [asked(workers) for workers in versions] == before
 
 
-def test_a_call_that_hangs_ends_with_its_version_and_the_others_come_back(make: Versions) -> None:
+def test_a_call_that_hangs_ends_with_its_version_and_the_others_come_back(make: Versions, tmp_path: Path) -> None:
     versions = [make("a"), make("b")]
-    bad = make("bad")
+    hangs = tmp_path / "hangs"
+    bad = make("bad", model=MODEL.replace("time.sleep", f"open({str(hangs)!r}, 'w').close(); time.sleep"))
     neighbour = next(workers for workers in versions if asked(workers) == asked(bad))
     pid = asked(bad)
     with ThreadPoolExecutor(1) as threads:
         hung = threads.submit(asked, bad, -3)
-        eventually(lambda: not bad._idle, 10)
+        eventually(hangs.exists, 10)
         bad.close()
         with pytest.raises((ModelFailed, Unavailable)):
             hung.result(20)

@@ -1,7 +1,6 @@
 """The native data plane, as `tidegate_native.pyi` beside this folder describes it.
 
-Everything comes from the extension module `_native`; `tidegate_serving.requests` and `tidegate_serving.low_priority`
-are the only importers.
+Everything comes from the extension module `_native`; who may import it stands in the repository's pyproject.toml.
 """
 
 from ._native import (
@@ -10,6 +9,7 @@ from ._native import (
     Batching,
     DataPlane,
     ExitGuard,
+    IdleWorkers,
     PendingPrediction,
     PredictError,
     PredictionStream,
@@ -27,6 +27,7 @@ from ._native import (
     Signature,
     TensorSpec,
     TracedRequest,
+    WorkerLine,
     __version__,
     enter_low_priority,
     file_sha256,
@@ -38,6 +39,7 @@ __all__ = [
     "Batching",
     "DataPlane",
     "ExitGuard",
+    "IdleWorkers",
     "PendingPrediction",
     "PredictError",
     "PredictionStream",
@@ -55,6 +57,7 @@ __all__ = [
     "Signature",
     "TensorSpec",
     "TracedRequest",
+    "WorkerLine",
     "__version__",
     "enter_low_priority",
     "file_sha256",

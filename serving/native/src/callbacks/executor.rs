@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use pyo3::prelude::*;
-use pyo3::types::PyIterator;
+use pyo3::types::{PyIterator, PyTuple};
 use tidegate_codec::status::{Code, Status};
 use tidegate_engine::batching::{Executor, Prediction, ServedSignature, Work};
 
@@ -30,6 +30,39 @@ impl PythonExecutor {
         match &self.callable {
             Some(callable) => callable.bind(py).call1((batch,)),
             None => Ok(py.None().into_bound(py)),
+        }
+    }
+
+    /// Whether the interpreter is going, so that Python is not to be entered any more.
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.closing.is_closed()
+    }
+
+    /// Has a method of the callable read what a worker left open of a batch: with the batch, and what else it takes.
+    pub(crate) fn settle(
+        &self,
+        work: Work,
+        method: &str,
+        more: impl FnOnce(Python<'_>) -> PyResult<Vec<Py<PyAny>>>,
+    ) -> Result<Prediction, Status> {
+        let served = work.served.clone();
+        self.enter(|py| {
+            let Some(callable) = &self.callable else { return Ok(Prediction::default()) };
+            let mut arguments = vec![Bound::new(py, Batch::new(py, work)?)?.into_any().unbind()];
+            arguments.extend(more(py)?);
+            let arguments = PyTuple::new(py, arguments)?;
+            outputs::read(&served.signature, &callable.bind(py).call_method1(method, arguments)?)
+        })
+    }
+
+    /// Drops something of Python's.
+    pub(crate) fn let_go<T>(&self, held: Option<Py<T>>) {
+        let Some(held) = held else { return };
+        if self.closing.is_closed() {
+            // The interpreter is going and takes its objects along.
+            std::mem::forget(held);
+        } else {
+            Python::attach(|py| drop(held.into_bound(py)));
         }
     }
 
@@ -120,13 +153,8 @@ impl Executor for PythonExecutor {
 
 impl Drop for PythonExecutor {
     fn drop(&mut self) {
-        let Some(callable) = self.callable.take() else { return };
-        if self.closing.is_closed() {
-            // The interpreter is going and takes its objects along.
-            std::mem::forget(callable);
-        } else {
-            Python::attach(|py| drop(callable.into_bound(py)));
-        }
+        let callable = self.callable.take();
+        self.let_go(callable);
     }
 }
 

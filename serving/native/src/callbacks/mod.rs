@@ -6,3 +6,4 @@ pub(crate) mod executor;
 pub(crate) mod hooks;
 pub(crate) mod outputs;
 pub(crate) mod traces;
+pub(crate) mod worker_executor;

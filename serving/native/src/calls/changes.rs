@@ -7,12 +7,15 @@ use pyo3::prelude::*;
 use pyo3::types::PyMapping;
 use tidegate_codec::model_metadata::Description;
 use tidegate_codec::signatures::signature::Signature as CoreSignature;
+use tidegate_engine::batching::Executor;
 use tidegate_engine::batching::limits::Batching as CoreBatching;
 use tidegate_engine::serving_map::change::{self, Change};
 
 use crate::callbacks::closing::Closing;
 use crate::callbacks::executor::PythonExecutor;
+use crate::callbacks::worker_executor::WorkerExecutor;
 use crate::calls::settings::{Batching, Signature};
+use crate::workers::idle::IdleWorkers;
 
 /// Change: make a version available.
 #[pyclass(frozen, module = "tidegate_native")]
@@ -21,6 +24,7 @@ pub(crate) struct Publish {
     version: i64,
     signatures: Vec<CoreSignature>,
     executor: Py<PyAny>,
+    workers: Option<Py<IdleWorkers>>,
     batching: CoreBatching,
     description: Option<Description>,
 }
@@ -41,10 +45,12 @@ impl Publish {
             let kind = executor.get_type();
             return Err(PyTypeError::new_err(format!("executor of model '{model}' is {kind}: it must be callable")));
         }
+        let workers = executor.getattr_opt("workers")?.filter(|workers| !workers.is_none());
+        let workers = workers.map(|workers| workers.extract().map_err(PyErr::from)).transpose()?;
         let signatures = signatures.iter().map(|signature| signature.0.clone()).collect();
         let (executor, batching) = (executor.unbind(), batching.0.clone());
         let description = described.map(|(message, json)| Description { message, json });
-        Ok(Publish { model, version, signatures, executor, batching, description })
+        Ok(Publish { model, version, signatures, executor, workers, batching, description })
     }
 }
 
@@ -171,13 +177,17 @@ pub(crate) fn to_core(change: &Bound<'_, PyAny>, closing: &Arc<Closing>) -> PyRe
         )));
     };
     let publish = publish.get();
-    let executor = PythonExecutor::new(publish.executor.clone_ref(change.py()), closing.clone());
+    let python = PythonExecutor::new(publish.executor.clone_ref(change.py()), closing.clone());
+    let executor: Arc<dyn Executor> = match &publish.workers {
+        Some(workers) => Arc::new(WorkerExecutor::new(python, workers.clone_ref(change.py()))),
+        None => Arc::new(python),
+    };
     Ok(Change::Publish(change::Publish {
         model: publish.model.clone(),
         version: publish.version,
         signatures: publish.signatures.clone(),
         batching: publish.batching.clone(),
-        executor: Arc::new(executor),
+        executor,
         description: publish.description.clone(),
     }))
 }
