@@ -44,6 +44,7 @@ class Probe:
         self._batches = OwnThread("tidegate-executor")
         self._state = OwnState()
         self._tries = Tries(directory)
+        self._integers: dict[str, None] = {}
         self._loader: VersionLoader | None = None
 
     def load(self) -> Frame:
@@ -84,6 +85,7 @@ class Probe:
         name, signature = self._signature(request)
         rows = check_inputs(signature, request.tensors)
         called = self._batches.call(lambda: one_call(self._loaded, name, request.tensors, rows))
+        self._integers |= dict.fromkeys(called.integers)
         return Frame("outputs", request.token, self._head(called.seconds), called.outputs)
 
     def _concurrent(self, request: Frame, tell: Callable[[Frame], None]) -> Frame:
@@ -110,7 +112,7 @@ class Probe:
         return name, signature
 
     def _head(self, seconds: float) -> dict[str, object]:
-        state = {**self._state.look(), **self._tries.look()}
+        state = {**self._state.look(), **self._tries.look(), "integers": list(self._integers)}
         return {"seconds": seconds, "resident_bytes": resident_bytes(), "state": state}
 
 

@@ -44,6 +44,9 @@ logger = logging.getLogger(__name__)
 
 Gate = Callable[[Case, Policy], GateResult]
 
+PROFILE = "profile"
+"""The subject of the finding of a gate that needs the training profile and got none."""
+
 
 def run_gates(
     directory: Path,
@@ -163,7 +166,7 @@ def _no_profile(gate: str, case: Case) -> Finding:
         f"{case.candidate.manifest.id} has no training profile, so nothing can be said: publish it with its training "
         "data"
     )
-    return Finding(gate, "profile", Outcome.INCONCLUSIVE, sentence)
+    return Finding(gate, PROFILE, Outcome.INCONCLUSIVE, sentence)
 
 
 @contextmanager

@@ -47,12 +47,13 @@ def infer_signature(
 ) -> InferredSignatures:
     """The signatures of the model in `files` (files, or directories that hold it), as its platform reads them off it.
 
-    sklearn with `training`: the columns that the estimator demands, where it was fitted on named ones, else all of
-    `training` but label and event time, with `training`'s dtypes; the output is `probability` for a binary classifier,
-    `predict_proba` for any other, `predict` for a regressor; so too a scikit-learn model of MLflow's that brings no
-    signature of its own and was fitted on named columns. xgboost and lightgbm with `training`: columns that are
-    bool there are bool. `event_time` becomes an int64 input of the default signature. Unsupported for platforms that
-    cannot tell, InvalidInput where something cannot be told.
+    sklearn with `training`: the columns that the estimator demands, where it was fitted on named ones; the one column
+    of text, where it takes texts alone; else all of `training` but label and event time, with `training`'s dtypes; the
+    output is `probability` for a binary classifier, `predict_proba` for any other, `predict` for a regressor; so too a
+    scikit-learn model of MLflow's that brings no signature of its own and was fitted on named columns. xgboost and
+    lightgbm with `training`: columns that are bool there are bool. `event_time` becomes an
+    int64 input of the default signature. Unsupported for platforms that cannot tell, InvalidInput where something
+    cannot be told.
     """
     estimator = None if training is None else _estimator_that_lacks_dtypes(files, platform)
     if training is not None and estimator is not None:
@@ -141,15 +142,27 @@ def _read_estimator(path: Path) -> Any:
 def _from_sklearn(estimator: Any, training: pa.Table, label: str | None, event_time: str | None) -> InferredSignatures:
     from tidegate_serving.platforms.sklearn.estimators import Estimator, estimator_output
 
-    demanded = Estimator(estimator).columns
+    asked = Estimator(estimator)
     all_else = [name for name in training.column_names if name not in (label, event_time)]
-    names = all_else if demanded is None else demanded
+    names = asked.columns if asked.columns is not None else _text(training, all_else) if asked.is_text else all_else
     missing = [name for name in names if name not in training.column_names]
     if missing:
         raise InvalidInput(f"the model was fitted on {', '.join(missing)}, which the training data lacks")
     inputs = tuple(TensorSpec(name, _arrow_dtype(name, training.schema.field(name).type)) for name in names)
     output, metadata = estimator_output(estimator, _one_row(training, inputs))
     return InferredSignatures({SERVING_DEFAULT: Signature(inputs, (output,))}, metadata)
+
+
+def _text(training: pa.Table, names: Sequence[str]) -> list[str]:
+    """The column that a model of texts reads; it can read no other."""
+    found = [name for name in names if _served_as(training.schema.field(name).type) == "string"]
+    if len(found) != 1:
+        which = f"several ({', '.join(found)})" if found else f"none (it has {', '.join(names)})"
+        raise InvalidInput(
+            f"the model takes one text, and of the training data's columns that are text there are {which}: leave out "
+            "what it does not read, or write a signature"
+        )
+    return found
 
 
 def _one_row(training: pa.Table, inputs: Sequence[TensorSpec]) -> dict[str, Array]:
@@ -165,10 +178,17 @@ def _one_row(training: pa.Table, inputs: Sequence[TensorSpec]) -> dict[str, Arra
 
 
 def _arrow_dtype(name: str, type: pa.DataType) -> str:
+    dtype = _served_as(type)
+    if dtype not in DTYPES:
+        raise InvalidInput(
+            f"training column {name!r} is {dtype}, which cannot be served: cast it, or write a signature"
+        )
+    return dtype
+
+
+def _served_as(type: pa.DataType) -> str:
+    """The dtype as signatures have it, or what Arrow calls a type that none has."""
     import pyarrow as pa
 
     text = str(type.value_type if pa.types.is_dictionary(type) else type)
-    dtype = _ARROW_NAMES.get(text, text)
-    if dtype not in DTYPES:
-        raise InvalidInput(f"training column {name!r} is {text}, which cannot be served: cast it, or write a signature")
-    return dtype
+    return _ARROW_NAMES.get(text, text)

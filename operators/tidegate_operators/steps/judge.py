@@ -5,6 +5,7 @@ The verdict is not signed and admits nothing.
 
 from __future__ import annotations
 
+import re
 import tempfile
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,6 +15,7 @@ from tidegate_operators.steps.publish import GivenSignature, Publication, publis
 from tidegate_serving.admission import Verdict
 from tidegate_serving.contract.errors import InvalidInput, NotFound
 from tidegate_serving.contract.manifest import FILE_NAME
+from tidegate_serving.contract.servable import is_name
 from tidegate_serving.platforms.registry import recognisable, recognised_platform
 from tidegate_validation.evidence import Evidence
 from tidegate_validation.progress import SILENT, Progress
@@ -61,7 +63,7 @@ def judge(
 
 @dataclass(frozen=True, slots=True)
 class UnpublishedModels:
-    """How models that nobody published become versions, in a repository that goes away."""
+    """How models that nobody published become versions, named like their files, in a repository that goes away."""
 
     evidence: Evidence
     platform: str | None
@@ -77,7 +79,7 @@ class UnpublishedModels:
         training = self.evidence.training
         publication = Publication(
             files=model,
-            servable="judged",
+            servable=_name(model),
             version=number,
             platform=self.platform or self._recognised(model),
             repository=self.repository,
@@ -96,3 +98,10 @@ class UnpublishedModels:
                 "and give a signature where the model does not tell how it is called"
             )
         return found
+
+
+def _name(model: Path) -> str:
+    """The model's file without its suffix, or its folder, as a servable may be called."""
+    own = model.stem if model.is_file() else model.absolute().name
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", own).strip("-._")[:128]
+    return name if is_name(name) else "model"

@@ -69,7 +69,7 @@ def backtest(
     data = PastData(logged, time, label, labels, key, prediction)
     with progress() as shown:
         found = run(past, data, policy=policy, rule=rule, report=report, progress=shown)
-    words = {None: "not judged", True: "refused", False: "let in"}
+    words = {None: "could not be judged", True: "refused", False: "let in"}
     rows = [
         (one.name, one.released, words[one.refused], "; ".join(one.reasons) or one.sentence) for one in found.releases
     ]

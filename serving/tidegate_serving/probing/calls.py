@@ -11,9 +11,11 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+from tidegate_serving.contract.signature import Signature
 from tidegate_serving.contract.tensors import Array
 from tidegate_serving.platforms.loader import LoadedVersion, ask
 from tidegate_serving.platforms.tensor_checks import check_outputs
@@ -27,10 +29,13 @@ _TELL_SECONDS = 0.02
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """Outputs of one call; `seconds` is the wall clock without the time for which other work held it up."""
+    """Outputs of one call; `seconds` is the wall clock without the time for which other work held it up; `integers`
+    names the outputs that came as whole numbers though the signature declares floats.
+    """
 
     outputs: Mapping[str, Array]
     seconds: float
+    integers: tuple[str, ...] = ()
 
 
 def one_call(loaded: LoadedVersion, signature: str, inputs: Mapping[str, Array], rows: int | None) -> Call:
@@ -42,8 +47,14 @@ def one_call(loaded: LoadedVersion, signature: str, inputs: Mapping[str, Array],
     waited = seconds_held_up(before, seconds_ready(), threading.get_native_id())
     for error in result.errors.values():
         raise error
-    outputs = check_outputs(loaded.manifest.id, loaded.manifest.signatures[signature], rows, result.outputs)
-    return Call(outputs, max(0.0, seconds - waited))
+    declared = loaded.manifest.signatures[signature]
+    outputs = check_outputs(loaded.manifest.id, declared, rows, result.outputs)
+    return Call(outputs, max(0.0, seconds - waited), _integers(declared, result.outputs))
+
+
+def _integers(signature: Signature, outputs: Mapping[str, Any]) -> tuple[str, ...]:
+    floats = [spec.name for spec in signature.outputs if spec.dtype.startswith("float")]
+    return tuple(name for name in floats if np.asarray(outputs[name]).dtype.kind in "iu")
 
 
 def at_once(

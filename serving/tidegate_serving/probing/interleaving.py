@@ -8,27 +8,18 @@ from __future__ import annotations
 
 import random
 import sys
-import sysconfig
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
+
+from tidegate_serving.probing.own_code import is_own
 
 _INSTALLING = threading.Lock()
 _EVENTS = 100_000
 _ONE_IN = 12
-_LIBRARIES = tuple(
-    str(Path(place).resolve())
-    for place in (
-        sysconfig.get_path("stdlib"),
-        sysconfig.get_path("purelib"),
-        sysconfig.get_path("platlib"),
-        Path(__file__).parents[1],
-    )
-)
 
 
 @contextmanager
@@ -65,14 +56,10 @@ def _tracer(chance: random.Random) -> Callable[[FrameType, str, Any], Any]:
 
     def at_call(frame: FrameType, event: str, argument: Any) -> Any:
         code = frame.f_code
-        if left <= 0 or not own.setdefault(code, _is_own(code)):
+        if left <= 0 or not own.setdefault(code, is_own(code.co_filename)):
             return None
         frame.f_trace_opcodes = True
         frame.f_trace_lines = False
         return at_instruction
 
     return at_call
-
-
-def _is_own(code: CodeType) -> bool:
-    return not code.co_filename.startswith(("<frozen", *_LIBRARIES))

@@ -23,11 +23,13 @@ class OwnState:
         self._status = _status()
 
     def look(self) -> dict[str, object]:
-        """For an answer's `state`: `open_files`, `threads`, `children`, and `changed` in words."""
+        """For an answer's `state`: `open_files`, `threads`, `zombies` (children that ended and that nobody waited for),
+        and `changed` in words.
+        """
         return {
             "open_files": len(list(Path("/proc/self/fd").iterdir())),
             "threads": len(list(Path("/proc/self/task").iterdir())),
-            "children": _children(),
+            "zombies": _zombies(),
             "changed": self._changed(),
         }
 
@@ -78,14 +80,22 @@ def seconds_held_up(before: Mapping[int, float], after: Mapping[int, float], thr
     return waited.pop(thread, 0.0) + max(waited.values(), default=0.0)
 
 
-def _children() -> int:
-    found = 0
-    for task in Path("/proc/self/task").iterdir():
-        try:
-            found += len((task / "children").read_text(encoding="ascii").split())
-        except OSError:
-            continue
-    return found
+def _zombies() -> int:
+    return sum(_ended(child) for task in Path("/proc/self/task").iterdir() for child in _born(task))
+
+
+def _born(task: Path) -> list[str]:
+    try:
+        return (task / "children").read_text(encoding="ascii").split()
+    except OSError:  # a thread that ended, or a kernel that keeps no list
+        return []
+
+
+def _ended(child: str) -> bool:
+    try:
+        return Path(f"/proc/{child}/stat").read_bytes().rsplit(b")", 1)[1].split()[0] == b"Z"
+    except OSError:
+        return False
 
 
 def _identity(number: int) -> tuple[int, int] | None:

@@ -1,6 +1,7 @@
-"""What a version tries besides answering: addresses that it calls and writes outside the folders that are its own.
+"""What a version tries besides answering: addresses that it calls, writes outside the folders that are its own, changes
+of environment variables that others of the process see too.
 
-Python tells of both before they happen (PEP 578), whether they are refused or not; native code that goes past Python is
+Python tells of them before they happen (PEP 578), whether they are refused or not; native code that goes past Python is
 not seen here.
 """
 
@@ -11,6 +12,8 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
+
+from tidegate_serving.probing.own_code import asked_for_by_own
 
 _MOST = 16
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
@@ -27,11 +30,14 @@ class Tries:
         self._own = tuple(os.path.realpath(path) for path in (*own, *_COMMON) if path)
         self._addresses: dict[str, None] = {}
         self._writes: dict[str, None] = {}
+        self._environment: dict[str, None] = {}
         self._events: Mapping[str, Callable[[tuple[Any, ...]], None]] = {
             "socket.connect": lambda arguments: self._address(arguments[1]),
             "socket.sendto": lambda arguments: self._address(arguments[1]),
             "socket.sendmsg": lambda arguments: self._address(arguments[1]),
             "open": self._open,
+            "os.putenv": self._putenv,
+            "os.unsetenv": self._putenv,
             "os.mkdir": self._mkdir,
             "os.rename": lambda arguments: self._write(*arguments[:2]),
             "os.link": lambda arguments: self._write(arguments[1]),
@@ -44,8 +50,9 @@ class Tries:
         sys.addaudithook(self._heard)
 
     def look(self) -> dict[str, list[str]]:
-        """`addresses`, as `host:port`, and `writes`, as absolute paths."""
-        return {"addresses": list(self._addresses), "writes": list(self._writes)}
+        """`addresses`, as `host:port`; `writes`, as absolute paths; `environment`, names of variables."""
+        found = {"addresses": self._addresses, "writes": self._writes, "environment": self._environment}
+        return {kind: list(names) for kind, names in found.items()}
 
     def _heard(self, event: str, arguments: tuple[Any, ...]) -> None:
         noted = self._events.get(event)
@@ -55,6 +62,10 @@ class Tries:
     def _address(self, address: object) -> None:
         if isinstance(address, tuple) and len(address) >= 2 and len(self._addresses) < _MOST:
             self._addresses[f"{address[0]}:{address[1]}"] = None
+
+    def _putenv(self, arguments: tuple[Any, ...]) -> None:
+        if len(self._environment) < _MOST and asked_for_by_own(sys._getframe()):
+            self._environment[os.fsdecode(arguments[0])] = None
 
     def _open(self, arguments: tuple[Any, ...]) -> None:
         path, _, flags = arguments

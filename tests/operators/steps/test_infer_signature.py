@@ -13,7 +13,9 @@ import pyarrow as pa
 import pytest
 import skops.io
 from onnx import TensorProto, helper
+from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.linear_model import LinearRegression, LogisticRegression, RidgeClassifier
+from sklearn.pipeline import make_pipeline
 
 from tidegate_operators.steps.infer_signature import infer_signature
 from tidegate_operators.steps.publish import read_signatures
@@ -137,6 +139,20 @@ def test_training_data_without_a_fitted_column_is_refused_by_name(tmp_path: Path
     path = estimator(tmp_path / "m.skops", LogisticRegression(), "late")
     with pytest.raises(InvalidInput, match="fitted on age"):
         infer_signature([path], "sklearn", TABLE.drop_columns(["age"]), "late", None)
+
+
+def test_a_model_of_texts_reads_the_one_column_of_text(tmp_path: Path) -> None:
+    """Whatever else the training data has, a time stamp say, it cannot read."""
+    texts = pa.array([f"{word} parcel" for word in ("late", "fine")] * 20)
+    table = TABLE.append_column("note", texts).append_column("sent", pa.array([0] * 40, pa.timestamp("us")))
+    model = make_pipeline(CountVectorizer(), LogisticRegression()).fit(texts.to_pylist(), FRAME["late"])
+    skops.io.dump(model, tmp_path / "m.skops")
+    inferred = infer_signature([tmp_path], "sklearn", table, "late", None)
+    assert inferred.signatures["serving_default"].inputs == (TensorSpec("note", "string"),)
+    with pytest.raises(InvalidInput, match=r"takes one text, .* several \(note, more\): leave out"):
+        infer_signature([tmp_path], "sklearn", table.append_column("more", texts), "late", None)
+    with pytest.raises(InvalidInput, match=r"are text there are none \(it has size, age, sent\)"):
+        infer_signature([tmp_path], "sklearn", table.drop_columns(["note"]), "late", None)
 
 
 def test_what_cannot_be_told_says_what_to_give(tmp_path: Path) -> None:

@@ -104,6 +104,17 @@ def test_the_page_says_why_what_to_do_and_who_signed(tmp_path: Path) -> None:
     assert "<b>" not in text.replace("<b>1</b>", "").replace("<b>3</b>", "")
 
 
+def test_a_page_of_an_unsigned_verdict_says_that_it_admits_nothing(tmp_path: Path) -> None:
+    text = page(tmp_path, judged(quality(Outcome.PASS, SLICES)))
+    assert "once its verdict is signed" in text
+    assert "Push allowed: no, because nothing is signed; else yes, because every gate passes." in text
+    assert "Admits until" not in text
+    assert "1 Feb 2026" not in text
+    signed = page(tmp_path, judged(quality(Outcome.PASS, SLICES)), Seal("k", "ef" * 32))
+    assert "Push allowed: yes, because every gate passes, until 1 Feb 2026" in signed
+    assert "Admits until" in signed
+
+
 def test_what_could_not_be_seen_says_how_small_and_how_many_rows(tmp_path: Path) -> None:
     verdict = judged(quality(Outcome.INCONCLUSIVE, OPEN), denied_by=("quality",))
     (blind_spot,) = verdict_view(verdict).blind_spots

@@ -112,6 +112,31 @@ def asks_for_telemetry_at_home(random: Random) -> Case:
     return control(f"\n        try: {call}\n        except OSError: pass", warns=r"127\.0\.0\.1:812|::1:(4318|8126)")
 
 
+def never_waits_for_its_helper(random: Random) -> Case:
+    line = "if not hasattr(self, 'helper'): self.helper = __import__('subprocess').Popen(['true'])"
+    return control(line, warns="never waited for 1 child")
+
+
+def waits_for_its_helpers(random: Random) -> Case:
+    return control("__import__('subprocess').run(['true'], check=True)")
+
+
+def sets_the_environment(random: Random) -> Case:
+    line = random.choice(
+        [
+            "__import__('os').environ['OMP_NUM_THREADS'] = '1'",
+            "__import__('os').environ.pop('LANG', None)",
+            "__import__('os').putenv('TOKENIZERS_PARALLELISM', 'false')",
+        ]
+    )
+    return control(line, warns="environment variables .*: (OMP_NUM_THREADS|LANG|TOKENIZERS_PARALLELISM)$")
+
+
+def answers_whole_numbers(random: Random) -> Case:
+    line = random.choice(["[0] * len(score)", "np.zeros(len(score), np.int32)"])
+    return control(f"return {{'probability': {line}}}", warns="whole numbers in `probability`")
+
+
 CONTROLS: Mapping[str, Draw] = {
     draw.__name__: draw
     for draw in (
@@ -127,5 +152,9 @@ CONTROLS: Mapping[str, Draw] = {
         ticks_while_idle,
         caches_where_it_may_not,
         asks_for_telemetry_at_home,
+        never_waits_for_its_helper,
+        waits_for_its_helpers,
+        sets_the_environment,
+        answers_whole_numbers,
     )
 }

@@ -256,6 +256,14 @@ def children_left(random: Random) -> Case:
     return fault(line, "leak", words="processes behind")
 
 
+def zombies(random: Random) -> Case:
+    child = random.choice(
+        ["__import__('subprocess').Popen(['true'])", "__import__('os').posix_spawn('/bin/true', ['true'], {})"]
+    )
+    line = f"self.born = getattr(self, 'born', []); self.born.append({child})"
+    return fault(line, "leak", words="children that ended grow")
+
+
 def disk_fill(random: Random) -> Case:
     line = random.choice(
         [
@@ -374,6 +382,7 @@ FAULTS: Mapping[str, Draw] = {
         open_files_leak,
         threads_leak,
         children_left,
+        zombies,
         disk_fill,
         network_call,
         huge_allocation,

@@ -49,6 +49,8 @@ def orders(seed: int, days: int, first_day: int, rows: int = 400) -> pd.DataFram
             "packed": pd.to_datetime(day * DAY + hour * 3600 + random.integers(0, 3600, n), unit="s"),
             "score": 1 / (1 + np.exp(-(weight - 2.5))),
             "bid": np.round(random.lognormal(0, 0.8, n), 4),
+            "reach": np.round(10 * (1 + random.pareto(1.2, n)), 2),
+            "metres": np.round(40 * (1 + random.pareto(1.2, n))).astype(np.int64),
             "sent_at": day * DAY + second,
             "id": np.arange(n),
         }
@@ -101,6 +103,16 @@ KINDS: dict[str, tuple[str, Callable[[], pd.DataFrame], dict[str, Any]]] = {
     "kilometres in a part of values that they hardly spread otherwise": (
         "bid",
         lambda: changed("bid", lambda v: v.mask(part(0.1), v * 1.609344)),
+        {"kind": "constant factor", "factor": 1.609344, "units": "kilometres against miles"},
+    ),
+    "kilometres in a part of a wide column, rounded as before": (
+        "reach",
+        lambda: changed("reach", lambda v: v.mask(part(0.3), np.round(v * 1.609344, 2))),
+        {"kind": "constant factor", "factor": 1.609344, "units": "kilometres against miles"},
+    ),
+    "kilometres in a part of whole numbers, rounded to two digits": (
+        "metres",
+        lambda: changed("metres", lambda v: v.astype(float).mask(part(0.2), np.round(v * 1.609344, 2))),
         {"kind": "constant factor", "factor": 1.609344, "units": "kilometres against miles"},
     ),
     "grams in one city": (
@@ -283,6 +295,20 @@ def test_numbers_that_came_as_text_are_told_and_the_other_columns_compared() -> 
     assert (first.subject, first.check, first.outcome) == ("price", "schema", Outcome.FAIL)
     assert "was float in training and is served as text" in first.sentence
     assert {one.outcome for one in found.findings[1:]} == {Outcome.PASS}
+
+
+@pytest.mark.parametrize(("column", "value", "told"), [("weight", 2.25, "2.25"), ("price", 0.0, "0")])
+def test_a_column_that_freezes_within_the_window_says_at_what_and_since_when(
+    column: str, value: float, told: str
+) -> None:
+    """Also where training never held the value: it is no default of a part of the rows."""
+    late = week()["sent_at"] // DAY >= 16_064
+    found = report(changed(column, lambda v: v.mask(late, value))).feature(column)
+    assert found.sentence == f"`{column}`: it is frozen at {told}, since 2013-12-25"
+    assert found.cause is not None
+    assert (found.cause["kind"], found.cause["value"]) == ("one value", value)
+    some = report(changed(column, lambda v: v.mask(late & part(0.6), value))).feature(column)
+    assert (some.cause or {})["kind"] != "one value"
 
 
 def test_a_fault_that_begins_within_the_window_says_since_when() -> None:

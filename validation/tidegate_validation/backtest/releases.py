@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 
+from tidegate_serving.admission import GateResult, Outcome
 from tidegate_serving.contract.errors import TidegateError
 from tidegate_validation.backtest.history import History, PastRelease, day_text
 from tidegate_validation.backtest.result import ReleaseTrial
 from tidegate_validation.evidence import Evidence
-from tidegate_validation.gates import run_gates
+from tidegate_validation.gates import PROFILE, run_gates
 from tidegate_validation.policy import Policy
 
 
@@ -45,13 +46,27 @@ def _try(
     except TidegateError as error:
         return ReleaseTrial(one.name, day_text(one.day), against, None, None, error.message, rows=rows.num_rows)
     denying = [gate for gate in verdict.gates if gate.gate in verdict.denied_by]
-    return ReleaseTrial(
+    blind = [gate for gate in denying if _could_not_judge(gate)]
+    trial = ReleaseTrial(
         name=one.name,
         released=day_text(one.day),
         against=against,
         outcome=verdict.outcome.value,
         refused=not verdict.allowed,
         sentence=verdict.sentence,
-        reasons=tuple(f"{gate.gate}: {gate.sentence}" for gate in denying),
+        reasons=tuple(f"{gate.gate}: {gate.sentence}" for gate in denying if gate not in blind),
         rows=rows.num_rows,
     )
+    if not blind or trial.reasons:
+        return trial
+    sentence = "; ".join(f"the {gate.gate} gate had nothing to judge by: {gate.sentence}" for gate in blind)
+    others = [gate.gate for gate in verdict.gates if gate not in blind]
+    if others:
+        sentence += f"; nothing speaks against it by {' and '.join(others)}"
+    return replace(trial, outcome=None, refused=None, sentence=sentence)
+
+
+def _could_not_judge(gate: GateResult) -> bool:
+    """Whether it denies for want of the version's training profile or because it broke down, not for what it saw."""
+    denying = [finding for finding in gate.findings if finding.outcome is gate.outcome]
+    return gate.outcome is Outcome.ERROR or (bool(denying) and all(finding.subject == PROFILE for finding in denying))

@@ -97,6 +97,8 @@ class Backtest:
         refused = [one for one in judged if one.refused]
         ahead = sorted(one.ahead for one in self.drifts if one.ahead is not None)
         words = f"{len(refused)} of {len(judged)} past releases would have been refused"
+        if left := len(self.releases) - len(judged):
+            words += f", {left} more could not be judged"
         words += f"; {_counted(self.drifts, 'drift')} would have been named"
         if ahead:
             words += f", {len(ahead)} of them beside a loss in the metrics, {_middle(ahead)} in the median"

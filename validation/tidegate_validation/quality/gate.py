@@ -19,6 +19,7 @@ from tidegate_validation.quality.data.held_out import HeldOut, ScoredExamples, S
 from tidegate_validation.quality.data.outputs import Prediction, as_scores, prediction_of
 from tidegate_validation.quality.data.predictions import Predictions, Read, predict, predict_table
 from tidegate_validation.quality.evaluation import Evaluation
+from tidegate_validation.quality.judgement.guessing import judge_guessing
 from tidegate_validation.quality.judgement.history import against_history
 from tidegate_validation.quality.judgement.scores import judge_scores
 from tidegate_validation.quality.leakage.investigation import CandidateModel
@@ -101,8 +102,10 @@ def judge_quality(case: Case, limits: SandboxLimits, rule: QualityRule) -> list[
         if case.report is not None:
             write_roc(scored.evaluation, scored.candidate, case.report)
         found = judge_scores(scored, rule)
-        leakage = judge_leakage(scored, _candidate_model(subject, scored, session, rule), rule)
-    found += [leakage, *against_history(subject.candidate.directory, found, rule), *held.notes]
+        model = _candidate_model(subject, scored, session, rule)
+        leakage = judge_leakage(scored, model, rule)
+        guessed = judge_guessing(scored, model, rule)
+    found += [leakage, *guessed, *against_history(subject.candidate.directory, found, rule), *held.notes]
     shared = overlap(held.table, case.training) if case.training is not None else None
     return [*trouble, *found, *([shared] if shared is not None else [])]
 

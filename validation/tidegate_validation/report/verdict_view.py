@@ -22,7 +22,7 @@ def verdict_view(verdict: Verdict, seal: Seal | None = None) -> View:
     return View(
         title=f"{verdict.id.name}, version {verdict.id.version}",
         outcome=verdict.outcome,
-        answer="This version may serve." if verdict.allowed else "This version may not serve.",
+        answer=_answer(verdict, signed=seal is not None),
         sentence=verdict.sentence,
         facts=_facts(verdict, seal),
         tiles=(*(_tile(gate, verdict) for gate in verdict.gates),),
@@ -31,18 +31,26 @@ def verdict_view(verdict: Verdict, seal: Seal | None = None) -> View:
         checks=tuple((gate, tuple(found)) for gate, found in by_gate.items() if found),
         blind_spots=blind_spots(everything),
         notes=verdict.notes,
-        push=push_words(verdict, seal),
+        push=push_words(verdict, seal, signed=seal is not None),
         overrides=overrides,
         steps=next_steps(verdict, signed=seal is not None, overridden_until=_overridden_until(verdict, seal)),
         forest=forest_of(verdict.gates),
     )
 
 
-def push_words(verdict: Verdict, seal: Seal | None = None) -> str:
-    """Whether it may be pushed, and because of what, in one line."""
+def _answer(verdict: Verdict, *, signed: bool) -> str:
+    if not verdict.allowed:
+        return "This version may not serve."
+    return "This version may serve." if signed else "This version may serve, once its verdict is signed."
+
+
+def push_words(verdict: Verdict, seal: Seal | None = None, *, signed: bool = True) -> str:
+    """Whether it may be pushed, and because of what, in one line; no engine takes a verdict that is not `signed`."""
     if verdict.allowed:
         warned = [gate.gate for gate in verdict.gates if gate.outcome is not Outcome.PASS]
         why = f"no gate denies it; {', '.join(warned)} with a note" if warned else "every gate passes"
+        if not signed:
+            return f"Push allowed: no, because nothing is signed; else yes, because {why}."
         return f"Push allowed: yes, because {why}, until {_moment(verdict.expires_at)}."
     denials = ", ".join(f"{gate} is {_came_out(verdict, gate)}" for gate in verdict.denied_by)
     end = _overridden_until(verdict, seal)
@@ -79,7 +87,7 @@ def _facts(verdict: Verdict, seal: Seal | None) -> tuple[tuple[str, str], ...]:
         ("Configuration", verdict.config_digest),
         ("Judged by", f"Tidegate {verdict.tool_version}"),
         ("Issued", _moment(verdict.issued_at)),
-        ("Admits until", _moment(verdict.expires_at)),
+        *((("Admits until", _moment(verdict.expires_at)),) if seal is not None else ()),
     )
 
 

@@ -41,7 +41,8 @@ class Examination:
 
     `real_rows` says that no row of real data has failed so far, `steady` that the same request was always answered
     alike, `changed` what the version did to its process, `addresses` which it called, `writes` which it tried outside
-    its folders, `out_of_range` which outputs the policy's range does not hold, `seconds` how long calls took,
+    its folders, `environment` which variables it changed, `integers` which floats it gave as whole numbers,
+    `out_of_range` which outputs the policy's range does not hold, `seconds` how long calls took,
     `single_seconds` those with one ordinary row, `excused` how many missed deadlines were kept when tried again.
     `end` is the gate's deadline by the monotonic clock. `golden` are recorded requests to ask again, `report_folder` is
     where more may be told than a finding holds.
@@ -66,6 +67,8 @@ class Examination:
     changed: dict[str, None] = field(default_factory=dict)
     addresses: dict[str, None] = field(default_factory=dict)
     writes: dict[str, None] = field(default_factory=dict)
+    environment: dict[str, None] = field(default_factory=dict)
+    integers: dict[str, None] = field(default_factory=dict)
     out_of_range: set[str] = field(default_factory=set)
     real_rows: bool = True
     steady: bool = True
@@ -191,6 +194,8 @@ class Examination:
         self.changed |= dict.fromkeys(answer.state.changed)
         self.addresses |= dict.fromkeys(answer.state.addresses)
         self.writes |= dict.fromkeys(answer.state.writes)
+        self.environment |= dict.fromkeys(answer.state.environment)
+        self.integers |= dict.fromkeys(answer.state.integers)
         if answer.kind is AnswerKind.HUNG and time.monotonic() >= self.end:
             raise OutOfTime(self.stage)
         return answer

@@ -1,4 +1,4 @@
-"""What a process uses, call after call: memory, open files, threads, processes, log; and what of it keeps growing.
+"""What a process uses, call after call: memory, open files, threads, zombies, log; and what of it grows.
 
 A leak grows to the end, in every part of the calls; what fills a cache or warms up grows at first only.
 """
@@ -32,6 +32,7 @@ class UsageHistory:
     resident: list[int] = field(default_factory=list)
     open_files: list[int] = field(default_factory=list)
     threads: list[int] = field(default_factory=list)
+    zombies: list[int] = field(default_factory=list)
     processes_after: int = 0
     log_after: int = 0
 
@@ -40,6 +41,7 @@ class UsageHistory:
         self.resident.append(answer.resident_bytes)
         self.open_files.append(answer.state.open_files)
         self.threads.append(answer.state.threads)
+        self.zombies.append(answer.state.zombies)
 
     @property
     def suspicious(self) -> bool:
@@ -52,8 +54,8 @@ class UsageHistory:
         return risen or all(later - earlier >= _SUSPICIOUS for earlier, later in pairwise(middles))
 
     @property
-    def _counts(self) -> tuple[list[int], list[int]]:
-        return self.open_files, self.threads
+    def _counts(self) -> tuple[list[int], ...]:
+        return self.open_files, self.threads, self.zombies
 
     def end(self, processes: int, log: int) -> None:
         """After the last call."""
@@ -100,6 +102,7 @@ def _judged(examination: Examination, usage: UsageHistory) -> list[Finding]:
     else:
         words = f"it leaves no processes behind: {usage.processes_after} after {calls} calls"
         findings.append(Finding("leak", "processes", Outcome.PASS, words))
+    findings += _unwaited(usage.zombies)
     findings.append(_memory(usage.resident, examination.limits.leak_kb))
     per_call = (usage.log_after - usage.log_before) / calls / _KILOBYTE
     if per_call > examination.limits.log_kb:
@@ -107,6 +110,20 @@ def _judged(examination: Examination, usage: UsageHistory) -> list[Finding]:
         limit = float(examination.limits.log_kb)
         findings.append(Finding("log", "calls", Outcome.WARN, sentence, number=per_call, limit=limit))
     return findings
+
+
+def _unwaited(zombies: Sequence[int]) -> list[Finding]:
+    """Children that ended are the system's to keep until somebody asks how they ended."""
+    calls, always = len(zombies), min(zombies[int(_WARM * len(zombies)) :])
+    cure = "wait for what it starts"
+    if keeps_growing(zombies):
+        grown = zombies[-1] - zombies[0]
+        sentence = f"children that ended grow with every call: {grown} more after {calls} calls: {cure}"
+        return [_leak("ended children", sentence, grown / calls)]
+    if always:
+        sentence = f"it never waited for {always} child{'ren' if always > 1 else ''} that ended: {cure}"
+        return [Finding("leak", "ended children", Outcome.WARN, sentence, number=float(always))]
+    return []
 
 
 def keeps_growing(counts: Sequence[int]) -> bool:

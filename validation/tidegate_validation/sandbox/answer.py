@@ -23,25 +23,33 @@ class AnswerKind(enum.Enum):
     NOT_LOADED = "not loaded"
 
 
+_TOLD = ("changed", "addresses", "writes", "environment", "integers")
+
+
 @dataclass(frozen=True, slots=True)
 class ProcessState:
-    """The model's process after a call: how many files and threads it has.
+    """The model's process after a call: how many files and threads it has, and children that ended unwaited for.
 
     `changed` says in words what the model did to the process that it would share with an engine: closed streams, signal
-    handlers, the working directory. `addresses` it called so far, `writes` it tried outside its own folders.
+    handlers, the working directory. `addresses` it called so far, `writes` it tried outside its own folders,
+    variables of the `environment` that it set or removed, outputs that it gave as `integers` where they are floats.
     """
 
     open_files: int = 0
     threads: int = 0
+    zombies: int = 0
     changed: tuple[str, ...] = ()
     addresses: tuple[str, ...] = ()
     writes: tuple[str, ...] = ()
+    environment: tuple[str, ...] = ()
+    integers: tuple[str, ...] = ()
 
     @classmethod
     def from_head(cls, head: Mapping[str, Any]) -> ProcessState:
         """From an answer frame's `state`."""
-        told = (tuple(str(words) for words in head.get(name, ())) for name in ("changed", "addresses", "writes"))
-        return cls(int(head.get("open_files", 0)), int(head.get("threads", 0)), *told)
+        files, threads, zombies = (int(head.get(name, 0)) for name in ("open_files", "threads", "zombies"))
+        told = (tuple(str(words) for words in head.get(name, ())) for name in _TOLD)
+        return cls(files, threads, zombies, *told)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,11 +7,12 @@ from dataclasses import dataclass, field
 
 from tidegate_serving.admission import Finding, Outcome
 from tidegate_validation.skew.diagnosis.cause import Cause, find_cause
+from tidegate_validation.skew.diagnosis.frozen import frozen_since
 from tidegate_validation.skew.diagnosis.rivals import name_cause
 from tidegate_validation.skew.diagnosis.suspect import Joint, Suspect, distance_of, shares_of
 from tidegate_validation.skew.finding import findings_of
 from tidegate_validation.skew.numbers import FeatureNumbers, likeness_of, measure_feature
-from tidegate_validation.skew.onset import onset
+from tidegate_validation.skew.onset import date_of, onset
 from tidegate_validation.skew.repeated import repeated_rows
 from tidegate_validation.skew.rule import Aspect, Judgement, SkewRule, judge
 from tidegate_validation.skew.schema import compare_schema
@@ -68,7 +69,10 @@ def compare(profile: Profile, window: Window, rule: SkewRule) -> Comparison:
     causes = {one.name: cause for one in schema.comparable if (cause := inquiry.cause(one)) is not None}
     findings: dict[str, list[Finding]] = {}
     for name, measured in numbers.items():
-        since = onset(profile.features[name], profile.counts[name], counts[name])
+        day = onset(profile.features[name], profile.counts[name], counts[name])
+        if day is not None and name in causes:
+            causes[name] = frozen_since(causes[name], samples[name], day)
+        since = None if day is None else date_of(day)
         findings[name] = findings_of(measured, judgements[name], causes.get(name), rule, since)
     excused = {name for name, found in findings.items() if found[0].outcome is Outcome.FAIL}
     together = looser_columns(profile, window, numbers, excused, rule)

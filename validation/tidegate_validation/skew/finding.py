@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from tidegate_serving.admission import Finding, Outcome
-from tidegate_validation.skew.diagnosis import categories, clock, rivals, transformed
+from tidegate_validation.skew.diagnosis import categories, clock, frozen, rivals, transformed
 from tidegate_validation.skew.diagnosis.cause import AFFINE, FACTOR, Cause
 from tidegate_validation.skew.distance import BlockDistance
 from tidegate_validation.skew.numbers import FeatureNumbers
@@ -113,7 +113,10 @@ def _value(value: object) -> str:
 
 
 _OTHER: Mapping[str, Callable[[Cause, Mapping[str, Any]], str]] = {
-    rivals.ONE_VALUE: lambda _, d: f"{d['share']} of the rows hold one value, {_value(d['value'])}",
+    frozen.ONE_VALUE: lambda cause, d: (
+        f"it is frozen at {_value(d['value'])}"
+        + ("" if cause.since else f" in the whole window, {d['share']} of the rows hold just that")
+    ),
     rivals.OTHER_COLUMN: lambda _, d: f"it holds what `{d['column']}` held in training",
     rivals.CLIPPED: lambda _, d: (
         f"values {d['side']} {_value(d['at'])} are cut off to it, {d['share']} of the rows hold just that"

@@ -18,8 +18,8 @@ _LITTLE = 0.25
 _EXPLAINED = 0.8
 
 
-def onset(feature: FeatureProfile, reference: FeatureCounts, current: FeatureCounts) -> str | None:
-    """The date (UTC) from which on the difference is there, None where it is there in the whole window.
+def onset(feature: FeatureProfile, reference: FeatureCounts, current: FeatureCounts) -> int | None:
+    """The day (since 1970) from which on the difference is there, None where it is there in the whole window.
 
     Each day is placed on the way from training's shares to the window's; the best step between two levels must explain
     most of how days differ, and lie near nothing before.
@@ -50,7 +50,12 @@ def onset(feature: FeatureProfile, reference: FeatureCounts, current: FeatureCou
     left, cut = min(steps)
     if left > (1 - _EXPLAINED) * total or abs(places[:cut].mean()) > _LITTLE * places[cut:].mean():
         return None
-    return f"{datetime.fromtimestamp(int(current.blocks[cut]) * SECONDS, UTC):%Y-%m-%d}"
+    return int(current.blocks[cut])
+
+
+def date_of(day: int) -> str:
+    """A day as YYYY-MM-DD, UTC."""
+    return f"{datetime.fromtimestamp(day * SECONDS, UTC):%Y-%m-%d}"
 
 
 def _scatter(places: Floats) -> float:

@@ -184,6 +184,16 @@ def test_a_rare_category_of_which_every_answer_is_wrong_is_named_though_it_is_sm
     assert all(" worse" not in one.sentence for one in found if one.subject.startswith("age"))
 
 
+def test_two_values_together_are_named_though_they_are_few() -> None:
+    """The columns' own slices are worse because of the pair, which is too small for a search to propose."""
+    world = World(12, 8000)
+    inside = world.where(shop="web", day=3)
+    assert 150 < inside.sum() < 300
+    found = world.judged(np.where(inside, -3 * world.odds, world.odds), QualityRule())
+    assert told(found) == [("shop=web and day=3", Outcome.FAIL)]
+    assert "its Brier score is worse by" in named(found, "slice", "shop=web and day=3").sentence
+
+
 def test_of_several_classes_the_worst_examples_name_the_class_that_is_answered() -> None:
     random = np.random.default_rng(11)
     labels = random.integers(0, 3, 900).astype(np.float64)
@@ -198,14 +208,18 @@ def test_of_several_classes_the_worst_examples_name_the_class_that_is_answered()
     assert first["candidate"] == f"{'abc'[(int(labels[7]) + 1) % 3]} (1)"
 
 
-def test_small_slices_of_equal_models_are_hardly_ever_named() -> None:
+def test_small_slices_and_pairs_of_equal_models_are_hardly_ever_named() -> None:
     rule = replace(LAX, slice_points=0.0, slice_margin=0.0, slice_floor=0.0, auto_slices=0)
     named_ones = []
     for seed in range(60):
         world = World(300 + seed, 2000)
         with_shops(world, np.array([f"city {place}" for place in np.random.default_rng(seed).integers(0, 30, 2000)]))
         named_ones += [
-            any("city" in one for one, outcome in told(world.judged(world.odds, rule)) if outcome is not Outcome.PASS)
+            any(
+                "city" in one or " and " in one
+                for one, outcome in told(world.judged(world.odds, rule))
+                if outcome is not Outcome.PASS
+            )
         ]
     assert sum(named_ones) <= 7
 

@@ -24,20 +24,34 @@ _CATEGORIES = 40
 
 
 def reference_power(evaluation: Evaluation, inputs: Mapping[str, Array]) -> float:
-    """The best power of the learners on these inputs, each row scored by one that saw none of its group's fold."""
-    import sklearn.ensemble
-    import sklearn.linear_model  # noqa: F401 - limits hold for thread pools that are loaded before
-    from threadpoolctl import threadpool_limits
-
+    """The best power of the learners on these inputs."""
     rows = np.arange(len(evaluation))
     if len(rows) > _ROWS and evaluation.queries is None:
         rows = np.sort(np.random.default_rng(8).choice(rows, _ROWS, replace=False))
     part = evaluation.take(rows)
-    columns = [array[rows].reshape(len(rows), -1)[:, :_WIDEST] for array in inputs.values()]
+    return power(part, reference_scores(part, {name: array[rows] for name, array in inputs.items()})).value
+
+
+def reference_scores(evaluation: Evaluation, inputs: Mapping[str, Array]) -> Floats:
+    """The scores of the better learner, each row scored by one that saw none of its group's fold."""
+    import sklearn.ensemble
+    import sklearn.linear_model  # noqa: F401 - limits hold for thread pools that are loaded before
+    from threadpoolctl import threadpool_limits
+
     with threadpool_limits(limits=1):
-        linear = _cross_fitted(part, np.column_stack([_spread(column) for column in columns]), _linear(part))
-        trees = _cross_fitted(part, np.column_stack([_ranked(column) for column in columns]), _trees(part))
-    return max(power(part, linear).value, power(part, trees).value)
+        linear = _cross_fitted(evaluation, spread_columns(inputs), _linear(evaluation))
+        ranked = np.column_stack([_ranked(column) for column in _flat(inputs)])
+        trees = _cross_fitted(evaluation, ranked, _trees(evaluation))
+    return max(linear, trees, key=lambda scores: power(evaluation, scores).value)
+
+
+def spread_columns(inputs: Mapping[str, Array]) -> Floats:
+    """What linear learners see, shape [n, m], NaN where a number is missing: categories have a column each."""
+    return np.column_stack([_spread(column) for column in _flat(inputs)])
+
+
+def _flat(inputs: Mapping[str, Array]) -> list[Array]:
+    return [array.reshape(len(array), -1)[:, :_WIDEST] for array in inputs.values()]
 
 
 def _is_classes(evaluation: Evaluation) -> bool:

@@ -104,10 +104,15 @@ def slice_metrics(evaluation: Evaluation, candidate: Floats, baseline: Floats, r
 
 
 def gains_by_slice(
-    evaluation: Evaluation, candidate: Floats, baseline: Floats, partitions: Sequence[Partition], rule: QualityRule
+    evaluation: Evaluation,
+    candidate: Floats,
+    baseline: Floats,
+    partitions: Sequence[Partition],
+    rule: QualityRule,
+    metrics: Sequence[Metric] | None = None,
 ) -> list[SliceGains]:
-    """Every slice that is large enough with its gains."""
-    metrics = slice_metrics(evaluation, candidate, baseline, rule)
+    """Every slice that is large enough with its gains, by the metrics that judge slices unless others are given."""
+    metrics = slice_metrics(evaluation, candidate, baseline, rule) if metrics is None else metrics
     margins = Allowance.of(evaluation, baseline, rule).slices
     measures = [_measure(metric, evaluation, candidate, baseline, margins) for metric in metrics]
     found = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -36,6 +37,7 @@ from tidegate_validation.statistics.arrays import Floats, Mask
 
 _FINE = 8
 _FEWEST = 30
+_PAIRED = 12
 _DEFAULTS = QualityRule()
 _SHOWN = 5
 
@@ -96,14 +98,23 @@ def _small(
     scored: ScoredExamples, baseline: Floats, partitions: Sequence[Partition], rule: QualityRule
 ) -> list[SliceTest]:
     """Slices of too few examples to refuse a version for, that are surely worse by more than their margin all the same:
-    a rare category of which every answer is wrong.
+    a rare category of which every answer is wrong, or a value of one column together with one of another.
     """
-    every = gains_by_slice(scored.evaluation, scored.candidate, baseline, partitions, replace(rule, slice_rows=_FEWEST))
+    lone = [one for one in partitions if len(one.names) > 1 and "*" not in one.column][:_PAIRED]
+    pairs = [first.crossed(second) for first, second in itertools.combinations(lone, 2)]
+    return [one for family in (partitions, pairs) for one in _surely_worse(scored, baseline, family, rule)]
+
+
+def _surely_worse(
+    scored: ScoredExamples, baseline: Floats, partitions: Sequence[Partition], rule: QualityRule
+) -> list[SliceTest]:
+    evaluation, candidate = scored.evaluation, scored.candidate
+    last = slice_metrics(evaluation, candidate, baseline, rule)[-1:]
+    every = gains_by_slice(evaluation, candidate, baseline, partitions, replace(rule, slice_rows=_FEWEST), last)
     small = [
         one for one in every if one.rows < rule.slice_rows and (one.members or rule.slice_groups) >= rule.slice_groups
     ]
-    tested = tested_slices([replace(one, gains=one.gains[-1:]) for one in small])
-    return [one for one in tested if one.p_margin < rule.alpha]
+    return [one for one in tested_slices(small) if one.p_margin < rule.alpha]
 
 
 def _with_examples(finding: Finding, reason: Attribution, scored: ScoredExamples, baseline: Floats) -> Finding:

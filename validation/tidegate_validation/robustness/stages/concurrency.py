@@ -46,6 +46,13 @@ def threads(examination: Examination) -> None:
     calls = calls[: len(answers)]
     rows = rows.take(np.arange(calls[-1][1]))
     answer = examination.ask_at_once(rows, calls, count)
+    leaking = [one.subject for one in examination.findings if one.check == "leak" and one.outcome is Outcome.FAIL]
+    if answer.kind is not AnswerKind.OUTPUTS and leaking:
+        sentence = (
+            f"asked by {count} threads at once {came_back(answer)}, which may be for the {leaking[0]} that it leaks"
+        )
+        examination.report(_CHECK, "calls", Outcome.INCONCLUSIVE, sentence, number=float(count))
+        return
     if answer.kind is not AnswerKind.OUTPUTS:
         kept = examination.keep(_CHECK, "calls", rows.arrays, Way.AT_ONCE, calls=calls)
         sentence = f"asked by {count} threads at once {came_back(answer)}, though it answers the same calls in turn"

@@ -45,6 +45,15 @@ def conduct(examination: Examination, manifest: Manifest, directory: Path) -> No
     if examination.writes:
         sentence = f"it tried to write outside its working folder: {_few(list(examination.writes))}"
         examination.report("files", "outside", Outcome.WARN, sentence, example={"paths": list(examination.writes)})
+    names = list(examination.environment)
+    if names:
+        sentence = f"it changed environment variables of a process that it shares with an engine: {_few(names)}"
+        examination.report("process", "environment", Outcome.WARN, sentence, example={"variables": names})
+    for name in examination.integers:
+        sentence = (
+            f"it answers whole numbers in `{name}`, which its signature declares as floats: see that no fraction "
+        )
+        examination.report("outputs", name, Outcome.WARN, sentence + "was cut off")
     try:
         verify_files(manifest, directory)
     except Tampered as error:

@@ -8,7 +8,7 @@ from tidegate_validation.skew.diagnosis.landing import EXACT
 from tidegate_validation.skew.diagnosis.units import Conversion, named_factors
 from tidegate_validation.statistics.arrays import Floats, Mask
 from tidegate_validation.statistics.counts import FeatureCounts
-from tidegate_validation.statistics.points import FINEST, step_of
+from tidegate_validation.statistics.points import FINEST, digits, step_of
 
 _HARDLY = 0.001
 _ROUNDING = 3e-7
@@ -18,23 +18,39 @@ _NEARLY_ALL = 0.98
 _MOST = 0.9
 _FEW = 0.5
 _FARTHEST = 0.5
+_CLEARLY_FINER = 0.05
 _NEARBY = np.exp([-0.031, -0.013, 0.011, 0.029])
 
 
-def grid_of(digits: FeatureCounts | None) -> float | None:
+def grid_of(counts: FeatureCounts | None) -> float | None:
     """The power of ten that values are multiples of, from counts of their digits; None where they are finer than can be
     told."""
-    if digits is None or not digits.rows:
+    if counts is None or not counts.rows:
         return None
-    finer = [float(digits.of(tuple(range(code, FINEST + 1))).sum()) / digits.rows for code in range(FINEST + 1)]
+    finer = [float(counts.of(tuple(range(code, FINEST + 1))).sum()) / counts.rows for code in range(FINEST + 1)]
     code = max((code for code, share in enumerate(finer) if share > _HARDLY), default=FINEST)
     return None if code == FINEST else step_of(code)
 
 
-def on_grid(values: Floats, grid: float, room: float = _ROUNDING) -> Mask:
-    """Which values are multiples of `grid`, to a relative `room`."""
+def on_grid(values: Floats, grid: float, room: float = _ROUNDING, slack: float = 0.0) -> Mask:
+    """Which values are multiples of `grid`, to a relative `room` and an absolute `slack`."""
     steps = values / grid
-    return np.asarray(np.abs(steps - np.round(steps)) <= np.minimum(0.5, 1e-9 + room * np.abs(steps)))
+    return np.asarray(np.abs(steps - np.round(steps)) <= np.minimum(0.5, 1e-9 + slack / grid + room * np.abs(steps)))
+
+
+def back_on_grid(values: Floats, grid: float, factor: float) -> Mask:
+    """Which values lie on the grid with the factor undone, where they were rounded after it too: to digits of which the
+    grid's are clearly coarser.
+    """
+    slack = _rounded_by(values) / abs(factor)
+    return on_grid(values / factor, grid, EXACT, slack if slack <= _CLEARLY_FINER * grid else 0.0)
+
+
+def _rounded_by(values: Floats) -> float:
+    """Half a step of the digits to which nearly all values are given; 0 for finer ones than can be told."""
+    codes = np.sort(digits(values[values != 0]))
+    code = int(codes[int((1 - _HARDLY) * (len(codes) - 1))]) if len(codes) else FINEST
+    return 0.0 if code == FINEST else step_of(code) / 2
 
 
 def factor_by_grid(values: Floats, known: Floats, grid: float, near: float) -> Conversion | None:
@@ -62,4 +78,4 @@ def comes_back(values: Floats, grid: float, factor: float) -> bool:
 
 
 def _back(values: Floats, grid: float, factor: float) -> float:
-    return float(np.mean(on_grid(values / factor, grid, EXACT)))
+    return float(np.mean(back_on_grid(values, grid, factor)))

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tidegate_validation.skew.diagnosis.cause import FACTOR, Cause
-from tidegate_validation.skew.diagnosis.grid import comes_back, grid_of, on_grid
-from tidegate_validation.skew.diagnosis.landing import EXACT
+from tidegate_validation.skew.diagnosis.grid import back_on_grid, comes_back, grid_of, on_grid
 from tidegate_validation.skew.diagnosis.suspect import Joint, Suspect, both, distance_of
 from tidegate_validation.skew.diagnosis.units import factors, nearest_factor
 from tidegate_validation.statistics.arrays import Floats, Integers
@@ -29,6 +28,8 @@ _SAME = 0.02
 _CLOSE = 0.05
 _SURELY = 3.0
 _BELIEVED = 0.9
+_UNCOMMON = 0.25
+_CHANCE = 0.95
 _BETTER = 5.0
 _LEAVES = 0.5
 _SHARES = np.arange(0.02, 0.99, 0.01)
@@ -80,6 +81,9 @@ def part_in_another_unit(suspect: Suspect, joint: Joint, found: Cause | None) ->
     known = np.interp(np.linspace(0.0005, 0.9995, 2000), suspect.feature.levels, suspect.feature.quantiles)
     edges = np.union1d(quantile_edges(known, _RANGES), quantile_edges(joint.values, _RANGES))
     grid = grid_of(suspect.digits_before)
+    # What was rounded after the change lies on the grid too, which then tells nothing.
+    if grid is not None and np.mean(~on_grid(joint.values, grid)) < _PART / 3:
+        grid = None
     if found is not None and found.share >= 1:
         found, grid = (None, grid) if _on_both(joint.values, grid) else (found, None)
     cells = _cells(joint.values, known, edges, _tried(found), grid)
@@ -119,7 +123,7 @@ def _cells(values: Floats, known: Floats, edges: Floats, tried: Sequence[float],
     plain = _likely(edges, known)
     rows, moved = {}, {}
     for factor in tried:
-        back = off if grid is None else off & on_grid(values / factor, grid, EXACT)
+        back = off if grid is None else off & back_on_grid(values, grid, factor)
         rows[factor] = places + size * (off.astype(np.int64) + back)
         stays = 1.0 if grid is None else float(np.mean(on_grid(np.round(known / grid) * grid * factor, grid)))
         there = _likely(edges, known * factor)
@@ -179,13 +183,16 @@ def _of_categories(joint: Joint, cells: _Cells) -> Iterator[_Way]:
 
 
 def _best(ways: Sequence[_Way] | Iterator[_Way], effect: float) -> _Way | None:
-    """The likeliest, where its factor is believed by nine to one of all that were tried; of close ones a common one."""
+    """The likeliest, where its factor is believed by nine to one of all that were tried, those that are not common less
+    from the start; of close ones a common one.
+    """
     ranked = sorted(ways, key=lambda one: -one.gain)
     if not ranked or ranked[0].gain / effect < _BETTER or not _PART / 3 <= ranked[0].share <= 1 - _PART:
         return None
     behind = (ranked[0].gain - np.array([one.gain for one in ranked])) / effect
     near = np.abs(np.log(np.array([one.factor for one in ranked]) / ranked[0].factor)) <= _CLOSE
-    if np.exp(-behind)[near].sum() < _BELIEVED * np.exp(-behind).sum():
+    belief = np.exp(-behind) * np.where([_is_common(one.factor) for one in ranked], 1.0, _UNCOMMON)
+    if belief[near].sum() < _BELIEVED * belief.sum():
         return None
     close = (one for one, gap, same in zip(ranked, behind, near, strict=True) if same and gap < _SURELY)
     return next((one for one in close if _is_common(one.factor)), ranked[0])
@@ -210,9 +217,17 @@ def _named(suspect: Suspect, way: _Way, joint: Joint, leaves: float) -> Cause | 
         part = _shares(bins.assign(values * way.factor), bins.size)
         left = distance_of(p + way.share * (part - p), q)
     before = distance_of(p, q)
-    if left > max(leaves * before, min(suspect.noise, 0.8 * before)):
+    if left > max(leaves * before, min(_by_chance(suspect, len(p)), 0.8 * before)):
         return None
     return _cause(way)
+
+
+def _by_chance(suspect: Suspect, bins: int) -> float:
+    """What Δ over so many bins hardly ever exceeds by chance alone."""
+    from scipy import stats
+
+    freedom = max(bins - 1, 1)
+    return suspect.noise * float(np.sqrt(stats.chi2.ppf(_CHANCE, freedom) / freedom))
 
 
 def _cause(way: _Way) -> Cause:

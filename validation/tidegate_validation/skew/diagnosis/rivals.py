@@ -12,6 +12,7 @@ import numpy as np
 from tidegate_validation.skew.diagnosis.categories import category_cause
 from tidegate_validation.skew.diagnosis.cause import Cause
 from tidegate_validation.skew.diagnosis.clock import moved_around_the_clock
+from tidegate_validation.skew.diagnosis.frozen import frozen_at
 from tidegate_validation.skew.diagnosis.landing import landing
 from tidegate_validation.skew.diagnosis.part_of_rows import part_in_another_unit
 from tidegate_validation.skew.diagnosis.suspect import Suspect, both, distance_of, shares_of
@@ -22,10 +23,9 @@ from tidegate_validation.skew.points import PointExcess
 from tidegate_validation.skew.rule import Aspect
 from tidegate_validation.statistics.arrays import Floats, Integers
 from tidegate_validation.statistics.bins import DiscreteBins, NumericBins
-from tidegate_validation.statistics.points import FINEST, digits, heaviest, step_of
+from tidegate_validation.statistics.points import FINEST, digits, step_of
 from tidegate_validation.statistics.sample import TextSample, ValueSample
 
-ONE_VALUE = "one value"
 INVERTED = "inverted"
 OTHER_COLUMN = "other column"
 CLIPPED = "clipped"
@@ -52,7 +52,7 @@ _TELLING_VALUES = 8
 
 def name_cause(suspect: Suspect, plain: Callable[[], Cause | None]) -> Cause | None:
     """The change that explains the column best, or None; `plain` looks for one factor or offset."""
-    found = _one_value(suspect) or _inverted(suspect)
+    found = frozen_at(suspect) or _inverted(suspect)
     if found is not None:
         return found
     if isinstance(suspect.sample, TextSample):
@@ -78,14 +78,6 @@ def name_cause(suspect: Suspect, plain: Callable[[], Cause | None]) -> Cause | N
 
 def _of_some_rows(suspect: Suspect, factor: Cause | None) -> Cause | None:
     return part_in_another_unit(suspect, suspect.joint(), factor)
-
-
-def _one_value(suspect: Suspect) -> Cause | None:
-    top = heaviest(suspect.sample, _ALL, 1)
-    if not top or suspect.feature.points.of(top[0][0]).share > _FEW:
-        return None
-    value, share = top[0]
-    return Cause(ONE_VALUE, share=share, details=(("value", value),))
 
 
 def _inverted(suspect: Suspect) -> Cause | None:

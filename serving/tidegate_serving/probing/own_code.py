@@ -1,0 +1,37 @@
+"""Which Python code is the model's own: that which no library holds, nor the interpreter, nor Tidegate."""
+
+from __future__ import annotations
+
+import sysconfig
+from pathlib import Path
+from types import FrameType
+
+_IMPORTING = "<frozen importlib"
+_LIBRARIES = (
+    "<frozen",
+    *(
+        str(Path(place).resolve())
+        for place in (
+            sysconfig.get_path("stdlib"),
+            sysconfig.get_path("purelib"),
+            sysconfig.get_path("platlib"),
+            Path(__file__).parents[1],
+        )
+    ),
+)
+
+
+def is_own(filename: str) -> bool:
+    """Whether code of this file, as its `co_filename` has it, is the model's."""
+    return not filename.startswith(_LIBRARIES)
+
+
+def asked_for_by_own(frame: FrameType | None) -> bool:
+    """Whether the model's code did what happens in this frame, itself or through a library; what a library does while
+    it is imported is its own affair.
+    """
+    while frame is not None and not frame.f_code.co_filename.startswith(_IMPORTING):
+        if is_own(frame.f_code.co_filename):
+            return True
+        frame = frame.f_back
+    return False
