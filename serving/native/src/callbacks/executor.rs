@@ -8,7 +8,7 @@ use pyo3::types::PyIterator;
 use tidegate_codec::status::{Code, Status};
 use tidegate_engine::batching::{Executor, Prediction, ServedSignature, Work};
 
-use crate::arrays::memory::share_freed;
+use crate::allocator::share_freed;
 use crate::callbacks::batch::Batch;
 use crate::callbacks::closing::Closing;
 use crate::callbacks::outputs;
