@@ -12,6 +12,7 @@ use crate::allocator::share_freed;
 use crate::callbacks::batch::Batch;
 use crate::callbacks::closing::Closing;
 use crate::callbacks::outputs;
+use crate::callbacks::raised::to_status;
 
 /// A callable that takes a `Batch`.
 pub(crate) struct PythonExecutor {
@@ -126,20 +127,6 @@ impl Drop for PythonExecutor {
             std::mem::forget(callable);
         } else {
             Python::attach(|py| drop(callable.into_bound(py)));
-        }
-    }
-}
-
-/// An exception's integer `grpc_code`, or INTERNAL, with its text.
-pub(crate) fn to_status(py: Python<'_>, error: &PyErr) -> Status {
-    let value = error.value(py);
-    let text = value.str().map_or_else(|_| String::new(), |text| text.to_string());
-    let code = value.getattr("grpc_code").ok().and_then(|code| code.extract::<i64>().ok());
-    match code.map(Code::from_number) {
-        Some(code) if code != Code::Ok => Status::new(code, text),
-        _ => {
-            let kind = value.get_type().name().map_or_else(|_| "exception".to_owned(), |name| name.to_string());
-            Status::internal(if text.is_empty() { kind } else { format!("{kind}: {text}") })
         }
     }
 }

@@ -15,7 +15,7 @@ use tidegate_plane::hooks::Hooks;
 
 use crate::allocator::{purge_freed, share_freed, trim_heap};
 use crate::callbacks::closing::Closing;
-use crate::callbacks::executor::to_status;
+use crate::callbacks::raised::to_status;
 use crate::callbacks::traces::TracedRequest;
 
 /// The callables that `DataPlane.start` was given.

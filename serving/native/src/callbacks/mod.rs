@@ -5,4 +5,5 @@ pub(crate) mod closing;
 pub(crate) mod executor;
 pub(crate) mod hooks;
 pub(crate) mod outputs;
+mod raised;
 pub(crate) mod traces;
