@@ -18,10 +18,11 @@ from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
 from tidegate_serving.contract.desired_state import VersionReference
-from tidegate_serving.contract.errors import InvalidInput, TidegateError, Unsupported, words_of
+from tidegate_serving.contract.errors import InvalidInput, TidegateError, Unsupported
 from tidegate_serving.contract.manifest import Manifest, read_manifest
 from tidegate_serving.contract.probe_frames import Frame, read_frame, write_frame
 from tidegate_serving.contract.signature import SERVING_DEFAULT, Signature
+from tidegate_serving.contract.words import words_of
 from tidegate_serving.platforms.loader import LoadedVersion
 from tidegate_serving.platforms.platform import PlatformOptions
 from tidegate_serving.platforms.registry import installed_platforms

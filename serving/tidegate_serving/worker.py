@@ -14,16 +14,16 @@ import socket
 import sys
 import threading
 import time
-import traceback
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import closing
 from importlib import metadata
 from typing import Any
 
-from tidegate_serving.contract.errors import ModelFailed, TidegateError, words_of
+from tidegate_serving.contract.errors import ModelFailed, TidegateError
 from tidegate_serving.contract.manifest import manifest_of
 from tidegate_serving.contract.signature import FirstAxis
 from tidegate_serving.contract.tensors import Array
+from tidegate_serving.contract.words import trace_of, words_of
 from tidegate_serving.platforms.complaints import Complaints
 from tidegate_serving.platforms.loader import Answer, DescribesItself, LoadedVersion, as_answer, each, messages_of
 from tidegate_serving.platforms.registry import installed_platforms
@@ -106,7 +106,7 @@ def _serve(channel: Channel, held: Held) -> None:
         loaded = _load(WorkerTask.from_dict(request["task"]))
     except (Exception, SystemExit) as error:
         cause = error.__cause__ if isinstance(error, TidegateError) else error
-        trace = "" if cause is None else "".join(traceback.format_exception(cause))
+        trace = "" if cause is None else trace_of(cause)
         channel.send(_failed(error) | {"trace": trace})
         return
     bytes_held = held.take()
@@ -114,8 +114,15 @@ def _serve(channel: Channel, held: Held) -> None:
         channel.send(_description(loaded, bytes_held))
         _answer(channel, loaded)
     finally:
-        loaded.servable.close()
+        _unload(loaded)
         held.give_back(bytes_held)
+
+
+def _unload(loaded: LoadedVersion) -> None:
+    try:
+        loaded.servable.close()
+    except Exception as error:
+        _log.error("%s did not unload cleanly\n%s", loaded.manifest.id, trace_of(error))
 
 
 def _answer(channel: Channel, loaded: LoadedVersion) -> None:

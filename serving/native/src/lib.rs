@@ -3,6 +3,8 @@
 #![deny(unsafe_code)]
 #![allow(clippy::needless_pass_by_value, reason = "arguments come from Python by value")]
 
+#[allow(unsafe_code, reason = "an allocator is unsafe by its nature")]
+mod allocator;
 mod arrays;
 mod callbacks;
 mod calls;
@@ -11,7 +13,7 @@ mod workers;
 use pyo3::prelude::*;
 
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: allocator::Allocator = allocator::Allocator;
 
 /// The native data plane: what happens per request.
 #[pymodule]
@@ -44,7 +46,7 @@ mod tidegate_native {
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
-        arrays::memory::keep_little();
+        allocator::purge_when_told();
         module.add("__version__", env!("CARGO_PKG_VERSION"))
     }
 }

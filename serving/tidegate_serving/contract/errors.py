@@ -28,20 +28,24 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-_MOST_CHARACTERS = 2000
+from tidegate_serving.contract.words import cut
+
+_MOST_CHARACTERS = 16_000
+_MOST_DETAILS = 256_000
 
 
 class TidegateError(Exception):
-    """Base of all errors. The text names the thing, the value and the cure; `details`, where there are any, is a list
-    of errors in JSON for programs."""
+    """Base of all errors. The text names the thing, the value and the cure, in at most 16,000 characters; `details`,
+    where there are any, is a list of errors in JSON for programs, and none where it is above 256,000."""
 
     code: ClassVar[str] = "internal"
     grpc_code: ClassVar[int] = 13
 
     def __init__(self, message: str, details: str | None = None) -> None:
+        message = cut(str(message), _MOST_CHARACTERS)
         super().__init__(message)
         self.message = message
-        self.details = details
+        self.details = details if details is not None and len(details) <= _MOST_DETAILS else None
 
 
 class InvalidInput(TidegateError):
@@ -172,26 +176,6 @@ class NotServed(TidegateError):
 def error_from(grpc_code: int, message: str) -> TidegateError:
     """The error that a canonical gRPC status code (1 to 16) stands for, for clients that receive one."""
     return _BY_GRPC_CODE.get(grpc_code, TidegateError)(message)
-
-
-def words_of(error: BaseException) -> str:
-    """Class and text of whatever somebody's code raised, at most the text's first 2,000 characters."""
-    try:
-        text = str(error)
-    except Exception as fault:  # the text is somebody's code too
-        text = f"(its text raised {type(fault).__name__})"
-    return f"{type(error).__name__}: {text if len(text) <= _MOST_CHARACTERS else text[:_MOST_CHARACTERS] + '...'}"
-
-
-def place_of(error: BaseException) -> tuple[str, str, int]:
-    """Class of what was raised first, and file and line where: the same for what fails again for the same reason."""
-    while error.__cause__ is not None:
-        error = error.__cause__
-    trace = error.__traceback__
-    while trace is not None and trace.tb_next is not None:
-        trace = trace.tb_next
-    file, line = (trace.tb_frame.f_code.co_filename, trace.tb_lineno) if trace is not None else ("", 0)
-    return type(error).__name__, file, line
 
 
 def error_of(code: str, message: str, details: str | None = None) -> TidegateError:

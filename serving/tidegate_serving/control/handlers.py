@@ -10,6 +10,7 @@ import grpc
 
 from tidegate_serving.contract.errors import TidegateError
 from tidegate_serving.contract.messages import message
+from tidegate_serving.contract.words import words_of
 from tidegate_serving.wire_errors import ERROR_CODE_KEY
 
 _log = logging.getLogger(__name__)
@@ -50,7 +51,7 @@ def abort(context: grpc.ServicerContext, error: Exception) -> NoReturn:
         code, name, text = error.grpc_code, error.code, error.message
     else:
         _log.error("a control call failed", exc_info=error)
-        code, name, text = TidegateError.grpc_code, TidegateError.code, f"{type(error).__name__}: {error}"
+        code, name, text = TidegateError.grpc_code, TidegateError.code, words_of(error)
     context.set_trailing_metadata(((ERROR_CODE_KEY, name),))
     context.abort(next(status for status in grpc.StatusCode if status.value[0] == code), text)
 

@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from tidegate_serving.contract.errors import InvalidInput, TidegateError, words_of
+from tidegate_serving.contract.errors import InvalidInput, TidegateError
 from tidegate_serving.contract.signature import DTYPES, FirstAxis, Signature, TensorSpec
 from tidegate_serving.contract.tensors import Array
+from tidegate_serving.contract.words import words_of
 from tidegate_serving.embedded.callables import (
     WHOLE_BATCH,
     Model,

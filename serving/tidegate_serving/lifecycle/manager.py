@@ -21,10 +21,9 @@ from tidegate_serving.contract.errors import (
     ModelFailed,
     ResourceExhausted,
     TidegateError,
-    place_of,
-    words_of,
 )
 from tidegate_serving.contract.servable import ServableId, State
+from tidegate_serving.contract.words import place_of, text_of, trace_of, words_of
 from tidegate_serving.lifecycle.events import EventBus
 from tidegate_serving.lifecycle.harness import Stage
 from tidegate_serving.lifecycle.managed import Managed
@@ -37,6 +36,7 @@ from tidegate_serving.platforms.loader import LoadedVersion, Loader
 from tidegate_serving.sources.target import AspiredVersion
 
 MEASURABLE_BYTES = 16 << 20
+_MOST_TEXT = 16_000
 _log = logging.getLogger(__name__)
 
 
@@ -396,8 +396,8 @@ class AspiredVersionsManager:
             self._finished()
         if then:
             said_all = isinstance(error, TidegateError) and error.__cause__ is None
-            trace = None if said_all or known == managed.complaint else error
-            _log.error("%s did not load, %s: %s", managed.id, then, error, exc_info=trace)
+            trace = "" if said_all or known == managed.complaint else f"\n{trace_of(error)}"
+            _log.error("%s did not load, %s: %s%s", managed.id, then, text_of(error, _MOST_TEXT), trace)
 
     def _try_again(self, managed: Managed) -> str:
         """What becomes of a version that is wanted and failed, in words."""
@@ -418,7 +418,7 @@ class AspiredVersionsManager:
         try:
             loader.unload()
         except BaseException as error:
-            _log.exception("%s did not unload cleanly", managed.id)
+            _log.error("%s did not unload cleanly\n%s", managed.id, trace_of(error))
             return error
         finally:
             self._memory.unloaded(

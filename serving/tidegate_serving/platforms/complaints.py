@@ -6,13 +6,14 @@ import logging
 import time
 
 from tidegate_serving.contract.servable import ServableId
+from tidegate_serving.contract.words import trace_of
 
 _SECONDS_BETWEEN = 1.0
 _log = logging.getLogger(__name__)
 
 
 class Complaints:
-    """Logs what one version raised, with its traceback, at most once a second."""
+    """Logs what one version raised, and where, at most once a second."""
 
     def __init__(self, id: ServableId) -> None:
         self._id = id
@@ -23,4 +24,4 @@ class Complaints:
         now = time.monotonic()
         if now >= self._next:
             self._next = now + _SECONDS_BETWEEN
-            _log.warning("%s raised on a batch", self._id, exc_info=error)
+            _log.warning("%s raised on a batch\n%s", self._id, trace_of(error))

@@ -17,9 +17,10 @@ from typing import Any
 
 import numpy as np
 
-from tidegate_serving.contract.errors import InvalidInput, ModelFailed, TidegateError, words_of
+from tidegate_serving.contract.errors import InvalidInput, ModelFailed, TidegateError
 from tidegate_serving.contract.signature import DocumentSchema, Signature, TensorSpec
 from tidegate_serving.contract.tensors import Array
+from tidegate_serving.contract.words import words_of
 from tidegate_serving.platforms.loader import Answer
 
 REQUEST = "request"

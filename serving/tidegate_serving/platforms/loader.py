@@ -10,10 +10,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
-from tidegate_serving.contract.errors import ModelFailed, TidegateError, words_of
+from tidegate_serving.contract.errors import ModelFailed, TidegateError
 from tidegate_serving.contract.manifest import Manifest
 from tidegate_serving.contract.servable import ServableId
 from tidegate_serving.contract.tensors import Array
+from tidegate_serving.contract.words import words_of
 
 Changed = TypeVar("Changed")
 

@@ -11,9 +11,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from tidegate_serving.contract.desired_state import VersionReference
-from tidegate_serving.contract.errors import ModelFailed, Tampered, TidegateError, words_of
+from tidegate_serving.contract.errors import ModelFailed, Tampered, TidegateError
 from tidegate_serving.contract.manifest import Manifest, read_manifest, verify_files
 from tidegate_serving.contract.servable import ServableId
+from tidegate_serving.contract.words import words_of
 from tidegate_serving.platforms.loader import LoadedVersion
 from tidegate_serving.platforms.registry import PlatformRegistry, estimate_by_files
 from tidegate_serving.platforms.unpublished import describe_unpublished, has_manifest

@@ -11,10 +11,11 @@ from typing import Any, Protocol
 
 import tidegate_native as native
 
-from tidegate_serving.contract.errors import ModelFailed, TidegateError, words_of
+from tidegate_serving.contract.errors import ModelFailed, TidegateError
 from tidegate_serving.contract.servable import ServableId
 from tidegate_serving.contract.signature import Signature
 from tidegate_serving.contract.tensors import Array
+from tidegate_serving.contract.words import words_of
 from tidegate_serving.platforms.complaints import Complaints
 from tidegate_serving.platforms.loader import Answer, LoadedVersion, as_answer, each, messages_of
 from tidegate_serving.platforms.tensor_checks import check_outputs

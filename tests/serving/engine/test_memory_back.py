@@ -130,6 +130,19 @@ def test_zeros_that_wait_take_no_memory_although_others_were_there_before(place:
     eventually(place.is_as_at_rest, SECONDS)
 
 
+def test_however_many_large_blocks_came_and_went_none_leaves_anything_behind(place: Place) -> None:
+    def ask_often(times: int) -> None:
+        for _ in range(times):
+            assert ask(wide_request(2)).exception(SECONDS) is None
+
+    with place.asking() as ask:
+        ask_often(200)
+        eventually(place.is_as_at_rest, SECONDS)
+        before = place.resident
+        ask_often(2000)
+        eventually(lambda: place.resident < before + 2 * MEGABYTE, SECONDS)
+
+
 def test_many_small_bodies_leave_nothing_behind(place: Place) -> None:
     host, _, port = place.rest.rpartition(":")
     head = b"POST /v1/models/m:predict HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % (300 << 10)

@@ -1,13 +1,13 @@
-//! Unsafe code: column memory lent to Python, array memory copied out, a Python thread interrupted, and the allocators
-//! told what to keep and what to give back.
+//! Unsafe code: column memory lent to Python, array memory copied out, and a Python thread interrupted.
 
-use std::cell::Cell;
 use std::os::raw::{c_int, c_long};
 
 use pyo3::exceptions::{PyMemoryError, PySystemExit};
 use pyo3::ffi;
 use pyo3::prelude::*;
 use tidegate_codec::tensors::{Column, Lease, Tensor, Words};
+
+use crate::allocator::note_array;
 
 /// Memory of one column, exported to numpy by the buffer protocol. It is an array's `base`.
 #[pyclass(frozen, name = "_ColumnMemory", module = "tidegate_native")]
@@ -101,111 +101,4 @@ pub(crate) fn interrupt_thread(py: Python<'_>, ident: c_long) {
     let exit = py.get_type::<PySystemExit>();
     // SAFETY: the GIL is held, exit is a live exception class, and an unknown identifier is ignored.
     unsafe { ffi::PyThreadState_SetAsyncExc(ident, exit.as_ptr()) };
-}
-
-/// `mi_option_purge_delay` and `mi_option_arena_max_object_size` of mimalloc 3.
-const PURGE_DELAY: c_int = 15;
-const ARENA_MAX_OBJECT_SIZE: c_int = 45;
-
-/// Larger blocks come from the system and go back to it, in KiB; mimalloc's own pages of 4 MiB are no larger. Kept blocks
-/// would have to be filled with zeros, by the thread that serves all clients, whenever zeros are asked for.
-const LARGEST_KEPT: c_long = 4 << 10;
-
-/// What is kept goes back in `purge_freed` alone: not on a thread that asks for memory, which has others to serve.
-const NEVER: c_long = c_long::MAX >> 16;
-
-unsafe extern "C" {
-    fn mi_option_set(option: c_int, value: c_long);
-    fn mi_collect(force: bool);
-}
-
-/// Has the allocator keep little of what is given back to it.
-pub(crate) fn keep_little() {
-    // SAFETY: both options exist in the linked version, which checks their range; any thread may set them at any time.
-    unsafe {
-        mi_option_set(ARENA_MAX_OBJECT_SIZE, LARGEST_KEPT);
-        mi_option_set(PURGE_DELAY, NEVER);
-    }
-}
-
-/// Gives the system all memory back that was freed by any thread and is not in use again.
-pub(crate) fn purge_freed() {
-    // SAFETY: any thread may collect at any time.
-    unsafe { mi_collect(true) };
-}
-
-/// Lets other threads, `purge_freed` and the system have what this thread keeps of memory that was freed.
-pub(crate) fn share_freed() {
-    // SAFETY: as above.
-    unsafe { mi_collect(false) };
-    let largest = LARGEST_ARRAY.take();
-    if largest > 0 {
-        return_top(largest);
-    }
-}
-
-/// Arrays of fewer bytes are not worth a look; larger ones come from the system and go back to it by themselves.
-const NOTED: std::ops::RangeInclusive<usize> = 1 << 20..=31 << 20;
-
-/// How much is looked through at most: as much as a heap of glibc's has.
-const LOOKED_THROUGH: usize = 64 << 20;
-
-thread_local! {
-    /// The largest array that a model gave this thread lately, among those whose memory glibc may keep.
-    static LARGEST_ARRAY: Cell<usize> = const { Cell::new(0) };
-}
-
-fn note_array(bytes: usize) {
-    if NOTED.contains(&bytes) {
-        LARGEST_ARRAY.set(LARGEST_ARRAY.get().max(bytes));
-    }
-}
-
-/// Gives the system back what lies free at the end of this thread's heap in glibc, which `malloc_trim` leaves there unless
-/// it is the main thread's. Arrays of that size were freed lately, so that blocks of that size come from there.
-fn return_top(size: usize) {
-    #[cfg(all(target_os = "linux", target_env = "gnu"))]
-    {
-        let mut blocks = Vec::new();
-        while blocks.len() < LOOKED_THROUGH / size {
-            // SAFETY: any size may be asked for; what comes is checked, and freed below.
-            let block = unsafe { libc::malloc(size) };
-            if block.is_null() {
-                break;
-            }
-            blocks.push(block);
-            if !forget_pages(block.cast(), size) {
-                break;
-            }
-        }
-        // SAFETY: each came from malloc, and nobody else knows it.
-        blocks.into_iter().for_each(|block| unsafe { libc::free(block) });
-    }
-}
-
-/// Has the system take the pages that lie within a block. False where none of them is there.
-#[cfg(all(target_os = "linux", target_env = "gnu"))]
-fn forget_pages(block: *mut u8, size: usize) -> bool {
-    // SAFETY: asks for a number alone.
-    let page = usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096);
-    let before = block.align_offset(page);
-    let pages = size.saturating_sub(before) / page;
-    let mut there = vec![0_u8; pages];
-    // SAFETY: whole pages within a block of this size, which nobody else uses and whose content nobody needs; `there`
-    // has room for one byte each.
-    unsafe {
-        let start = block.add(before).cast();
-        libc::mincore(start, pages * page, there.as_mut_ptr()) == 0
-            && there.iter().any(|page| page & 1 != 0)
-            && libc::madvise(start, pages * page, libc::MADV_DONTNEED) == 0
-    }
-}
-
-/// Gives the system back what models freed, where their allocator is that of glibc.
-pub(crate) fn trim_heap() {
-    #[cfg(all(target_os = "linux", target_env = "gnu"))]
-    // SAFETY: any thread may trim at any time.
-    unsafe {
-        libc::malloc_trim(0)
-    };
 }

@@ -8,10 +8,11 @@ use pyo3::types::{PyIterator, PyTuple};
 use tidegate_codec::status::{Code, Status};
 use tidegate_engine::batching::{Executor, Prediction, ServedSignature, Work};
 
-use crate::arrays::memory::share_freed;
+use crate::allocator::share_freed;
 use crate::callbacks::batch::Batch;
 use crate::callbacks::closing::Closing;
 use crate::callbacks::outputs;
+use crate::callbacks::raised::to_status;
 
 /// A callable that takes a `Batch`.
 pub(crate) struct PythonExecutor {
@@ -155,19 +156,5 @@ impl Drop for PythonExecutor {
     fn drop(&mut self) {
         let callable = self.callable.take();
         self.let_go(callable);
-    }
-}
-
-/// An exception's integer `grpc_code`, or INTERNAL, with its text.
-pub(crate) fn to_status(py: Python<'_>, error: &PyErr) -> Status {
-    let value = error.value(py);
-    let text = value.str().map_or_else(|_| String::new(), |text| text.to_string());
-    let code = value.getattr("grpc_code").ok().and_then(|code| code.extract::<i64>().ok());
-    match code.map(Code::from_number) {
-        Some(code) if code != Code::Ok => Status::new(code, text),
-        _ => {
-            let kind = value.get_type().name().map_or_else(|_| "exception".to_owned(), |name| name.to_string());
-            Status::internal(if text.is_empty() { kind } else { format!("{kind}: {text}") })
-        }
     }
 }

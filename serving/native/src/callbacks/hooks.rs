@@ -13,9 +13,9 @@ use tidegate_engine::telemetry::{Ended, TraceSink};
 use tidegate_log_files::{LogWriter, WriteError};
 use tidegate_plane::hooks::Hooks;
 
-use crate::arrays::memory::{purge_freed, share_freed, trim_heap};
+use crate::allocator::{purge_freed, share_freed, trim_heap};
 use crate::callbacks::closing::Closing;
-use crate::callbacks::executor::to_status;
+use crate::callbacks::raised::to_status;
 use crate::callbacks::traces::TracedRequest;
 
 /// The callables that `DataPlane.start` was given.

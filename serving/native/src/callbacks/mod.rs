@@ -5,5 +5,6 @@ pub(crate) mod closing;
 pub(crate) mod executor;
 pub(crate) mod hooks;
 pub(crate) mod outputs;
+mod raised;
 pub(crate) mod traces;
 pub(crate) mod worker_executor;

@@ -2,7 +2,7 @@
 
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyMapping, PyTuple};
+use pyo3::types::{PyDict, PyMapping, PyString, PyTuple};
 use tidegate_codec::signatures::{Signature, TensorSpec};
 use tidegate_codec::status::{Code, Status};
 use tidegate_codec::tensors::Tensor;
@@ -10,6 +10,7 @@ use tidegate_engine::batching::Prediction;
 
 use crate::arrays::values::{self, Origin};
 use crate::callbacks::batch::Outcome;
+use crate::callbacks::raised::few_words;
 
 /// Reads a mapping of outputs or a `Result`.
 pub(crate) fn read(signature: &Signature, returned: &Bound<'_, PyAny>) -> PyResult<Prediction> {
@@ -22,13 +23,13 @@ pub(crate) fn read(signature: &Signature, returned: &Bound<'_, PyAny>) -> PyResu
     if let Some(by_row) = &outcome.errors {
         for item in by_row.bind(py).cast::<PyMapping>()?.items()?.iter() {
             let (row, error): (usize, Bound<'_, PyTuple>) = item.extract()?;
-            let (code, message): (i64, String) = error.get_slice(0, 2).extract()?;
+            let (code, message): (i64, Bound<'_, PyString>) = error.get_slice(0, 2).extract()?;
             let details: Option<String> = error.iter().nth(2).map(|details| details.extract()).transpose()?;
             let code = match Code::from_number(code) {
                 Code::Ok => Code::Unknown,
                 other => other,
             };
-            let status = Status::new(code, message);
+            let status = Status::new(code, few_words(&message));
             errors.push((row, details.into_iter().fold(status, Status::with_details)));
         }
     }

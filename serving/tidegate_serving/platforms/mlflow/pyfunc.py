@@ -17,10 +17,11 @@ from typing import Any
 
 import numpy as np
 
-from tidegate_serving.contract.errors import ModelFailed, PermissionRefused, words_of
+from tidegate_serving.contract.errors import ModelFailed, PermissionRefused
 from tidegate_serving.contract.manifest import Manifest
 from tidegate_serving.contract.signature import Signature
 from tidegate_serving.contract.tensors import Array
+from tidegate_serving.contract.words import words_of
 from tidegate_serving.platforms.arrays import as_text
 from tidegate_serving.platforms.loader import Servable
 from tidegate_serving.platforms.mlflow.mlmodel import MlModel

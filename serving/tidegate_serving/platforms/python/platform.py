@@ -22,11 +22,12 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from tidegate_serving.contract.errors import InvalidInput, ModelFailed, Unsupported, words_of
+from tidegate_serving.contract.errors import InvalidInput, ModelFailed, Unsupported
 from tidegate_serving.contract.manifest import Manifest
 from tidegate_serving.contract.servable import ServableId
 from tidegate_serving.contract.signature import SERVING_DEFAULT
 from tidegate_serving.contract.tensors import Array
+from tidegate_serving.contract.words import words_of
 from tidegate_serving.platforms.documents import documents_of
 from tidegate_serving.platforms.loader import Answer, Servable
 from tidegate_serving.platforms.platform import ModelDescription, PlatformOptions, model_file

@@ -12,9 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from tidegate_serving.contract.errors import InvalidInput, words_of
+from tidegate_serving.contract.errors import InvalidInput
 from tidegate_serving.contract.signature import TensorSpec
 from tidegate_serving.contract.tensors import Array, dtype_name
+from tidegate_serving.contract.words import words_of
 from tidegate_serving.platforms.arrays import as_text
 from tidegate_serving.platforms.platform import library
 from tidegate_serving.platforms.sklearn.nameless import nameless

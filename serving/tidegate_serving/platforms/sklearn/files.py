@@ -13,7 +13,8 @@ from pathlib import Path
 from types import BuiltinFunctionType, FunctionType
 from typing import Any
 
-from tidegate_serving.contract.errors import ModelFailed, PermissionRefused, words_of
+from tidegate_serving.contract.errors import ModelFailed, PermissionRefused
+from tidegate_serving.contract.words import words_of
 from tidegate_serving.platforms.platform import library, missing_library
 
 SUFFIXES = (".skops", ".pkl", ".pickle", ".joblib")
