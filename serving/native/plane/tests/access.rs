@@ -54,7 +54,7 @@ fn a_stranger_is_refused_before_the_body_comes() {
     assert!(answer.body.contains("Authorization: Bearer TOKEN"), "{}", answer.body);
     assert!(client.is_closed());
     let mut client = running.grpc();
-    let (call, _body) = client.open_ended(methods::PREDICT, vec![0, 0, 0]);
+    let (call, _body) = client.open_ended(methods::PREDICT, &[], vec![0, 0, 0]);
     let answer = client.finish(call);
     assert_eq!(answer.code, UNAUTHENTICATED, "{}", answer.message);
 }
