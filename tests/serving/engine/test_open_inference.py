@@ -187,6 +187,22 @@ def test_both_clients_find_the_server_its_models_and_their_metadata(grpc_client:
         http_client.get_model_metadata("nobody")
 
 
+def test_health_is_told_in_json(engine: EngineProcess) -> None:
+    told = {path: ask(engine, path) for path in ("/", "/v2/health/live", "/v2/health/ready", "/v2/models/m/ready")}
+    assert {path: (status, json.loads(body)) for path, (status, _, body) in told.items()} == {
+        "/": (200, {"status": "alive"}),
+        "/v2/health/live": (200, {"live": True}),
+        "/v2/health/ready": (200, {"ready": True}),
+        "/v2/models/m/ready": (200, {"name": "m", "ready": True}),
+    }
+    assert {headers["content-type"] for _, headers, _ in told.values()} == {"application/json"}
+    status, _, body = ask(engine, "/v2/models/nobody/ready")
+    assert (status, json.loads(body)) == (
+        404,
+        {"name": "nobody", "ready": False, "error": "Servable not found for request: Latest(nobody)"},
+    )
+
+
 def test_a_models_config_says_how_it_is_called(grpc_client: Any, http_client: Any) -> None:
     config = http_client.get_model_config("kinds", "1")
     assert (config["name"], config["max_batch_size"]) == ("kinds", 1024)

@@ -70,6 +70,7 @@ fn without_a_token_only_health_is_answered() {
     let service = "/inference.GRPCInferenceService/";
     assert_eq!(open, [format!("{service}ServerLive"), format!("{service}ServerReady"), health::CHECK.to_owned()]);
     for (method, path, status) in [
+        ("GET", "/", 200),
         ("GET", "/v2/health/live", 200),
         ("GET", "/v2/health/ready", 503),
         ("GET", "/metrics", 401),

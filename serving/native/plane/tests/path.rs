@@ -21,6 +21,7 @@ fn reads_the_paths_of_tensorflow_serving() {
         Route::Metadata(target_of("m", Some(1), None))
     );
     assert_eq!(parse("GET", "/v2/health/live").unwrap(), Route::Live);
+    assert_eq!((parse("GET", "/").unwrap(), parse("POST", "/").unwrap()), (Route::Alive, Route::Unknown));
     let ready = |path| parse("GET", path).unwrap();
     assert_eq!(ready("/v2/models/m/ready"), Route::ModelReady(target_of("m", None, None)));
     assert_eq!(ready("/v2/models/m/versions/3/ready"), Route::ModelReady(target_of("m", Some(3), None)));

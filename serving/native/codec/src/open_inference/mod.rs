@@ -5,6 +5,7 @@ pub mod answer;
 pub mod config;
 pub mod contents;
 pub mod datatype;
+pub mod health;
 pub mod index;
 pub mod input;
 pub mod json_answer;

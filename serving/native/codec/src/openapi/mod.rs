@@ -47,12 +47,18 @@ const SECURITY: &str = "\"security\":[{\"token\":[]}],";
 const SCHEMES: &str = "\"securitySchemes\":{\"token\":{\"type\":\"http\",\"scheme\":\"bearer\"}},";
 
 /// What is there whatever models serve.
-const FIXED: [&str; 4] = [
+const FIXED: [&str; 5] = [
+    "\"/\":{\"get\":{\"summary\":\"Whether the process answers, as KServe's servers say it\",\"security\":[],\
+     \"responses\":{\"200\":{\"description\":\"It does\",\"content\":{\"application/json\":{\"schema\":{\"type\":\"object\",\
+     \"properties\":{\"status\":{\"const\":\"alive\"}},\"required\":[\"status\"]}}}}}}}",
     "\"/v2/health/live\":{\"get\":{\"summary\":\"Whether the process answers\",\"security\":[],\"responses\":{\"200\":\
-     {\"description\":\"It does\",\"content\":{\"text/plain\":{\"schema\":{\"type\":\"string\"}}}}}}}",
+     {\"description\":\"It does\",\"content\":{\"application/json\":{\"schema\":{\"type\":\"object\",\"properties\":\
+     {\"live\":{\"const\":true}},\"required\":[\"live\"]}}}}}}}",
     "\"/v2/health/ready\":{\"get\":{\"summary\":\"Whether requests should come\",\"security\":[],\"responses\":{\"200\":\
-     {\"description\":\"They should\",\"content\":{\"text/plain\":{\"schema\":{\"type\":\"string\"}}}},\"503\":\
-     {\"description\":\"Not now, and why\",\"content\":{\"text/plain\":{\"schema\":{\"type\":\"string\"}}}}}}}",
+     {\"description\":\"They should\",\"content\":{\"application/json\":{\"schema\":{\"type\":\"object\",\"properties\":\
+     {\"ready\":{\"const\":true},\"reason\":{\"type\":\"string\"}},\"required\":[\"ready\"]}}}},\"503\":\
+     {\"description\":\"Not now, and why\",\"content\":{\"application/json\":{\"schema\":{\"type\":\"object\",\"properties\":\
+     {\"ready\":{\"const\":false},\"error\":{\"type\":\"string\"}},\"required\":[\"ready\"]}}}}}}}",
     "\"/v2\":{\"get\":{\"summary\":\"Name, version and extensions of the server\",\"responses\":{\"200\":\
      {\"description\":\"These\",\"content\":{\"application/json\":{\"schema\":{\"type\":\"object\"}}}}}}}",
     "\"/metrics\":{\"get\":{\"summary\":\"Metrics in Prometheus' text format\",\"responses\":{\"200\":{\"description\":\

@@ -4,8 +4,13 @@ use tidegate_codec::inference::InferenceMethod;
 use tidegate_codec::model_spec::{ModelSpec, VersionChoice};
 use tidegate_codec::status::Status;
 
-/// Where all paths about the server's health begin.
-pub const HEALTH: &str = "/v2/health/";
+/// Where paths about the server's health begin, but for `/`.
+const HEALTH: &str = "/v2/health/";
+
+/// Whether a path asks for the server's health, which is answered also where there are too many connections.
+pub fn is_about_health(path: &str) -> bool {
+    path == "/" || path.starts_with(HEALTH)
+}
 
 /// What a request wants.
 #[derive(Debug, PartialEq, Eq)]
@@ -22,6 +27,8 @@ pub enum Route {
     Preflight,
     /// `GET /metrics`.
     Metrics,
+    /// `GET /`, by which KServe's clients ask whether the process answers.
+    Alive,
     /// `GET /v2/health/live`.
     Live,
     /// `GET /v2/health/ready`.
@@ -100,6 +107,7 @@ fn fixed(method: &str, path: &str, get: bool) -> Option<Route> {
     Some(match path {
         "/metrics" | "/monitoring/prometheus/metrics" if get => Route::Metrics,
         "/openapi.json" if get => Route::OpenApi,
+        "/" if get => Route::Alive,
         "/v2/health/live" if get => Route::Live,
         "/v2/health/ready" if get => Route::Ready,
         "/v2" | "/v2/" if get => Route::ServerMetadata,
