@@ -15,7 +15,7 @@ use tidegate_codec::open_inference::request::InferRequest;
 use tidegate_codec::open_inference::statistics::{DURATIONS, ModelStatistics};
 use tidegate_codec::openapi::{self, DescribedModel, DescribedVersion};
 use tidegate_codec::signatures::{RequestRows, Signature};
-use tidegate_codec::status::{Code, Status};
+use tidegate_codec::status::Status;
 use tidegate_codec::tensors::Page;
 use tidegate_engine::batching::Queue;
 use tidegate_engine::engine::Engine;
@@ -192,10 +192,4 @@ fn of_version(((name, version), metrics): ((String, i64), Arc<VersionMetrics>)) 
     let load = |number: &AtomicU64| number.load(Ordering::Relaxed);
     let (inferences, executions) = (load(&metrics.rows), load(&metrics.batches));
     ModelStatistics { name, version, last_inference, inferences, executions, durations }
-}
-
-/// Why models are not loaded and unloaded through the ports that clients have.
-pub fn no_loading() -> Status {
-    let why = "models are loaded and unloaded over the control port: `tidegate push` and `tidegate withdraw` do it";
-    Status::new(Code::Unimplemented, why)
 }

@@ -2,6 +2,7 @@
 
 use tidegate_codec::inference::InferenceMethod;
 use tidegate_codec::model_spec::{ModelSpec, VersionChoice};
+use tidegate_codec::open_inference::extensions::{self, Elsewhere};
 use tidegate_codec::status::Status;
 
 /// Where paths about the server's health begin, but for `/`.
@@ -51,8 +52,8 @@ pub enum Route {
     OpenApi,
     /// `POST /v2/repository/index`.
     RepositoryIndex,
-    /// `POST /v2/repository/models/NAME/load` or `/unload`.
-    RepositoryChange,
+    /// A path of an extension that is not here, such as `POST /v2/repository/models/NAME/load`.
+    Elsewhere(Elsewhere),
     /// A path that we do not have.
     Unknown,
 }
@@ -124,8 +125,8 @@ pub fn parse(method: &str, path: &str) -> Result<Route, Status> {
     if let Some(route) = fixed(method, path, get) {
         return Ok(route);
     }
-    if strip_prefix(path, "/v2/repository/models/").is_some() && method == "POST" {
-        return Ok(Route::RepositoryChange);
+    if let Some(elsewhere) = strip_prefix(path, "/v2/").and_then(extensions::of_path) {
+        return Ok(Route::Elsewhere(elsewhere));
     }
     if method == "POST"
         && let Some(rest) = strip_prefix(path, "/inference")

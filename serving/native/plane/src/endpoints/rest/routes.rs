@@ -17,7 +17,6 @@ use tokio::sync::oneshot;
 
 use crate::endpoints::examples::Examples;
 use crate::endpoints::headers::ID_HEADER;
-use crate::endpoints::open_inference::no_loading;
 use crate::endpoints::rest::events::{EventAnswer, EventForm};
 use crate::endpoints::rest::path::{self, Route, Target};
 use crate::endpoints::rest::prediction::{Predict, RestReply};
@@ -86,7 +85,7 @@ impl<R: Reply + From<RestReply> + From<StreamReply>> RestService for RestRoutes<
             Ok(Route::RepositoryIndex) => self.repository_index(&call, id),
             Ok(Route::OpenApi) => self.openapi(&call, id),
             Ok(Route::Statistics(target)) => self.statistics(&call, target, id),
-            Ok(Route::RepositoryChange) => RestAnswer::Ready(self.fail(&call, &no_loading(), &id)),
+            Ok(Route::Elsewhere(elsewhere)) => RestAnswer::Ready(self.fail(&call, &elsewhere.refusal(), &id)),
             Ok(Route::Unknown) => {
                 let (method, path) = (&call.head.method, call.head.uri.path());
                 let what = format!("no such path: {method} {path}; there are {PATHS}");
