@@ -9,7 +9,7 @@ GROUP ?= serving
 SECONDS ?= 60
 BIN := .venv/bin
 NATIVE := serving/native
-RUST := $(shell find $(NATIVE) \( -name target -o -name fuzz \) -prune -o \( -name '*.rs' -o -name 'Cargo.*' -o -name '*.pyi' -o -name pyproject.toml \) -print 2>/dev/null)
+RUST := $(shell find $(NATIVE) \( -name target -o -name fuzz \) -prune -o \( -name '*.rs' -o -name 'Cargo.*' -o -name '*.pyi' -o -name '*.json' -o -name pyproject.toml \) -print 2>/dev/null)
 PACKAGES := operators/tidegate_operators pipelines/tidegate pipelines/tidegate_flights pipelines/tidegate_pipelines serving/tidegate_serving validation/tidegate_validation
 # rustup's and Debian's cargo both live on these; tools/toolchain.sh prints the one that is new enough.
 CARGO = $$($(CURDIR)/tools/toolchain.sh cargo)

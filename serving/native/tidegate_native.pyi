@@ -171,7 +171,8 @@ class Batching:
     """When a batch closes and how long its queue may grow.
 
     `max_batch_rows` closes a batch; `timeout_us` above zero waits that long for more; `max_queued_rows` bounds the
-    queue, beyond which a request is refused with RESOURCE_EXHAUSTED; `concurrency` is the number of executor threads at
+    queue, beyond which a request is refused with RESOURCE_EXHAUSTED, or waits until its deadline where it
+    `waits_when_full`; `concurrency` is the number of executor threads at
     most: they come with requests, and go when there was none for a minute. `allowed_batch_sizes`, ascending and ending
     at `max_batch_rows`, are the only numbers of rows in a `Batch`, unless it is empty: fewer rows get copies of the
     first, more run in pieces, and answers and log have the requests' rows alone. An unbatched request runs as it is.
@@ -187,6 +188,7 @@ class Batching:
         max_batch_rows: int = 1024,
         timeout_us: int = 0,
         max_queued_rows: int = 16384,
+        waits_when_full: bool = False,
         concurrency: int = 1,
         allowed_batch_sizes: Sequence[int] = ...,
         pad_variable_length_inputs: bool = False,

@@ -15,6 +15,7 @@ from tidegate_serving.sources.file_system.version_policy import parse_version_po
 from tidegate_serving.typed_config import check_bounds, within
 
 POLICIES = ("availability", "resources")
+WHEN_FULL = ("refuse", "wait")
 ISOLATIONS = ("auto", "engine", "pool", "own")
 ROWS = (1, 2**31 - 1)
 THREADS = (1, 1024)
@@ -31,8 +32,8 @@ class BatchingConfig:
 
     max_batch_rows: a batch closes at this many rows, or sooner where its answers would take more than 16 MiB.
     timeout_us: above zero, a batch waits this many microseconds for more rows; 0 closes it when the sockets run dry.
-    max_queued_rows: beyond this many waiting rows a request is refused with RESOURCE_EXHAUSTED. One request of more
-        rows than that counts as one batch and runs max_batch_rows at a time.
+    max_queued_rows: beyond this many waiting rows the queue is full. One request of more rows than that counts as one
+        batch and runs max_batch_rows at a time.
     concurrency: executor threads per version, at most; they come with requests, and go after a minute without.
     allowed_batch_sizes: the only numbers of rows that a model is asked for, ascending, the last one max_batch_rows:
         fewer rows are filled up with copies of the first, more run in pieces; empty for any number.
@@ -41,6 +42,9 @@ class BatchingConfig:
     priority_levels: levels that requests may ask for, 1 the highest, 0 for none. Higher ones go first, but of eight
         batches one is the oldest of all; what waits behind a request does not count against its queue.
     default_priority_level: the level of requests that ask for none or for one that there is not; 0 for the lowest.
+    when_full: "refuse" answers a request for which the queue has no place RESOURCE_EXHAUSTED at once, and one whose
+        deadline would pass before its turn; "wait" lets it wait until its deadline, first in, first out, as far as
+        request_memory_bytes go.
     """
 
     max_batch_rows: int = within(ROWS, 1024)
@@ -51,9 +55,12 @@ class BatchingConfig:
     pad_variable_length_inputs: bool = False
     priority_levels: int = within(LEVELS, 0)
     default_priority_level: int = within(LEVELS, 0)
+    when_full: str = WHEN_FULL[0]
 
     def __post_init__(self) -> None:
         check_bounds(self)
+        if self.when_full not in WHEN_FULL:
+            raise InvalidInput(f"when_full is {self.when_full!r}: use one of {', '.join(WHEN_FULL)}")
         if self.default_priority_level > self.priority_levels:
             raise InvalidInput(
                 f"default_priority_level is {self.default_priority_level}, but priority_levels is "

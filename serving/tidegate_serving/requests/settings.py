@@ -91,6 +91,7 @@ def plane_batching(config: BatchingConfig) -> native.Batching:
         max_batch_rows=config.max_batch_rows,
         timeout_us=config.timeout_us,
         max_queued_rows=config.max_queued_rows,
+        waits_when_full=config.when_full == "wait",
         concurrency=config.concurrency,
         allowed_batch_sizes=config.allowed_batch_sizes,
         pad_variable_length_inputs=config.pad_variable_length_inputs,

@@ -49,7 +49,7 @@ class Predicts:
 
 @pytest.fixture
 def engine() -> Iterator[Engine]:
-    with Engine(EngineConfig(grpc_address="", rest_address="127.0.0.1:0")) as made:
+    with Engine(EngineConfig(grpc_address="", rest_address="127.0.0.1:0", control_address="")) as made:
         yield made
 
 
@@ -132,7 +132,9 @@ def test_a_full_queue_refuses_at_once() -> None:
 
     slow.__annotations__ = {"trip": Trip, "return": Fare}
     one_by_one = BatchingConfig(max_batch_rows=1, max_queued_rows=1)
-    config = EngineConfig(grpc_address="", rest_address="127.0.0.1:0", batching=one_by_one, request_timeout_seconds=30)
+    config = EngineConfig(
+        grpc_address="", rest_address="127.0.0.1:0", control_address="", batching=one_by_one, request_timeout_seconds=30
+    )
     with Engine(config) as engine:
         engine.serve("slow", slow)
         replies: list[Reply] = []
@@ -160,7 +162,7 @@ def test_a_deadline_that_passes_is_told_and_its_work_not_waited_for() -> None:
         return Fare(amount=trip.distance)
 
     stuck.__annotations__ = {"trip": Trip, "return": Fare}
-    config = EngineConfig(grpc_address="", rest_address="127.0.0.1:0", request_timeout_seconds=0.2)
+    config = EngineConfig(grpc_address="", rest_address="127.0.0.1:0", control_address="", request_timeout_seconds=0.2)
     with Engine(config) as engine:
         engine.serve("stuck", stuck)
         engine.serve("quick", fare)
@@ -183,10 +185,14 @@ def test_the_openapi_document_has_the_schemas(engine: Engine) -> None:
     operation, schemas = document["paths"]["/inference/a.b"]["post"], document["components"]["schemas"]
     body, answers = operation["requestBody"]["content"], operation["responses"]
     assert set(body) == set(answers["200"]["content"]) == {"application/json", "application/msgpack"}
-    assert body["application/json"]["schema"] == {"$ref": "#/components/schemas/a.b.request"}
-    assert answers["200"]["content"]["application/json"]["schema"] == {"$ref": "#/components/schemas/a.b.response"}
+    assert body["application/json"]["schema"] == {"$ref": "#/components/schemas/a.b.1.inference.request"}
+    assert answers["200"]["content"]["application/json"]["schema"] == {
+        "$ref": "#/components/schemas/a.b.1.inference.response"
+    }
     assert answers["422"]["content"]["application/json"]["schema"] == {"$ref": "#/components/schemas/Errors"}
-    request = schemas["a.b.request"]
-    assert request["properties"]["trips"]["items"] == {"$ref": "#/components/schemas/a.b.request/$defs/Trip"}
+    request = schemas["a.b.1.inference.request"]
+    assert request["properties"]["trips"]["items"] == {
+        "$ref": "#/components/schemas/a.b.1.inference.request/$defs/Trip"
+    }
     assert request["$defs"]["Trip"]["required"] == ["distance"]
-    assert schemas["a.b.response"]["properties"]["amount"]["type"] == "number"
+    assert schemas["a.b.1.inference.response"]["properties"]["amount"]["type"] == "number"

@@ -175,7 +175,7 @@ def test_a_stuck_call_is_seen_and_other_models_go_on(tmp_path: Path) -> None:
         gate.open()
         assert to_array(hung.result(30).outputs["y"]).tolist() == [667.0]
         eventually(lambda: not problem())
-        assert call(engine.addresses["rest"], "GET", "/v2/health/ready").body == b"ready: \n"
+        assert call(engine.addresses["rest"], "GET", "/v2/health/ready").body == b'{"ready":true}'
 
 
 def seconds_running(metrics: str, model: str, version: int) -> float:

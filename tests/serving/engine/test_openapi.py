@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 import random
 from collections.abc import Iterator
 from typing import Any
@@ -18,6 +19,27 @@ from tidegate_serving.config import EngineConfig
 
 MODELS = ("one", "several", "strings", "flat", "small")
 REQUESTS = 40
+CLASSES = {"labels": TensorSpec("labels", "string", (-1, 2)), "scores": TensorSpec("scores", "float32", (-1, 2))}
+FEATURES = {
+    "a": "float32",
+    "b": TensorSpec("b", "int64", (-1, 3)),
+    "c": TensorSpec("c", "string", (-1, 1)),
+    "d": "bool",
+}
+HALF = {"x": TensorSpec("x", "float16", (-1,))}
+
+
+def classes(a: Any, b: Any, c: Any, d: Any) -> dict[str, Any]:
+    rows = len(a)
+    return {"labels": np.full((rows, 2), "x", dtype=object), "scores": np.full((rows, 2), np.finfo("float32").max)}
+
+
+def count(n: Any) -> Iterator[dict[str, int]]:
+    """Fails after its first message where there are more than three."""
+    for i in range(abs(int(n))):
+        if i == 1 and n > 3:
+            raise ValueError("too many")
+        yield {"i": i}
 
 
 @pytest.fixture(scope="module")
@@ -33,6 +55,13 @@ def rest() -> Iterator[str]:
         engine.serve("strings", lambda s: {"n": np.array([len(one) for one in s])}, inputs={"s": "string"})
         engine.serve("flat", lambda x: {"y": x}, inputs={"x": TensorSpec("x", "float32", (-1, 1))})
         engine.serve("small", lambda x: {"y": x}, inputs={"x": "uint8"})
+        engine.serve("half", lambda x: {"y": x}, inputs=HALF)
+        engine.serve("versions", lambda x: {"y": x}, inputs={"x": "float32"}, version=1)
+        engine.serve("versions", lambda z: {"y": z}, inputs={"z": "string"}, version=2, keep=True)
+        engine.traffic.set_labels("versions", {"stable": 1, "next one": 2})
+        engine.serve("classes", classes, inputs=FEATURES, outputs=CLASSES)
+        engine.serve("number", lambda x: {"y": x}, inputs={"x": "float32"}, outputs={"y": "float32"})
+        engine.serve("count", count, inputs={"n": ("int64", ())}, outputs={"i": ("int64", ())})
         yield engine.addresses.rest
 
 
@@ -44,15 +73,25 @@ def document(rest: str) -> dict[str, Any]:
     return found
 
 
-def schema_of(document: dict[str, Any], path: str) -> dict[str, Any]:
-    body = document["paths"][path]["post"]["requestBody"]
-    found: dict[str, Any] = body["content"]["application/json"]["schema"]
-    return found
+def whole(document: dict[str, Any], schema: Any) -> Any:
+    """A schema with what it refers to in its place."""
+    if isinstance(schema, dict):
+        if "$ref" in schema:
+            place: Any = document
+            for key in schema["$ref"].removeprefix("#/").split("/"):
+                place = place[key]
+            return whole(document, place)
+        return {key: whole(document, value) for key, value in schema.items()}
+    return [whole(document, one) for one in schema] if isinstance(schema, list) else schema
 
 
-def answer_of(document: dict[str, Any], path: str) -> dict[str, Any]:
-    found: dict[str, Any] = document["paths"][path]["post"]["responses"]["200"]["content"]["application/json"]["schema"]
-    return found
+def schema_of(document: dict[str, Any], path: str) -> Any:
+    return whole(document, document["paths"][path]["post"]["requestBody"]["content"]["application/json"]["schema"])
+
+
+def answer_of(document: dict[str, Any], path: str, method: str = "post", status: str = "200") -> Any:
+    answers = document["paths"][path][method]["responses"][status]["content"]
+    return whole(document, answers["application/json"]["schema"])
 
 
 def sample(schema: Any, chance: random.Random, length: int) -> Any:
@@ -78,7 +117,7 @@ def scalar(schema: Any, chance: random.Random) -> Any:
         case "integer":
             return chance.randint(schema["minimum"], schema["maximum"])
         case "number":
-            return chance.uniform(-1e6, 1e6)
+            return chance.uniform(-6e4, 6e4)
         case "boolean":
             return chance.random() < 0.5
         case "string" if schema.get("contentEncoding") == "base64":
@@ -107,6 +146,123 @@ def test_the_document_is_one(document: dict[str, Any]) -> None:
     OpenAPIV31SpecValidator(document).validate()
     assert {f"/v1/models/{name}:predict" for name in MODELS} <= set(document["paths"])
     assert "security" not in document
+    assert {path for path in document["paths"] if "/half" in path and "post" in document["paths"][path]} == {
+        "/v1/models/half:regress",
+        "/v1/models/half/versions/1:regress",
+        "/v2/models/half/infer",
+        "/v2/models/half/versions/1/infer",
+    }, "but for examples, TensorFlow Serving's JSON has no halves"
+
+
+def test_what_can_be_looked_at_looks_as_it_says(rest: str, document: dict[str, Any]) -> None:
+    looked = [path for path, item in document["paths"].items() if "get" in item and path != "/metrics"]
+    assert len(looked) > 100
+    for path in looked:
+        reply = call(rest, "GET", path)
+        assert reply.status == 200, path
+        Draft202012Validator(answer_of(document, path, "get")).validate(reply.json())
+    index = call(rest, "POST", "/v2/repository/index")
+    Draft202012Validator(answer_of(document, "/v2/repository/index")).validate(index.json())
+
+
+@pytest.mark.parametrize("place", ["versions/1", "labels/stable", "versions/2", "labels/next%20one", ""])
+@pytest.mark.parametrize("form", ["/v1/models/{}:predict", "/v2/models/{}/infer", "/inference/{}"])
+def test_each_version_and_label_has_paths_of_its_own(rest: str, document: Any, place: str, form: str) -> None:
+    path = form.format(f"versions/{place}".rstrip("/"))
+    allowed = Draft202012Validator(schema_of(document, path))
+    values = {"x": ("FP32", 1.5), "z": ("BYTES", "a")}
+    kinds = {name: kind for name, (kind, _) in values.items()}
+    tensors = {
+        name: [{"name": name, "datatype": kinds[name], "shape": [1], "data": [values[name][1]]}] for name in values
+    }
+    bodies: dict[str, dict[str, Any]] = {
+        "/v1": {name: {"inputs": [value]} for name, (_, value) in values.items()},
+        "/v2": {name: {"inputs": tensors[name]} for name in values},
+        "/in": {name: {name: value} for name, (_, value) in values.items()},
+    }
+    answered = "z" if place in ("versions/2", "labels/next%20one") else "x"
+    for name, body in bodies[path[:3]].items():
+        assert allowed.is_valid(body) == (name == answered)
+        reply = call(rest, "POST", path, body)
+        assert reply.status == (200 if name == answered else 400), reply.body
+        if name == answered:
+            Draft202012Validator(answer_of(document, path)).validate(reply.json())
+
+
+@pytest.mark.parametrize("path", ["classes:classify", "classes/versions/1:classify", "number:regress", "half:regress"])
+def test_examples_are_classified_and_regressed(rest: str, document: dict[str, Any], path: str) -> None:
+    path = f"/v1/models/{path}"
+    schema = schema_of(document, path)
+    allowed, answers = Draft202012Validator(schema), Draft202012Validator(answer_of(document, path))
+    chance, refused = random.Random(path), 0
+    for _ in range(REQUESTS):
+        body = examples(sample(schema["anyOf"][0], chance, chance.randint(1, 3)))
+        allowed.validate(body)
+        reply = call(rest, "POST", path, body)
+        assert reply.status == 200, (body, reply.body)
+        answers.validate(reply.json())
+        wrong = broken(copy.deepcopy(body), chance)
+        if not allowed.is_valid(wrong):
+            refused += 1
+            assert call(rest, "POST", path, wrong).status in (200, 400), wrong
+    assert refused > REQUESTS / 4
+
+
+def examples(body: Any) -> Any:
+    """Without the context, whose features would have to be of the same kinds as those of the examples."""
+    return {key: value for key, value in body.items() if key != "context"}
+
+
+def test_what_breaks_the_schema_of_examples_is_refused(rest: str, document: dict[str, Any]) -> None:
+    path = "/v1/models/classes:classify"
+    good = {"a": 1.5, "b": [1, 2, 3], "c": "x", "d": True}
+    allowed = Draft202012Validator(schema_of(document, path))
+    allowed.validate({"examples": [good]})
+    assert call(rest, "POST", path, {"examples": [good]}).status == 200
+    mixed = ({"a": "x"}, {"b": [1, 2]}, {"b": 1}, {"c": 5}, {"d": "x"}, {"a": [1, 2.5]}, {"c": ["x", "y"]}, {"d": 7})
+    wrongs: list[Any] = [{"examples": [{**good, **one}]} for one in mixed]
+    wrongs += [{"examples": []}, {"examples": good}, {}, {"examples": [{"a": 1.5}]}, {"examples": [[1]]}]
+    for wrong in wrongs:
+        assert not allowed.is_valid(wrong), wrong
+        assert call(rest, "POST", path, wrong).status == 400, wrong
+    assert "/v1/models/strings:classify" not in document["paths"]
+    assert call(rest, "POST", "/v1/models/strings:classify", {"examples": [{"s": "x"}]}).status == 400
+
+
+@pytest.mark.parametrize("path", ["/v1/models/count:predict", "/v2/models/count/infer", "/inference/count"])
+def test_events_have_the_data_that_the_document_says(rest: str, document: dict[str, Any], path: str) -> None:
+    answers = document["paths"][path]["post"]["responses"]["200"]["content"]
+    assert list(answers) == ["text/event-stream"]
+    kinds = {
+        kind: Draft202012Validator(whole(document, schema))
+        for kind, schema in answers["text/event-stream"]["x-event-data"].items()
+    }
+    seen = set()
+    for n in (0, 2, 5):
+        infer = {"inputs": [{"name": "n", "datatype": "INT64", "shape": [], "data": [n]}]}
+        body = {"/v1": {"inputs": n}, "/v2": infer, "/in": {"n": n}}[path[:3]]
+        Draft202012Validator(schema_of(document, path)).validate(body)
+        for kind, data in events(rest, path, body):
+            kinds[kind].validate(data)
+            seen.add(kind)
+    assert seen == {"message", "end", "error"}
+
+
+def events(rest: str, path: str, body: Any) -> list[tuple[str, Any]]:
+    reply = call(rest, "POST", path, body, Accept="text/event-stream")
+    assert (reply.status, reply.headers["content-type"]) == (200, "text/event-stream")
+    told = []
+    for event in reply.body.decode().rstrip("\n").split("\n\n"):
+        lines = dict(line.split(": ", 1) for line in event.split("\n"))
+        told.append((lines.get("event", "message"), json.loads(lines["data"])))
+    return told
+
+
+def test_the_largest_floats_are_within_what_the_document_says(rest: str, document: dict[str, Any]) -> None:
+    largest = float(np.finfo("float32").max)
+    reply = call(rest, "POST", "/v1/models/flat:predict", {"inputs": [largest, -largest]})
+    assert b"3.4028235e38" in reply.body
+    Draft202012Validator(answer_of(document, "/v1/models/flat:predict")).validate(reply.json())
 
 
 @pytest.mark.parametrize("model", MODELS)

@@ -139,10 +139,10 @@ def samples(engine: EngineProcess) -> dict[str, float]:
 class Stream:
     """One `ModelStreamInfer` call by Triton's client."""
 
-    def __init__(self, engine: EngineProcess) -> None:
+    def __init__(self, engine: EngineProcess, **options: Any) -> None:
         self._came: queue.Queue[tuple[Any, Any]] = queue.Queue()
         self._client = over_grpc.InferenceServerClient(engine.addresses["grpc"])
-        self._client.start_stream(lambda result, error: self._came.put((result, error)))
+        self._client.start_stream(lambda result, error: self._came.put((result, error)), **options)
 
     def ask(self, arrays: dict[str, Any], **options: Any) -> None:
         inputs = []
@@ -243,6 +243,14 @@ def test_a_triton_client_streams_request_after_request(engine: EngineProcess, st
     assert came[1].as_numpy("word") == b"line 1\n"
     assert came[3].as_numpy("y").tolist() == [2.0, 4.0]
     assert came[2].get_response().model_version == "1"
+
+
+def test_a_triton_client_may_compress_its_stream(engine: EngineProcess) -> None:
+    with closing(Stream(engine, compression_algorithm="gzip")) as stream:
+        for rows in (1, 1000, 500_000):
+            stream.ask({"x": np.full(rows, 3, np.float32)}, parameters={"signature_name": "once"})
+            assert np.array_equal(stream.next().as_numpy("y"), np.full(rows, 6, np.float32))
+    eventually(lambda: samples(engine)["tidegate_request_memory_bytes"] == 0, 10)
 
 
 def test_a_models_config_says_that_it_streams(engine: EngineProcess) -> None:

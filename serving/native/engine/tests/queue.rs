@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-use crate::support::{fill, fixture};
+use crate::support::{Fixture, fill, fixture, fixture_of, limits};
 use proptest::prelude::*;
 use tidegate_codec::status::Status;
 use tidegate_engine::batching::queue::NextBatch;
-use tidegate_engine::batching::{Place, Urgency};
+use tidegate_engine::batching::{Batching, Entry, Place, Role, Urgency};
 
 /// A message of so many bytes is decoded apart.
 const LARGE: usize = 100_000;
@@ -96,6 +96,47 @@ fn batches_that_everybody_gave_up_give_their_memory_back() {
     assert!(matches!(fixture.queue.take_early(), NextBatch::Nothing));
 }
 
+fn waiting(max_batch_rows: usize, max_queued_rows: usize) -> Fixture {
+    fixture_of(&[-1], &Batching { waits_when_full: true, ..limits(max_batch_rows, max_queued_rows) })
+}
+
+fn beyond(fixture: &Fixture) -> u64 {
+    fixture.queue.served.metrics.waiting_requests.load(std::sync::atomic::Ordering::Relaxed)
+}
+
+#[test]
+fn where_requests_wait_a_full_queue_takes_them_first_in_first_out() {
+    let fixture = waiting(2, 3);
+    let places: Vec<Place> = (0..8).map(|slot| fixture.append(slot, 1, 4).unwrap().place.unwrap()).collect();
+    assert_eq!((fixture.queue.queued_rows(), beyond(&fixture)), (8, 5), "three have their places");
+    assert!(fixture.queue.abandon(&places[0], None) && fixture.queue.abandon(&places[6], Some(6)));
+    assert_eq!((fixture.queue.queued_rows(), beyond(&fixture)), (6, 4));
+    let NextBatch::Batch(first) = fixture.queue.take_early() else { panic!("nothing is there") };
+    assert_eq!(first.entries.iter().map(|entry| entry.slot.unwrap()).collect::<Vec<_>>(), [0, 1]);
+    assert_eq!((fixture.queue.queued_rows(), beyond(&fixture)), (5, 4), "the first had their places");
+    fixture.append(8, 1, 4).unwrap();
+    assert_eq!(beyond(&fixture), 5, "what comes now is behind them");
+    assert_eq!(fixture.take_all().concat().iter().map(|(slot, _)| *slot).collect::<Vec<_>>(), [2, 3, 4, 5, 6, 7, 8]);
+    drop(first);
+    assert_eq!((fixture.queue.queued_rows(), beyond(&fixture), fixture.memory.used()), (0, 0, 0));
+    fixture.append(9, 3, 12).unwrap();
+    assert_eq!(beyond(&fixture), 0);
+}
+
+#[test]
+fn copies_do_not_wait_and_a_request_that_would_be_late_does() {
+    let fixture = waiting(1, 1);
+    for _ in 0..3 {
+        fixture.queue.service.count(1, Duration::from_secs(90));
+    }
+    fixture.append(1, 1, 4).unwrap();
+    let copy = Entry { role: Role::Shadow, ..fixture.entry(2) };
+    let refused = fixture.queue.append(&Arc::new(()), 0, copy, 4, &|page| fill(page, 2.0, 1)).unwrap_err();
+    assert!(refused.message.contains("the batch queue is full"), "{}", refused.message);
+    fixture.append(3, 1, 4).unwrap();
+    assert_eq!((fixture.queue.queued_rows(), beyond(&fixture)), (2, 1), "its deadline is in a minute");
+}
+
 #[derive(Clone, Debug)]
 enum Step {
     Append { rows: usize, large: bool },
@@ -118,17 +159,20 @@ fn step() -> impl Strategy<Value = Step> {
 
 proptest! {
     #[test]
-    fn rows_and_memory_are_counted_right_whatever_happens(steps in proptest::collection::vec(step(), 1..80)) {
-        let fixture = fixture(8, 30);
-        let mut waiting: Vec<(u64, Place)> = Vec::new();
+    fn rows_and_memory_are_counted_right_whatever_happens(
+        steps in proptest::collection::vec(step(), 1..80),
+        waits in any::<bool>(),
+    ) {
+        let fixture = if waits { waiting(8, 30) } else { fixture(8, 30) };
+        let mut placed: Vec<(u64, Place)> = Vec::new();
         for (number, step) in steps.into_iter().enumerate() {
             let slot = number as u64;
             let bytes = |large| if large { LARGE } else { 0 };
             match step {
                 Step::Append { rows, large } => {
-                    if let Ok(appended) = fixture.append(slot, rows, bytes(large)) {
-                        waiting.extend(appended.place.map(|place| (slot, place)));
-                    }
+                    let appended = fixture.append(slot, rows, bytes(large));
+                    prop_assert!(!waits || appended.is_ok());
+                    placed.extend(appended.ok().and_then(|appended| appended.place).map(|place| (slot, place)));
                 }
                 Step::Fail { rows, large } => {
                     let failed = fixture.queue.append(&Arc::new(()), 0, fixture.entry(slot), bytes(large), &|page| {
@@ -137,21 +181,24 @@ proptest! {
                     });
                     prop_assert!(failed.is_err());
                 }
-                Step::Abandon(which) if !waiting.is_empty() => {
-                    let (slot, place) = waiting.swap_remove(which % waiting.len());
+                Step::Abandon(which) if !placed.is_empty() => {
+                    let (slot, place) = placed.swap_remove(which % placed.len());
                     prop_assert!(fixture.queue.abandon(&place, Some(slot).filter(|slot| slot % 2 == 0)));
                 }
                 Step::Abandon(_) => {}
                 Step::DropDead => fixture.queue.drop_dead(0),
                 Step::Take => {
                     let taken: Vec<u64> = fixture.take_all().concat().iter().map(|(slot, _)| *slot).collect();
-                    prop_assert!(waiting.iter().all(|(slot, _)| taken.contains(slot)), "nobody is lost");
-                    for (_, place) in waiting.drain(..) {
+                    prop_assert!(placed.iter().all(|(slot, _)| taken.contains(slot)), "nobody is lost");
+                    for (_, place) in placed.drain(..) {
                         prop_assert!(!fixture.queue.abandon(&place, None), "it runs");
                     }
                 }
             }
-            let rows: usize = waiting.iter().map(|(_, place)| place.rows).sum();
+            let rows: usize = placed.iter().map(|(_, place)| place.rows).sum();
+            let late = placed.iter().filter(|(_, place)| place.beyond).count();
+            prop_assert_eq!(beyond(&fixture), late as u64);
+            prop_assert!(waits || late == 0);
             prop_assert_eq!(fixture.queue.queued_rows(), rows);
             prop_assert!(fixture.memory.used() >= rows * 4);
         }

@@ -18,9 +18,8 @@ const FRAME: usize = 16 << 10;
 
 /// `:method POST` and `:scheme http` of the static table; what follows them has names of its own.
 const CALL: [u8; 2] = [0x83, 0x86];
-/// The bytes that name the methods whose messages are answered one by one.
-const REFLECTION: usize = 0xff;
-const STREAM_INFER: usize = 0xfe;
+/// The bytes from here on name the methods whose messages are answered one by one, each with every coding.
+const STREAMS: usize = 0xf8;
 const STREAM_INFER_PATH: &str = "/inference.GRPCInferenceService/ModelStreamInfer";
 const CODINGS: [&str; 4] = ["identity", "gzip", "deflate", "br"];
 
@@ -50,12 +49,12 @@ fn hello() -> Vec<u8> {
 
 /// A call with this body, which may be anything.
 fn call(which: usize, body: &[u8]) -> Vec<u8> {
-    let method = match which {
-        REFLECTION => reflection::METHODS[0],
-        STREAM_INFER => STREAM_INFER_PATH,
-        _ => METHODS[which % METHODS.len()],
+    let (method, coding) = match STREAMS <= which {
+        true if which % 2 == 1 => (reflection::METHODS[0], (0xff - which) / 2),
+        true => (STREAM_INFER_PATH, (0xff - which) / 2),
+        false => (METHODS[which % METHODS.len()], which / METHODS.len()),
     };
-    let coding = CODINGS[which / METHODS.len() % CODINGS.len()];
+    let coding = CODINGS[coding % CODINGS.len()];
     let mut block = CALL.to_vec();
     let fields =
         [(":path", method), (":authority", "a"), ("content-type", "application/grpc"), ("grpc-encoding", coding)];

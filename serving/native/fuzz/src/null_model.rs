@@ -87,6 +87,7 @@ pub fn publish(executor: &Arc<NullModel>) -> Vec<Change> {
         max_batch_rows: 1 << 16,
         timeout_us: 0,
         max_queued_rows: 1 << 20,
+        waits_when_full: false,
         concurrency: 1,
         allowed_batch_sizes: Arc::new([]),
         pad_variable_length_inputs: false,

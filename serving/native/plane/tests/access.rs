@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::support::{Model, Running, publish, scalar_signature, settings};
 use sha2::{Digest, Sha256};
+use tidegate_codec::open_inference::extensions;
 use tidegate_plane::control;
 use tidegate_plane::endpoints::grpc::{health, infer_methods, methods, reflection};
 use tidegate_plane::security::access::{Access, Caller, TokenLine};
@@ -54,7 +55,7 @@ fn a_stranger_is_refused_before_the_body_comes() {
     assert!(answer.body.contains("Authorization: Bearer TOKEN"), "{}", answer.body);
     assert!(client.is_closed());
     let mut client = running.grpc();
-    let (call, _body) = client.open_ended(methods::PREDICT, vec![0, 0, 0]);
+    let (call, _body) = client.open_ended(methods::PREDICT, &[], vec![0, 0, 0]);
     let answer = client.finish(call);
     assert_eq!(answer.code, UNAUTHENTICATED, "{}", answer.message);
 }
@@ -64,12 +65,15 @@ fn without_a_token_only_health_is_answered() {
     let running = guarded();
     let own = methods::METHODS.into_iter().chain(control::METHODS).chain(reflection::METHODS);
     let own = own.chain(["/unknown/Method"]);
-    let inference = infer_methods::METHODS.map(|(name, _)| format!("/{}/{name}", infer_methods::SERVICE));
+    let inference =
+        infer_methods::METHODS.map(|(name, _)| name).into_iter().chain(extensions::METHODS.map(|(name, _)| name));
+    let inference = inference.map(|name| format!("/{}/{name}", infer_methods::SERVICE));
     let all = own.map(str::to_owned).chain(inference).chain([health::CHECK.to_owned()]);
     let open: Vec<String> = all.filter(|path| running.grpc().call(path, &[], &[]).code != UNAUTHENTICATED).collect();
     let service = "/inference.GRPCInferenceService/";
     assert_eq!(open, [format!("{service}ServerLive"), format!("{service}ServerReady"), health::CHECK.to_owned()]);
     for (method, path, status) in [
+        ("GET", "/", 200),
         ("GET", "/v2/health/live", 200),
         ("GET", "/v2/health/ready", 503),
         ("GET", "/metrics", 401),

@@ -33,15 +33,23 @@ fn running() -> Running {
     running
 }
 
+/// Says that something is over, also where it failed.
+struct Over<'a>(&'a AtomicBool);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Release);
+    }
+}
+
 /// How long the work takes, and the longest that a small request takes meanwhile.
 fn beside(running: &Running, work: impl FnOnce() + Send) -> (Duration, Duration) {
     let done = AtomicBool::new(false);
     let mut small = running.rest();
     std::thread::scope(|scope| {
         let working = scope.spawn(|| {
-            let began = Instant::now();
+            let (began, _over) = (Instant::now(), Over(&done));
             work();
-            done.store(true, Ordering::Release);
             began.elapsed()
         });
         let mut longest = Duration::ZERO;

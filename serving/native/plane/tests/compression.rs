@@ -1,4 +1,4 @@
-//! Decompression under a size limit.
+//! Decompression under a size limit, of one message and of each in a stream.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -6,10 +6,17 @@ use std::sync::Arc;
 use bytes::Bytes;
 use flate2::Compression;
 use flate2::write::{GzEncoder, ZlibEncoder};
+use tidegate_codec::protobuf::wire;
 use tidegate_codec::status::Code;
 use tidegate_codec::status::Status;
 use tidegate_engine::memory::Memory;
 use tidegate_plane::endpoints::compression;
+use tidegate_plane::endpoints::grpc::reflection;
+
+use crate::support::grpc::frame;
+use crate::support::{Model, Running, eventually};
+
+const STREAM_INFER: &str = "/inference.GRPCInferenceService/ModelStreamInfer";
 
 fn inflate(encoding: &str, data: &[u8], limit: usize) -> Result<Option<Bytes>, Status> {
     let memory = Arc::new(Memory::new(64 << 20, 1 << 20));
@@ -47,4 +54,66 @@ fn limits_broken_streams_and_unknown_encodings_are_refused() {
     assert_eq!(inflate("gzip", &bomb[..100], 1 << 21).unwrap_err().code, Code::InvalidArgument);
     assert_eq!(inflate("gzip", b"plain", 1000).unwrap_err().code, Code::InvalidArgument);
     assert_eq!(inflate("br", b"", 1000).unwrap_err().code, Code::Unimplemented);
+}
+
+/// The frame of a message that says it is compressed.
+fn packed(message: &[u8]) -> Vec<u8> {
+    [&[1][..], &frame(message)[1..]].concat()
+}
+
+/// A `ModelInferRequest` for rows of model `m`.
+fn infer(values: &[f32]) -> Vec<u8> {
+    let (mut request, mut input, mut shape) = (Vec::new(), Vec::new(), Vec::new());
+    wire::put_bytes(&mut request, 1, b"m");
+    wire::put_bytes(&mut input, 1, b"x");
+    wire::put_bytes(&mut input, 2, b"FP32");
+    wire::put_varint(&mut shape, values.len() as u64);
+    wire::put_bytes(&mut input, 3, &shape);
+    wire::put_bytes(&mut request, 5, &input);
+    wire::put_bytes(&mut request, 7, &raw(values));
+    request
+}
+
+fn raw(values: &[f32]) -> Vec<u8> {
+    values.iter().flat_map(|value| value.to_le_bytes()).collect()
+}
+
+#[test]
+fn each_message_of_a_stream_may_be_compressed() {
+    let running = Running::with(&Model::half_plus_two());
+    let mut client = running.grpc();
+    let (few, many) = ([2.0, 4.0], vec![6.0; 200_000]);
+    let sent = [packed(&gzip(&infer(&few))), frame(&infer(&few)), packed(&gzip(&infer(&many))), frame(&infer(&few))];
+    let (call, mut sending) = client.open_ended(STREAM_INFER, &[("grpc-encoding", "gzip")], sent.concat());
+    let mut stream = client.answers(call);
+    for expected in [raw(&[3.0, 4.0]), raw(&[3.0, 4.0]), raw(&vec![5.0; 200_000]), raw(&[3.0, 4.0])] {
+        let answer = client.next(&mut stream).unwrap();
+        assert!(answer.windows(expected.len()).any(|found| found == expected), "not among {} bytes", answer.len());
+    }
+    eventually("all is given back", || running.sample("tidegate_request_memory_bytes") == 0.0);
+    sending.send_data(Bytes::new(), true).unwrap();
+    assert_eq!(client.next(&mut stream), Err(0));
+}
+
+#[test]
+fn a_stream_ends_where_a_message_cannot_be_inflated_or_is_too_large() {
+    let running = Running::with(&Model::half_plus_two());
+    let mut client = running.grpc();
+    let methods = [(STREAM_INFER, 1 << 20), (reflection::METHODS[0], 16 << 10)];
+    for (path, limit) in methods {
+        let bomb = gzip(&vec![0; limit + 1]);
+        let cases: [(&str, &[u8], Code, String); 4] = [
+            ("gzip", &bomb, Code::ResourceExhausted, format!("limit of {limit} bytes once it is decompressed")),
+            ("gzip", b"plain", Code::InvalidArgument, "cannot be decompressed as gzip".to_owned()),
+            ("br", b"x", Code::Unimplemented, "encoding 'br' is not supported: send gzip, deflate".to_owned()),
+            ("identity", b"x", Code::Unimplemented, "encoding 'identity' is not supported".to_owned()),
+        ];
+        for (encoding, message, code, text) in cases {
+            let call = client.start(path, &[("grpc-encoding", encoding)], packed(message));
+            let answer = client.finish(call);
+            assert_eq!(answer.code, code as i32, "{path} {encoding}: {}", answer.message);
+            assert!(answer.message.contains(&text), "{path} {encoding}: {}", answer.message);
+        }
+    }
+    eventually("all is given back", || running.sample("tidegate_request_memory_bytes") == 0.0);
 }

@@ -306,11 +306,16 @@ fn a_models_states_are_those_that_were_set_last() {
 fn health_and_metrics() {
     let running = Running::with(&Model::half_plus_two());
     let mut rest = running.rest();
-    assert_eq!(rest.get("/v2/health/live").status, 200);
+    let (root, live) = (rest.get("/"), rest.get("/v2/health/live"));
+    assert_eq!((root.status, root.body.as_str()), (200, r#"{"status":"alive"}"#));
+    assert_eq!((live.status, live.body.as_str()), (200, r#"{"live":true}"#));
     let starting = rest.get("/v2/health/ready");
-    assert_eq!((starting.status, starting.body.as_str()), (503, "not ready: the server is starting\n"));
-    running.plane.set_ready(true, "2 models");
-    assert_eq!(rest.get("/v2/health/ready").body, "ready: 2 models\n");
+    let expected = r#"{"ready":false,"error":"the server is starting"}"#;
+    assert_eq!((starting.status, starting.body.as_str()), (503, expected));
+    running.plane.set_ready(true, "");
+    assert_eq!(rest.get("/v2/health/ready").body, r#"{"ready":true}"#);
+    running.plane.set_ready(true, "m is \"stuck\"");
+    assert_eq!(rest.get("/v2/health/ready").body, r#"{"ready":true,"reason":"m is \"stuck\""}"#);
     running.plane.set_ready(false, "reloading");
     assert_eq!(rest.get("/v2/health/ready").status, 503);
     rest.predict(r#"{"instances":[1]}"#);

@@ -86,7 +86,7 @@ fn one_connection_has_a_quarter_for_messages_that_are_not_complete() {
     let mut client = running.grpc();
     let mut half = grpc::frame(&vec![0; 6 * MB]);
     half.truncate(5 * MB);
-    let calls: Vec<_> = (0..12).map(|_| client.open_ended(grpc::PREDICT, half.clone())).collect();
+    let calls: Vec<_> = (0..12).map(|_| client.open_ended(grpc::PREDICT, &[], half.clone())).collect();
     eventually("some are refused", || running.sample("tidegate_request_memory_refusals_total") >= 1.0);
     // What began last may still hold its first bytes, which come out of the reserve for small requests.
     let most = 20 * MB + calls.len() * SMALL;

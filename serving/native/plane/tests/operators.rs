@@ -166,7 +166,9 @@ fn a_model_that_is_switched_off_refuses_everything_and_keeps_its_versions() {
     let refused = rest.predict(r#"{"instances":[1]}"#);
     assert_eq!(refused.status, 503);
     assert!(refused.body.contains("prices were wrong"), "{}", refused.body);
-    assert_eq!(rest.get("/v2/models/m/ready").status, 503);
+    let off_now = rest.get("/v2/models/m/ready");
+    let expected = r#"{"name":"m","ready":false,"error":"model 'm' is switched off: prices were wrong"}"#;
+    assert_eq!((off_now.status, off_now.body.as_str()), (503, expected));
     assert_eq!(rest.get("/v2/models/nobody/ready").status, 404);
     let model = Model::half_plus_two();
     running.plane.apply(vec![publish("m", 2, &model, scalar_signature())]).unwrap();
@@ -175,7 +177,8 @@ fn a_model_that_is_switched_off_refuses_everything_and_keeps_its_versions() {
     running.plane.apply(vec![off(None)]).unwrap();
     assert_eq!(rest.predict(r#"{"instances":[1]}"#).status, 200);
     let ready = rest.get("/v2/models/m/ready");
-    assert_eq!((ready.status, ready.body.as_str()), (200, "ready: version 2\n"));
+    assert_eq!((ready.status, ready.body.as_str()), (200, r#"{"name":"m","ready":true}"#));
+    assert_eq!(ready.header("x-tidegate-version"), Some("2"));
 }
 
 fn tuned(batching: Batching) -> Change {

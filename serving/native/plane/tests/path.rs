@@ -1,5 +1,6 @@
 //! REST paths as TensorFlow Serving reads them.
 
+use tidegate_codec::open_inference::extensions::Elsewhere;
 use tidegate_plane::endpoints::rest::path::{Route, Target, parse};
 
 fn target_of(name: &str, version: Option<i64>, label: Option<&str>) -> Target {
@@ -21,6 +22,7 @@ fn reads_the_paths_of_tensorflow_serving() {
         Route::Metadata(target_of("m", Some(1), None))
     );
     assert_eq!(parse("GET", "/v2/health/live").unwrap(), Route::Live);
+    assert_eq!((parse("GET", "/").unwrap(), parse("POST", "/").unwrap()), (Route::Alive, Route::Unknown));
     let ready = |path| parse("GET", path).unwrap();
     assert_eq!(ready("/v2/models/m/ready"), Route::ModelReady(target_of("m", None, None)));
     assert_eq!(ready("/v2/models/m/versions/3/ready"), Route::ModelReady(target_of("m", Some(3), None)));
@@ -37,7 +39,11 @@ fn reads_the_paths_of_the_open_inference_protocol() {
     assert_eq!(post("/v2/models/m/versions/3/infer"), Route::Infer(target_of("m", Some(3), None)));
     assert_eq!(post("/v2/models/m/labels/stable/infer"), Route::Infer(target_of("m", None, Some("stable"))));
     assert_eq!(post("/v2/repository/index"), Route::RepositoryIndex);
-    assert_eq!(post("/v2/repository/models/m/load"), Route::RepositoryChange);
+    assert_eq!(post("/v2/repository/models/m/load"), Route::Elsewhere(Elsewhere::Loading));
+    assert_eq!(post("/v2/systemsharedmemory/region/r/register"), Route::Elsewhere(Elsewhere::SharedMemory));
+    assert_eq!(get("/v2/cudasharedmemory/status"), Route::Elsewhere(Elsewhere::SharedMemory));
+    assert_eq!(get("/v2/logging"), Route::Elsewhere(Elsewhere::Log));
+    assert_eq!(post("/v2/models/m/trace/setting"), Route::Elsewhere(Elsewhere::Trace));
     assert_eq!((post("/v2/models/m"), post("/v2/models/m/explain")), (Route::Unknown, Route::Unknown));
     assert_eq!(parse("DELETE", "/v2/models/m").unwrap(), Route::Unknown);
     for (method, path) in

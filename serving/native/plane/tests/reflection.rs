@@ -13,7 +13,7 @@ use tidegate_plane::endpoints::grpc::reflection::METHODS;
 use tidegate_plane::settings::Settings;
 
 fn begin(client: &mut Client, path: &str, first: Vec<u8>) -> (Stream, SendStream<Bytes>) {
-    let (call, sending) = client.open_ended(path, first);
+    let (call, sending) = client.open_ended(path, &[], first);
     (client.answers(call), sending)
 }
 
@@ -48,8 +48,8 @@ fn what_is_no_question_ends_the_call() {
     let running = Running::with(&Model::half_plus_two());
     let mut client = running.grpc();
     let too_large = [&[0][..], &(LARGEST as u32 + 1).to_be_bytes()].concat();
-    let compressed = [&[1][..], &frame(b"x")[1..]].concat();
-    for (sent, code) in [(too_large, 8), (compressed, 12)] {
+    let compressed_somehow = [&[1][..], &frame(b"x")[1..]].concat();
+    for (sent, code) in [(too_large, 8), (compressed_somehow, 12)] {
         let (mut stream, _sending) = begin(&mut client, METHODS[0], sent);
         assert_eq!(client.next(&mut stream), Err(code));
     }

@@ -252,13 +252,14 @@ pub(crate) struct Batching(pub(crate) CoreBatching);
 #[pymethods]
 impl Batching {
     #[new]
-    #[pyo3(signature = (*, max_batch_rows=1024, timeout_us=0, max_queued_rows=16384, concurrency=1, allowed_batch_sizes=Vec::new(),
+    #[pyo3(signature = (*, max_batch_rows=1024, timeout_us=0, max_queued_rows=16384, waits_when_full=false, concurrency=1, allowed_batch_sizes=Vec::new(),
         pad_variable_length_inputs=false, priority_levels=0, default_priority_level=0))]
     #[expect(clippy::too_many_arguments, reason = "keyword-only in Python, one structure from here on")]
     fn new(
         max_batch_rows: usize,
         timeout_us: u64,
         max_queued_rows: usize,
+        waits_when_full: bool,
         concurrency: usize,
         allowed_batch_sizes: Vec<usize>,
         pad_variable_length_inputs: bool,
@@ -269,6 +270,7 @@ impl Batching {
             max_batch_rows,
             timeout_us,
             max_queued_rows,
+            waits_when_full,
             concurrency,
             allowed_batch_sizes: allowed_batch_sizes.into(),
             pad_variable_length_inputs,

@@ -5,7 +5,7 @@ use half::f16;
 use crate::dtype::DType;
 use crate::json::predict_response::write_number;
 use crate::json::text::{write_float, write_list, write_text};
-use crate::open_inference::answer::{InferAnswer, OutputForm};
+use crate::open_inference::answer::{InferAnswer, NamedOutput, OutputForm};
 use crate::open_inference::{datatype, raw};
 use crate::status::Status;
 use crate::tensors::{Column, Slice};
@@ -34,21 +34,21 @@ pub fn encode<'a>(
         write_text(&mut out, &answer.id);
     }
     out.extend_from_slice(b",\"outputs\":[");
-    for (at, (index, form)) in answer.outputs.iter().enumerate() {
+    let named = answer.named(output);
+    for (at, output) in named.iter().enumerate() {
         if at > 0 {
             out.push(b',');
         }
-        let (name, slice) = output(*index);
-        write_output(&mut out, name, &slice, *form)?;
+        write_output(&mut out, output.name, &output.slice(), output.form)?;
     }
     out.extend_from_slice(b"]}");
-    let binary = || answer.outputs.iter().filter(|(_, form)| *form == OutputForm::Bytes);
+    let binary = || named.iter().filter(|output| output.form == OutputForm::Bytes).map(NamedOutput::slice);
     if binary().next().is_none() {
         return Ok(InferBody { bytes: out, json_length: None });
     }
     let json_length = Some(out.len());
-    out.reserve_exact(binary().map(|(index, _)| raw::length(&output(*index).1)).sum());
-    binary().for_each(|(index, _)| raw::write(&mut out, &output(*index).1));
+    out.reserve_exact(binary().map(|slice| raw::length(&slice)).sum());
+    binary().for_each(|slice| raw::write(&mut out, &slice));
     Ok(InferBody { bytes: out, json_length })
 }
 

@@ -6,9 +6,10 @@ use std::borrow::Cow;
 use crate::json::document::open_document;
 use crate::json::scanner::Scanner;
 use crate::open_inference::answer::OutputForm;
+use crate::open_inference::classification::CLASSIFICATION;
 use crate::open_inference::input::{InferData, InferInput};
 use crate::open_inference::request::{
-    InferRequest, PRIORITY, SIGNATURE_NAME, WantedOutput, refuse_elsewhere, wrong_priority,
+    InferRequest, PRIORITY, SIGNATURE_NAME, TIMEOUT, WantedOutput, refuse_elsewhere, wrong_count, wrong_priority,
 };
 use crate::status::Status;
 use crate::tensors::Number;
@@ -123,7 +124,7 @@ fn read_shape(values: &mut Scanner<'_>, input: &mut InferInput<'_>) -> Result<()
 }
 
 fn read_output<'a>(values: &mut Scanner<'a>) -> Result<WantedOutput<'a>, Status> {
-    let mut output = WantedOutput { name: Cow::Borrowed(""), form: None };
+    let mut output = WantedOutput { name: Cow::Borrowed(""), form: None, classes: 0 };
     members(values, "an output", |key, values| {
         match key {
             "name" => output.name = text(values, "name")?.into(),
@@ -132,6 +133,11 @@ fn read_output<'a>(values: &mut Scanner<'a>) -> Result<WantedOutput<'a>, Status>
                     output.form = Some(form(binary));
                     Ok(())
                 }
+                (CLASSIFICATION, Parameter::Count(most)) => {
+                    output.classes = most;
+                    Ok(())
+                }
+                (CLASSIFICATION, _) => Err(wrong_count(name)),
                 ("binary_data", _) => Err(wrong_parameter(name)),
                 _ => refuse_elsewhere(name),
             })?,
@@ -148,6 +154,8 @@ fn note_parameter(request: &mut InferRequest<'_>, name: &str, parameter: Paramet
         ("binary_data_output", Parameter::Truth(binary)) => request.form = form(binary),
         (PRIORITY, Parameter::Count(level)) => request.priority = level as u64,
         (PRIORITY, _) => return Err(wrong_priority()),
+        (TIMEOUT, Parameter::Count(micros)) => request.timeout_us = micros as u64,
+        (TIMEOUT, _) => return Err(wrong_count(name)),
         (SIGNATURE_NAME | "binary_data_output", _) => return Err(wrong_parameter(name)),
         _ => {}
     }

@@ -6,9 +6,11 @@ use bytes::Bytes;
 
 use crate::model_spec::VersionChoice;
 use crate::open_inference::answer::{InferAnswer, OutputForm};
+use crate::open_inference::classification::CLASSIFICATION;
 use crate::open_inference::input::{InferData, InferInput};
 use crate::open_inference::request::{
-    InferRequest, PRIORITY, SIGNATURE_NAME, WantedOutput, refuse_elsewhere, version_choice, wrong_priority,
+    InferRequest, PRIORITY, SIGNATURE_NAME, TIMEOUT, WantedOutput, refuse_elsewhere, version_choice, wrong_count,
+    wrong_priority,
 };
 use crate::open_inference::stream_answer::ENABLE_EMPTY_FINAL;
 use crate::open_inference::{contents, datatype, raw};
@@ -49,6 +51,8 @@ pub fn parse(message: &[u8]) -> Result<ModelInfer<'_>, Status> {
                 }
                 (PRIORITY, Some(Parameter::Count(level))) => request.priority = level,
                 (PRIORITY, _) => return Err(wrong_priority()),
+                (TIMEOUT, Some(Parameter::Count(micros))) => request.timeout_us = micros,
+                (TIMEOUT, _) => return Err(wrong_count(TIMEOUT)),
                 (ENABLE_EMPTY_FINAL, Some(Parameter::Truth(wanted))) => request.empty_final = wanted,
                 _ => {}
             },
@@ -144,16 +148,20 @@ fn read_dims(found: &Field<'_>, input: &mut InferInput<'_>) -> Result<(), Status
 
 fn read_output(message: &[u8]) -> Result<WantedOutput<'_>, Status> {
     const OUTPUT: &str = "InferRequestedOutputTensor";
-    let mut name = "";
+    let (mut name, mut classes) = ("", 0);
     let mut reader = Reader::new(message);
     while let Some(found) = reader.next_field()? {
         match found.number {
             1 => name = found.text(OUTPUT)?,
-            2 => refuse_elsewhere(read_parameter(found.bytes(OUTPUT)?, OUTPUT)?.0)?,
+            2 => match read_parameter(found.bytes(OUTPUT)?, OUTPUT)? {
+                (CLASSIFICATION, Some(Parameter::Count(most))) => classes = usize::try_from(most).unwrap_or(usize::MAX),
+                (CLASSIFICATION, _) => return Err(wrong_count(CLASSIFICATION)),
+                (name, _) => refuse_elsewhere(name)?,
+            },
             _ => {}
         }
     }
-    Ok(WantedOutput { name: Cow::Borrowed(name), form: None })
+    Ok(WantedOutput { name: Cow::Borrowed(name), form: None, classes })
 }
 
 /// The framed `ModelInferResponse`. All outputs go as bytes where one of them cannot go as values.
@@ -163,8 +171,9 @@ pub fn encode<'a>(
     answer: &InferAnswer,
     output: impl Fn(usize) -> (&'a str, Slice<'a>),
 ) -> Bytes {
-    let outputs: Vec<(&str, Slice<'_>)> = answer.outputs.iter().map(|(index, _)| output(*index)).collect();
-    let as_bytes = answer.outputs.iter().any(|(_, form)| *form == OutputForm::Bytes)
+    let named = answer.named(output);
+    let outputs: Vec<(&str, Slice<'_>)> = named.iter().map(|output| (output.name, output.slice())).collect();
+    let as_bytes = named.iter().any(|output| output.form == OutputForm::Bytes)
         || outputs.iter().any(|(_, slice)| !contents::can_hold(slice.dtype));
     let bytes: usize = if as_bytes { outputs.iter().map(|(_, slice)| raw::length(slice)).sum() } else { 0 };
     let mut out = start_frame(96 + model.len() + answer.id.len() + 64 * outputs.len() + bytes);

@@ -11,7 +11,14 @@ use crate::status::Status;
 /// The server's name.
 pub const SERVER: &str = "tidegate";
 /// The parts beyond the protocol's core that are here.
-pub const EXTENSIONS: [&str; 4] = ["binary_tensor_data", "model_configuration", "model_repository", "statistics"];
+pub const EXTENSIONS: [&str; 6] = [
+    "binary_tensor_data",
+    "classification",
+    "model_configuration",
+    "model_repository",
+    "schedule_policy",
+    "statistics",
+];
 
 /// The model of a `ModelReadyRequest`, a `ModelMetadataRequest`, a `ModelConfigRequest` or a
 /// `ModelStatisticsRequest`.

@@ -2,9 +2,12 @@
 //! protocol buffers and as JSON with binary tensors, and what servers say of themselves and their models.
 
 pub mod answer;
+pub mod classification;
 pub mod config;
 pub mod contents;
 pub mod datatype;
+pub mod extensions;
+pub mod health;
 pub mod index;
 pub mod input;
 pub mod json_answer;

@@ -1,13 +1,16 @@
 //! A `ModelInfer` request in any form: which model, what its client calls it, its inputs, and the outputs that it wants.
 
 use std::borrow::Cow;
+use std::time::{Duration, Instant};
 
 use crate::model_spec::{ModelSpec, VersionChoice};
-use crate::open_inference::answer::{InferAnswer, OutputForm};
+use crate::open_inference::answer::{AnswerOutput, InferAnswer, OutputForm};
+use crate::open_inference::classification::Classification;
+use crate::open_inference::extensions::Elsewhere;
 use crate::open_inference::input::InferInput;
 use crate::protobuf::wire::push_entry;
 use crate::signatures::{InputTally, RequestRows, Signature};
-use crate::status::{Code, Status};
+use crate::status::Status;
 use crate::tensors::Page;
 
 /// The parameter by which a request names a signature; the protocol itself knows one way to call a model.
@@ -16,6 +19,9 @@ pub const SIGNATURE_NAME: &str = "signature_name";
 /// The parameter by which a request asks for a priority, as in Triton.
 pub const PRIORITY: &str = "priority";
 
+/// The parameter by which a request says after how many microseconds its answer is worth nothing, as in Triton.
+pub const TIMEOUT: &str = "timeout";
+
 /// One output that a client asks for.
 #[derive(Debug)]
 pub struct WantedOutput<'a> {
@@ -23,6 +29,8 @@ pub struct WantedOutput<'a> {
     pub name: Cow<'a, str>,
     /// How it is to be sent, where the client says so.
     pub form: Option<OutputForm>,
+    /// Labels of its largest values that are wanted instead of it, 0 for the output itself.
+    pub classes: usize,
 }
 
 /// A request, borrowed from its message.
@@ -34,6 +42,8 @@ pub struct InferRequest<'a> {
     pub signature_name: Cow<'a, str>,
     /// 1 is the highest, 0 the model's default.
     pub priority: u64,
+    /// Microseconds after which its answer is worth nothing, 0 where it does not say.
+    pub timeout_us: u64,
     /// How outputs are sent for which nothing else is said.
     pub form: OutputForm,
     /// Whether an answer without outputs is to follow the last message of a stream.
@@ -43,6 +53,15 @@ pub struct InferRequest<'a> {
 }
 
 impl<'a> InferRequest<'a> {
+    /// When its answer is worth nothing any more, where it came at this time and without a timeout of its own has until the
+    /// deadline.
+    pub fn deadline(&self, received: Instant, deadline: Instant) -> Instant {
+        match self.timeout_us {
+            0 => deadline,
+            micros => received.checked_add(Duration::from_micros(micros)).map_or(deadline, |own| own.min(deadline)),
+        }
+    }
+
     /// Adds an input, unless there are too many.
     pub fn push_input(&mut self, input: InferInput<'a>) -> Result<(), Status> {
         push_entry(&mut self.inputs, input, "inputs")
@@ -65,7 +84,7 @@ impl<'a> InferRequest<'a> {
 
     /// What the answer is made of: the outputs that are wanted, all when none is named.
     pub fn answer(&self, signature: &Signature) -> Result<InferAnswer, Status> {
-        let mut outputs: Vec<(usize, OutputForm)> = Vec::with_capacity(signature.outputs.len());
+        let mut outputs: Vec<AnswerOutput> = Vec::with_capacity(signature.outputs.len());
         for wanted in &self.outputs {
             let Some(index) = signature.outputs.iter().position(|spec| spec.name == wanted.name) else {
                 return Err(Status::invalid(format!(
@@ -74,13 +93,18 @@ impl<'a> InferRequest<'a> {
                     names(signature.outputs.iter().map(|spec| spec.name.as_str()))
                 )));
             };
-            if outputs.iter().any(|(other, _)| *other == index) {
+            if outputs.iter().any(|other| other.index == index) {
                 return Err(Status::invalid(format!("output '{}' is asked for twice", wanted.name)));
             }
-            outputs.push((index, wanted.form.unwrap_or(self.form)));
+            let classification = match wanted.classes {
+                0 => None,
+                most => Some(Classification::of(most, signature, &signature.outputs[index])?),
+            };
+            outputs.push(AnswerOutput { index, form: wanted.form.unwrap_or(self.form), classification });
         }
         if self.outputs.is_empty() {
-            outputs.extend((0..signature.outputs.len()).map(|index| (index, self.form)));
+            let output = |index| AnswerOutput { index, form: self.form, classification: None };
+            outputs.extend((0..signature.outputs.len()).map(output));
         }
         Ok(InferAnswer { id: self.id.as_ref().into(), outputs: outputs.into() })
     }
@@ -141,13 +165,17 @@ pub(crate) fn wrong_priority() -> Status {
     Status::invalid(format!("parameter '{PRIORITY}' must be a whole number, 1 for the highest priority"))
 }
 
-/// Refuses the extensions that say that values are elsewhere, or wanted otherwise: to leave them out would be a wrong
-/// answer.
+/// The answer to a number that is none.
+#[cold]
+pub(crate) fn wrong_count(parameter: &str) -> Status {
+    let unit = if parameter == TIMEOUT { "microseconds" } else { "labels" };
+    Status::invalid(format!("parameter '{parameter}' must be a whole number of {unit}, 0 or more"))
+}
+
+/// Refuses the extension that says that values are elsewhere: to leave it out would be a wrong answer.
 pub fn refuse_elsewhere(parameter: &str) -> Result<(), Status> {
-    let what = match parameter {
-        "shared_memory_region" => "shared memory",
-        "classification" => "classification of outputs",
-        _ => return Ok(()),
-    };
-    Err(Status::new(Code::Unimplemented, format!("parameter '{parameter}': there is no {what} here")))
+    if parameter != "shared_memory_region" {
+        return Ok(());
+    }
+    Err(Elsewhere::SharedMemory.refusal())
 }

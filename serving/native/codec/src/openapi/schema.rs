@@ -4,18 +4,19 @@
 use crate::dtype::DType;
 use crate::model_spec::DEFAULT_SIGNATURE;
 use crate::open_inference::datatype;
-use crate::openapi::quoted;
+use crate::openapi::text::quoted;
 use crate::signatures::{FirstAxis, Signature, TensorSpec};
 
-/// The answer to an infer request.
-pub(super) const INFER_ANSWER: &str = "{\"type\":\"object\",\"properties\":{\"model_name\":{\"type\":\"string\"},\
-    \"model_version\":{\"type\":\"string\"},\"id\":{\"type\":\"string\"},\"outputs\":{\"type\":\"array\",\"items\":\
-    {\"type\":\"object\",\"properties\":{\"name\":{\"type\":\"string\"},\"shape\":{\"type\":\"array\",\"items\":\
-    {\"type\":\"integer\"}},\"datatype\":{\"type\":\"string\"},\"data\":{\"type\":\"array\"}},\"required\":[\"name\",\
-    \"shape\",\"datatype\"]}}},\"required\":[\"model_name\",\"model_version\",\"outputs\"]}";
+const BASE64: &str = "{\"$ref\":\"#/components/schemas/Base64\"}";
 
-const BASE64: &str = "{\"type\":\"object\",\"properties\":{\"b64\":{\"type\":\"string\",\"contentEncoding\":\
-    \"base64\"}},\"required\":[\"b64\"],\"additionalProperties\":false}";
+/// Whether TensorFlow Serving's JSON, and with it that of plain objects, can carry what a signature takes and gives: it has
+/// no halves.
+pub(super) fn is_written_in_json(signature: &Signature) -> bool {
+    let halves = |spec: &TensorSpec| spec.dtype == DType::Float16;
+    let inputs = signature.inputs.iter().zip(&*signature.defaults);
+    let needed = inputs.filter(|(_, default)| default.is_none()).any(|(spec, _)| halves(spec));
+    !needed && !signature.outputs.iter().any(halves)
+}
 
 /// `{"instances": [...]}` and `{"inputs": ...}`.
 pub(super) fn predict_requests(signature: &Signature) -> Vec<String> {
@@ -101,8 +102,8 @@ fn infer_input(spec: &TensorSpec) -> String {
         false => {
             let (sizes, rank) = (outer(spec), spec.shape.len());
             let sizes: Vec<String> = sizes.iter().map(size).collect();
-            let sizes = sizes.join(",");
-            format!("{{\"type\":\"array\",\"prefixItems\":[{sizes}],\"minItems\":{rank},\"maxItems\":{rank}}}")
+            let sizes = if rank == 0 { String::new() } else { format!("\"prefixItems\":[{}],", sizes.join(",")) };
+            format!("{{\"type\":\"array\",{sizes}\"minItems\":{rank},\"maxItems\":{rank}}}")
         }
     };
     format!(
@@ -112,7 +113,7 @@ fn infer_input(spec: &TensorSpec) -> String {
     )
 }
 
-fn signature_name(name: &str) -> String {
+pub(super) fn signature_name(name: &str) -> String {
     format!("\"signature_name\":{{\"const\":{}}}", quoted(name))
 }
 
@@ -167,7 +168,9 @@ fn nested(spec: &TensorSpec, dims: &[i64]) -> String {
     }
 }
 
-fn element(dtype: DType) -> String {
+/// A value. Floats have no limits: in a request the nearest one counts, infinity beyond the largest, and the largest is
+/// answered with digits that may say a little more.
+pub(super) fn element(dtype: DType) -> String {
     let whole = |least: i128, most: i128| format!("{{\"type\":\"integer\",\"minimum\":{least},\"maximum\":{most}}}");
     match dtype {
         DType::Bool => "{\"type\":\"boolean\"}".to_owned(),

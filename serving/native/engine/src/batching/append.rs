@@ -10,14 +10,14 @@ use tidegate_codec::signatures::{RequestRows, Signature};
 use tidegate_codec::status::Status;
 use tidegate_codec::tensors::{Column, Lease, Page};
 
-use crate::batching::batch::{Batch, Entry, KeepAlive};
+use crate::batching::batch::{Batch, Entry, KeepAlive, Role};
 use crate::batching::lane::Lane;
 use crate::batching::limits::Batching;
 use crate::batching::pacing::{SHORT, too_slow};
 use crate::batching::queue::Queue;
 use crate::batching::ragged::{common, padded_bytes};
 use crate::batching::taking::Taking;
-use crate::batching::waiting::{Place, Waiting};
+use crate::batching::waiting::{Count, Place, Waiting};
 use crate::metrics::CloseReason;
 use crate::sync::lock;
 
@@ -65,6 +65,8 @@ struct Incoming<'a> {
     level: usize,
     received: Instant,
     deadline: Instant,
+    /// Whether it waits where there is no place for it.
+    may_wait: bool,
     batching: &'a Batching,
     decode: &'a Decode<'a>,
 }
@@ -75,8 +77,20 @@ struct Decoded {
     bytes: usize,
     /// Rows that the queue's limit does not count.
     excess: usize,
+    /// Whether the queue has no place for it.
+    beyond: bool,
     /// Whether no other request may share its batch.
     alone: bool,
+}
+
+/// What is known of a request that is counted in.
+#[derive(Default)]
+struct Admitted {
+    /// Rows that the limit does not count: as many rows as the queue never holds count as one batch, since they run batch
+    /// by batch.
+    excess: usize,
+    /// Whether the queue has no place for it.
+    beyond: bool,
 }
 
 impl Queue {
@@ -94,11 +108,14 @@ impl Queue {
     ) -> Result<Appended, Status> {
         let batching = self.batching.load();
         let Entry { received, deadline, level, .. } = entry;
-        if self.counted_rows(level) >= batching.max_queued_rows {
+        // Nobody waits for a copy.
+        let may_wait = batching.waits_when_full && entry.role == Role::Primary;
+        if !may_wait && self.counted_rows(level) >= batching.max_queued_rows {
             return Err(self.full(1, batching.max_queued_rows));
         }
         let version = || -> KeepAlive { version.clone() };
-        let incoming = Incoming { version: &version, lane, level, received, deadline, batching: &batching, decode };
+        let incoming =
+            Incoming { version: &version, lane, level, received, deadline, may_wait, batching: &batching, decode };
         let place = self.lane(level, lane);
         if bytes <= IN_PLACE_BYTES {
             let lane = &mut *lock(place);
@@ -167,9 +184,9 @@ impl Queue {
         let shapes = self.fixed_shapes.as_deref().filter(|_| !request.unbatched).unwrap_or(shapes);
         let checked = check_extents(self.signature(), columns, marks, shapes, request.rows);
         let admitted = checked.and_then(|()| self.admit(request.rows, incoming));
-        let excess = admitted.inspect_err(|_| memory.shrink(bytes))?;
+        let Admitted { excess, beyond } = admitted.inspect_err(|_| memory.shrink(bytes))?;
         let alone = request.unbatched || self.is_kept_apart() || bytes > ALONE_BYTES || excess > 0;
-        Ok(Some(Decoded { request, bytes, excess, alone }))
+        Ok(Some(Decoded { request, bytes, excess, beyond, alone }))
     }
 
     /// Rows that count against the limit of requests of this priority: those of lower ones do not.
@@ -177,12 +194,11 @@ impl Queue {
         self.rows_ahead(level).saturating_sub(self.excess_rows.load(Ordering::Relaxed))
     }
 
-    /// Counts a request's rows in, where there is place for them and they can be answered in time. Returns how many the
-    /// limit does not count: as many rows as the queue never holds count as one batch, since they run batch by batch.
-    fn admit(&self, rows: usize, incoming: &Incoming<'_>) -> Result<usize, Status> {
+    /// Counts a request's rows in, where there is place for them and they can be answered in time, or where it may wait.
+    fn admit(&self, rows: usize, incoming: &Incoming<'_>) -> Result<Admitted, Status> {
         let (batching, limit) = (incoming.batching, incoming.batching.max_queued_rows);
         if rows == 0 {
-            return Ok(0);
+            return Ok(Admitted::default());
         }
         let excess = if rows > limit { rows - batching.max_batch_rows.min(limit) } else { 0 };
         self.excess_rows.fetch_add(excess, Ordering::Relaxed);
@@ -198,7 +214,9 @@ impl Queue {
             false => before,
         };
         let wait = if ahead > 0 { self.expected_wait(ahead, rows - excess, incoming) } else { Duration::ZERO };
-        let refused = match counted > limit {
+        let beyond = counted > limit;
+        let refused = match beyond {
+            _ if incoming.may_wait => None,
             true => Some(self.full(rows - excess, limit)),
             false if wait > Duration::ZERO && incoming.received + wait > incoming.deadline => {
                 self.served.metrics.rejections.fetch_add(1, Ordering::Relaxed);
@@ -213,7 +231,8 @@ impl Queue {
             return Err(status);
         }
         self.served.metrics.queued_rows.fetch_add(rows as u64, Ordering::Relaxed);
-        Ok(excess)
+        self.served.metrics.waiting_requests.fetch_add(u64::from(beyond), Ordering::Relaxed);
+        Ok(Admitted { excess, beyond })
     }
 
     fn open_batch(&self, incoming: &Incoming<'_>) -> Batch {
@@ -372,13 +391,14 @@ impl Queue {
         if open.rows == 0 {
             open.opened = received;
         }
-        let place = Some(Place { waiting: open.waiting.clone(), rows: entry.rows, seat: open.rows });
+        let (rows, beyond) = (entry.rows, decoded.beyond);
+        let place = Some(Place { waiting: open.waiting.clone(), rows, seat: open.rows, beyond });
         (entry.first_row, entry.seat) = (open.rows, open.rows);
         if self.fixed_shapes.is_none() && *open.shapes != *lane.shapes {
             open.widen(&lane.shapes, &mut entry);
         }
         open.rows += entry.rows;
-        open.waiting.enter(entry.rows, decoded.excess);
+        open.waiting.enter(Count { rows, beyond: usize::from(beyond) }, decoded.excess);
         open.oversized = decoded.excess > 0;
         open.largest = open.largest.max(decoded.bytes);
         entry.entered = Instant::now();

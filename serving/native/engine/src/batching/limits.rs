@@ -18,8 +18,10 @@ pub struct Batching {
     pub max_batch_rows: usize,
     /// Waits that long for more, if above zero.
     pub timeout_us: u64,
-    /// Beyond it a request is refused.
+    /// Beyond it a request is refused, or waits.
     pub max_queued_rows: usize,
+    /// Whether requests for which the queue has no place wait until their deadline. They are refused else.
+    pub waits_when_full: bool,
     /// Executor threads, at most; they come with the requests.
     pub concurrency: usize,
     /// The only numbers of rows that the model runs, ascending; empty for any.

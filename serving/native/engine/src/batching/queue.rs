@@ -16,7 +16,7 @@ use crate::batching::lane::{Lane, Ripe};
 use crate::batching::limits::{Batching, PRIORITY_LEVELS};
 use crate::batching::served_signature::ServedSignature;
 use crate::batching::service_time::ServiceTime;
-use crate::batching::waiting::{Place, Waiting};
+use crate::batching::waiting::{Count, Place, Waiting};
 use crate::sync::lock;
 
 /// Of so many batches that lower priorities wait for, one is the oldest whatever its priority.
@@ -264,9 +264,10 @@ impl Queue {
         }
     }
 
-    fn discount(&self, waiting: &Waiting, rows: usize) {
+    fn discount(&self, waiting: &Waiting, Count { rows, beyond }: Count) {
         self.queued_rows.fetch_sub(rows, Ordering::Relaxed);
         self.served.metrics.queued_rows.fetch_sub(rows as u64, Ordering::Relaxed);
+        self.served.metrics.waiting_requests.fetch_sub(beyond as u64, Ordering::Relaxed);
         self.excess_rows.fetch_sub(waiting.take_excess(), Ordering::Relaxed);
         self.count_level(waiting.level, rows, false);
     }
@@ -277,11 +278,9 @@ impl Queue {
         if let Some(slot) = cancelled {
             place.waiting.cancel(place.seat, slot);
         }
-        let waited = place.waiting.leave(place.seat, place.rows);
-        if waited {
-            self.discount(&place.waiting, place.rows);
-        }
-        waited
+        let left = place.waiting.leave(place);
+        left.into_iter().for_each(|count| self.discount(&place.waiting, count));
+        left.is_some()
     }
 
     /// Drops the oldest batches of a lane as far as all their requests are abandoned: their memory is of use to others,

@@ -73,7 +73,7 @@ pub fn help_of(family: &str) -> &'static str {
     HELP.iter().find(|(name, _)| *name == family).map_or("", |(_, help)| help)
 }
 
-const HELP: [(&str, &str); 43] = [
+const HELP: [(&str, &str); 44] = [
     ("tidegate_requests_total", "Answers by endpoint, model, version and canonical status."),
     ("tidegate_method_requests_total", "Requests that found a version and its signature, by method, in any protocol."),
     ("tidegate_request_seconds", "From a request's last byte to its answer."),
@@ -118,6 +118,7 @@ const HELP: [(&str, &str); 43] = [
     ("tidegate_bisections_total", "Batches that raised and were run again in halves."),
     ("tidegate_panics_total", "Batches that were lost to a fault of the server itself."),
     ("tidegate_queued_rows", "Rows that wait in the queues."),
+    ("tidegate_queue_waiting_requests", "Requests that wait though the queue was full when they came."),
     ("tidegate_queue_rejections_total", "Requests refused because the queue was full."),
     ("tidegate_call_seconds_running", "For how long the longest call of the model runs now; 0 while none does."),
     ("tidegate_deadline_drops_total", "Requests whose deadline passed in the queue."),

@@ -223,6 +223,7 @@ fn version_samples(list: &mut impl Samples, labels: &str, metrics: &VersionMetri
         }
     }
     push(list, "tidegate_queued_rows", labels, &metrics.queued_rows);
+    push(list, "tidegate_queue_waiting_requests", labels, &metrics.waiting_requests);
     let longest = metrics.running.longest(Instant::now()).as_secs_f64();
     list.add("tidegate_call_seconds_running", "", format_args!("{labels}"), longest);
     list.add("tidegate_python_entries_total", "", format_args!("{labels}"), metrics.entries() as f64);

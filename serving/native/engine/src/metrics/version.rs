@@ -32,6 +32,8 @@ pub struct VersionMetrics {
     pub bisections: AtomicU64,
     /// Rows that wait in its queues.
     pub queued_rows: AtomicU64,
+    /// Requests that wait though the queue was full when they came.
+    pub waiting_requests: AtomicU64,
     /// Requests refused because the queue was full.
     pub rejections: AtomicU64,
     /// Requests whose deadline passed in the queue.

@@ -1,6 +1,6 @@
 //! The serving map: versions, labels, shadow and log share of each model. Requests read it without waiting.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use tidegate_codec::model_spec::VersionChoice;
@@ -113,6 +113,13 @@ impl ServingMap {
     pub fn labelled(&self, name: &str, label: &str) -> Result<i64, Status> {
         let found = self.models.get(name).and_then(|model| model.labels.get(label));
         found.map(|version| version.number).ok_or_else(|| no_label(label))
+    }
+
+    /// The labels that name a version, in order.
+    pub fn labels_of<'a>(&'a self, version: &'a Version) -> impl Iterator<Item = &'a str> {
+        let labels = self.models.get(&version.model).into_iter().flat_map(|model| &model.labels);
+        let named = labels.filter(|(_, labelled)| labelled.number == version.number).map(|(label, _)| label.as_str());
+        BTreeSet::from_iter(named).into_iter()
     }
 
     /// Every version in it.

@@ -44,6 +44,7 @@ pub fn limits(max_batch_rows: usize, max_queued_rows: usize) -> Batching {
         max_batch_rows,
         timeout_us: 0,
         max_queued_rows,
+        waits_when_full: false,
         concurrency: 1,
         allowed_batch_sizes: Arc::new([]),
         pad_variable_length_inputs: false,

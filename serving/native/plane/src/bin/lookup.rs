@@ -83,6 +83,7 @@ fn publish(model: usize, version: i64) -> Result<Change, String> {
             max_batch_rows: 64,
             timeout_us: 0,
             max_queued_rows: 64,
+            waits_when_full: false,
             concurrency: 1,
             allowed_batch_sizes: Arc::new([]),
             pad_variable_length_inputs: false,

@@ -107,7 +107,7 @@ impl Drop for Block {
     }
 }
 
-/// An answer.
+/// A message or an answer.
 struct Held {
     bytes: Bytes,
     /// None once it is disposed of.
@@ -136,4 +136,9 @@ pub fn held(bytes: Bytes, share: &Arc<Share>) -> Bytes {
     }
     let memory = Some(share.note(bytes.len()));
     Bytes::from_owner(Held { bytes, memory })
+}
+
+/// A message that is counted, by what was taken for it, for as long as it is there.
+pub fn counted(bytes: Bytes, memory: Reservation) -> Bytes {
+    Bytes::from_owner(Held { bytes, memory: Some(memory) })
 }

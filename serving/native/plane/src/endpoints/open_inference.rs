@@ -13,16 +13,16 @@ use tidegate_codec::open_inference::index::{self, IndexEntry};
 use tidegate_codec::open_inference::metadata::ModelDescription;
 use tidegate_codec::open_inference::request::InferRequest;
 use tidegate_codec::open_inference::statistics::{DURATIONS, ModelStatistics};
-use tidegate_codec::openapi::{self, DescribedModel};
+use tidegate_codec::openapi::{self, DescribedModel, DescribedVersion};
 use tidegate_codec::signatures::{RequestRows, Signature};
-use tidegate_codec::status::{Code, Status};
+use tidegate_codec::status::Status;
 use tidegate_codec::tensors::Page;
 use tidegate_engine::batching::Queue;
 use tidegate_engine::engine::Engine;
 use tidegate_engine::metrics::{Call, Spent, VersionMetrics};
 use tidegate_engine::request::{Payload, Reply};
 use tidegate_engine::request_id::{IdSource, RequestId};
-use tidegate_engine::serving_map::Version;
+use tidegate_engine::serving_map::{ServingMap, Version};
 
 use crate::security::access::Grant;
 
@@ -130,18 +130,24 @@ pub fn list(engine: &Engine, grant: Option<&Grant>, ready: bool) -> Vec<IndexEnt
     index::select(all.map(|(model, state)| IndexEntry { model, state }).collect(), ready)
 }
 
-/// The REST endpoint as an OpenAPI document: models that answer, with the versions that do so by default.
+/// The REST endpoint as an OpenAPI document: models that answer, with their versions and labels.
 pub fn openapi(engine: &Engine, grant: Option<&Grant>, secured: bool) -> Vec<u8> {
     let map = engine.map.load();
     let names: BTreeSet<&str> = map.versions().map(|version| &*version.model).collect();
     let seen = names.into_iter().filter(|name| grant.is_none_or(|grant| grant.sees(name)));
-    let answering = |name| map.resolve(name, VersionChoice::Any, None).ok().map(|(_, version)| version);
-    let described = seen.filter_map(answering).map(|version| DescribedModel {
-        name: &version.model,
-        version: version.number,
-        signatures: version.queues.iter().map(|queue| queue.signature()).collect(),
-    });
+    let described = seen.map(|name| describe_model(&map, name));
     openapi::to_json(SERVER_VERSION, &described.collect::<Vec<_>>(), secured)
+}
+
+fn describe_model<'m>(map: &'m ServingMap, name: &'m str) -> DescribedModel<'m> {
+    let answers = |choice| map.resolve(name, choice, None).ok().map(|(_, version)| version.number);
+    let described = |version: &'m Arc<Version>| DescribedVersion {
+        number: version.number,
+        labels: map.labels_of(version).collect(),
+        signatures: version.queues.iter().map(|queue| queue.signature()).collect(),
+    };
+    let versions = map.versions_of(name).filter(|version| answers(VersionChoice::Version(version.number)).is_some());
+    DescribedModel { name, default: answers(VersionChoice::Any), versions: versions.map(described).collect() }
 }
 
 /// What the versions were asked that a request means, or of every model that somebody may know where it names none.
@@ -186,10 +192,4 @@ fn of_version(((name, version), metrics): ((String, i64), Arc<VersionMetrics>)) 
     let load = |number: &AtomicU64| number.load(Ordering::Relaxed);
     let (inferences, executions) = (load(&metrics.rows), load(&metrics.batches));
     ModelStatistics { name, version, last_inference, inferences, executions, durations }
-}
-
-/// Why models are not loaded and unloaded through the ports that clients have.
-pub fn no_loading() -> Status {
-    let why = "models are loaded and unloaded over the control port: `tidegate push` and `tidegate withdraw` do it";
-    Status::new(Code::Unimplemented, why)
 }

@@ -85,8 +85,9 @@ impl Client {
     }
 
     /// Begins a call whose message does not end.
-    pub fn open_ended(&mut self, path: &str, framed: Vec<u8>) -> (Call, SendStream<Bytes>) {
-        let request = Request::post(format!("http://t{path}")).header("content-type", "application/grpc").body(());
+    pub fn open_ended(&mut self, path: &str, headers: &[(&str, &str)], framed: Vec<u8>) -> (Call, SendStream<Bytes>) {
+        let request = Request::post(format!("http://t{path}")).header("content-type", "application/grpc");
+        let request = headers.iter().fold(request, |request, (name, value)| request.header(*name, *value)).body(());
         let sender = self.sender.clone();
         self.runtime.block_on(async move {
             let mut sender = sender.ready().await.unwrap();

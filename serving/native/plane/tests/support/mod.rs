@@ -217,6 +217,7 @@ pub fn batching() -> Batching {
         max_batch_rows: 64,
         timeout_us: 0,
         max_queued_rows: 1024,
+        waits_when_full: false,
         concurrency: 1,
         allowed_batch_sizes: Arc::new([]),
         pad_variable_length_inputs: false,

@@ -154,7 +154,7 @@ impl<S: GrpcService, T: AsyncRead + AsyncWrite + Unpin> GrpcConnection<S, T> {
         };
         if self.service.is_conversation(head.uri.path()) {
             let deadline = head.headers.contains_key("grpc-timeout").then_some(deadline);
-            let messages = Messages::new(body, &self.memory);
+            let messages = Messages::new(body, &head.headers, &self.peer, &self.memory);
             return self.service.converse(Conversation { head, messages, deadline, patience, reply });
         }
         self.partial.push(Partial { head, body, reply, arriving: Arriving::default(), large: None, deadline });

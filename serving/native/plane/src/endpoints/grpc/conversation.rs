@@ -7,11 +7,15 @@ use std::time::{Duration, Instant};
 
 use bytes::{Buf, Bytes, BytesMut};
 use h2::{Reason, RecvStream, SendStream};
-use http::request;
+use http::{HeaderMap, request};
 use tidegate_codec::status::{Code, Status};
 use tidegate_engine::memory::{Reservation, Share};
 use tokio::time::timeout;
 
+use crate::aside::{Aside, LARGE};
+use crate::connections::peer::Peer;
+use crate::endpoints::body::counted;
+use crate::endpoints::compression::{inflate, too_large};
 use crate::endpoints::grpc::reply::{FRAME_HEAD, GrpcReply};
 
 /// The largest message of such a call in bytes, where nothing else is said.
@@ -35,14 +39,31 @@ pub struct Conversation {
 pub struct Messages {
     body: RecvStream,
     so_far: BytesMut,
+    /// What the bytes take that have come.
     memory: Reservation,
     largest: usize,
+    /// How messages are compressed that say so.
+    encoding: String,
+    /// A compressed message that has come in full.
+    packed: Option<Bytes>,
+    aside: Arc<Aside>,
+    /// How long a large message waits to be decompressed.
+    patience: Duration,
 }
 
 impl Messages {
-    /// Of a call; what has come of them counts to this share.
-    pub fn new(body: RecvStream, share: &Arc<Share>) -> Messages {
-        Messages { body, so_far: BytesMut::new(), memory: share.reservation(), largest: LARGEST }
+    /// Of a call with this metadata; what has come of them counts to this share.
+    pub fn new(body: RecvStream, headers: &HeaderMap, peer: &Peer, share: &Arc<Share>) -> Messages {
+        Messages {
+            body,
+            so_far: BytesMut::new(),
+            memory: share.reservation(),
+            largest: LARGEST,
+            encoding: grpc_encoding(headers).to_owned(),
+            packed: None,
+            aside: peer.aside.clone(),
+            patience: peer.limits.request_timeout(),
+        }
     }
 
     /// Takes messages of so many bytes.
@@ -50,11 +71,22 @@ impl Messages {
         self.largest = largest;
     }
 
-    /// The next one; none once the client has sent all. Nothing is lost where this is given up.
+    /// The next one, decompressed; none once the client has sent all. Nothing is lost where this is given up.
     pub async fn next(&mut self) -> Result<Option<Bytes>, Status> {
         loop {
-            if let Some(message) = self.take()? {
-                return Ok(Some(message));
+            if let Some(packed) = self.packed.clone() {
+                let plain = self.inflate(&packed).await;
+                self.packed = None;
+                self.memory.shrink(packed.len());
+                return plain.map(Some);
+            }
+            if let Some((compressed, message)) = self.take()? {
+                if !compressed {
+                    self.memory.shrink(message.len());
+                    return Ok(Some(message));
+                }
+                self.packed = Some(message);
+                continue;
             }
             match poll_fn(|context| self.body.poll_data(context)).await {
                 Some(Ok(data)) => {
@@ -70,16 +102,10 @@ impl Messages {
         }
     }
 
-    /// A message that has come in full.
-    fn take(&mut self) -> Result<Option<Bytes>, Status> {
+    /// A message that has come in full, and whether it is compressed. It counts until whoever takes it says otherwise.
+    fn take(&mut self) -> Result<Option<(bool, Bytes)>, Status> {
         let Some(&[compressed, a, b, c, d]) = self.so_far.first_chunk::<FRAME_HEAD>() else { return Ok(None) };
         let length = u32::from_be_bytes([a, b, c, d]) as usize;
-        if compressed != 0 {
-            return Err(Status::new(
-                Code::Unimplemented,
-                "messages of this method cannot be compressed: send them plain",
-            ));
-        }
         let largest = self.largest;
         if length > largest {
             return Err(Status::exhausted(format!(
@@ -90,9 +116,36 @@ impl Messages {
             return Ok(None);
         }
         self.so_far.advance(FRAME_HEAD);
-        self.memory.shrink(FRAME_HEAD + length);
-        Ok(Some(self.so_far.split_to(length).freeze()))
+        self.memory.shrink(FRAME_HEAD);
+        Ok(Some((compressed != 0, self.so_far.split_to(length).freeze())))
     }
+
+    /// The plain message, which counts for as long as it is there; what may be large is decompressed aside.
+    async fn inflate(&self, packed: &Bytes) -> Result<Bytes, Status> {
+        let (limit, share) = (self.largest, self.memory.share());
+        if packed.len() <= LARGE
+            && let Some(plain) = plain(&self.encoding, packed, limit.min(LARGE), &share)?
+        {
+            return Ok(plain);
+        }
+        if limit <= LARGE {
+            return Err(too_large(limit));
+        }
+        let (encoding, packed) = (self.encoding.clone(), packed.clone());
+        let work = move || plain(&encoding, &packed, limit, &share)?.ok_or_else(|| too_large(limit));
+        self.aside.run(limit, Instant::now() + self.patience, work).await?
+    }
+}
+
+/// How messages of a call are compressed that say so.
+pub fn grpc_encoding(headers: &HeaderMap) -> &str {
+    headers.get("grpc-encoding").and_then(|value| value.to_str().ok()).unwrap_or("of no name")
+}
+
+fn plain(encoding: &str, packed: &[u8], most: usize, share: &Arc<Share>) -> Result<Option<Bytes>, Status> {
+    let mut memory = share.reservation();
+    let inflated = inflate(encoding, packed, most, &mut memory)?;
+    Ok(inflated.map(|message| counted(message, memory)))
 }
 
 /// Sends a framed message as fast as the client takes it. False where it takes nothing for so long, or has gone.

@@ -1,5 +1,7 @@
 //! The names of the methods of the Open Inference Protocol's gRPC service.
 
+use tidegate_codec::open_inference::extensions::{self, Elsewhere};
+
 /// The service's name.
 pub const SERVICE: &str = "inference.GRPCInferenceService";
 
@@ -26,8 +28,8 @@ pub enum Method {
     ModelStatistics,
     /// All models.
     RepositoryIndex,
-    /// Asks for a model to come or go.
-    RepositoryChange,
+    /// Asks for an extension that is not here.
+    Elsewhere(Elsewhere),
 }
 
 impl Method {
@@ -37,7 +39,7 @@ impl Method {
     }
 }
 
-/// The methods, by their names in the service.
+/// The methods that reflection tells of, by their names in the service.
 pub const METHODS: [(&str, Method); 12] = [
     ("ModelInfer", Method::ModelInfer),
     ("ModelStreamInfer", Method::ModelStreamInfer),
@@ -49,12 +51,16 @@ pub const METHODS: [(&str, Method); 12] = [
     ("ModelConfig", Method::ModelConfig),
     ("ModelStatistics", Method::ModelStatistics),
     ("RepositoryIndex", Method::RepositoryIndex),
-    ("RepositoryModelLoad", Method::RepositoryChange),
-    ("RepositoryModelUnload", Method::RepositoryChange),
+    ("RepositoryModelLoad", Method::Elsewhere(Elsewhere::Loading)),
+    ("RepositoryModelUnload", Method::Elsewhere(Elsewhere::Loading)),
 ];
 
 /// The method that a path names.
 pub fn method(path: &str) -> Option<Method> {
     let name = path.strip_prefix('/')?.strip_prefix(SERVICE)?.strip_prefix('/')?;
-    METHODS.iter().find(|(known, _)| *known == name).map(|(_, method)| *method)
+    let refused = || {
+        let found = extensions::METHODS.iter().find(|(known, _)| *known == name);
+        found.map(|(_, elsewhere)| Method::Elsewhere(*elsewhere))
+    };
+    METHODS.iter().find(|(known, _)| *known == name).map(|(_, method)| *method).or_else(refused)
 }

@@ -178,6 +178,7 @@ impl<R: Reply + From<StreamReply>> InferStream<R> {
             let ModelInfer { name, choice, ref request } = infer;
             let id = choose_id(head.headers.get(ID_HEADER), Some(request.id.as_ref()), &state.engine.ids);
             let trace = trace_of(&head.headers);
+            let deadline = request.deadline(received, deadline);
             let context = RequestContext { reply, id, trace, received, deadline, bytes };
             dispatcher.dispatch(context, &request.spec(name, choice), &head.headers, &Infer::new(request));
             Ok((name.to_owned(), request.id.to_string(), request.empty_final))

@@ -12,6 +12,7 @@ use tidegate_engine::request::Tags;
 use crate::aside::{Aside, LARGE};
 use crate::connections::peer::Peer;
 use crate::endpoints::compression::{inflate, too_large};
+use crate::endpoints::grpc::conversation::grpc_encoding;
 use crate::endpoints::grpc::reply::{FRAME_HEAD, GrpcReply};
 use crate::endpoints::grpc::service::{GrpcCall, GrpcService};
 
@@ -58,9 +59,8 @@ impl WholeCall {
         if !self.is_compressed() {
             return Ok(Some((self.frame.slice(FRAME_HEAD..), None)));
         }
-        let encoding = self.head.headers.get("grpc-encoding").and_then(|value| value.to_str().ok());
         let mut memory = share.reservation();
-        let message = inflate(encoding.unwrap_or("of no name"), message, most, &mut memory)?;
+        let message = inflate(grpc_encoding(&self.head.headers), message, most, &mut memory)?;
         Ok(message.map(|message| (message, Some(memory))))
     }
 

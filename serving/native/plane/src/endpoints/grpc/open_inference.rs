@@ -14,7 +14,7 @@ use crate::endpoints::grpc::methods::GrpcMethods;
 use crate::endpoints::grpc::prediction::PredictionReply;
 use crate::endpoints::grpc::service::GrpcCall;
 use crate::endpoints::headers::ID_HEADER;
-use crate::endpoints::open_inference::{self, Infer, SERVER_VERSION, choose_id, configure, describe, list, no_loading};
+use crate::endpoints::open_inference::{self, Infer, SERVER_VERSION, choose_id, configure, describe, list};
 use crate::endpoints::stream::StreamReply;
 use crate::security::access::Grant;
 use crate::security::gate::{check_model, granted};
@@ -41,7 +41,7 @@ impl<R: Reply + From<PredictionReply> + From<TaskReply> + From<StreamReply>> Grp
                 check_model(&call.head, spec.name)?;
                 configure(engine, &spec, |_, config| config.message())
             }),
-            Method::RepositoryChange => Err(no_loading()),
+            Method::Elsewhere(elsewhere) => Err(elsewhere.refusal()),
             Method::ModelStreamInfer => Err(Status::internal("a stream of requests came as a single one")),
         };
         self.reply(call, None, answer);
@@ -52,9 +52,10 @@ impl<R: Reply + From<PredictionReply> + From<TaskReply> + From<StreamReply>> Grp
         let parsed = message::parse(&message);
         let own = parsed.as_ref().ok().map(|infer| infer.request.id.as_ref());
         let id = choose_id(call.head.headers.get(ID_HEADER), own, &self.state.engine.ids);
-        let (head, _, context) = self.open_as(call, id);
+        let (head, _, mut context) = self.open_as(call, id);
         match parsed {
             Ok(infer) => {
+                context.deadline = infer.request.deadline(context.received, context.deadline);
                 let spec = infer.request.spec(infer.name, infer.choice);
                 self.dispatch(&head, context, &spec, &Infer::new(&infer.request));
             }

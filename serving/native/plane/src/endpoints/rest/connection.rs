@@ -43,7 +43,7 @@ where
     let handler = service_fn(|mut request: Request<Incoming>| {
         let open = peer.lifeline.begin_call();
         peer.lifeline.note_head();
-        let crowded = peer.refuse(request.uri().path().starts_with(path::HEALTH));
+        let crowded = peer.refuse(path::is_about_health(request.uri().path()));
         let observation = peer.observe(request.method(), request.uri().path(), request.headers());
         let refused = crowded.or_else(|| framing::check(&request).err());
         let refused = refused.or_else(|| admit(&mut request, &*service, &peer.names).err());

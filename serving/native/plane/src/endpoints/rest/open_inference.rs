@@ -9,7 +9,7 @@ use tidegate_codec::open_inference::{index, json_request, metadata, statistics};
 use tidegate_codec::status::{Code, Status};
 use tidegate_engine::engine::Engine;
 use tidegate_engine::metrics::Endpoint;
-use tidegate_engine::request::{Reply, Tags};
+use tidegate_engine::request::{Reply, RequestContext, Tags};
 use tidegate_engine::request_id::RequestId;
 use tidegate_engine::serving_map::Version;
 use tokio::sync::oneshot;
@@ -38,13 +38,16 @@ impl<R: Reply + From<RestReply> + From<StreamReply>> RestRoutes<R> {
             Ok(request) => {
                 let (named, headers) = (target.spec(""), &call.head.headers);
                 let spec = request.spec(named.name, named.choice);
+                let deadline = request.deadline(call.received, call.deadline);
                 if events::wanted(headers) {
                     let (reply, answer) = self.open_events(call, EventForm::Infer, &id);
-                    self.dispatcher.dispatch(context(call, reply, id), &spec, headers, &Infer::new(&request));
+                    let context = RequestContext { deadline, ..context(call, reply, id) };
+                    self.dispatcher.dispatch(context, &spec, headers, &Infer::new(&request));
                     return answer;
                 }
                 let (reply, answer) = RestReply::new(Form::Columnar, &call.observation);
-                self.dispatcher.dispatch(context(call, reply, id), &spec, headers, &Infer::new(&request));
+                let context = RequestContext { deadline, ..context(call, reply, id) };
+                self.dispatcher.dispatch(context, &spec, headers, &Infer::new(&request));
                 answer
             }
             Err(status) => RestAnswer::Ready(self.fail(call, &status, &id)),

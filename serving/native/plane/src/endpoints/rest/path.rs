@@ -2,10 +2,16 @@
 
 use tidegate_codec::inference::InferenceMethod;
 use tidegate_codec::model_spec::{ModelSpec, VersionChoice};
+use tidegate_codec::open_inference::extensions::{self, Elsewhere};
 use tidegate_codec::status::Status;
 
-/// Where all paths about the server's health begin.
-pub const HEALTH: &str = "/v2/health/";
+/// Where paths about the server's health begin, but for `/`.
+const HEALTH: &str = "/v2/health/";
+
+/// Whether a path asks for the server's health, which is answered also where there are too many connections.
+pub fn is_about_health(path: &str) -> bool {
+    path == "/" || path.starts_with(HEALTH)
+}
 
 /// What a request wants.
 #[derive(Debug, PartialEq, Eq)]
@@ -22,6 +28,8 @@ pub enum Route {
     Preflight,
     /// `GET /metrics`.
     Metrics,
+    /// `GET /`, by which KServe's clients ask whether the process answers.
+    Alive,
     /// `GET /v2/health/live`.
     Live,
     /// `GET /v2/health/ready`.
@@ -44,8 +52,8 @@ pub enum Route {
     OpenApi,
     /// `POST /v2/repository/index`.
     RepositoryIndex,
-    /// `POST /v2/repository/models/NAME/load` or `/unload`.
-    RepositoryChange,
+    /// A path of an extension that is not here, such as `POST /v2/repository/models/NAME/load`.
+    Elsewhere(Elsewhere),
     /// A path that we do not have.
     Unknown,
 }
@@ -100,6 +108,7 @@ fn fixed(method: &str, path: &str, get: bool) -> Option<Route> {
     Some(match path {
         "/metrics" | "/monitoring/prometheus/metrics" if get => Route::Metrics,
         "/openapi.json" if get => Route::OpenApi,
+        "/" if get => Route::Alive,
         "/v2/health/live" if get => Route::Live,
         "/v2/health/ready" if get => Route::Ready,
         "/v2" | "/v2/" if get => Route::ServerMetadata,
@@ -116,8 +125,8 @@ pub fn parse(method: &str, path: &str) -> Result<Route, Status> {
     if let Some(route) = fixed(method, path, get) {
         return Ok(route);
     }
-    if strip_prefix(path, "/v2/repository/models/").is_some() && method == "POST" {
-        return Ok(Route::RepositoryChange);
+    if let Some(elsewhere) = strip_prefix(path, "/v2/").and_then(extensions::of_path) {
+        return Ok(Route::Elsewhere(elsewhere));
     }
     if method == "POST"
         && let Some(rest) = strip_prefix(path, "/inference")

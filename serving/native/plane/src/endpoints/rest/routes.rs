@@ -7,6 +7,7 @@ use http::{HeaderMap, Method, StatusCode};
 use tidegate_codec::inference::InferenceMethod;
 use tidegate_codec::json::predict_request::{Form, JsonRequest};
 use tidegate_codec::json::{examples, metadata, model_status};
+use tidegate_codec::open_inference::health;
 use tidegate_codec::status::{Code, Status};
 use tidegate_engine::metrics::Endpoint;
 use tidegate_engine::request::{Dispatcher, Reply, RequestContext, Tags};
@@ -16,7 +17,6 @@ use tokio::sync::oneshot;
 
 use crate::endpoints::examples::Examples;
 use crate::endpoints::headers::ID_HEADER;
-use crate::endpoints::open_inference::no_loading;
 use crate::endpoints::rest::events::{EventAnswer, EventForm};
 use crate::endpoints::rest::path::{self, Route, Target};
 use crate::endpoints::rest::prediction::{Predict, RestReply};
@@ -29,7 +29,7 @@ use crate::state::PlaneState;
 
 const PATHS: &str = "POST /v1/models/NAME[/versions/V|/labels/L]:predict (or :classify, :regress), \
                      GET /v1/models/NAME[/versions/V|/labels/L], GET /v1/models/NAME/metadata, GET /metrics, GET /openapi.json, \
-                     GET /v2, GET /v2/health/live, GET /v2/health/ready, GET /v2/models/NAME[/versions/V][/ready|/config], \
+                     GET /, GET /v2, GET /v2/health/live, GET /v2/health/ready, GET /v2/models/NAME[/versions/V][/ready|/config], \
                      GET /v2/models[/NAME[/versions/V]]/stats, \
                      POST /v2/models/NAME[/versions/V]/infer, POST /v2/repository/index, \
                      POST /inference[/NAME[/versions/V|/labels/L]]";
@@ -72,12 +72,11 @@ impl<R: Reply + From<RestReply> + From<StreamReply>> RestService for RestRoutes<
             Ok(Route::Status(target)) => RestAnswer::Ready(self.status(&call, &target, &id)),
             Ok(Route::Metadata(target)) => RestAnswer::Ready(self.metadata(&call, &target, &id)),
             Ok(Route::Metrics) => self.metrics(call.deadline),
-            Ok(Route::Live) => RestAnswer::Ready(text(StatusCode::OK, "live\n".to_owned(), "text/plain")),
-            Ok(Route::Ready) => RestAnswer::Ready(self.ready()),
-            Ok(Route::Preflight) => {
-                RestAnswer::Ready(with_body(StatusCode::OK, Vec::new(), Tags { version: None, id: Some(&id) }))
-            }
-            Ok(Route::ModelReady(target)) => RestAnswer::Ready(self.model_ready(&target)),
+            Ok(Route::Alive) => RestAnswer::Ready(with_body(StatusCode::OK, health::ALIVE.to_vec(), tags(&id))),
+            Ok(Route::Live) => RestAnswer::Ready(with_body(StatusCode::OK, health::LIVE.to_vec(), tags(&id))),
+            Ok(Route::Ready) => RestAnswer::Ready(self.ready(&id)),
+            Ok(Route::Preflight) => RestAnswer::Ready(with_body(StatusCode::OK, Vec::new(), tags(&id))),
+            Ok(Route::ModelReady(target)) => RestAnswer::Ready(self.model_ready(&target, &id)),
             Ok(Route::Infer(target)) => self.infer(&call, &target),
             Ok(Route::Inference(target)) => self.inference(&call, target, id),
             Ok(Route::ServerMetadata) => RestAnswer::Ready(self.server_metadata(&call, &id)),
@@ -86,7 +85,7 @@ impl<R: Reply + From<RestReply> + From<StreamReply>> RestService for RestRoutes<
             Ok(Route::RepositoryIndex) => self.repository_index(&call, id),
             Ok(Route::OpenApi) => self.openapi(&call, id),
             Ok(Route::Statistics(target)) => self.statistics(&call, target, id),
-            Ok(Route::RepositoryChange) => RestAnswer::Ready(self.fail(&call, &no_loading(), &id)),
+            Ok(Route::Elsewhere(elsewhere)) => RestAnswer::Ready(self.fail(&call, &elsewhere.refusal(), &id)),
             Ok(Route::Unknown) => {
                 let (method, path) = (&call.head.method, call.head.uri.path());
                 let what = format!("no such path: {method} {path}; there are {PATHS}");
@@ -116,7 +115,7 @@ impl<R: Reply + From<RestReply> + From<StreamReply>> RestRoutes<R> {
         names: &[String],
     ) -> Result<Option<Arc<Grant>>, Status> {
         let need = match route {
-            Ok(Route::Live | Route::Ready | Route::Preflight) => return Ok(None),
+            Ok(Route::Alive | Route::Live | Route::Ready | Route::Preflight) => return Ok(None),
             Ok(Route::Metrics) => Need::LOOK,
             _ => Need::PREDICT,
         };
@@ -135,7 +134,7 @@ impl<R: Reply + From<RestReply> + From<StreamReply>> RestRoutes<R> {
 
     pub(crate) fn fail(&self, call: &RestCall, status: &Status, id: &RequestId) -> RestResponse {
         self.count(status.code, call);
-        failure(status, Tags { version: None, id: Some(id) })
+        failure(status, tags(id))
     }
 
     /// All metrics, once they are written.
@@ -198,8 +197,7 @@ impl<R: Reply + From<RestReply> + From<StreamReply>> RestRoutes<R> {
         match self.state.engine.version_states(&target.spec("")) {
             Ok(states) => {
                 self.count(Code::Ok, call);
-                let tags = Tags { version: None, id: Some(id) };
-                with_body(StatusCode::OK, model_status::to_json(&states), tags)
+                with_body(StatusCode::OK, model_status::to_json(&states), tags(id))
             }
             Err(status) => self.fail(call, &status, id),
         }
@@ -217,22 +215,28 @@ impl<R: Reply + From<RestReply> + From<StreamReply>> RestRoutes<R> {
     }
 
     /// Whether a predict request for this model would find a version.
-    fn model_ready(&self, target: &Target) -> RestResponse {
-        match self.state.engine.version(&target.spec("")) {
-            Ok(version) => text(StatusCode::OK, format!("ready: version {}\n", version.number), "text/plain"),
+    fn model_ready(&self, target: &Target, id: &RequestId) -> RestResponse {
+        let found = self.state.engine.version(&target.spec(""));
+        let (code, why) = match &found {
+            Ok(_) => (StatusCode::OK, None),
             Err(status) => {
                 let code = StatusCode::from_u16(status.code.http()).unwrap_or(StatusCode::SERVICE_UNAVAILABLE);
-                text(code, format!("not ready: {}\n", status.message), "text/plain")
+                (code, Some(status.message.as_str()))
             }
-        }
+        };
+        let version = found.as_ref().ok().map(|version| &version.header);
+        with_body(code, health::model_ready_json(&target.name, why), Tags { version, id: Some(id) })
     }
 
-    fn ready(&self) -> RestResponse {
+    fn ready(&self, id: &RequestId) -> RestResponse {
         let readiness = self.state.readiness();
-        let (code, word) =
-            if readiness.ready { (StatusCode::OK, "ready") } else { (StatusCode::SERVICE_UNAVAILABLE, "not ready") };
-        text(code, format!("{word}: {}\n", readiness.reason), "text/plain")
+        let code = if readiness.ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+        with_body(code, health::ready_json(readiness.ready, &readiness.reason), tags(id))
     }
+}
+
+fn tags(id: &RequestId) -> Tags<'_> {
+    Tags { version: None, id: Some(id) }
 }
 
 /// What goes with a request to the engine.
