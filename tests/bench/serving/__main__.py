@@ -172,6 +172,25 @@ def worker_pool() -> Sequence[Row]:
     return rows
 
 
+def batches() -> Sequence[Row]:
+    """The default batching beside none, at every load: it must cost nothing where there is nothing to batch."""
+    rows: list[Row] = []
+    alone = {"max_batch_rows": 1}
+    for workload in (NULL, REGRESSION):
+        with (
+            _place() as place,
+            engine(place / "batches", [workload]) as mine,
+            engine(place / "one-by-one", [workload], batching=alone) as plain,
+        ):
+            for clients in (1, 4, 16, CLIENTS):
+                asks = {
+                    "in batches": Ask(mine, workload, "grpc", clients),
+                    "one by one": Ask(plain, workload, "grpc", clients),
+                }
+                rows += beside(f"{workload.name}, grpc, {clients} clients", by_turns(asks), {"one by one": 0.95})
+    return rows
+
+
 def beside_mosec() -> Sequence[Row]:
     """REST beside mosec, which is asked one by one and in batches: the better of the two counts."""
     rows: list[Row] = []
@@ -235,6 +254,7 @@ if __name__ == "__main__":
         ("echo", null_beside_echo),
         ("log", log_on_and_off),
         ("pool", worker_pool),
+        ("batches", batches),
         ("mosec", beside_mosec),
         ("triton", beside_triton),
     ]
