@@ -1,7 +1,8 @@
 """A process that runs workers: one of a version alone, or those of several versions that share it.
 
-`python -m tidegate_serving.worker DESCRIPTOR` has one end of a socket, over which it gets the channel of each worker
-that it is to run, a thread for each. It ends once the other end is closed.
+`python -m tidegate_serving.worker SOCKET PIPE` has one end of a socket, over which it gets the channel of each worker
+that it is to run, a thread for each, and ends once the other end is closed. Of the pipe the engine has the end that is
+never written to: once the engine is gone, the system ends the process and its children, whatever they do.
 """
 
 from __future__ import annotations
@@ -34,11 +35,20 @@ class Host:
         self._lock = threading.Lock()
         self._workers: dict[native.WorkerLine, Callable[[str], object] | None] = {}
         self._closing = False
+        self._ended = threading.Event()
         self._control, theirs = socket.socketpair()
-        with theirs:
-            number = theirs.fileno()
-            command = [place.interpreter, "-P", "-m", "tidegate_serving.worker", str(number)]
-            self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, pass_fds=[number])
+        watched, self._alive = os.pipe()
+        try:
+            numbers = [theirs.fileno(), watched]
+            command = [place.interpreter, "-P", "-m", "tidegate_serving.worker", *map(str, numbers)]
+            self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, pass_fds=numbers, process_group=0)
+        except BaseException:
+            self._control.close()
+            os.close(self._alive)
+            raise
+        finally:
+            theirs.close()
+            os.close(watched)
         if place.processors:
             os.sched_setaffinity(self._process.pid, place.processors)
         threading.Thread(target=self._watch, name="tidegate-worker-watch", daemon=True).start()
@@ -91,11 +101,9 @@ class Host:
                 return
             self._closing = True
             self._control.close()
-        try:
-            self._process.wait(_END_SECONDS)
-        except subprocess.TimeoutExpired:
+        if not self._ended.wait(_END_SECONDS):
             self.kill()
-            self._process.wait()
+            self._ended.wait()
 
     def kill(self) -> None:
         """Ends it by force; whoever waits for a worker's answer gets WorkerDied."""
@@ -103,17 +111,21 @@ class Host:
 
     def ending(self) -> str:
         """How the process ended, in words."""
-        try:
-            status = self._process.wait(_END_SECONDS)
-        except subprocess.TimeoutExpired:
+        if not self._ended.wait(_END_SECONDS):
             return "it closed its connection"
+        status = self._process.wait()
         if status < 0:
             return f"it was ended by {_name(-status)}"
         return f"it ended with status {status}"
 
     def _watch(self) -> None:
-        """Tells its workers once the process has ended. A child of it may hold their sockets open for longer."""
+        """Ends its children once the process has ended, and tells its workers."""
+        os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)  # its number is its group's, and nobody else's so far
+        with contextlib.suppress(ProcessLookupError):  # the process itself, which is dead, is of its group too
+            os.killpg(self.pid, signal.SIGKILL)
         self._process.wait()
+        self._ended.set()
+        os.close(self._alive)
         with self._lock:
             self._closing = True
             workers = dict(self._workers)
