@@ -26,6 +26,7 @@ from tidegate_serving.contract.manifest import manifest_of
 from tidegate_serving.contract.signature import FirstAxis
 from tidegate_serving.contract.tensors import Array
 from tidegate_serving.contract.words import trace_of, words_of
+from tidegate_serving.log_lines import log_to_stderr
 from tidegate_serving.platforms.complaints import Complaints
 from tidegate_serving.platforms.loader import Answer, DescribesItself, LoadedVersion, as_answer, each, messages_of
 from tidegate_serving.platforms.registry import installed_platforms
@@ -66,7 +67,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs workers until the engine wants none any more, or is gone. 0 where all versions are unloaded then; else this
     process ends at once."""
     descriptor, pipe = sys.argv[1:] if arguments is None else arguments
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    log_to_stderr()
     # Whoever stops the engine by a signal to all its processes means the engine, which has batches to finish here.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
