@@ -3,16 +3,21 @@
 `python -m tidegate_serving.worker SOCKET PIPE` has one end of a socket, over which it gets the channel of each worker
 that it is to run, a thread for each, and ends once the other end is closed. Of the pipe the engine has the end that is
 never written to: once the engine is gone, the system ends the process and its children, whatever they do.
+
+Over the socket a process that is shared is also asked whether Python runs in it: one in which a model keeps all of
+Python waiting for too long, and with it its neighbours, is ended.
 """
 
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import signal
 import socket
 import subprocess
 import threading
+import time
 from collections.abc import Callable, Collection
 
 import tidegate_native as native
@@ -21,6 +26,8 @@ from tidegate_serving.contract.servable import ServableId
 from tidegate_serving.workers.place import WorkerPlace
 
 _END_SECONDS = 1.0
+_PULSE_SECONDS = 0.5
+_log = logging.getLogger(__name__)
 
 
 class HostEnded(Exception):
@@ -28,10 +35,15 @@ class HostEnded(Exception):
 
 
 class Host:
-    """One such process, which ends with the last of its workers. For any number of threads."""
+    """One such process, which ends with the last of its workers. For any number of threads.
 
-    def __init__(self, place: WorkerPlace) -> None:
+    `patience` says for how many seconds neighbours may have to wait while no Python runs; None for a process of one
+    version alone.
+    """
+
+    def __init__(self, place: WorkerPlace, patience: Callable[[], float] | None = None) -> None:
         self.place = place
+        self._patience = patience
         self._lock = threading.Lock()
         self._workers: dict[native.WorkerLine, Callable[[str], object] | None] = {}
         self._closing = False
@@ -52,6 +64,10 @@ class Host:
         if place.processors:
             os.sched_setaffinity(self._process.pid, place.processors)
         threading.Thread(target=self._watch, name="tidegate-worker-watch", daemon=True).start()
+        if patience is not None:
+            threading.Thread(
+                target=self._feel_pulse, args=[patience], name="tidegate-worker-pulse", daemon=True
+            ).start()
 
     @property
     def pid(self) -> int:
@@ -118,6 +134,38 @@ class Host:
             return f"it was ended by {_name(-status)}"
         return f"it ended with status {status}"
 
+    def _feel_pulse(self, patience: Callable[[], float]) -> None:
+        """Ends the process once it has said nothing for too long although it has several workers."""
+        heard, asked = time.monotonic(), False
+        while not self._ended.wait(_PULSE_SECONDS):
+            with self._lock:
+                if self._closing:
+                    return
+                try:
+                    answered = not asked or self._has_answered()
+                    if answered:
+                        self._control.send(b"?")
+                except OSError:  # it has ended just now
+                    return
+                asked, crowded = True, len(self._workers) > 1
+            now = time.monotonic()
+            if answered or not crowded:
+                heard = now
+            elif now - heard >= patience():
+                _log.warning(
+                    "process %d, which versions share, is ended: a model kept all of Python waiting for %.1f s",
+                    self.pid,
+                    now - heard,
+                )
+                self.kill()
+                return
+
+    def _has_answered(self) -> bool:
+        try:
+            return bool(self._control.recv(1, socket.MSG_DONTWAIT))
+        except BlockingIOError:
+            return False
+
     def _watch(self) -> None:
         """Ends its children once the process has ended, and tells its workers."""
         os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)  # its number is its group's, and nobody else's so far
@@ -140,11 +188,12 @@ class SharedHosts:
     """The processes that versions share: of each place so many at most. For any number of threads.
 
     A version that ended one in the middle of its load or batch gets processes of its own from then on, so that it
-    takes the others along no more than once.
+    takes the others along no more than once. `patience` is as a host's.
     """
 
-    def __init__(self, most: Callable[[], int]) -> None:
+    def __init__(self, most: Callable[[], int], patience: Callable[[], float]) -> None:
         self._most = most
+        self._patience = patience
         self._lock = threading.Lock()
         self._hosts: dict[WorkerPlace, list[Host]] = {}
         self._alone: set[ServableId] = set()
@@ -163,7 +212,7 @@ class SharedHosts:
                 with contextlib.suppress(HostEnded):
                     host = min(free, key=lambda host: host.workers)
                     return host, host.open()
-            host, channel = alone(place)
+            host, channel = _started(Host(place, self._patience))
             hosts.append(host)
             return host, channel
 
@@ -177,7 +226,10 @@ class SharedHosts:
 
 def alone(place: WorkerPlace) -> tuple[Host, native.WorkerLine]:
     """A worker in a new process. OSError where none can be started."""
-    host = Host(place)
+    return _started(Host(place))
+
+
+def _started(host: Host) -> tuple[Host, native.WorkerLine]:
     try:
         return host, host.open()
     except HostEnded as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -13,7 +14,7 @@ import pytest
 from tests.support.eventually import eventually
 from tests.support.versions import Draft, publish
 
-from tidegate_serving.contract.errors import ModelFailed
+from tidegate_serving.contract.errors import ModelFailed, Unavailable
 from tidegate_serving.contract.servable import ServableId
 from tidegate_serving.contract.signature import SERVING_DEFAULT
 from tidegate_serving.platforms.loader import ask as answer_of
@@ -65,7 +66,7 @@ Make = Callable[..., VersionWorkers]
 @pytest.fixture
 def make(tmp_path: Path) -> Iterator[Make]:
     """Makes versions that share one process."""
-    shared, made = SharedHosts(lambda: 1), list[VersionWorkers]()
+    shared, made = SharedHosts(lambda: 1, lambda: 1.5), list[VersionWorkers]()
 
     def make_workers(name: str, garbage: bytes = b"") -> VersionWorkers:
         directory = publish(tmp_path, name, 1, Draft(files={"model.py": MODEL.format(garbage=garbage)}))
@@ -137,6 +138,24 @@ def test_memory_is_taken_from_workers_first(make: Make) -> None:
     (pid,) = make("a").pids
     ours, theirs = (int(Path(f"/proc/{one}/oom_score_adj").read_text()) for one in ("self", pid))
     assert theirs == min(1000, ours + 500)
+
+
+def test_whoever_keeps_all_of_python_waiting_gets_a_process_of_its_own(make: Make, tmp_path: Path) -> None:
+    workers, neighbour = make("a"), make("b")
+
+    def hold() -> None:
+        with pytest.raises((ModelFailed, Unavailable)):
+            asked(workers, -5)
+
+    holding = threading.Thread(target=hold)
+    holding.start()
+    eventually((tmp_path / "a" / "holds").exists)
+    assert asked(neighbour, 7) == 14, "its batch is tried again in another process"
+    assert lives(neighbour.pids[0])
+    eventually(lambda: workers.pids and workers.pids != neighbour.pids)
+    workers.close()
+    holding.join()
+    assert asked(neighbour, 8) == 16
 
 
 ENGINE = """
