@@ -16,6 +16,7 @@ from typing import Self
 from tidegate_serving.config import EngineConfig
 from tidegate_serving.contract.errors import TidegateError
 from tidegate_serving.engine import Engine
+from tidegate_serving.log_lines import log_to_stderr
 from tidegate_serving.server import USER_MISTAKE, run
 from tidegate_serving.tensorflow_serving.command_line import CommandLine, parse_command_line
 
@@ -104,7 +105,7 @@ class ModelFileWatch:
 
 def main() -> None:
     """The command `python -m tidegate_serving.model_server`; `tidegate model-server` is the same."""
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s", stream=sys.stderr)
+    log_to_stderr()
     sys.exit(run_model_server(sys.argv[1:]))
 
 

@@ -20,6 +20,7 @@ from tidegate_serving.contract.errors import TidegateError
 from tidegate_serving.engine import Engine
 from tidegate_serving.files.atomic import write_atomically
 from tidegate_serving.lifecycle.memory import share_heaps
+from tidegate_serving.log_lines import log_to_stderr
 from tidegate_serving.runtime.running_engine import EngineAddresses
 from tidegate_serving.stop_signal import StoppedEarlyError, StopSignal
 
@@ -107,7 +108,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--ready-file", type=Path, help="gets the addresses as JSON once the engine is up")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="overrides one config key")
     parsed = parser.parse_args(arguments)
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s", stream=sys.stderr)
+    log_to_stderr()
     overrides: dict[str, object] = dict(item.partition("=")[::2] for item in parsed.set)
     overrides["ready_file"] = parsed.ready_file
 

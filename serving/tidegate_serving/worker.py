@@ -1,12 +1,14 @@
 """Loads versions outside the engine's process and answers batches, for as long as the engine that started it lives.
 
-`workers.host` starts it with one end of a socket, over which the channels of its workers come; what is said over these
-stands in `workers.channel`.
+`workers.host` starts it with one end of a socket, over which the channels of its workers come, and one of a pipe, by
+which it hears of the engine's end; what is said over the channels stands in `workers.channel`.
 """
 
 from __future__ import annotations
 
 import base64
+import contextlib
+import fcntl
 import logging
 import os
 import signal
@@ -14,9 +16,9 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from importlib import metadata
+from pathlib import Path
 from typing import Any
 
 from tidegate_serving.contract.errors import ModelFailed, TidegateError
@@ -24,6 +26,7 @@ from tidegate_serving.contract.manifest import manifest_of
 from tidegate_serving.contract.signature import FirstAxis
 from tidegate_serving.contract.tensors import Array
 from tidegate_serving.contract.words import trace_of, words_of
+from tidegate_serving.log_lines import log_to_stderr
 from tidegate_serving.platforms.complaints import Complaints
 from tidegate_serving.platforms.loader import Answer, DescribesItself, LoadedVersion, as_answer, each, messages_of
 from tidegate_serving.platforms.registry import installed_platforms
@@ -36,6 +39,7 @@ from tidegate_serving.workers.task import WorkerTask
 
 _ENGINE_GONE = 1
 _END_SECONDS = 1.0
+_MOST_EXPENDABLE, _MORE_EXPENDABLE = 1000, 500
 _log = logging.getLogger(__name__)
 
 
@@ -62,16 +66,21 @@ class Held:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs workers until the engine wants none any more, or is gone. 0 where all versions are unloaded then; else this
     process ends at once."""
-    (descriptor,) = sys.argv[1:] if arguments is None else arguments
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    descriptor, pipe = sys.argv[1:] if arguments is None else arguments
+    log_to_stderr()
     # Whoever stops the engine by a signal to all its processes means the engine, which has batches to finish here.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
-    held, threads = Held(), list[threading.Thread]()
+    _end_with_engine(int(pipe))
+    _go_first_where_memory_is_short()
+    held, channels, threads = Held(), list[Channel](), list[threading.Thread]()
     with socket.socket(fileno=int(descriptor)) as control:
+        os.register_at_fork(after_in_child=lambda: _leave_to_parent(control, channels))
         while end := _next(control):
+            channels = [channel for channel in channels if channel.is_open]
             threads = [thread for thread in threads if thread.is_alive()]
-            threads.append(threading.Thread(target=_work, args=(Channel(end), held), daemon=True))
+            channels.append(Channel(end))
+            threads.append(threading.Thread(target=_work, args=(channels[-1], held), daemon=True))
             threads[-1].start()
     threading.Thread(target=_end_anyway, name="tidegate-end", daemon=True).start()
     for thread in threads:
@@ -79,10 +88,46 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
+def _end_with_engine(pipe: int) -> None:
+    """Has the system end this process and its children as soon as nobody has the pipe's other end any more, also while
+    a model keeps all of Python waiting."""
+    fcntl.fcntl(pipe, fcntl.F_SETOWN, -os.getpgrp())
+    fcntl.fcntl(pipe, fcntl.F_SETSIG, signal.SIGKILL)
+    fcntl.fcntl(pipe, fcntl.F_SETFL, fcntl.fcntl(pipe, fcntl.F_GETFL) | os.O_ASYNC)
+
+
+def _go_first_where_memory_is_short() -> None:
+    """A system without memory ends this process before the engine, which goes on without it."""
+    own = Path("/proc/self/oom_score_adj")
+    with contextlib.suppress(OSError):  # not every system has it, or lets it be written
+        own.write_text(str(min(_MOST_EXPENDABLE, int(own.read_text()) + _MORE_EXPENDABLE)))
+
+
+def _leave_to_parent(control: socket.socket, channels: Sequence[Channel]) -> None:
+    """In a child that a model forked: the sockets are not for it."""
+    control.close()
+    for channel in channels:
+        channel.leave_to_parent()
+
+
+@contextlib.contextmanager
+def _without_children() -> Iterator[None]:
+    """A child that a model forked, and that comes back out of the model's code, ends here."""
+    own = os.getpid()
+    try:
+        yield
+    finally:
+        if os.getpid() != own:
+            os._exit(0)
+
+
 def _next(control: socket.socket) -> socket.socket | None:
-    """The engine's channel to one more worker; None once it wants no more."""
-    data, descriptors, _, _ = socket.recv_fds(control, 1, 1)
-    return socket.socket(fileno=descriptors[0]) if data else None
+    """The engine's channel to one more worker; None once it wants no more. Says that Python runs where it is asked."""
+    while True:
+        data, descriptors, _, _ = socket.recv_fds(control, 1, 1)
+        if data != b"?":
+            return socket.socket(fileno=descriptors[0]) if data else None
+        control.send(b"!")
 
 
 def _end_anyway() -> None:
@@ -103,7 +148,8 @@ def _work(channel: Channel, held: Held) -> None:
 def _serve(channel: Channel, held: Held) -> None:
     request, _ = channel.receive()
     try:
-        loaded = _load(WorkerTask.from_dict(request["task"]))
+        with _without_children():
+            loaded = _load(WorkerTask.from_dict(request["task"]))
     except (Exception, SystemExit) as error:
         cause = error.__cause__ if isinstance(error, TidegateError) else error
         trace = "" if cause is None else trace_of(cause)
@@ -132,14 +178,24 @@ def _answer(channel: Channel, loaded: LoadedVersion) -> None:
         request, inputs = channel.receive()
         if request["kind"] == "close":
             return
-        name = str(request["signature"])
-        try:
-            if loaded.manifest.signatures[name].streaming:
-                _stream(channel, _messages(loaded, name, inputs, complain))
-            else:
-                _send(channel, _predict(loaded, name, inputs, complain))
-        except TidegateError as error:
-            channel.send(_failed(error))
+        with _without_children():
+            _answer_one(channel, loaded, str(request["signature"]), inputs, complain)
+
+
+def _answer_one(
+    channel: Channel,
+    loaded: LoadedVersion,
+    name: str,
+    inputs: Mapping[str, Array],
+    complain: Callable[[BaseException], None],
+) -> None:
+    try:
+        if loaded.manifest.signatures[name].streaming:
+            _stream(channel, _messages(loaded, name, inputs, complain))
+        else:
+            _send(channel, _predict(loaded, name, inputs, complain))
+    except TidegateError as error:
+        channel.send(_failed(error))
 
 
 def _load(task: WorkerTask) -> LoadedVersion:
@@ -186,7 +242,7 @@ def _predict(
 
 def _stream(channel: Channel, messages: Generator[Answer]) -> None:
     """Sends message after message, each when it is asked for."""
-    with closing(messages):
+    with contextlib.closing(messages):
         for message in messages:
             _send(channel, message)
             if channel.receive()[0]["kind"] == "stop":

@@ -5,8 +5,6 @@ The one takes options, a TOML file and `TIDEGATE_*` variables, the other TensorF
 
 from __future__ import annotations
 
-import logging
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -79,9 +77,10 @@ def serve(
       tidegate serve --repository models --allow-unverified
     """
     from tidegate_serving.config import EngineConfig
+    from tidegate_serving.log_lines import log_to_stderr
     from tidegate_serving.server import run
 
-    _log_to_stderr()
+    log_to_stderr()
     overrides = {
         "repository": repository,
         "roots": tuple(path.absolute() for path in root) if root else None,
@@ -115,15 +114,12 @@ def model_server(context: typer.Context) -> None:
       tidegate model-server --model_config_file=/models/models.config --model_config_file_poll_wait_seconds=5
       tidegate model-server --help
     """
+    from tidegate_serving.log_lines import log_to_stderr
     from tidegate_serving.model_server import run_model_server
     from tidegate_serving.tensorflow_serving.flag_table import flags_help
 
     if "--help" in context.args:
         typer.echo(flags_help())
         raise typer.Exit
-    _log_to_stderr()
+    log_to_stderr()
     raise typer.Exit(run_model_server(context.args))
-
-
-def _log_to_stderr() -> None:
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s", stream=sys.stderr)

@@ -21,6 +21,7 @@ from tidegate_serving.config.view import seen, to_toml
 from tidegate_serving.journal.entry import to_line
 from tidegate_serving.journal.journal import Journal
 from tidegate_serving.lifecycle.memory import resident_bytes
+from tidegate_serving.log_lines import LineFormatter
 from tidegate_serving.redaction import without_secrets
 
 ENTRIES = 5000
@@ -33,7 +34,7 @@ class RecentLines(logging.Handler):
 
     def __init__(self) -> None:
         super().__init__()
-        self.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s %(message)s"))
+        self.setFormatter(LineFormatter())
         self._lines: deque[str] = deque(maxlen=LINES)
 
     def emit(self, record: logging.LogRecord) -> None:

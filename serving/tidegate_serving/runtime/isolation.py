@@ -30,7 +30,10 @@ class Isolation:
     def __init__(self, live: LiveConfig, batching: Callable[[str], BatchingConfig]) -> None:
         self._live = live
         self._batching = batching
-        self._shared = SharedHosts(lambda: live.now.pool_processes or min(_MOST_SHARED, len(os.sched_getaffinity(0))))
+        self._shared = SharedHosts(
+            lambda: live.now.pool_processes or min(_MOST_SHARED, len(os.sched_getaffinity(0))),
+            lambda: live.now.stuck_seconds,
+        )
         self.gauges = WorkerGauges()
 
     def size_for(self, id: ServableId) -> Callable[[int], int]:

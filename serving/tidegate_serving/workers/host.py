@@ -1,17 +1,23 @@
 """A process that runs workers: one of a version alone, or those of several versions that share it.
 
-`python -m tidegate_serving.worker DESCRIPTOR` has one end of a socket, over which it gets the channel of each worker
-that it is to run, a thread for each. It ends once the other end is closed.
+`python -m tidegate_serving.worker SOCKET PIPE` has one end of a socket, over which it gets the channel of each worker
+that it is to run, a thread for each, and ends once the other end is closed. Of the pipe the engine has the end that is
+never written to: once the engine is gone, the system ends the process and its children, whatever they do.
+
+Over the socket a process that is shared is also asked whether Python runs in it: one in which a model keeps all of
+Python waiting for too long, and with it its neighbours, is ended.
 """
 
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import signal
 import socket
 import subprocess
 import threading
+import time
 from collections.abc import Callable, Collection
 
 import tidegate_native as native
@@ -20,6 +26,8 @@ from tidegate_serving.contract.servable import ServableId
 from tidegate_serving.workers.place import WorkerPlace
 
 _END_SECONDS = 1.0
+_PULSE_SECONDS = 0.5
+_log = logging.getLogger(__name__)
 
 
 class HostEnded(Exception):
@@ -27,21 +35,39 @@ class HostEnded(Exception):
 
 
 class Host:
-    """One such process, which ends with the last of its workers. For any number of threads."""
+    """One such process, which ends with the last of its workers. For any number of threads.
 
-    def __init__(self, place: WorkerPlace) -> None:
+    `patience` says for how many seconds neighbours may have to wait while no Python runs; None for a process of one
+    version alone.
+    """
+
+    def __init__(self, place: WorkerPlace, patience: Callable[[], float] | None = None) -> None:
         self.place = place
+        self._patience = patience
         self._lock = threading.Lock()
         self._workers: dict[native.WorkerLine, Callable[[str], object] | None] = {}
         self._closing = False
+        self._ended = threading.Event()
         self._control, theirs = socket.socketpair()
-        with theirs:
-            number = theirs.fileno()
-            command = [place.interpreter, "-P", "-m", "tidegate_serving.worker", str(number)]
-            self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, pass_fds=[number])
+        watched, self._alive = os.pipe()
+        try:
+            numbers = [theirs.fileno(), watched]
+            command = [place.interpreter, "-P", "-m", "tidegate_serving.worker", *map(str, numbers)]
+            self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, pass_fds=numbers, process_group=0)
+        except BaseException:
+            self._control.close()
+            os.close(self._alive)
+            raise
+        finally:
+            theirs.close()
+            os.close(watched)
         if place.processors:
             os.sched_setaffinity(self._process.pid, place.processors)
         threading.Thread(target=self._watch, name="tidegate-worker-watch", daemon=True).start()
+        if patience is not None:
+            threading.Thread(
+                target=self._feel_pulse, args=[patience], name="tidegate-worker-pulse", daemon=True
+            ).start()
 
     @property
     def pid(self) -> int:
@@ -91,11 +117,9 @@ class Host:
                 return
             self._closing = True
             self._control.close()
-        try:
-            self._process.wait(_END_SECONDS)
-        except subprocess.TimeoutExpired:
+        if not self._ended.wait(_END_SECONDS):
             self.kill()
-            self._process.wait()
+            self._ended.wait()
 
     def kill(self) -> None:
         """Ends it by force; whoever waits for a worker's answer gets WorkerDied."""
@@ -103,17 +127,53 @@ class Host:
 
     def ending(self) -> str:
         """How the process ended, in words."""
-        try:
-            status = self._process.wait(_END_SECONDS)
-        except subprocess.TimeoutExpired:
+        if not self._ended.wait(_END_SECONDS):
             return "it closed its connection"
+        status = self._process.wait()
         if status < 0:
             return f"it was ended by {_name(-status)}"
         return f"it ended with status {status}"
 
+    def _feel_pulse(self, patience: Callable[[], float]) -> None:
+        """Ends the process once it has said nothing for too long although it has several workers."""
+        heard, asked = time.monotonic(), False
+        while not self._ended.wait(_PULSE_SECONDS):
+            with self._lock:
+                if self._closing:
+                    return
+                try:
+                    answered = not asked or self._has_answered()
+                    if answered:
+                        self._control.send(b"?")
+                except OSError:  # it has ended just now
+                    return
+                asked, crowded = True, len(self._workers) > 1
+            now = time.monotonic()
+            if answered or not crowded:
+                heard = now
+            elif now - heard >= patience():
+                _log.warning(
+                    "process %d, which versions share, is ended: a model kept all of Python waiting for %.1f s",
+                    self.pid,
+                    now - heard,
+                )
+                self.kill()
+                return
+
+    def _has_answered(self) -> bool:
+        try:
+            return bool(self._control.recv(1, socket.MSG_DONTWAIT))
+        except BlockingIOError:
+            return False
+
     def _watch(self) -> None:
-        """Tells its workers once the process has ended. A child of it may hold their sockets open for longer."""
+        """Ends its children once the process has ended, and tells its workers."""
+        os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)  # its number is its group's, and nobody else's so far
+        with contextlib.suppress(ProcessLookupError):  # the process itself, which is dead, is of its group too
+            os.killpg(self.pid, signal.SIGKILL)
         self._process.wait()
+        self._ended.set()
+        os.close(self._alive)
         with self._lock:
             self._closing = True
             workers = dict(self._workers)
@@ -128,11 +188,12 @@ class SharedHosts:
     """The processes that versions share: of each place so many at most. For any number of threads.
 
     A version that ended one in the middle of its load or batch gets processes of its own from then on, so that it
-    takes the others along no more than once.
+    takes the others along no more than once. `patience` is as a host's.
     """
 
-    def __init__(self, most: Callable[[], int]) -> None:
+    def __init__(self, most: Callable[[], int], patience: Callable[[], float]) -> None:
         self._most = most
+        self._patience = patience
         self._lock = threading.Lock()
         self._hosts: dict[WorkerPlace, list[Host]] = {}
         self._alone: set[ServableId] = set()
@@ -151,7 +212,7 @@ class SharedHosts:
                 with contextlib.suppress(HostEnded):
                     host = min(free, key=lambda host: host.workers)
                     return host, host.open()
-            host, channel = alone(place)
+            host, channel = _started(Host(place, self._patience))
             hosts.append(host)
             return host, channel
 
@@ -165,7 +226,10 @@ class SharedHosts:
 
 def alone(place: WorkerPlace) -> tuple[Host, native.WorkerLine]:
     """A worker in a new process. OSError where none can be started."""
-    host = Host(place)
+    return _started(Host(place))
+
+
+def _started(host: Host) -> tuple[Host, native.WorkerLine]:
     try:
         return host, host.open()
     except HostEnded as error:

@@ -16,12 +16,13 @@ from tidegate_serving.contract.errors import FailedPrecondition, InvalidInput, e
 from tidegate_serving.contract.manifest import Manifest, manifest_of
 from tidegate_serving.contract.messages import message
 from tidegate_serving.contract.tensors import Array
+from tidegate_serving.contract.words import words_of
 from tidegate_serving.platforms.loader import Answer
 from tidegate_serving.workers.host import Host
 from tidegate_serving.workers.task import WorkerTask
 
 _CLOSE_SECONDS = 1.0
-_NO_ANSWER = (ValueError, KeyError, TypeError, AttributeError, InvalidInput)
+_NO_ANSWER = (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, InvalidInput)
 
 
 class WorkerDied(Exception):
@@ -69,16 +70,14 @@ class Worker:
             answer = json.loads(self.line.receive()[0])
             if answer["kind"] == "failed":
                 failed, trace = error_of(str(answer["code"]), str(answer["message"])), str(answer["trace"])
-                raise failed from (WhatItRaised(trace) if trace else None)
-            definitions = None
-            if answer["definitions"] is not None:
-                definitions = message("tensorflow.serving.SignatureDefMap")()
-                definitions.ParseFromString(base64.b64decode(answer["definitions"]))
-            self._check_release(str(answer["release"]))
-            manifest = manifest_of(str(answer["manifest"]).encode(), "a worker's manifest")
-            return WorkerDescription(manifest, definitions, int(answer["resident_bytes"]))
+            else:
+                self._check_release(str(answer["release"]))
+                return _description(answer)
         except ConnectionError as error:
             raise WorkerDied(self.host.ending() + self._advice()) from error
+        except _NO_ANSWER as error:
+            raise self.makes_no_sense(error) from error
+        raise failed from (WhatItRaised(trace) if trace else None)
 
     def predict(self, signature: str, inputs: dict[str, Array]) -> Answer:
         """Blocks until its model has answered. Raises what that raised, and WorkerDied."""
@@ -135,7 +134,8 @@ class Worker:
     def makes_no_sense(self, what: object) -> WorkerDied:
         """Ends its process, which gave that."""
         self.kill()
-        return WorkerDied(f"it gave an answer that makes no sense ({what})")
+        said = words_of(what) if isinstance(what, BaseException) else what
+        return WorkerDied(f"it gave an answer that makes no sense ({said})")
 
     def _send(self, request: Mapping[str, Any], inputs: dict[str, Array] | None = None) -> None:
         self.line.send(json.dumps(request).encode(), inputs)
@@ -173,3 +173,13 @@ class Worker:
             return ""
         try_it = f"{self.host.place.interpreter} -P -c 'import tidegate_serving.worker'"
         return f"; see whether its Python has Tidegate and what the model needs: {try_it}"
+
+
+def _description(answer: Mapping[str, Any]) -> WorkerDescription:
+    """What a worker says once it has loaded."""
+    definitions = None
+    if answer["definitions"] is not None:
+        definitions = message("tensorflow.serving.SignatureDefMap")()
+        definitions.ParseFromString(base64.b64decode(answer["definitions"]))
+    manifest = manifest_of(str(answer["manifest"]).encode(), "a worker's manifest")
+    return WorkerDescription(manifest, definitions, int(answer["resident_bytes"]))

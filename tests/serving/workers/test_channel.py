@@ -130,6 +130,25 @@ def test_a_close_may_follow_a_batch_at_once(ends: Ends) -> None:
         assert ends[1].receive() == ({"kind": "close"}, {})
 
 
+@pytest.mark.parametrize("to_the_engine", [True, False])
+def test_what_somebody_else_said_over_the_socket_is_no_message(to_the_engine: bool) -> None:
+    if to_the_engine:
+        line = native.WorkerLine()
+        end = socket.socket(fileno=line.take_other_end())
+        receiver: Channel | Line = Line(line)
+    else:
+        end, other = socket.socketpair()
+        receiver = Channel(other)
+    child, parent = Channel(end.dup()), Channel(end)
+    parent.send({"kind": "end"})
+    assert receiver.receive() == ({"kind": "end"}, {})
+    child.send({"kind": "end"})
+    with pytest.raises(ValueError, match="message 1 came in place of 2: somebody else has the socket too"):
+        receiver.receive()
+    for one in (child, parent, receiver):
+        one.close()
+
+
 def test_a_channel_says_that_the_other_side_is_gone(ends: Ends) -> None:
     ends[0].close()
     with pytest.raises((ChannelClosed, ConnectionError)):
@@ -220,7 +239,7 @@ def _read_by_the_engine(layout: object, data: bytes = bytes(8), size: int = 1 <<
             if sealed:
                 fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK)
             text, layout_text = b'{"kind": "outputs", "errors": {}}', json.dumps(layout).encode()
-            head = struct.pack(">II", len(text), len(layout_text))
+            head = struct.pack(">III", 1, len(text), len(layout_text))
             socket.send_fds(end, [head + text + layout_text], [descriptor])
         finally:
             os.close(descriptor)

@@ -47,7 +47,7 @@ class Versions:
     def __init__(self, folder: Path) -> None:
         self.described: dict[str, WorkerDescription] = {}
         self._folder = folder
-        self._shared = SharedHosts(lambda: 2)
+        self._shared = SharedHosts(lambda: 2, lambda: 60)
         self._made: list[VersionWorkers] = []
 
     def __call__(self, name: str, count: int = 1, model: str = MODEL, place: WorkerPlace = HERE) -> VersionWorkers:

@@ -74,7 +74,12 @@ impl Waiting {
 
     /// Takes out at most so many that are late then; connections and deadlines.
     fn take_late(&mut self, millis: u64, most: usize) -> Vec<(usize, Instant)> {
-        let late = self.inflight.late(self.at(millis), most);
+        self.take_late_at_pace(millis, most, Duration::ZERO)
+    }
+
+    /// The same where an answer takes so long.
+    fn take_late_at_pace(&mut self, millis: u64, most: usize, each: Duration) -> Vec<(usize, Instant)> {
+        let late = self.inflight.late(self.at(millis), most, each);
         let taken = late.into_iter().map(|key| self.inflight.take(key).unwrap());
         taken.map(|pending| (pending.reply.connection(), pending.deadline)).collect()
     }
@@ -133,6 +138,49 @@ fn late_requests_of_one_connection_are_answered_after_each_other() {
     let expected: Vec<(usize, Instant)> =
         (0..3).flat_map(of).map(|(connection, deadline)| (connection, waiting.at(deadline))).collect();
     assert_eq!(late, expected, "the earliest 45, by connection");
+}
+
+#[test]
+fn of_many_whose_deadlines_pass_together_some_are_answered_a_little_sooner() {
+    let mut waiting = Waiting::new();
+    for number in 0..4000 {
+        waiting.add(if number < 10 { 985 } else { 1000 }, false);
+    }
+    let each = Duration::from_micros(4);
+    assert_eq!(waiting.take_late_at_pace(980, 5000, each), [], "it is soon enough later for what takes 16 ms");
+    assert_eq!(waiting.take_late_at_pace(985, 5000, each).len(), 10, "those whose deadlines have passed");
+    assert_eq!(waiting.take_late_at_pace(990, 5000, each), []);
+    assert!(waiting.inflight.earliest().unwrap() > waiting.at(990), "the next look is not sooner than that");
+    let mut left = 3990;
+    for millis in 991..=1007 {
+        let taken = waiting.take_late_at_pace(millis, 250, each).len();
+        left -= taken;
+        assert!(taken <= 250);
+    }
+    assert_eq!(left, 0, "250 in a millisecond are all within 7 of their deadline");
+}
+
+#[test]
+fn nobody_is_answered_sooner_where_there_is_time_for_all() {
+    let mut waiting = Waiting::new();
+    for _ in 0..1000 {
+        waiting.add(1000, false);
+    }
+    let each = Duration::from_micros(4);
+    assert_eq!(waiting.take_late_at_pace(999, 5000, each), []);
+    assert_eq!(waiting.inflight.earliest(), Some(waiting.at(1000)));
+    assert_eq!(waiting.take_late_at_pace(1000, 5000, each).len(), 1000);
+}
+
+#[test]
+fn a_request_with_little_time_is_not_answered_much_sooner() {
+    let mut waiting = Waiting::new();
+    for _ in 0..1000 {
+        waiting.add(50, false);
+    }
+    let each = Duration::from_micros(50);
+    assert_eq!(waiting.take_late_at_pace(44, 2000, each), []);
+    assert_eq!(waiting.take_late_at_pace(45, 200, each).len(), 200, "a tenth of its time sooner");
 }
 
 proptest! {

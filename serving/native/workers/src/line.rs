@@ -23,8 +23,9 @@ use crate::error::LineError;
 use crate::layout::{self, Known, Named};
 use crate::memory::{Mine, Theirs};
 
-/// Of a message: its length and its layout's, each in four bytes, the highest first.
-const HEAD: usize = 8;
+/// Of a message: its number, its length and its layout's, each in four bytes, the highest first. What somebody else says who
+/// has the socket too, such as a child that a model forked, has the number of another message.
+const HEAD: usize = 12;
 const MOST_MESSAGE: usize = 1 << 28;
 const MOST_AT_ONCE: usize = 1 << 12;
 
@@ -47,12 +48,14 @@ pub struct Line {
 
 #[derive(Debug, Default)]
 struct Outgoing {
+    sent: u32,
     memory: Mine,
     bytes: Vec<u8>,
 }
 
 #[derive(Debug, Default)]
 struct Incoming {
+    received: u32,
     memory: Theirs,
     known: Known,
     /// What came of the next message.
@@ -68,7 +71,7 @@ impl Line {
     /// Sends a message.
     pub fn send(&self, text: &[u8], tensors: &[Named<'_>]) -> Result<(), LineError> {
         let mut outgoing = lock(&self.outgoing);
-        let Outgoing { memory, bytes: out } = &mut *outgoing;
+        let Outgoing { sent, memory, bytes: out } = &mut *outgoing;
         let (starts, needed) = layout::places(tensors);
         let is_new = memory.write(tensors, &starts, needed)?;
         out.clear();
@@ -76,8 +79,10 @@ impl Line {
         out.extend_from_slice(text);
         layout::write(out, tensors, &starts);
         let (size, layout_size) = (length(text.len())?, length(out.len() - HEAD - text.len())?);
-        out[..4].copy_from_slice(&size.to_be_bytes());
-        out[4..HEAD].copy_from_slice(&layout_size.to_be_bytes());
+        *sent = after(*sent);
+        out[..4].copy_from_slice(&sent.to_be_bytes());
+        out[4..8].copy_from_slice(&size.to_be_bytes());
+        out[8..HEAD].copy_from_slice(&layout_size.to_be_bytes());
         match memory.file().filter(|_| is_new) {
             None => (&self.end).write_all(out)?,
             Some(file) => {
@@ -92,12 +97,18 @@ impl Line {
     /// Waits for the next message.
     pub fn receive(&self) -> Result<Message, LineError> {
         let mut incoming = lock(&self.incoming);
-        let Incoming { memory, known, ahead } = &mut *incoming;
+        let Incoming { received, memory, known, ahead } = &mut *incoming;
         let mut data = std::mem::take(ahead);
         loop {
-            if let Some((size, whole)) = sizes(&data)?
+            if let Some((number, size, whole)) = head_of(&data)?
                 && data.len() >= whole
             {
+                *received = after(*received);
+                if number != *received {
+                    return Err(LineError::NoSense(format!(
+                        "message {number} came in place of {received}: somebody else has the socket too"
+                    )));
+                }
                 let rest = data.split_off(whole);
                 *ahead = rest;
                 let places = known.read(&data[HEAD + size..])?;
@@ -140,16 +151,21 @@ fn length(bytes: usize) -> Result<u32, LineError> {
         .ok_or_else(|| LineError::NoSense(format!("a message of {bytes} bytes is too long")))
 }
 
-/// Of a text and of the whole message, once its head is there.
-fn sizes(data: &[u8]) -> Result<Option<(usize, usize)>, LineError> {
+/// The number of the message that follows.
+fn after(number: u32) -> u32 {
+    if number == u32::MAX { 1 } else { number + 1 }
+}
+
+/// The number, and the sizes of the text and of the whole message, once its head is there.
+fn head_of(data: &[u8]) -> Result<Option<(u32, usize, usize)>, LineError> {
     let Some(head) = data.first_chunk::<HEAD>() else { return Ok(None) };
-    let part = |at: usize| u32::from_be_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]) as usize;
-    let (size, layout_size) = (part(0), part(4));
+    let part = |at: usize| u32::from_be_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
+    let (number, size, layout_size) = (part(0), part(4) as usize, part(8) as usize);
     let whole = HEAD + size + layout_size;
     if whole > MOST_MESSAGE {
         return Err(LineError::NoSense(format!("a message of {whole} bytes is none of ours")));
     }
-    Ok(Some((size, whole)))
+    Ok(Some((number, size, whole)))
 }
 
 /// Sends bytes with a descriptor; how many went.

@@ -1,7 +1,7 @@
 //! Requests of one lane that wait for their answers, by slot. Each is taken out exactly once.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -41,9 +41,30 @@ pub struct Inflight<R> {
     first_generation: u32,
     /// Deadlines of requests that have a place, the earliest first, and of some that are answered already.
     deadlines: BinaryHeap<Reverse<(Instant, u64)>>,
+    /// Those among them that pass within HORIZON, the earliest first.
+    soon: VecDeque<Soon>,
+    /// When the first of these is to be answered.
+    due: Option<Instant>,
     /// The slot at which the next look for clients that have gone begins.
     next_look: usize,
 }
+
+/// A request whose deadline passes soon.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Soon {
+    deadline: Instant,
+    key: u64,
+    /// Before this it is not answered, however many there are.
+    earliest: Instant,
+}
+
+/// Where so many deadlines pass together that the last would be answered later than LATE behind its own, the first are
+/// answered up to LEAD before theirs, or a tenth of their time.
+const LATE: Duration = Duration::from_millis(7);
+const LEAD: Duration = Duration::from_millis(12);
+
+/// So far ahead it is looked for deadlines that pass together: LEAD, and the pause between two looks.
+const HORIZON: Duration = Duration::from_millis(17);
 
 /// So many deadlines of answered requests may be kept beside as many as there are requests that wait.
 const STALE: usize = 64;
@@ -61,7 +82,7 @@ const SETTLED: Duration = Duration::from_millis(3);
 impl<R> Default for Inflight<R> {
     fn default() -> Inflight<R> {
         let (slots, free, deadlines) = (Vec::new(), Vec::new(), BinaryHeap::new());
-        Inflight { slots, free, first_generation: 0, deadlines, next_look: 0 }
+        Inflight { slots, free, first_generation: 0, deadlines, soon: VecDeque::new(), due: None, next_look: 0 }
     }
 }
 
@@ -125,6 +146,7 @@ impl<R: Reply> Inflight<R> {
         self.slots.shrink_to(2 * self.slots.len());
         self.free.shrink_to(2 * self.slots.len());
         self.deadlines.shrink_to(2 * self.deadlines.len() + STALE);
+        self.soon.shrink_to(2 * self.soon.len() + STALE);
     }
 
     /// A request has its place: from now on it is answered when its deadline passes. Nothing happens to one that is
@@ -148,25 +170,74 @@ impl<R: Reply> Inflight<R> {
         slot.pending.as_mut().filter(|_| u64::from(slot.generation) == key >> 32)
     }
 
-    /// The earliest deadline; perhaps that of a request which is answered already.
+    /// When the next request is to be answered as too late; perhaps one that is answered already.
     pub fn earliest(&self) -> Option<Instant> {
-        self.deadlines.peek().map(|Reverse((deadline, _))| *deadline)
+        let deadline = self.deadlines.peek().map(|Reverse((deadline, _))| *deadline);
+        self.due.into_iter().chain(deadline).min()
     }
 
-    /// Keys of the requests that are too late for longest, at most so many, those of one connection after each other.
-    /// They are told once.
-    pub fn late(&mut self, now: Instant, most: usize) -> Vec<u64> {
-        let mut late = Vec::new();
-        while late.len() < most && self.earliest().is_some_and(|deadline| deadline <= now) {
-            let Some(Reverse((_, key))) = self.deadlines.pop() else { break };
+    /// Keys of the requests that are to be answered as too late now, the earliest first, but at most so many, and those of
+    /// one connection after each other. They are told once. An answer takes `each`.
+    pub fn late(&mut self, now: Instant, most: usize, each: Duration) -> Vec<u64> {
+        self.look_ahead(now + HORIZON);
+        let due = self.count_due(now, each).min(most);
+        let mut late = Vec::with_capacity(due);
+        for Soon { deadline, key, earliest } in self.soon.drain(..due).collect::<Vec<_>>() {
             let Some(pending) = self.find(key) else { continue };
+            if now < earliest {
+                self.deadlines.push(Reverse((deadline, key)));
+                continue;
+            }
             match pending.reply.stream().and_then(|stream| stream.deadline()).filter(|moved| *moved > now) {
                 Some(moved) => self.deadlines.push(Reverse((moved, key))),
                 None => late.push((pending.reply.connection(), key)),
             }
         }
+        self.due = match due == most {
+            true => Some(now),
+            false => self.due,
+        };
         late.sort_by_key(|(connection, _)| *connection);
         late.into_iter().map(|(_, key)| key).collect()
+    }
+
+    /// Finds those whose deadlines pass by then.
+    fn look_ahead(&mut self, until: Instant) {
+        let last = self.soon.back().copied();
+        let mut sorted = true;
+        while self.deadlines.peek().is_some_and(|Reverse((deadline, _))| *deadline <= until) {
+            let Some(Reverse((deadline, key))) = self.deadlines.pop() else { break };
+            let Some(pending) = self.find(key) else { continue };
+            let lead = match pending.reply.stream() {
+                Some(_) => Duration::ZERO,
+                None => LEAD.min(deadline.saturating_duration_since(pending.received) / 10),
+            };
+            let soon = Soon { deadline, key, earliest: deadline.checked_sub(lead).unwrap_or(deadline) };
+            sorted &= last.is_none_or(|last| last <= soon);
+            self.soon.push_back(soon);
+        }
+        if !sorted {
+            self.soon.make_contiguous().sort_unstable();
+        }
+    }
+
+    /// How many of the first are to be answered now, and when the next one is.
+    fn count_due(&mut self, now: Instant, each: Duration) -> usize {
+        let mut latest: Option<Instant> = None;
+        let mut due = 0;
+        self.due = None;
+        for (at, soon) in self.soon.iter().enumerate().rev() {
+            let in_time = soon.deadline + LATE;
+            let begin = latest.and_then(|latest| latest.checked_sub(each)).map_or(in_time, |begin| begin.min(in_time));
+            latest = Some(begin);
+            let moment = begin.min(soon.deadline).max(soon.earliest);
+            if moment <= now {
+                due = at + 1;
+                break;
+            }
+            self.due = Some(moment);
+        }
+        due
     }
 
     /// Takes out requests whose clients have gone. Each look asks some of them, and the next one goes on behind those.

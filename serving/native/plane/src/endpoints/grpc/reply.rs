@@ -104,9 +104,8 @@ impl GrpcReply {
     fn send(&mut self, status: &Status, tags: Tags<'_>) {
         let mut response = Response::new(());
         let headers = response.headers_mut();
-        *headers = trailers_of(status);
-        headers.insert(CONTENT_TYPE, GRPC);
-        self.tag(tags, headers);
+        *headers = trailers_alone(status, tags.version);
+        self.tag(Tags { version: None, ..tags }, headers);
         self.observation.answered(status.code, 0);
         let _ = self.respond.send_response(response, true);
     }
@@ -178,19 +177,44 @@ pub fn trailers_of(status: &Status) -> HeaderMap {
 }
 
 thread_local! {
-    /// The last message, and how it goes into trailers: where many requests fail together, they do so alike, and to encode
-    /// the text of each would take a tenth of the time of its answer, more than half where it is long.
-    static LAST: RefCell<(String, Option<HeaderValue>)> = const { RefCell::new((String::new(), None)) };
+    /// The last answer without a message, with the version and the text that it is of: where many requests fail together,
+    /// they do so alike, and to put together the headers of each would take a good part of the time of its answer.
+    static LAST: RefCell<Option<Failure>> = const { RefCell::new(None) };
+}
+
+struct Failure {
+    code: Code,
+    message: String,
+    version: Option<HeaderValue>,
+    headers: HeaderMap,
+}
+
+/// The headers of an answer that has no message, but for the request's own.
+fn trailers_alone(status: &Status, version: Option<&HeaderValue>) -> HeaderMap {
+    LAST.with_borrow_mut(|last| {
+        let same = |last: &&mut Failure| {
+            last.code == status.code && last.version.as_ref() == version && last.message == status.message
+        };
+        if let Some(last) = last.as_mut().filter(same) {
+            return last.headers.clone();
+        }
+        let mut headers = trailers_of(status);
+        headers.insert(CONTENT_TYPE, GRPC);
+        write_tags(Tags { version, id: None }, &mut headers);
+        headers.reserve(1);
+        let failure = Failure {
+            code: status.code,
+            message: status.message.clone(),
+            version: version.cloned(),
+            headers: headers.clone(),
+        };
+        *last = Some(failure);
+        headers
+    })
 }
 
 fn encoded(message: &str) -> Option<HeaderValue> {
-    LAST.with_borrow_mut(|(last, value)| {
-        if last != message || value.is_none() {
-            message.clone_into(last);
-            *value = HeaderValue::from_str(&percent_encode(&cut(message))).ok();
-        }
-        value.clone()
-    })
+    HeaderValue::from_str(&percent_encode(&cut(message))).ok()
 }
 
 fn cut(message: &str) -> std::borrow::Cow<'_, str> {
@@ -222,11 +246,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_text_that_many_requests_fail_with_is_encoded_once() {
-        let (first, second) = (encoded("100 % full").unwrap(), encoded("100 % full").unwrap());
-        assert_eq!(first, "100 %25 full");
-        assert_eq!(first.as_bytes().as_ptr(), second.as_bytes().as_ptr(), "it was encoded again");
-        assert_eq!(encoded("another").unwrap(), "another");
-        assert_eq!(encoded("100 % full").unwrap(), "100 %25 full");
+    fn what_many_requests_fail_with_is_encoded_once() {
+        let (full, version) = (Status::exhausted("100 % full"), HeaderValue::from_static("7"));
+        let headers = trailers_alone(&full, Some(&version));
+        assert_eq!(
+            (&headers["grpc-message"], &headers["x-tidegate-version"]),
+            (&"100 %25 full".parse().unwrap(), &version)
+        );
+        let again = trailers_alone(&full, Some(&version));
+        let text = |headers: &HeaderMap| headers["grpc-message"].as_bytes().as_ptr();
+        assert_eq!((&again, text(&again)), (&headers, text(&headers)), "it was encoded again");
+        assert!(!trailers_alone(&full, None).contains_key("x-tidegate-version"));
+        assert_eq!(trailers_alone(&Status::invalid("100 % full"), None)["grpc-status"], "3");
+        assert_eq!(trailers_alone(&Status::exhausted("another"), None)["grpc-message"], "another");
     }
 }
