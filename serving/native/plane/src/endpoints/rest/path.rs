@@ -150,7 +150,8 @@ pub fn parse(method: &str, path: &str) -> Result<Route, Status> {
             }
             _ => return Ok(Route::Unknown),
         };
-        return target(rest).ok_or_else(malformed)??.map(route).ok_or_else(malformed);
+        let found = target_of(rest, true).ok_or_else(malformed)??;
+        return found.map(route).ok_or_else(malformed);
     }
     let Some(rest) = strip_prefix(path, "/v1/models") else {
         return if strip_prefix(path, "/v1/").is_some() { Err(malformed()) } else { Ok(Route::Unknown) };
@@ -183,6 +184,11 @@ pub fn parse(method: &str, path: &str) -> Result<Route, Status> {
 
 /// `[/NAME[/versions/V|/labels/L]]`, with name and label percent-encoded; the inner result is about the version's number.
 fn target(rest: &str) -> Option<Result<Option<Target>, Status>> {
+    target_of(rest, false)
+}
+
+/// The same; where versions may have names, one that is no number is a label.
+fn target_of(rest: &str, named: bool) -> Option<Result<Option<Target>, Status>> {
     if rest.is_empty() || rest == "/" {
         return Some(Ok(None));
     }
@@ -192,6 +198,10 @@ fn target(rest: &str) -> Option<Result<Option<Target>, Status>> {
     match (parts.next(), parts.next(), parts.next()) {
         (None, None, None) => {}
         (Some(key), Some(digits), None) if key.eq_ignore_ascii_case("versions") => {
+            if named && digits.bytes().any(|byte| !byte.is_ascii_digit()) {
+                target.label = Some(percent_decode(digits)?);
+                return Some(Ok(Some(target)));
+            }
             if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
                 return None;
             }
