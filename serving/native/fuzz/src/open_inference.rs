@@ -3,7 +3,7 @@
 
 use tidegate_codec::dtype::DType;
 use tidegate_codec::open_inference::request::InferRequest;
-use tidegate_codec::open_inference::{index, json_answer, json_request, message, metadata};
+use tidegate_codec::open_inference::{generate, index, json_answer, json_request, message, metadata};
 use tidegate_codec::signatures::Signature;
 use tidegate_codec::tensors::{Column, Slice, Words};
 
@@ -45,6 +45,7 @@ fn answer(input: &[u8], request: &InferRequest<'_>, signature: &Signature) {
     let (column, inner) = (Column::Raw(words), [width]);
     let output = |_| ("y", Slice { dtype, column: &column, inner: &inner, first: 0, rows: ROWS, unbatched: false });
     assert!(!message::encode("m", 1, &answer, output).is_empty());
+    assert!(!generate::encode("m", 1, &[output(0)]).is_empty());
     let body = json_answer::encode("m", 1, &answer, output);
     assert!(body.is_ok_and(|body| body.json_length.is_none_or(|length| length <= body.bytes.len())));
 }

@@ -44,6 +44,8 @@ fn reads_the_paths_of_the_open_inference_protocol() {
     ] {
         assert_eq!(post(path), Route::Infer(target_of("m", None, Some("stable"))));
     }
+    assert_eq!(post("/v2/models/m/generate"), Route::Generate(target_of("m", None, None)));
+    assert_eq!(post("/v2/models/m/versions/3/generate_stream"), Route::GenerateStream(target_of("m", Some(3), None)));
     assert_eq!(get("/v2/models/m/versions/v2"), Route::InferMetadata(target_of("m", None, Some("v2"))));
     assert_eq!(post("/v2/repository/index"), Route::RepositoryIndex);
     assert_eq!(post("/v2/repository/models/m/load"), Route::Elsewhere(Elsewhere::Loading));
