@@ -342,6 +342,17 @@ def test_versions_labels_and_the_identity_of_a_request(engine: EngineProcess, ht
     assert (headers["x-request-id"], json.loads(body)["id"]) == ("other", "abc")
 
 
+def test_a_version_that_is_no_number_is_a_label(grpc_client: Any, http_client: Any) -> None:
+    for client, library in ((grpc_client, over_grpc), (http_client, over_http)):
+        one = tensor(library, "x", np.ones(1, np.float32))
+        for version, wanted in (("1", 101.0), ("canary", 201.0), ("stable", 101.0)):
+            assert client.infer("m", [one], model_version=version).as_numpy("y").tolist() == [wanted]
+            assert client.is_model_ready("m", version)
+            assert client.get_model_metadata("m", version)
+        with pytest.raises(InferenceServerException, match="Unrecognized servable version label: nobody"):
+            client.infer("m", [one], model_version="nobody")
+
+
 def test_a_signature_is_named_by_a_parameter_and_one_alone_needs_no_name(engine: EngineProcess) -> None:
     pair = [{**x([2.0]), "name": name} for name in ("a", "b")]
     for parameters in ({}, {"signature_name": "pair"}):

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-use crate::support::{Fixture, fill, fixture, fixture_of, limits};
+use crate::support::{Fixture, fill, fill_shaped, fixture, fixture_of, limits};
 use proptest::prelude::*;
 use tidegate_codec::status::Status;
+use tidegate_codec::tensors::Page;
 use tidegate_engine::batching::queue::NextBatch;
 use tidegate_engine::batching::{Batching, Entry, Place, Role, Urgency};
 
@@ -94,6 +95,29 @@ fn batches_that_everybody_gave_up_give_their_memory_back() {
     let count = |counter: &std::sync::atomic::AtomicU64| counter.load(std::sync::atomic::Ordering::Relaxed);
     assert_eq!((count(&metrics.deadline_drops), count(&metrics.cancelled)), (6, 1));
     assert!(matches!(fixture.queue.take_early(), NextBatch::Nothing));
+}
+
+#[test]
+fn lists_without_elements_are_no_more_than_rows_that_the_queue_holds() {
+    let fixture = fixture_of(&[-1, -1, -1], &limits(8, 30));
+    let append = |rows, inner: &[usize], bytes| {
+        let decode = |page: &mut Page<'_>| fill_shaped(page, 1.0, rows, inner);
+        fixture.queue.append(&Arc::new(()), 0, fixture.entry(1), bytes, &decode)
+    };
+    for bytes in [0, LARGE] {
+        for (rows, inner) in [(1 << 50, [0, 7]), (1, [1 << 50, 0]), (1 << 20, [1 << 30, 0])] {
+            let refused = append(rows, &inner, bytes).unwrap_err().message;
+            let expected = "input 'x' has 1125899906842624 lists without an element: send at most 30 of these at once";
+            assert_eq!(refused, expected);
+            assert_eq!((fixture.queue.queued_rows(), fixture.memory.used()), (0, 0));
+        }
+        let refused = append(2, &[0, 1 << 60], bytes).unwrap_err().message;
+        assert_eq!(refused, "input 'x' has rows of shape [0,1152921504606846976], which no array can have");
+        for (rows, inner) in [(30, [0, 1 << 40]), (3, [10, 0]), (31, [1, 1])] {
+            append(rows, &inner, bytes).unwrap();
+            assert!(matches!(fixture.queue.take_early(), NextBatch::Batch(batch) if batch.rows == rows));
+        }
+    }
 }
 
 fn waiting(max_batch_rows: usize, max_queued_rows: usize) -> Fixture {

@@ -18,6 +18,9 @@ const FRAME: usize = 16 << 10;
 
 /// `:method POST` and `:scheme http` of the static table; what follows them has names of its own.
 const CALL: [u8; 2] = [0x83, 0x86];
+/// From here on a byte names the infer method, with every coding.
+const INFER: usize = 0xf4;
+const INFER_PATH: &str = "/inference.GRPCInferenceService/ModelInfer";
 /// The bytes from here on name the methods whose messages are answered one by one, each with every coding.
 const STREAMS: usize = 0xf8;
 const STREAM_INFER_PATH: &str = "/inference.GRPCInferenceService/ModelStreamInfer";
@@ -49,10 +52,11 @@ fn hello() -> Vec<u8> {
 
 /// A call with this body, which may be anything.
 fn call(which: usize, body: &[u8]) -> Vec<u8> {
-    let (method, coding) = match STREAMS <= which {
-        true if which % 2 == 1 => (reflection::METHODS[0], (0xff - which) / 2),
-        true => (STREAM_INFER_PATH, (0xff - which) / 2),
-        false => (METHODS[which % METHODS.len()], which / METHODS.len()),
+    let (method, coding) = match which {
+        STREAMS.. if which % 2 == 1 => (reflection::METHODS[0], (0xff - which) / 2),
+        STREAMS.. => (STREAM_INFER_PATH, (0xff - which) / 2),
+        INFER.. => (INFER_PATH, STREAMS - 1 - which),
+        _ => (METHODS[which % METHODS.len()], which / METHODS.len()),
     };
     let coding = CODINGS[coding % CODINGS.len()];
     let mut block = CALL.to_vec();

@@ -14,7 +14,7 @@ pub fn run(input: &[u8]) {
     let examples = outer(input, || examples::parse(input).ok());
     let plain = outer(input, || PlainObject::parse(input).ok());
     for sheet in sheets() {
-        if let Some(plain) = &plain {
+        for plain in plain.iter().flat_map(|plain| [*plain, plain.lenient()]) {
             sheet.fill(input, |signature, page| plain.read_inputs(signature, page));
         }
         if let Some(request) = &predict {

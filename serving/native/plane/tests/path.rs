@@ -37,7 +37,16 @@ fn reads_the_paths_of_the_open_inference_protocol() {
     assert_eq!(get("/v2/models/m/versions/3"), Route::InferMetadata(target_of("m", Some(3), None)));
     assert_eq!(post("/v2/models/a%2Fb/infer"), Route::Infer(target_of("a/b", None, None)));
     assert_eq!(post("/v2/models/m/versions/3/infer"), Route::Infer(target_of("m", Some(3), None)));
-    assert_eq!(post("/v2/models/m/labels/stable/infer"), Route::Infer(target_of("m", None, Some("stable"))));
+    for path in [
+        "/v2/models/m/labels/stable/infer",
+        "/v2/models/m/versions/stable/infer",
+        "/v2/models/m/versions/st%61ble/infer",
+    ] {
+        assert_eq!(post(path), Route::Infer(target_of("m", None, Some("stable"))));
+    }
+    assert_eq!(post("/v2/models/m/generate"), Route::Generate(target_of("m", None, None)));
+    assert_eq!(post("/v2/models/m/versions/3/generate_stream"), Route::GenerateStream(target_of("m", Some(3), None)));
+    assert_eq!(get("/v2/models/m/versions/v2"), Route::InferMetadata(target_of("m", None, Some("v2"))));
     assert_eq!(post("/v2/repository/index"), Route::RepositoryIndex);
     assert_eq!(post("/v2/repository/models/m/load"), Route::Elsewhere(Elsewhere::Loading));
     assert_eq!(post("/v2/systemsharedmemory/region/r/register"), Route::Elsewhere(Elsewhere::SharedMemory));
@@ -47,7 +56,7 @@ fn reads_the_paths_of_the_open_inference_protocol() {
     assert_eq!((post("/v2/models/m"), post("/v2/models/m/explain")), (Route::Unknown, Route::Unknown));
     assert_eq!(parse("DELETE", "/v2/models/m").unwrap(), Route::Unknown);
     for (method, path) in
-        [("GET", "/v2/models"), ("POST", "/v2/models/infer"), ("POST", "/v2/models/m/versions/x/infer")]
+        [("GET", "/v2/models"), ("POST", "/v2/models/infer"), ("POST", "/v2/models/m/versions//infer")]
     {
         assert!(parse(method, path).is_err(), "{method} {path}");
     }

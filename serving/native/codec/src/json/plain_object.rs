@@ -2,7 +2,7 @@
 
 use crate::json::rows::{RowShape, read_row};
 use crate::json::scanner::Scanner;
-use crate::signatures::{InputShape, InputTally, RequestRows, Signature};
+use crate::signatures::{InputShape, InputTally, RequestRows, Signature, TensorSpec};
 use crate::status::{Code, Status};
 use crate::tensors::{Column, Page};
 
@@ -10,6 +10,8 @@ use crate::tensors::{Column, Page};
 #[derive(Clone, Copy, Debug)]
 pub struct PlainObject<'a> {
     text: &'a [u8],
+    /// Whether members that are no inputs are parameters, and one value is enough for a tensor of one element.
+    lenient: bool,
 }
 
 impl<'a> PlainObject<'a> {
@@ -21,12 +23,18 @@ impl<'a> PlainObject<'a> {
         }
         scanner.skip()?;
         scanner.end()?;
-        Ok(PlainObject { text })
+        Ok(PlainObject { text, lenient: false })
+    }
+
+    /// The same for a `generate` request of Triton's clients: what is no input is a parameter, and one value is enough for a
+    /// tensor of one element.
+    pub fn lenient(self) -> PlainObject<'a> {
+        PlainObject { lenient: true, ..self }
     }
 
     /// A text that `parse` took, or that is JSON in any case.
     pub fn checked(text: &'a [u8]) -> PlainObject<'a> {
-        PlainObject { text }
+        PlainObject { text, lenient: false }
     }
 
     /// Appends the inputs to the open batch. On error columns may hold a part: the caller truncates them.
@@ -60,7 +68,13 @@ impl<'a> PlainObject<'a> {
         let (mut members, mut buffer) = (0, Vec::new());
         while scanner.more(b'}', members == 0)? {
             let key = scanner.key(&mut buffer)?;
-            let Some(index) = signature.input_index(key, members) else {
+            let found = signature.input_index(key, members);
+            if found.is_none() && self.lenient && (key == b"parameters" || !matches!(scanner.peek(), b'[' | b'{')) {
+                scanner.skip()?;
+                members += 1;
+                continue;
+            }
+            let Some(index) = found else {
                 let (key, names) = (String::from_utf8_lossy(key), names_of(signature));
                 return Err(Status::invalid(format!("member '{key}' is none of the inputs: send {names}")));
             };
@@ -68,14 +82,26 @@ impl<'a> PlainObject<'a> {
             if std::mem::replace(&mut seen[index], true) {
                 return Err(Status::invalid(format!("member '{}' came twice: send it once", spec.name)));
             }
-            let mut shape = if spec.is_free() { RowShape::of_whole(spec) } else { RowShape::of_row(spec) };
-            read_row(&mut scanner, spec, &mut page.columns[index], &mut shape, page.room).map_err(|why| {
-                match why.code {
+            let alone =
+                self.lenient && spec.inner().iter().all(|size| matches!(size, -1 | 1)) && scanner.peek() != b'[';
+            let one = TensorSpec::new(spec.name.as_str(), spec.dtype, []);
+            let mut shape = match alone {
+                true => RowShape::of_whole(&one),
+                false if spec.is_free() => RowShape::of_whole(spec),
+                false => RowShape::of_row(spec),
+            };
+            let read_as = if alone { &one } else { spec };
+            read_row(&mut scanner, read_as, &mut page.columns[index], &mut shape, page.room).map_err(
+                |why| match why.code {
                     Code::ResourceExhausted => why,
                     _ => Status::invalid(format!("member '{}': {}", spec.name, why.message)),
-                }
-            })?;
-            let inner = if shape.is_flat() { vec![1] } else { shape.dims() };
+                },
+            )?;
+            let inner = match alone {
+                true => vec![1; spec.inner().len()],
+                false if shape.is_flat() => vec![1],
+                false => shape.dims(),
+            };
             tally.note(index, InputShape { rows: 1, inner, flat: shape.is_flat() }, page.shapes)?;
             members += 1;
         }

@@ -7,6 +7,7 @@ pub mod config;
 pub mod contents;
 pub mod datatype;
 pub mod extensions;
+pub mod generate;
 pub mod health;
 pub mod index;
 pub mod input;

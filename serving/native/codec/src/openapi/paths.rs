@@ -99,6 +99,9 @@ impl<'a> Described<'a> {
             let (path, what) = (format!("/inference/{name}{place}"), "A plain object's prediction");
             let answers = answers(&[signature], &self.component(PLAIN_ANSWER), &kinds);
             paths.push(at.post(&path, what, (PLAIN, &kinds), &answers, wrong));
+            if signature.schema.is_none() {
+                paths.extend(at.generate(&v2, signature.streaming));
+            }
         }
         paths
     }
@@ -127,6 +130,18 @@ impl Place<'_> {
         format!("{path}:{{\"get\":{{\"summary\":{what},{ok}}}}}")
     }
 
+    /// Triton's paths for plain objects: each sends one answer, or events, whatever the signature does.
+    fn generate(&self, v2: &str, streaming: bool) -> Vec<String> {
+        let (what, request) = ("A plain object's prediction, as in Triton", (PLAIN, &[JSON][..]));
+        let once = content(&[JSON], &found("Generated"));
+        let events = events(&found("Generated"), "");
+        let mut paths = vec![self.post(&format!("{v2}/generate_stream"), what, request, &events, "")];
+        if !streaming {
+            paths.push(self.post(&format!("{v2}/generate"), what, request, &once, ""));
+        }
+        paths
+    }
+
     fn post(&self, path: &str, what: &str, (request, kinds): (&str, &[&str]), answers: &str, wrong: &str) -> String {
         let (path, what, ok) = (quoted(path), self.about(what), responses(answers, wrong));
         let body = content(kinds, &found(&self.described.component(request)));
@@ -152,11 +167,14 @@ fn answers(signatures: &[&Signature], answer: &str, kinds: &[&str]) -> String {
         contents.push(content(kinds, &answer));
     }
     if streams > 0 {
-        let (end, error) = (found("End"), found("Error"));
-        let data = format!("{{\"message\":{answer},\"end\":{end},\"error\":{error}}}");
-        contents.push(format!("\"text/event-stream\":{{\"schema\":{EVENTS},\"x-event-data\":{data}}}"));
+        contents.push(events(&answer, &format!("\"end\":{},", found("End"))));
     }
     contents.join(",")
+}
+
+fn events(message: &str, end: &str) -> String {
+    let data = format!("{{\"message\":{message},{end}\"error\":{}}}", found("Error"));
+    format!("\"text/event-stream\":{{\"schema\":{EVENTS},\"x-event-data\":{data}}}")
 }
 
 fn responses(contents: &str, wrong: &str) -> String {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use tidegate_codec::signatures::{RequestRows, Signature};
+use tidegate_codec::signatures::{RequestRows, Signature, show_shape};
 use tidegate_codec::status::Status;
 use tidegate_codec::tensors::{Column, Lease, Page};
 
@@ -182,7 +182,9 @@ impl Queue {
         let request = decoded?;
         settled?;
         let shapes = self.fixed_shapes.as_deref().filter(|_| !request.unbatched).unwrap_or(shapes);
-        let checked = check_extents(self.signature(), columns, marks, shapes, request.rows);
+        let checked = check_extents(self.signature(), columns, marks, shapes, request.rows).and_then(|()| {
+            check_empty(self.signature(), shapes, request.rows, incoming.batching.max_queued_rows.max(bytes))
+        });
         let admitted = checked.and_then(|()| self.admit(request.rows, incoming));
         let Admitted { excess, beyond } = admitted.inspect_err(|_| memory.shrink(bytes))?;
         let alone = request.unbatched || self.is_kept_apart() || bytes > ALONE_BYTES || excess > 0;
@@ -437,6 +439,27 @@ impl Queue {
         }
         wait + self.service.busy_after(incoming.received) / incoming.batching.concurrency as u32
     }
+}
+
+/// Lists without an element cost nothing to send, so that no limit of bytes bounds them, but each takes time to run and
+/// memory to be logged.
+fn check_empty(signature: &Signature, shapes: &[Vec<usize>], rows: usize, most: usize) -> Result<(), Status> {
+    for (spec, inner) in signature.inputs.iter().zip(shapes) {
+        let Some(empty) = inner.iter().position(|size| *size == 0) else { continue };
+        let name = &spec.name;
+        let lists = inner[..empty].iter().fold(rows, |lists, size| lists.saturating_mul(*size));
+        let others = inner.iter().filter(|size| **size > 0).fold(rows, |all, size| all.saturating_mul(*size));
+        if others.saturating_mul(size_of::<u64>()) > isize::MAX as usize {
+            let shape = show_shape(inner);
+            return Err(Status::invalid(format!("input '{name}' has rows of shape {shape}, which no array can have")));
+        }
+        if lists > most {
+            return Err(Status::invalid(format!(
+                "input '{name}' has {lists} lists without an element: send at most {most} of these at once"
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// Every input must have grown by exactly the request's rows; a name sent twice would break that.

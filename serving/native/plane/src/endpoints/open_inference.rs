@@ -73,7 +73,7 @@ impl<R: InferReply> Payload for Infer<'_, R> {
 }
 
 /// The queue of the signature that a request names; of the default one, or the only one, where it names none.
-fn queue<'v>(spec: &ModelSpec<'_>, version: &'v Version) -> Result<&'v Arc<Queue>, Status> {
+pub(crate) fn queue<'v>(spec: &ModelSpec<'_>, version: &'v Version) -> Result<&'v Arc<Queue>, Status> {
     let named = version.queue(spec.signature());
     let only =
         || if spec.signature_name.is_empty() && version.queues.len() == 1 { version.queues.first() } else { None };

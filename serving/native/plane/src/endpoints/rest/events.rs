@@ -15,7 +15,7 @@ use hyper::body::{Body, Frame, SizeHint};
 use tidegate_codec::json::predict_request::Form;
 use tidegate_codec::json::predict_response;
 use tidegate_codec::json::text::error_body;
-use tidegate_codec::open_inference::json_answer;
+use tidegate_codec::open_inference::{generate, json_answer};
 use tidegate_codec::status::Status;
 use tidegate_engine::batching::stream::{Message, Next};
 use tidegate_engine::request::Tags;
@@ -49,6 +49,8 @@ pub enum EventForm {
     Plain,
     /// As an infer request is answered, all in JSON.
     Infer,
+    /// As a generate request is answered; the end says nothing, as from Triton.
+    Generate,
 }
 
 /// An answer whose first message is waited for. Whoever drops it has the model stop.
@@ -179,6 +181,10 @@ impl Events {
                 Ok(json_answer::encode(model, version, infer, |index| rows.named(index))?.bytes)
             }
             (EventForm::Infer, None) => Err(Status::internal("an infer request without a form of its answer")),
+            (EventForm::Generate, _) => {
+                let (model, version) = (&message.served.model, message.served.version);
+                Ok(generate::encode(model, version, &rows.all_named().collect::<Vec<_>>()))
+            }
             (EventForm::Plain, _) => predict_response::encode_plain(&rows.all_named().collect::<Vec<_>>()),
             (EventForm::Predict(form), _) => predict_response::encode(&rows.all_named().collect::<Vec<_>>(), form),
         }
@@ -208,6 +214,10 @@ impl Body for RestBody {
             None => events.answer.stream.poll_next(context),
         };
         let event = match next {
+            Poll::Ready(Next::End(Ok(()))) if matches!(events.form, EventForm::Generate) => {
+                events.over = true;
+                return Poll::Ready(None);
+            }
             Poll::Ready(next) => events.event(&next),
             Poll::Pending if events.quiet.as_mut().poll(context).is_ready() => {
                 events.bytes += COMMENT.len();

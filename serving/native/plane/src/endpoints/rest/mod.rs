@@ -6,6 +6,7 @@ pub mod connection;
 pub mod cors;
 pub mod events;
 pub mod framing;
+pub mod generate;
 pub mod infer_response;
 pub mod inference;
 pub mod media_type;

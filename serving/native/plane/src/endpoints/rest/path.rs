@@ -44,6 +44,10 @@ pub enum Route {
     InferConfig(Target),
     /// `POST /v2/models/NAME[/versions/V]/infer`.
     Infer(Target),
+    /// `POST /v2/models/NAME[/versions/V]/generate`.
+    Generate(Target),
+    /// `POST /v2/models/NAME[/versions/V]/generate_stream`.
+    GenerateStream(Target),
     /// `POST /inference/NAME[/versions/V|/labels/L]`, or `POST /inference` where one model serves.
     Inference(Option<Target>),
     /// `GET /v2/models/NAME[/versions/V]/stats`, or `GET /v2/models/stats` of all.
@@ -71,6 +75,8 @@ impl Route {
             | Route::InferConfig(target)
             | Route::Statistics(Some(target))
             | Route::Inference(Some(target))
+            | Route::Generate(target)
+            | Route::GenerateStream(target)
             | Route::Infer(target) => Some(target),
             _ => None,
         }
@@ -100,8 +106,11 @@ impl Target {
     }
 }
 
-/// What a path ends with, and the route to what it is about.
-type Ending = (&'static str, fn(Target) -> Route);
+/// The route to what a path is about.
+type RouteOf = fn(Target) -> Route;
+
+/// What a path ends with, and that route.
+type Ending = (&'static str, RouteOf);
 
 /// Paths that name no model.
 fn fixed(method: &str, path: &str, get: bool) -> Option<Route> {
@@ -134,23 +143,9 @@ pub fn parse(method: &str, path: &str) -> Result<Route, Status> {
         return target(rest).ok_or_else(malformed)?.map(Route::Inference);
     }
     if let Some(rest) = strip_prefix(path, "/v2/models") {
-        let (rest, route): (&str, fn(Target) -> Route) = match method {
-            "POST" => match strip_suffix(rest, "/infer") {
-                Some(rest) => (rest, Route::Infer),
-                None => return Ok(Route::Unknown),
-            },
-            _ if get => {
-                let about: [Ending; 3] = [
-                    ("/ready", Route::ModelReady),
-                    ("/stats", |target| Route::Statistics(Some(target))),
-                    ("/config", Route::InferConfig),
-                ];
-                let found = about.into_iter().find_map(|(end, route)| Some((strip_suffix(rest, end)?, route)));
-                found.unwrap_or((rest, Route::InferMetadata))
-            }
-            _ => return Ok(Route::Unknown),
-        };
-        return target(rest).ok_or_else(malformed)??.map(route).ok_or_else(malformed);
+        let Some((rest, route)) = v2_ending(method, get, rest) else { return Ok(Route::Unknown) };
+        let found = target_of(rest, true).ok_or_else(malformed)??;
+        return found.map(route).ok_or_else(malformed);
     }
     let Some(rest) = strip_prefix(path, "/v1/models") else {
         return if strip_prefix(path, "/v1/").is_some() { Err(malformed()) } else { Ok(Route::Unknown) };
@@ -181,8 +176,31 @@ pub fn parse(method: &str, path: &str) -> Result<Route, Status> {
     }
 }
 
+/// What a path below `/v2/models` is about, and the route; none where there is no such path.
+fn v2_ending<'p>(method: &str, get: bool, rest: &'p str) -> Option<(&'p str, RouteOf)> {
+    let asked: [Ending; 3] =
+        [("/infer", Route::Infer), ("/generate", Route::Generate), ("/generate_stream", Route::GenerateStream)];
+    let told: [Ending; 3] = [
+        ("/ready", Route::ModelReady),
+        ("/stats", |target| Route::Statistics(Some(target))),
+        ("/config", Route::InferConfig),
+    ];
+    let find =
+        |endings: [Ending; 3]| endings.into_iter().find_map(|(end, route)| Some((strip_suffix(rest, end)?, route)));
+    match method {
+        "POST" => find(asked),
+        _ if get => Some(find(told).unwrap_or((rest, Route::InferMetadata))),
+        _ => None,
+    }
+}
+
 /// `[/NAME[/versions/V|/labels/L]]`, with name and label percent-encoded; the inner result is about the version's number.
 fn target(rest: &str) -> Option<Result<Option<Target>, Status>> {
+    target_of(rest, false)
+}
+
+/// The same; where versions may have names, one that is no number is a label.
+fn target_of(rest: &str, named: bool) -> Option<Result<Option<Target>, Status>> {
     if rest.is_empty() || rest == "/" {
         return Some(Ok(None));
     }
@@ -192,6 +210,10 @@ fn target(rest: &str) -> Option<Result<Option<Target>, Status>> {
     match (parts.next(), parts.next(), parts.next()) {
         (None, None, None) => {}
         (Some(key), Some(digits), None) if key.eq_ignore_ascii_case("versions") => {
+            if named && digits.bytes().any(|byte| !byte.is_ascii_digit()) {
+                target.label = Some(percent_decode(digits)?);
+                return Some(Ok(Some(target)));
+            }
             if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
                 return None;
             }

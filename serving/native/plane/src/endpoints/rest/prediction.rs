@@ -9,6 +9,7 @@ use tidegate_codec::json::predict_request::{Form, JsonRequest};
 use tidegate_codec::json::predict_response;
 use tidegate_codec::model_spec::ModelSpec;
 use tidegate_codec::open_inference::answer::InferAnswer;
+use tidegate_codec::open_inference::generate;
 use tidegate_codec::signatures::{RequestRows, Signature};
 use tidegate_codec::status::{Code, Status};
 use tidegate_codec::tensors::Page;
@@ -73,6 +74,8 @@ enum Selection {
     Infer(Box<InferAnswer>),
     /// A plain object.
     Plain(MediaType),
+    /// The answer to a generate request.
+    Generate,
 }
 
 /// A request's way back, and the form of its answer.
@@ -92,6 +95,11 @@ impl RestReply {
     /// The same for an answer that is a plain object.
     pub fn plain(media_type: MediaType, observation: &Observation) -> (RestReply, RestAnswer) {
         RestReply::select(Selection::Plain(media_type), observation)
+    }
+
+    /// The same for the answer to a generate request.
+    pub fn generate(observation: &Observation) -> (RestReply, RestAnswer) {
+        RestReply::select(Selection::Generate, observation)
     }
 
     fn select(selection: Selection, observation: &Observation) -> (RestReply, RestAnswer) {
@@ -152,6 +160,7 @@ fn respond(rows: &Rows<'_>, selection: &Selection, tags: Tags<'_>) -> Result<Res
         Selection::Outputs(form) if rows.outputs.len() == 1 => predict_response::encode(&[rows.named(0)], *form)?,
         Selection::Outputs(form) => predict_response::encode(&outputs(), *form)?,
         Selection::Infer(answer) => return infer_response::respond(rows, answer, tags),
+        Selection::Generate => generate::encode(&rows.served.model, rows.served.version, &outputs()),
         Selection::Plain(media_type) => return plain_response::respond(rows, *media_type, tags),
     };
     Ok(with_bytes(StatusCode::OK, held(body.into(), &rows.served.memory), tags))

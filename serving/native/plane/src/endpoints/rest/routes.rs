@@ -31,7 +31,7 @@ const PATHS: &str = "POST /v1/models/NAME[/versions/V|/labels/L]:predict (or :cl
                      GET /v1/models/NAME[/versions/V|/labels/L], GET /v1/models/NAME/metadata, GET /metrics, GET /openapi.json, \
                      GET /, GET /v2, GET /v2/health/live, GET /v2/health/ready, GET /v2/models/NAME[/versions/V][/ready|/config], \
                      GET /v2/models[/NAME[/versions/V]]/stats, \
-                     POST /v2/models/NAME[/versions/V]/infer, POST /v2/repository/index, \
+                     POST /v2/models/NAME[/versions/V]/infer (or /generate, /generate_stream), POST /v2/repository/index, \
                      POST /inference[/NAME[/versions/V|/labels/L]]";
 
 /// The routes, answered by one I/O thread.
@@ -78,6 +78,8 @@ impl<R: Reply + From<RestReply> + From<StreamReply>> RestService for RestRoutes<
             Ok(Route::Preflight) => RestAnswer::Ready(with_body(StatusCode::OK, Vec::new(), tags(&id))),
             Ok(Route::ModelReady(target)) => RestAnswer::Ready(self.model_ready(&target, &id)),
             Ok(Route::Infer(target)) => self.infer(&call, &target),
+            Ok(Route::Generate(target)) => self.generate(&call, &target, events::wanted(&call.head.headers), id),
+            Ok(Route::GenerateStream(target)) => self.generate(&call, &target, true, id),
             Ok(Route::Inference(target)) => self.inference(&call, target, id),
             Ok(Route::ServerMetadata) => RestAnswer::Ready(self.server_metadata(&call, &id)),
             Ok(Route::InferConfig(target)) => RestAnswer::Ready(self.infer_config(&call, &target, &id)),
@@ -174,7 +176,8 @@ impl<R: Reply + From<RestReply> + From<StreamReply>> RestRoutes<R> {
     /// A reply whose messages are sent as events.
     pub(crate) fn open_events(&self, call: &RestCall, form: EventForm, id: &RequestId) -> (StreamReply, RestAnswer) {
         let patience = Some(self.state.engine.limits.request_timeout());
-        let (reply, answer) = StreamReply::open(Endpoint::Rest, patience, false, &call.observation);
+        let takes_single = matches!(form, EventForm::Generate);
+        let (reply, answer) = StreamReply::open(Endpoint::Rest, patience, takes_single, &call.observation);
         let (id, observation) = (id.clone(), call.observation.clone());
         let keepalive = self.state.event_keepalive;
         (reply, RestAnswer::Events(Box::new(EventAnswer { answer, form, id, observation, keepalive })))
