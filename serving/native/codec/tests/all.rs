@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod explain;
+mod generate;
 mod golden;
 mod json;
 mod msgpack;
