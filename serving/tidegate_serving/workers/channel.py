@@ -60,7 +60,10 @@ class Channel:
         self._sent = self._received = 0
 
     def send(self, message: Mapping[str, Any], tensors: Mapping[str, Array] | None = None) -> None:
-        """Sends a message and tensors. ChannelClosed where nobody is there."""
+        """Sends a message and tensors. ChannelClosed where nobody is there, or this side is closed: nothing is written
+        then into memory that may be another process's by now."""
+        if not self.is_open:
+            raise ChannelClosed("it is closed on this side")
         layout, descriptor = self._mine.write(tensors or {})
         if message != self._said[0]:
             self._said = (dict(message), json.dumps(message).encode())

@@ -149,6 +149,17 @@ def test_what_somebody_else_said_over_the_socket_is_no_message(to_the_engine: bo
         one.close()
 
 
+def test_what_was_left_to_the_parent_process_is_not_written_to() -> None:
+    line = native.WorkerLine()
+    sender = channel(line)
+    sender.send({"kind": "outputs"}, {"y": np.zeros(1)})
+    sender.leave_to_parent()
+    with pytest.raises(ChannelClosed, match="closed on this side"):
+        sender.send({"kind": "outputs"}, {"y": np.ones(1)})
+    assert line.receive()[1]["y"].tolist() == [0.0], "the memory is the parent's"
+    sender.close()
+
+
 def test_a_channel_says_that_the_other_side_is_gone(ends: Ends) -> None:
     ends[0].close()
     with pytest.raises((ChannelClosed, ConnectionError)):

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.support.engine_process import EngineProcess
 from tests.support.eventually import eventually
 from tests.support.versions import Draft, publish
 
@@ -105,6 +106,19 @@ def test_a_child_that_goes_on_answers_nobody(make: Make) -> None:
         assert [asked(workers, x) for x in range(turn, 20)] == [2 * x for x in range(turn, 20)]
         assert asked(neighbour, 7) == 14
     assert workers.pids == neighbour.pids == pids
+
+
+def test_a_child_that_goes_on_answers_no_client(tmp_path: Path) -> None:
+    publish(tmp_path / "r", "a", 1, Draft(files={"model.py": MODEL.format(garbage=b"")}))
+    config = {"repository": tmp_path / "r", "allow_unverified": True, "isolation": "pool"}
+    with EngineProcess(tmp_path / "engine", **config) as engine, engine.client() as client:
+
+        def answer(x: float) -> float:
+            return float(client.predict("a", {"x": np.array([x], np.float32)}).outputs["y"][0])
+
+        for _ in range(20):
+            assert answer(-1) == -2
+            assert [answer(x) for x in range(20)] == [2 * x for x in range(20)]
 
 
 def test_children_end_with_their_process(make: Make, tmp_path: Path) -> None:
