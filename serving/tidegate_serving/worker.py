@@ -124,10 +124,13 @@ def _without_children() -> Iterator[None]:
 def _next(control: socket.socket) -> socket.socket | None:
     """The engine's channel to one more worker; None once it wants no more. Says that Python runs where it is asked."""
     while True:
-        data, descriptors, _, _ = socket.recv_fds(control, 1, 1)
-        if data != b"?":
-            return socket.socket(fileno=descriptors[0]) if data else None
-        control.send(b"!")
+        try:
+            data, descriptors, _, _ = socket.recv_fds(control, 1, 1)
+            if data != b"?":
+                return socket.socket(fileno=descriptors[0]) if data else None
+            control.send(b"!")
+        except ConnectionError:  # the engine closed its end and has not read all that was said
+            return None
 
 
 def _end_anyway() -> None:

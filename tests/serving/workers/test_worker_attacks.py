@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import subprocess
 import sys
 import threading
@@ -20,6 +21,7 @@ from tidegate_serving.contract.servable import ServableId
 from tidegate_serving.contract.signature import SERVING_DEFAULT
 from tidegate_serving.platforms.loader import ask as answer_of
 from tidegate_serving.platforms.platform import PlatformOptions
+from tidegate_serving.worker import _next
 from tidegate_serving.workers.gauges import WorkerGauges
 from tidegate_serving.workers.host import SharedHosts
 from tidegate_serving.workers.place import WorkerPlace
@@ -152,6 +154,15 @@ def test_memory_is_taken_from_workers_first(make: Make) -> None:
     (pid,) = make("a").pids
     ours, theirs = (int(Path(f"/proc/{one}/oom_score_adj").read_text()) for one in ("self", pid))
     assert theirs == min(1000, ours + 500)
+
+
+def test_a_process_that_is_not_wanted_any_more_ends_well_although_it_was_just_asked_whether_it_lives() -> None:
+    engine, worker = socket.socketpair()
+    with worker:
+        engine.send(b"??")
+        worker.send(b"an answer that is not read")
+        engine.close()
+        assert _next(worker) is None
 
 
 def test_whoever_keeps_all_of_python_waiting_gets_a_process_of_its_own(make: Make, tmp_path: Path) -> None:
