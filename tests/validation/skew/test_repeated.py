@@ -15,7 +15,7 @@ ROWS = 200
 def days(seed: int, count: int, first: int, rate: float, spread: float) -> pd.DataFrame:
     """Days of rows of which some are sent twice, more on some days than on others."""
     random = np.random.default_rng(seed)
-    parts = []
+    parts: list[pd.DataFrame] = []
     for day in range(first, first + count):
         rows = pd.DataFrame(
             {
