@@ -18,7 +18,8 @@ from pathlib import Path
 import joblib
 import numpy as np
 import sklearn
-from tests.bench.servers import ROOT, Running, pinned
+from tests.bench.environments import environment
+from tests.bench.servers import Running, pinned
 from tests.bench.serving.workloads import ESTIMATOR, WORKLOADS, Workload, estimator
 from tests.support.engine_process import free_port
 from tests.support.eventually import eventually
@@ -44,16 +45,8 @@ class TritonPythonModel:
 """
 
 
-def environment(name: str) -> Path:
-    """The folder of a peer's environment, made with uv where it is not there yet."""
-    folder = ROOT / "build/peers" / name
-    if not (folder / "whole").exists():
-        uv = (ROOT / ".tools/uv").read_text().strip()
-        subprocess.run([uv, "venv", "-q", "--clear", "--python", sys.executable, str(folder)], check=True)
-        python = str(folder / "bin/python")
-        subprocess.run([uv, "pip", "install", "-q", "--python", python, *_PACKAGES[name]], check=True)
-        (folder / "whole").touch()
-    return folder
+def _environment(name: str) -> Path:
+    return environment(name, _PACKAGES[name])
 
 
 @contextlib.contextmanager
@@ -64,7 +57,7 @@ def mosec(workload: Workload, folder: Path, core: int, most_rows: int) -> Iterat
     if workload.regression:
         joblib.dump(estimator(), path)
     port = free_port()
-    command = [str(environment("mosec") / "bin/python"), str(_HERE / "mosec_server.py"), "--port", str(port)]
+    command = [str(_environment("mosec") / "bin/python"), str(_HERE / "mosec_server.py"), "--port", str(port)]
     command += ["--address", "127.0.0.1", "--timeout", "60000", "--log-level", "error"]
     told = {"CALL": workload.call, "ESTIMATOR": str(path) if workload.regression else "", "MOST_ROWS": str(most_rows)}
     with _process(command, folder, core, told) as process:
@@ -76,7 +69,7 @@ def mosec(workload: Workload, folder: Path, core: int, most_rows: int) -> Iterat
 @contextlib.contextmanager
 def triton(folder: Path, core: int) -> Iterator[Running]:
     """Triton with every workload in C, and what needs no scikit-learn in Python too, as `NAME_python`."""
-    server = next((environment("triton") / "lib").glob("python3*/site-packages/pytriton/tritonserver"))
+    server = next((_environment("triton") / "lib").glob("python3*/site-packages/pytriton/tritonserver"))
     backends, models = folder / "backends", folder / "models"
     (backends / "linear").mkdir(parents=True)
     library = backends / "linear/libtriton_linear.so"
@@ -91,7 +84,7 @@ def triton(folder: Path, core: int) -> Iterator[Running]:
     command = [str(server / "bin/tritonserver"), f"--model-repository={models}", f"--backend-directory={backends}"]
     command += [f"--grpc-port={grpc}", f"--http-port={rest}", "--grpc-address=127.0.0.1", "--http-address=127.0.0.1"]
     command += ["--allow-metrics=false", "--log-info=false"]
-    python = environment("triton") / "bin"
+    python = _environment("triton") / "bin"
     told = {"PATH": f"{python}:{os.environ['PATH']}", "VIRTUAL_ENV": str(python.parent)}
     with _process(command, folder, core, told) as process:
         _until_up(process, folder, f"http://127.0.0.1:{rest}/v2/health/ready")

@@ -94,12 +94,14 @@ def ordinary_bins(feature: FeatureProfile) -> list[tuple[int, ...]]:
     return [(code, OFF_SUPPORT + code) for code in range(size)]
 
 
-def compared_bins(feature: FeatureProfile) -> list[tuple[int, ...]]:
+def compared_bins(feature: FeatureProfile, reference: FeatureCounts) -> list[tuple[int, ...]]:
     """The bins of the distribution test, numbers ascending: unseen categories count as other ones there, and have a
-    test of their own."""
+    test of their own. So do those that training held on one day alone: free text comes once, and never again."""
     bins = feature.bins
     if isinstance(bins, CategoryBins):
-        return [*((code,) for code in range(len(bins.top))), (bins.other, bins.unseen)]
+        top = range(len(bins.top))
+        once = tuple(code for code in top if len(reference.blocks) > 1 and (reference.of((code,)) > 0).sum() <= 1)
+        return [*((code,) for code in top if code not in once), (bins.other, bins.unseen, *once)]
     codes = ordinary_bins(feature)
     if not isinstance(bins, NumericBins):
         return codes
@@ -116,7 +118,10 @@ def likeness_of(profile: Profile) -> Likeness:
     """What the inputs of a profile say about how its days hang together."""
     inputs = [one for one in profile.inputs if one.bins is not None]
     found = {
-        one.name: days_alone(profile.counts[one.name], compared_bins(one), ordered=has_order(one)) for one in inputs
+        one.name: days_alone(
+            profile.counts[one.name], compared_bins(one, profile.counts[one.name]), ordered=has_order(one)
+        )
+        for one in inputs
     }
     return Likeness.of({name: one for name, one in found.items() if one is not None})
 
@@ -142,7 +147,12 @@ def measure_feature(
         feature=feature.name,
         rows=current.rows,
         distribution=block_distance(
-            reference, current, compared_bins(feature), ordered=has_order(feature), prior=prior, telling=telling
+            reference,
+            current,
+            compared_bins(feature, reference),
+            ordered=has_order(feature),
+            prior=prior,
+            telling=telling,
         ),
         missing=block_distance(reference, current, [MISSING, (*everything, *INFINITIES)], prior=prior),
         missing_shares=_shares(reference, current, MISSING),

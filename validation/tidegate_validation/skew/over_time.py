@@ -153,7 +153,7 @@ def _e_value(feature: FeatureProfile, reference: FeatureCounts, current: Feature
     """The mean of two e-values is one again: of the values that are there, and of those that are missing."""
     ordinary = tuple(code for group in ordinary_bins(feature) for code in group)
     distances = (
-        block_distance(reference, current, compared_bins(feature), ordered=has_order(feature), prior=prior),
+        block_distance(reference, current, compared_bins(feature, reference), ordered=has_order(feature), prior=prior),
         block_distance(reference, current, [MISSING, (*ordinary, *INFINITIES)], prior=prior),
     )
     p_values = [one.p_value() for one in distances if one.decidable and one.block_robust]

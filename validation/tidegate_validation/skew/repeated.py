@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from tidegate_serving.admission import Finding, Outcome
 from tidegate_validation.skew.distance import block_distance
+from tidegate_validation.skew.level import level_shift, normal_scores
+from tidegate_validation.skew.likeness import Timeline
 from tidegate_validation.skew.rule import SkewRule
 from tidegate_validation.statistics.counting import count_repeated
-from tidegate_validation.statistics.counts import REPEATED
+from tidegate_validation.statistics.counts import REPEATED, FeatureCounts
 from tidegate_validation.statistics.profile import Profile
 from tidegate_validation.statistics.window import Window
 
 SUBJECT = "rows"
 CHECK = "repeated rows"
+_FEWEST_DAYS = 3
 
 
 def repeated_rows(profile: Profile, window: Window, rule: SkewRule) -> list[Finding]:
@@ -33,10 +38,30 @@ def repeated_rows(profile: Profile, window: Window, rule: SkewRule) -> list[Find
     distance = block_distance(reference, current, [(0,), (1,)])
     middle = (before + now) / 2
     limit = rule.missing_margin / math.sqrt(max(middle * (1 - middle), 1e-12))
-    if now <= before or distance.p_value(limit) >= rule.alpha / 2:
+    p_value = distance.p_value(limit)
+    if not distance.block_robust:
+        p_value = max(p_value, _by_days(reference, current, rule.missing_margin))
+    if now <= before or p_value >= rule.alpha / 2:
         return []
     outcome = Outcome.FAIL if distance.block_robust else Outcome.WARN
     share = (now - before) / (1 - before)
     sentence = f"{100 * now:.1f} % of the rows repeat another row of their day, {100 * before:.1f} % did in training"
     cause = {"kind": "duplicated rows", "share": round(share, 4)}
     return [Finding(CHECK, SUBJECT, outcome, sentence, number=now - before, limit=rule.missing_margin, cause=cause)]
+
+
+def _by_days(reference: FeatureCounts, current: FeatureCounts, margin: float) -> float:
+    """P-value of so many more, where training's few days say how days differ: 1 for fewer than three of them, 0 where
+    training had none at all, so that only rows count.
+    """
+    ref, cur = (
+        np.stack([part.of((code,)) for code in (0, 1)], axis=1).astype(np.float64) for part in (reference, current)
+    )
+    if not ref[:, 1].any():
+        return 0.0
+    if len(ref) < _FEWEST_DAYS:
+        return 1.0
+    days = (part.blocks.astype(np.float64) for part in (reference, current))
+    line = Timeline.of(next(days), ref.sum(axis=1), next(days), cur.sum(axis=1))
+    low, high = normal_scores(ref)
+    return level_shift(ref, cur, line).p_value(margin * float(high - low))

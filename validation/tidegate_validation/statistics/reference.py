@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from tidegate_validation.statistics.arrays import Floats
 from tidegate_validation.statistics.bins import (
     OFF_SUPPORT,
     TOLERANCE,
@@ -20,7 +21,7 @@ from tidegate_validation.statistics.bins import (
 )
 from tidegate_validation.statistics.counts import FeatureCounts
 from tidegate_validation.statistics.profile import FeatureProfile, Role
-from tidegate_validation.statistics.sql import Family, as_number, as_text, literal, quote
+from tidegate_validation.statistics.sql import Family, as_number, as_text, quote
 
 LEVELS = (0.0, 0.001, *(round(0.005 * step, 3) for step in range(1, 200)), 0.999, 1.0)
 TAILS = (0.001, 0.01, 0.99, 0.999)
@@ -81,11 +82,12 @@ def _text(connection: Any, relation: str, block: str, column: Column) -> Feature
 
 def _number(connection: Any, relation: str, block: str, column: Column) -> FeatureProfile:
     inner = f"SELECT {as_number(column.name, column.type)} AS v, {block} AS b FROM {relation}"
-    levels = ", ".join(map(str, LEVELS))
-    rows, present, infinite, distinct, quantiles = connection.execute(
-        f"SELECT count(*), count(v) FILTER (NOT isnan(v)), count(*) FILTER (isinf(v)), approx_count_distinct(v), "
-        f"quantile_disc(v, [{levels}]) FILTER (isfinite(v)) FROM ({inner})"
+    rows, present, infinite, distinct = connection.execute(
+        f"SELECT count(*), count(v) FILTER (NOT isnan(v)), count(*) FILTER (isinf(v)), approx_count_distinct(v) "
+        f"FROM ({inner})"
     ).fetchone()
+    ordered = _ordered(connection, inner)
+    quantiles = quantiles_of(ordered, LEVELS)
     values = _values(connection, inner) if distinct <= 1.5 * MAX_KNOWN else []
     finite = present - infinite
     new_rate = sum(n for _, n, only in values if only is not None) / max(finite, 1) if values else None
@@ -97,16 +99,14 @@ def _number(connection: Any, relation: str, block: str, column: Column) -> Featu
         rows=rows,
         missing=rows - present,
         infinite=infinite,
-        bins=DiscreteBins(tuple(value for value, _, _ in values))
-        if discrete
-        else _ranges(connection, inner, quantiles or [], finite),
+        bins=DiscreteBins(tuple(value for value, _, _ in values)) if discrete else _ranges(ordered, quantiles),
         distinct=len(values) or distinct,
         new_rate=new_rate,
         new_values=_came_alone([(n, only) for _, n, only in values], _blocks(connection, block, relation)),
         minimum=quantiles[0] if quantiles else None,
         maximum=quantiles[-1] if quantiles else None,
         levels=LEVELS if quantiles else (),
-        quantiles=tuple(quantiles or ()),
+        quantiles=tuple(quantiles),
         support=tuple((value, n) for value, n, _ in values) if few or discrete else (),
     )
 
@@ -137,13 +137,28 @@ def _came_alone(values: Sequence[tuple[int, int | None]], blocks: int) -> int:
     return max(1, min(len(new), round(float(rows.sum()) / together))) if together > 1 else len(new)
 
 
-def _ranges(connection: Any, inner: str, quantiles: list[float], finite: int) -> NumericBins:
-    atoms = _atoms(connection, inner, quantiles, finite)
-    rest = " AND ".join(["isfinite(v)", *(f"v <> {literal(atom)}" for atom in atoms)])
-    steps = [*TAILS, *(step / RANGES for step in range(1, RANGES))]
-    cuts = connection.execute(f"SELECT quantile_disc(v, {sorted(steps)}) FILTER ({rest}) FROM ({inner})").fetchone()[0]
+def _ordered(connection: Any, inner: str) -> Floats:
+    """The finite values, ascending."""
+    found = connection.execute(f"SELECT v FROM ({inner}) WHERE isfinite(v)").fetchnumpy()["v"]
+    return np.sort(np.asarray(found, dtype=np.float64))
+
+
+def quantiles_of(ordered: Floats, levels: Sequence[float]) -> list[float]:
+    """Values at `levels`, which are whole thousandths, as SQL's `quantile_disc` has them: the first value that so large
+    a share of all reach; none of no values. numpy's quantiles round levels, and so may pick the next value.
+    """
+    if not len(ordered):
+        return []
+    thousandths = np.round(1000 * np.asarray(levels)).astype(np.int64)
+    return [float(one) for one in ordered[np.maximum(-(-len(ordered) * thousandths // 1000), 1) - 1]]
+
+
+def _ranges(ordered: Floats, quantiles: list[float]) -> NumericBins:
+    atoms = _atoms(ordered, quantiles)
+    rest = ordered[~np.isin(ordered, atoms)] if atoms else ordered
+    cuts = quantiles_of(rest, sorted([*TAILS, *(step / RANGES for step in range(1, RANGES))]))
     low = quantiles[0] if quantiles else -math.inf
-    edges = sorted({cut - TOLERANCE * abs(cut) for cut in cuts or [] if cut > low})
+    edges = sorted({cut - TOLERANCE * abs(cut) for cut in cuts if cut > low})
     return NumericBins(tuple(_with_ends(edges, quantiles)), tuple(atoms))
 
 
@@ -158,16 +173,12 @@ def _with_ends(edges: list[float], quantiles: list[float]) -> list[float]:
     return [ends[0], ends[1], *edges, ends[2], ends[3]]
 
 
-def _atoms(connection: Any, inner: str, quantiles: list[float], finite: int) -> list[float]:
+def _atoms(ordered: Floats, quantiles: list[float]) -> list[float]:
     """Values that hold at least ATOM_SHARE of the rows; such a value fills many neighbouring quantiles."""
     runs = ((value, len(list(group))) for value, group in itertools.groupby(quantiles))
     wanted = [value for value, length in runs if length >= ATOM_SHARE * len(LEVELS) - 2]
-    found = []
-    for value in wanted:
-        n = connection.execute(f"SELECT count(*) FROM ({inner}) WHERE v = {literal(value)}").fetchone()[0]
-        if n >= ATOM_SHARE * finite:
-            found.append(value)
-    return found
+    held = [int(np.diff(np.searchsorted(ordered, [value, np.nextafter(value, np.inf)]))[0]) for value in wanted]
+    return [value for value, n in zip(wanted, held, strict=True) if n >= ATOM_SHARE * len(ordered)]
 
 
 def tail_clusters(bins: FrozenBins, counts: FeatureCounts) -> tuple[float, float]:
