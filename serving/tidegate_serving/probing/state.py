@@ -52,9 +52,9 @@ class OwnState:
         return [*found, "changed the working directory"] if moved else found
 
 
-def resident_bytes() -> int:
-    """Bytes of memory that this process holds."""
-    return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1]) * _PAGE
+def resident_bytes(pid: int | None = None) -> int:
+    """Bytes of memory that a process holds, this one where none is named. OSError where there is no such process."""
+    return int(Path(f"/proc/{pid or 'self'}/statm").read_text(encoding="ascii").split()[1]) * _PAGE
 
 
 def seconds_ready() -> dict[int, float]:

@@ -18,6 +18,7 @@ from tidegate_serving.contract.messages import message
 from tidegate_serving.contract.tensors import Array
 from tidegate_serving.contract.words import words_of
 from tidegate_serving.platforms.loader import Answer
+from tidegate_serving.probing.state import resident_bytes
 from tidegate_serving.workers.host import Host
 from tidegate_serving.workers.task import WorkerTask
 
@@ -72,8 +73,8 @@ class Worker:
                 failed, trace = error_of(str(answer["code"]), str(answer["message"])), str(answer["trace"])
             else:
                 self._check_release(str(answer["release"]))
-                return _description(answer)
-        except ConnectionError as error:
+                return _description(answer, most=resident_bytes(self.pid))
+        except (ConnectionError, FileNotFoundError) as error:
             raise WorkerDied(self.host.ending() + self._advice()) from error
         except _NO_ANSWER as error:
             raise self.makes_no_sense(error) from error
@@ -175,11 +176,11 @@ class Worker:
         return f"; see whether its Python has Tidegate and what the model needs: {try_it}"
 
 
-def _description(answer: Mapping[str, Any]) -> WorkerDescription:
-    """What a worker says once it has loaded."""
+def _description(answer: Mapping[str, Any], most: int) -> WorkerDescription:
+    """What a worker says once it has loaded; it holds no more bytes than its process has, whatever it says."""
     definitions = None
     if answer["definitions"] is not None:
         definitions = message("tensorflow.serving.SignatureDefMap")()
         definitions.ParseFromString(base64.b64decode(answer["definitions"]))
     manifest = manifest_of(str(answer["manifest"]).encode(), "a worker's manifest")
-    return WorkerDescription(manifest, definitions, int(answer["resident_bytes"]))
+    return WorkerDescription(manifest, definitions, min(max(0, int(answer["resident_bytes"])), most))

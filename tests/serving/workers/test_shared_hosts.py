@@ -124,6 +124,12 @@ def test_bytes_that_versions_hold_are_counted_once(make: Versions) -> None:
     assert held["a"] < 150e6
 
 
+@pytest.mark.parametrize(("told", "most"), [("1 << 60", 300e6), ("-(1 << 60)", 0)])
+def test_no_version_holds_more_than_its_process_or_less_than_nothing(make: Versions, told: str, most: float) -> None:
+    make("bad", model=f"import __main__\n__main__.Held.take = lambda self: {told}\n" + MODEL)
+    assert 0 <= make.described["bad"].resident_bytes <= most
+
+
 def test_who_ends_a_process_takes_the_others_along_once(make: Versions) -> None:
     good, other, bad = make("good"), make("other"), make("bad")
     neighbour = next(workers for workers in (good, other) if asked(workers) == asked(bad))
