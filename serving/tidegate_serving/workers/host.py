@@ -212,9 +212,9 @@ class SharedHosts:
                 with contextlib.suppress(HostEnded):
                     host = min(free, key=lambda host: host.workers)
                     return host, host.open()
-            host, channel = _started(Host(place, self._patience))
+            host, line = _started(Host(place, self._patience))
             hosts.append(host)
-            return host, channel
+            return host, line
 
     def keep_alone(self, id: ServableId) -> bool:
         """Gives a version processes of its own from now on; whether that is news."""
