@@ -28,7 +28,15 @@ from tidegate_serving.contract.tensors import Array
 from tidegate_serving.contract.words import trace_of, words_of
 from tidegate_serving.log_lines import log_to_stderr
 from tidegate_serving.platforms.complaints import Complaints
-from tidegate_serving.platforms.loader import Answer, DescribesItself, LoadedVersion, as_answer, each, messages_of
+from tidegate_serving.platforms.loader import (
+    Answer,
+    DescribesItself,
+    LoadedVersion,
+    as_answer,
+    device_bytes,
+    each,
+    messages_of,
+)
 from tidegate_serving.platforms.registry import installed_platforms
 from tidegate_serving.platforms.tensor_checks import check_outputs
 from tidegate_serving.platforms.unpublished import verify_described
@@ -208,7 +216,8 @@ def _load(task: WorkerTask) -> LoadedVersion:
     verify_described(manifest, task.directory)
     if not manifest.signatures:
         manifest = registry.discover(task.directory, manifest).complete(manifest)
-    loaded = LoadedVersion(manifest, registry.load(task.directory, manifest))
+    servable = registry.load(task.directory, manifest)
+    loaded = LoadedVersion(manifest, servable, device_bytes(servable))
     warm_up(loaded, task.directory, task.warm_up())
     return loaded
 
@@ -223,6 +232,7 @@ def _description(loaded: LoadedVersion, bytes_held: int) -> dict[str, Any]:
         "manifest": manifest,
         "definitions": definitions,
         "resident_bytes": bytes_held,
+        "device_bytes": dict(loaded.measured),
         "release": metadata.version("tidegate"),
     }
 

@@ -51,7 +51,7 @@ class FakeLoader:
     ) -> None:
         self.id = id
         self.size = size
-        self.measured = measured
+        self.measured = measured or {}
         self.failures = failures
         self.gate = gate
         self.entered = threading.Event()

@@ -109,7 +109,7 @@ class WorldLoader:
             raise temper.raises(f"{self.path.directory} does not load")
         self.loaded = True
         self.cost = self.need if temper.measured is None else temper.measured
-        measured = None if temper.measured is None else {"ram": temper.measured}
+        measured = {} if temper.measured is None else {"ram": temper.measured}
         return LoadedVersion(manifest_of(self.id), FakeServable(), measured)
 
     def unload(self) -> None:

@@ -29,10 +29,11 @@ from tidegate_serving.lifecycle.harness import Stage
 from tidegate_serving.lifecycle.managed import Managed
 from tidegate_serving.lifecycle.memory import GrowthGauge, MemoryReturn, resident_bytes
 from tidegate_serving.lifecycle.policy import Action, Policy, Verb, availability_preserving
-from tidegate_serving.lifecycle.resources import RAM, ResourceTracker, as_need
+from tidegate_serving.lifecycle.resources import ResourceTracker, as_need
 from tidegate_serving.lifecycle.retry import RetryPauses
 from tidegate_serving.lifecycle.version_table import VersionTable
 from tidegate_serving.platforms.loader import LoadedVersion, Loader
+from tidegate_serving.platforms.memory_need import RAM
 from tidegate_serving.sources.target import AspiredVersion
 
 MEASURABLE_BYTES = 16 << 20
@@ -340,8 +341,7 @@ class AspiredVersionsManager:
             return
         grown = self._gauge.end(reading)
         try:
-            measured = None if loaded.measured is None else as_need(managed.id, loaded.measured)
-            there = self._publish(managed, loaded, measured, grown)
+            there = self._publish(managed, loaded, as_need(managed.id, loaded.measured), grown)
         except Exception as error:
             self._take_back(managed, loader)
             self._failed(managed, error)
@@ -350,9 +350,7 @@ class AspiredVersionsManager:
             self._take_back(managed, loader)
             self._cancelled(managed)
 
-    def _publish(
-        self, managed: Managed, loaded: LoadedVersion, measured: Mapping[str, int] | None, grown: int | None
-    ) -> bool:
+    def _publish(self, managed: Managed, loaded: LoadedVersion, measured: Mapping[str, int], grown: int | None) -> bool:
         """Lets requests in, where it is still wanted as it is: asked and done in one go. Raises where the map does."""
         with self._lock:
             if not managed.aspired or managed.outdated:
@@ -364,14 +362,14 @@ class AspiredVersionsManager:
             self._finished()
             return True
 
-    def _correct(self, managed: Managed, measured: Mapping[str, int] | None, grown: int | None) -> None:
-        """The measured size replaces the estimate: what the loader says it took, else what the process grew by. Small
-        differences, and growth under half of the estimate (memory that was free already), are not worth believing."""
-        need = dict(self._resources.reserved(managed.id))
-        if measured is not None:
-            need.update(measured)
-        elif grown is not None and abs(grown - need.get(RAM, 0)) > MEASURABLE_BYTES and 2 * grown >= need.get(RAM, 0):
-            need[RAM] = grown
+    def _correct(self, managed: Managed, measured: Mapping[str, int], grown: int | None) -> None:
+        """The measured size replaces the estimate: what the loader says it took, else, of memory, what the process grew
+        by. Small differences, and growth under half of the estimate (memory that was free already), are not worth
+        believing."""
+        need = {**self._resources.reserved(managed.id), **measured}
+        if RAM not in measured and grown is not None:
+            told = need.get(RAM, 0)
+            need[RAM] = grown if abs(grown - told) > MEASURABLE_BYTES and 2 * grown >= told else told
         if need != self._resources.reserved(managed.id):
             _log.info("%s takes %s bytes; it was estimated to need %s", managed.id, need, managed.need)
             self._resources.correct(managed.id, need)

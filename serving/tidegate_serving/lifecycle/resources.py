@@ -10,8 +10,7 @@ from collections.abc import Mapping
 
 from tidegate_serving.contract.errors import InvalidInput
 from tidegate_serving.contract.servable import ServableId
-
-RAM = "ram"
+from tidegate_serving.platforms.memory_need import RAM
 
 
 def as_need(id: ServableId, size: int | Mapping[str, int]) -> dict[str, int]:

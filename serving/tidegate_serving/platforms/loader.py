@@ -105,14 +105,27 @@ class DescribesItself(Protocol):
         """A `tensorflow.serving.SignatureDefMap`, which clients get as the version's metadata."""
 
 
+@runtime_checkable
+class KnowsDeviceBytes(Protocol):
+    """A servable that knows the bytes that its model holds on other devices than the machine's memory."""
+
+    def device_bytes(self) -> Mapping[str, int]:
+        """By device, such as `gpu:0`; empty for none."""
+
+
+def device_bytes(servable: Servable) -> Mapping[str, int]:
+    """What a servable says that its model holds by device; empty where it cannot tell."""
+    return servable.device_bytes() if isinstance(servable, KnowsDeviceBytes) else {}
+
+
 @dataclass(frozen=True, slots=True)
 class LoadedVersion:
-    """A version that can answer: its manifest and its servable, and, where whoever loaded it knows, the bytes that it
-    really takes, by device (`ram`, `gpu:0`)."""
+    """A version that can answer: its manifest and its servable, and the bytes that it really takes by device (`ram`,
+    `gpu:0`), of those devices for which whoever loaded it knows them."""
 
     manifest: Manifest
     servable: Servable
-    measured: Mapping[str, int] | None = None
+    measured: Mapping[str, int] = field(default_factory=dict)
 
 
 class Loader(Protocol):

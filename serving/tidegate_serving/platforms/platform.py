@@ -109,8 +109,8 @@ class Discovers(Protocol):
 class Estimates(Protocol):
     """A platform whose models need another amount of memory than their files suggest."""
 
-    def estimate(self, directory: Path, manifest: Manifest) -> int:
-        """Bytes that the loaded version will need at most."""
+    def estimate(self, directory: Path, manifest: Manifest) -> int | Mapping[str, int]:
+        """Bytes that the loaded version will need at most: of memory, or by device (`ram`, `gpu:0`)."""
 
 
 def model_file(manifest: Manifest, directory: Path, key: str, suffixes: tuple[str, ...]) -> Path:

@@ -19,6 +19,7 @@ from tidegate_serving.contract.errors import AlreadyExists, InvalidInput, Unsupp
 from tidegate_serving.contract.manifest import Manifest
 from tidegate_serving.contract.servable import check_name
 from tidegate_serving.platforms.loader import Servable
+from tidegate_serving.platforms.memory_need import RAM, estimate_by_files
 from tidegate_serving.platforms.platform import (
     Discovers,
     Estimates,
@@ -26,11 +27,9 @@ from tidegate_serving.platforms.platform import (
     Platform,
     PlatformOptions,
     WarmUpOptions,
-    is_added,
 )
 
 GROUP = "tidegate.platforms"
-SIZE_FACTOR = 1.2
 _BUILT_IN = {
     "lightgbm": "tidegate_serving.platforms.boosted.lightgbm:lightgbm_platform",
     "mlflow": "tidegate_serving.platforms.mlflow.platform:MlflowPlatform",
@@ -44,7 +43,7 @@ _BUILT_IN = {
     "xgboost": "tidegate_serving.platforms.boosted.xgboost:xgboost_platform",
 }
 _RUN_PYTHON_CODE = ("mlflow", "python", "stages")
-_WITH_SETTINGS = ("tensorflow", "torch")
+_WITH_SETTINGS = ("onnx", "tensorflow", "torch")
 _MLFLOW_FILE, _SAVED_MODEL_FILE, _STAGES_FILE = "MLmodel", "saved_model.pb", "stages.json"
 _SUFFIXES = {
     ".lgb": "lightgbm",
@@ -123,22 +122,16 @@ class PlatformRegistry:
             )
         return platform.discover(directory, manifest)
 
-    def estimate(self, directory: Path, manifest: Manifest) -> int:
-        """Bytes as the platform estimates them, else 1.2 times the model's files, as TensorFlow Serving estimates
-        SavedModels.
-        """
+    def estimate(self, directory: Path, manifest: Manifest) -> Mapping[str, int]:
+        """Bytes by device as the platform estimates them, else by the model's files."""
         platform = self._platform(manifest)
         if isinstance(platform, Estimates):
-            return platform.estimate(directory, manifest)
-        return estimate_by_files(manifest)
+            need = platform.estimate(directory, manifest)
+            return {RAM: need} if isinstance(need, int) else need
+        return {RAM: estimate_by_files(manifest)}
 
     def _platform(self, manifest: Manifest) -> Platform:
         return self._factories[self.check(manifest.platform)]()
-
-
-def estimate_by_files(manifest: Manifest) -> int:
-    """Bytes of a loaded version by the size of its files, without asking its platform."""
-    return int(SIZE_FACTOR * sum(entry.size for entry in manifest.files if not is_added(entry.path)))
 
 
 def installed_platforms(options: PlatformOptions) -> PlatformRegistry:

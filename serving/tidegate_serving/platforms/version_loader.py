@@ -6,7 +6,7 @@ directory that was mended loads at the next one.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,8 +15,9 @@ from tidegate_serving.contract.errors import ModelFailed, Tampered, TidegateErro
 from tidegate_serving.contract.manifest import Manifest, read_manifest, verify_files
 from tidegate_serving.contract.servable import ServableId
 from tidegate_serving.contract.words import words_of
-from tidegate_serving.platforms.loader import LoadedVersion
-from tidegate_serving.platforms.registry import PlatformRegistry, estimate_by_files
+from tidegate_serving.platforms.loader import LoadedVersion, device_bytes
+from tidegate_serving.platforms.memory_need import RAM, estimate_by_files
+from tidegate_serving.platforms.registry import PlatformRegistry
 from tidegate_serving.platforms.unpublished import describe_unpublished, has_manifest
 from tidegate_serving.platforms.warm_up.runner import warm_up
 
@@ -53,12 +54,12 @@ class VersionLoader:
         self._elsewhere = elsewhere
         self._loaded: LoadedVersion | None = None
 
-    def estimate(self) -> int:
-        """Bytes as the platform estimates them, by the manifest's list of files; of a version that loads outside this
-        process by its files alone, because what its platform needs may not be here."""
+    def estimate(self) -> Mapping[str, int]:
+        """Bytes by device as the platform estimates them, by the manifest's list of files; of a version that loads
+        outside this process by its files alone, because what its platform needs may not be here."""
         manifest = self._described() if self._is_bare() else read_manifest(self._path.directory)[0]
         if self._elsewhere is not None:
-            return estimate_by_files(manifest)
+            return {RAM: estimate_by_files(manifest)}
         return self._registry.estimate(self._path.directory, manifest)
 
     def load(self) -> LoadedVersion:
@@ -75,7 +76,7 @@ class VersionLoader:
             raise
         except (Exception, SystemExit) as error:
             raise ModelFailed(f"{self._id} cannot be loaded: {words_of(error)}") from error
-        self._loaded = LoadedVersion(manifest, servable)
+        self._loaded = LoadedVersion(manifest, servable, device_bytes(servable))
         try:
             options = replace(self._registry.warm_up, size_for=self._size_for)
             warm_up(self._loaded, self._path.directory, options)

@@ -19,9 +19,9 @@ from tidegate_serving.lifecycle.manager import AspiredVersionsManager, ManagerOp
 from tidegate_serving.lifecycle.monitor import StateMonitor
 from tidegate_serving.lifecycle.policy import POLICIES
 from tidegate_serving.lifecycle.pool import ThreadPool
-from tidegate_serving.lifecycle.resources import RAM
 from tidegate_serving.lifecycle.retry import RetryPauses
 from tidegate_serving.low_priority import enter_low_priority
+from tidegate_serving.platforms.memory_need import RAM
 from tidegate_serving.requests.plane_front import PlaneFront
 from tidegate_serving.sources.owners import Owners
 from tidegate_serving.sources.problems import SourceProblems

@@ -17,7 +17,7 @@ a message without any may follow another.
                         {"kind": "stop"}                                    no more messages of it
                         {"kind": "close"}                                   unloads, and then it ends
     worker to engine    {"kind": "loaded", "manifest": str, "definitions": base64 or null,
-                         "resident_bytes": int, "release": str}
+                         "resident_bytes": int, "device_bytes": {device: int}, "release": str}
                         {"kind": "outputs", "errors": {row: [code, message, details]}}
                         {"kind": "end"}                                     no more outputs of a streaming signature
                         {"kind": "failed", "code": str, "message": str}     a typed refusal; it lives on

@@ -13,6 +13,7 @@ from tidegate_serving.contract.servable import ServableId
 from tidegate_serving.contract.signature import SERVING_DEFAULT
 from tidegate_serving.contract.tensors import Array
 from tidegate_serving.platforms.loader import Answer, LoadedVersion
+from tidegate_serving.platforms.memory_need import together
 from tidegate_serving.platforms.stages.description import NAME as STAGES
 from tidegate_serving.platforms.stages.description import Stage, read_stages
 from tidegate_serving.platforms.stages.platform import checked_signature, only_signature
@@ -35,7 +36,7 @@ def load_in_workers(id: ServableId, task: WorkerTask, staff: Staff, gauges: Work
     workers = VersionWorkers(id, task, staff, gauges)
     description = workers.load()
     servable = workers if description.definitions is None else _Described(workers, description.definitions)
-    return LoadedVersion(description.manifest, servable, {"ram": description.resident_bytes})
+    return LoadedVersion(description.manifest, servable, description.held)
 
 
 class _Stages:
@@ -56,10 +57,10 @@ class _Stages:
         verify_described(self._manifest, self._task.directory)
         stages = read_stages(self._task.directory, self._manifest)
         try:
-            resident = sum(self._bring(stage) for stage in stages.all)
+            held = together([self._bring(stage) for stage in stages.all])
             signature = checked_signature(self._manifest, stages, self._loaded)
             manifest = replace(self._manifest, signatures={SERVING_DEFAULT: signature})
-            version = LoadedVersion(manifest, StagesServable(self._id, self._loaded, signature), {"ram": resident})
+            version = LoadedVersion(manifest, StagesServable(self._id, self._loaded, signature), held)
             warm_up(version, self._task.directory, self._task.warm_up())
             return version
         except BaseException:
@@ -67,8 +68,8 @@ class _Stages:
                 one.servable.close()
             raise
 
-    def _bring(self, stage: Stage) -> int:
-        """Loads one stage; the bytes that its workers hold."""
+    def _bring(self, stage: Stage) -> Mapping[str, int]:
+        """Loads one stage; the bytes that its workers hold, by device."""
         manifest = stage.manifest(self._manifest)
         directory = self._task.directory / stage.folder
         task = WorkerTask(directory, manifest.to_bytes().decode(), self._task.options, stage=stage.name)
@@ -76,7 +77,7 @@ class _Stages:
         workers = VersionWorkers(self._id, task, staff, self._gauges)
         description = workers.load()
         self._loaded.append(LoadedStage(stage, only_signature(stage, description.manifest), workers))
-        return description.resident_bytes
+        return description.held
 
 
 class _Described:

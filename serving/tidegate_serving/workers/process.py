@@ -18,6 +18,7 @@ from tidegate_serving.contract.messages import message
 from tidegate_serving.contract.tensors import Array
 from tidegate_serving.contract.words import words_of
 from tidegate_serving.platforms.loader import Answer
+from tidegate_serving.platforms.memory_need import RAM
 from tidegate_serving.probing.state import resident_bytes
 from tidegate_serving.workers.host import Host
 from tidegate_serving.workers.task import WorkerTask
@@ -39,11 +40,12 @@ class WhatItRaised(Exception):
 
 @dataclass(frozen=True, slots=True)
 class WorkerDescription:
-    """What a worker says of the version that it has loaded; `definitions` is a `SignatureDefMap`, where it has one."""
+    """What a worker says of the version that it has loaded; `definitions` is a `SignatureDefMap`, where it has one.
+    `held` are bytes by device (`ram`, `gpu:0`)."""
 
     manifest: Manifest
     definitions: Any
-    resident_bytes: int
+    held: Mapping[str, int]
 
 
 class Worker:
@@ -177,10 +179,11 @@ class Worker:
 
 
 def _description(answer: Mapping[str, Any], most: int) -> WorkerDescription:
-    """What a worker says once it has loaded; it holds no more bytes than its process has, whatever it says."""
+    """What a worker says once it has loaded; it holds no more memory than its process has, whatever it says."""
     definitions = None
     if answer["definitions"] is not None:
         definitions = message("tensorflow.serving.SignatureDefMap")()
         definitions.ParseFromString(base64.b64decode(answer["definitions"]))
     manifest = manifest_of(str(answer["manifest"]).encode(), "a worker's manifest")
-    return WorkerDescription(manifest, definitions, min(max(0, int(answer["resident_bytes"])), most))
+    devices = {str(device): max(0, int(count)) for device, count in answer["device_bytes"].items() if device != RAM}
+    return WorkerDescription(manifest, definitions, {**devices, RAM: min(max(0, int(answer["resident_bytes"])), most)})

@@ -21,6 +21,7 @@ from tidegate_serving.contract.errors import ModelFailed, TidegateError, Unavail
 from tidegate_serving.contract.servable import ServableId
 from tidegate_serving.contract.tensors import Array
 from tidegate_serving.platforms.loader import Answer
+from tidegate_serving.platforms.memory_need import together
 from tidegate_serving.workers.gauges import WorkerGauges
 from tidegate_serving.workers.host import SharedHosts, alone
 from tidegate_serving.workers.place import WorkerPlace
@@ -88,9 +89,9 @@ class VersionWorkers:
                     raise one
                 raise ModelFailed(f"{self._id} cannot be loaded by a worker process: {one}") from one
         descriptions = [one for one in found if isinstance(one, WorkerDescription)]
-        first, resident = descriptions[0], sum(one.resident_bytes for one in descriptions)
+        first, held = descriptions[0], together(one.held for one in descriptions)
         self._streaming = {name for name, signature in first.manifest.signatures.items() if signature.streaming}
-        return WorkerDescription(first.manifest, first.definitions, resident)
+        return WorkerDescription(first.manifest, first.definitions, held)
 
     @property
     def pids(self) -> list[int]:

@@ -20,6 +20,7 @@ from pathlib import Path
 from tests.bench.load import Load, Measured, NothingAnswered
 from tests.bench.rows import Row, run_group
 from tests.bench.servers import LOAD_CORE, SERVER_CORE, Running, echo, tidegate
+from tests.bench.serving.alone import engine_alone
 from tests.bench.serving.peers import mosec, triton
 from tests.bench.serving.workloads import (
     IMAGE,
@@ -116,6 +117,11 @@ def engine(
 def _place() -> Iterator[Path]:
     with tempfile.TemporaryDirectory(dir="/dev/shm") as name:
         yield Path(name)
+
+
+def alone() -> Sequence[Row]:
+    """The engine without protocols and sockets."""
+    return engine_alone(ROUNDS, SECONDS)
 
 
 def null_beside_echo() -> Sequence[Row]:
@@ -251,6 +257,7 @@ def _tail(what: str, found: Sequence[Measured]) -> list[Row]:
 
 if __name__ == "__main__":
     measures = [
+        ("alone", alone),
         ("echo", null_beside_echo),
         ("log", log_on_and_off),
         ("pool", worker_pool),

@@ -216,7 +216,15 @@ def test_addresses_that_can_be(tmp_path: Path, address: str) -> None:
     ("text", "match"),
     [
         ("[platforms.tensorflow]\nintra_threads = 2", "[platforms.tensorflow]: platform 'tensorflow' has no setting"),
-        ("[platforms.onnx]\nthreads = 2", "[platforms.onnx]: platform 'onnx' takes no settings: leave the table out"),
+        (
+            "[platforms.sklearn]\nthreads = 2",
+            "[platforms.sklearn]: platform 'sklearn' takes no settings: leave the table out",
+        ),
+        ("[platforms.onnx]\nthreads = 2", "platform 'onnx' has no setting 'threads': use device, gpu_memory_bytes"),
+        (
+            '[platforms.onnx]\ndevice = "gpu"',
+            "setting 'device' of platform 'onnx' is 'gpu': use one of auto, cpu, cuda",
+        ),
         ("[platforms.onxx]", "platforms.onxx sets up a platform that there is not: did you mean onnx?"),
         ("directories = ['/dev/null']", "directories names /dev/null, which cannot be read"),
     ],

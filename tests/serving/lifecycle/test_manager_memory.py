@@ -11,8 +11,8 @@ from tidegate_serving.contract.servable import ServableId, State
 from tidegate_serving.lifecycle.manager import ManagerOptions
 from tidegate_serving.lifecycle.memory import GrowthGauge
 from tidegate_serving.lifecycle.policy import resource_preserving
-from tidegate_serving.lifecycle.resources import RAM
 from tidegate_serving.platforms.loader import LoadedVersion
+from tidegate_serving.platforms.memory_need import RAM
 from tidegate_serving.sources.target import AspiredVersion
 
 
@@ -106,6 +106,20 @@ def test_what_a_loader_measured_replaces_its_estimate() -> None:
     bench.want(1, 2)
     bench.settle()
     assert bench.live() == ["m:1", "m:2"]
+
+
+def test_what_a_gpu_holds_says_nothing_about_what_the_process_grew_by() -> None:
+    bench = Bench(ManagerOptions(memory_limits={"gpu:0": 10}))
+
+    class Growing(FakeLoader):
+        def load(self) -> LoadedVersion:
+            bench.resident += 500 << 20
+            return super().load()
+
+    bench.loaders[1] = Growing(ServableId("m", 1), size={RAM: 100 << 20, "gpu:0": 6}, measured={"gpu:0": 4})
+    bench.want(1)
+    bench.settle()
+    assert bench.manager.reserved(ServableId("m", 1)) == {RAM: 500 << 20, "gpu:0": 4}
 
 
 @pytest.mark.parametrize(

@@ -58,7 +58,7 @@ def test_a_manifest_that_is_there_counts_and_is_verified(tmp_path: Path) -> None
     loaded = loader.load()
     assert (loaded.manifest.id, loaded.manifest.platform) == (ID, "python"), "served under the source's own name"
     assert answered(loaded, {"x": np.array([1], "f4")}).outputs["y"].tolist() == [2.5]
-    assert loader.estimate() > 0
+    assert loader.estimate()["ram"] > 0
     flip(directory / "model.py", 3)
     with pytest.raises(Tampered, match=r"model\.py differs"):
         loader.load()

@@ -119,7 +119,7 @@ def test_bytes_that_versions_hold_are_counted_once(make: Versions) -> None:
     for name in ("a", "b"):
         make(name)
     make("c", model=MODEL + "\nDATA = np.ones(25_000_000)\n")
-    held = {name: described.resident_bytes for name, described in make.described.items()}
+    held = {name: described.held["ram"] for name, described in make.described.items()}
     assert 190e6 < held["c"] < 230e6, "its own 200 MB, and not once more what the process had before"
     assert held["a"] < 150e6
 
@@ -127,7 +127,15 @@ def test_bytes_that_versions_hold_are_counted_once(make: Versions) -> None:
 @pytest.mark.parametrize(("told", "most"), [("1 << 60", 300e6), ("-(1 << 60)", 0)])
 def test_no_version_holds_more_than_its_process_or_less_than_nothing(make: Versions, told: str, most: float) -> None:
     make("bad", model=f"import __main__\n__main__.Held.take = lambda self: {told}\n" + MODEL)
-    assert 0 <= make.described["bad"].resident_bytes <= most
+    assert 0 <= make.described["bad"].held["ram"] <= most
+
+
+def test_what_a_model_holds_of_a_gpu_is_told_by_its_workers_and_its_memory_is_not(make: Versions) -> None:
+    tells = "    def device_bytes(self):\n        return {'gpu:0': 5, 'gpu:1': -7, 'ram': 1 << 60}\n"
+    make("big", 2, model=MODEL + tells)
+    held = make.described["big"].held
+    assert (held["gpu:0"], held["gpu:1"]) == (10, 0)
+    assert held["ram"] < 1 << 40
 
 
 def test_who_ends_a_process_takes_the_others_along_once(make: Versions) -> None:

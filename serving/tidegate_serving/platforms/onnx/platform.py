@@ -1,14 +1,17 @@
 """ONNX models through onnxruntime: one input per column or whole tensors, outputs by name.
 
 Metadata: `onnx.file` (default: the only .onnx file), `onnx.outputs` (see `output_rules`), `onnx.threads` (threads of
-one run, default 1). The manifest's event time is dropped where the graph lacks it; a column of shape [-1] becomes
+one run, default 1). Settings of the engine for this platform: `device` (`auto`, which is CUDA where onnxruntime-gpu and
+a GPU are present, `cpu`, `cuda`, `cuda:1`, `tensorrt`, `tensorrt:1`), `gpu_memory_bytes` (what one version may take of
+a GPU; default 0, no bound).
+
+The manifest's event time is dropped where the graph lacks it; a column of shape [-1] becomes
 [-1, 1] where the graph wants that, and back; a graph of a fixed batch is run in pieces. scikit-learn's exporter is best
 told `zipmap=False`: the map per row that it makes otherwise becomes a matrix here, row by row.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -16,36 +19,51 @@ from typing import Any
 
 import numpy as np
 
-from tidegate_serving.contract.errors import InvalidInput, ModelFailed
+from tidegate_serving.contract.errors import InvalidInput
 from tidegate_serving.contract.manifest import Manifest
 from tidegate_serving.contract.signature import SERVING_DEFAULT, Signature
 from tidegate_serving.contract.tensors import Array
 from tidegate_serving.platforms.arrays import as_column, as_matrix, as_text
+from tidegate_serving.platforms.device import device_setting
 from tidegate_serving.platforms.fixed_batch import in_pieces
 from tidegate_serving.platforms.loader import Servable
+from tidegate_serving.platforms.memory_need import estimate_on
+from tidegate_serving.platforms.onnx.session import KINDS, chosen, open_session
 from tidegate_serving.platforms.onnx.signature import as_array, batch_size, dtype_of, graph_signature
 from tidegate_serving.platforms.output_rules import OutputRule, output_rules
-from tidegate_serving.platforms.platform import ModelDescription, PlatformOptions, library, model_file, thread_count
+from tidegate_serving.platforms.platform import ModelDescription, PlatformOptions, model_file
+from tidegate_serving.platforms.settings import Settings
 
-_NO_TELEMETRY = ("ORT_DISABLE_TELEMETRY", "1")
-"""onnxruntime reports to its maker over the network otherwise; read when the library is imported."""
+NAME = "onnx"
 
 
 class OnnxPlatform:
-    """Loads an .onnx file into an onnxruntime session on the CPU."""
+    """Loads an .onnx file into an onnxruntime session."""
 
     def __init__(self, options: PlatformOptions) -> None:
-        self._options = options
+        settings = Settings(NAME, options.settings.get(NAME, {}), ("device", "gpu_memory_bytes"))
+        self._device = device_setting(NAME, settings, KINDS)
+        self._gpu_memory_bytes = settings.whole_number("gpu_memory_bytes", 0)
+
+    def estimate(self, directory: Path, manifest: Manifest) -> dict[str, int]:
+        """Bytes by device: a graph on a GPU counts there as well, with what it may take of it where that is set."""
+        device = chosen(self._device)
+        need = estimate_on(device, manifest)
+        return (
+            {**need, device.budget: self._gpu_memory_bytes}
+            if device.budget in need and self._gpu_memory_bytes
+            else need
+        )
 
     def discover(self, directory: Path, manifest: Manifest) -> ModelDescription:
         """Inputs and outputs of the graph, those that can be served; a column of shape [N, 1] becomes [N]."""
         path = model_file(manifest, directory, "onnx.file", (".onnx",))
-        return ModelDescription({SERVING_DEFAULT: graph_signature(_session(path, manifest), path)})
+        return ModelDescription({SERVING_DEFAULT: graph_signature(open_session(path, manifest), path)})
 
     def load(self, directory: Path, manifest: Manifest) -> Servable:
         """A session whose inputs and outputs are checked against the signatures."""
         path = model_file(manifest, directory, "onnx.file", (".onnx",))
-        session = _session(path, manifest)
+        session = open_session(path, manifest, self._device, self._gpu_memory_bytes)
         rules = output_rules(manifest, "onnx.outputs")
         for name in manifest.signatures:
             _check_inputs(session, manifest, name, path)
@@ -82,21 +100,6 @@ class OnnxServable:
     def close(self) -> None:
         """Frees the session."""
         self._session = None
-
-
-def _session(path: Path, manifest: Manifest) -> Any:
-    os.environ.setdefault(*_NO_TELEMETRY)
-    with library("onnxruntime", "onnx"):
-        import onnxruntime
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 3
-    options.intra_op_num_threads = thread_count(manifest, "onnx.threads")
-    options.inter_op_num_threads = 1
-    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-    try:
-        return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-    except Exception as error:
-        raise ModelFailed(f"{path} is no ONNX model that onnxruntime can run: {error}") from error
 
 
 def _check_inputs(session: Any, manifest: Manifest, name: str, path: Path) -> None:

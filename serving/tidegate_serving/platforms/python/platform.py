@@ -6,7 +6,8 @@ parameter is annotated with a pydantic model, or a list of one, takes and return
 Metadata: `python.file` (default: the only .py file), `python.class` (default `Model`), `python.methods` (JSON of
 signature name to method name, default `predict`). A class whose constructor needs an argument gets the folder.
 The file's own folder is a package, so `from . import helper` works; inputs are as in the signature, without the
-manifest's event time unless the class sets `uses_event_time = True`.
+manifest's event time unless the class sets `uses_event_time = True`. A class with a method `device_bytes()` tells with
+it what it holds of GPUs, `{"gpu:0": 2_000_000_000}`, which then counts against the engine's `device_limits_bytes`.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import json
 import sys
 from collections.abc import Iterator, Mapping
 from importlib.util import find_spec
+from numbers import Integral
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -30,6 +32,7 @@ from tidegate_serving.contract.tensors import Array
 from tidegate_serving.contract.words import words_of
 from tidegate_serving.platforms.documents import documents_of
 from tidegate_serving.platforms.loader import Answer, Servable
+from tidegate_serving.platforms.memory_need import RAM
 from tidegate_serving.platforms.platform import ModelDescription, PlatformOptions, model_file
 
 _PACKAGE = "tidegate_version_"
@@ -85,7 +88,19 @@ def _made(package: str, module: ModuleType, path: Path, version: tuple[Path, Man
     kind = _class(module, path, manifest)
     model = kind(directory) if _takes_folder(kind, manifest) else kind()
     dropped = () if getattr(kind, "uses_event_time", False) else (manifest.event_time,)
-    return PythonServable(package, _methods(manifest, model), tuple(name for name in dropped if name))
+    held = _device_bytes(model, manifest)
+    return PythonServable(package, _methods(manifest, model), tuple(name for name in dropped if name), held)
+
+
+def _device_bytes(model: Any, manifest: Manifest) -> dict[str, int]:
+    tells = getattr(model, "device_bytes", None)
+    told = tells() if callable(tells) else {}
+    if not isinstance(told, Mapping) or not all(isinstance(n, str) and isinstance(told[n], Integral) for n in told):
+        raise InvalidInput(
+            f"device_bytes() of {manifest.id} gave {repr(told)[:100]}: return whole numbers of bytes by device, such "
+            'as {"gpu:0": 2_000_000_000}'
+        )
+    return {name: int(count) for name, count in told.items() if name != RAM}
 
 
 def _class(module: ModuleType, path: Path, manifest: Manifest) -> type:
@@ -149,10 +164,13 @@ def _of_documents(manifest: Manifest, method: Any) -> Any:
 class PythonServable:
     """Calls the user's object; its package leaves `sys.modules` when it closes."""
 
-    def __init__(self, package: str, methods: Mapping[str, Any], dropped: tuple[str, ...]) -> None:
+    def __init__(
+        self, package: str, methods: Mapping[str, Any], dropped: tuple[str, ...], held: Mapping[str, int]
+    ) -> None:
         self._package = package
         self._methods = methods
         self._dropped = dropped
+        self._held = held
 
     def predict(self, signature: str, inputs: Mapping[str, Array]) -> Mapping[str, Any] | Answer | Iterator[Any]:
         """What the object's method returns: a mapping, an `Answer` with errors by row, or an iterator of either."""
@@ -163,6 +181,10 @@ class PythonServable:
         if not isinstance(result, Mapping | Answer | Iterator):
             raise ModelFailed(f"the model returned {type(result).__name__}: return a dict of arrays by output name")
         return result
+
+    def device_bytes(self) -> Mapping[str, int]:
+        """What its object said at load that it holds of GPUs."""
+        return self._held
 
     def close(self) -> None:
         """Forgets the object and its modules."""

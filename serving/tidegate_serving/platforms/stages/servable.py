@@ -11,7 +11,8 @@ from tidegate_serving.contract.errors import TidegateError, error_of
 from tidegate_serving.contract.servable import ServableId
 from tidegate_serving.contract.signature import SERVING_DEFAULT, FirstAxis, Signature, TensorSpec
 from tidegate_serving.contract.tensors import Array
-from tidegate_serving.platforms.loader import Answer, Servable, ask
+from tidegate_serving.platforms.loader import Answer, Servable, ask, device_bytes
+from tidegate_serving.platforms.memory_need import together
 from tidegate_serving.platforms.stages.description import Stage, offered, taken
 from tidegate_serving.platforms.tensor_checks import check_outputs
 
@@ -84,6 +85,10 @@ class StagesServable:
         if not errors:
             return Answer({spec.name: tensors[spec.name] for spec in self._signature.outputs})
         return Answer({spec.name: _spread(spec, tensors, left, rows) for spec in self._signature.outputs}, errors)
+
+    def device_bytes(self) -> Mapping[str, int]:
+        """What all stages hold of GPUs."""
+        return together(device_bytes(stage.servable) for stage in self._stages)
 
     def close(self) -> None:
         """Closes all stages, the last one first."""

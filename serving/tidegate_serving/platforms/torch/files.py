@@ -28,6 +28,7 @@ class TorchModel:
     batch: the batch size for which it was exported, if it was for one only.
     most: the largest batch that it takes, if there is one.
     outputs: names of what it gives, in order, where the file says so.
+    held: bytes of its parameters and buffers.
     """
 
     names: tuple[str, ...]
@@ -36,6 +37,7 @@ class TorchModel:
     batch: int | None = None
     most: int | None = None
     outputs: tuple[str, ...] = ()
+    held: int = 0
 
 
 def read_model(torch: Any, path: Path, device: Any, *, allow_pickle: bool) -> TorchModel:
@@ -108,13 +110,14 @@ def _exported(torch: Any, program: Any, device: Any) -> TorchModel:
         return module(*fed[:positional], **dict(zip(names[positional:], fed[positional:], strict=True)))
 
     given = tuple(_output_names(program, len(outputs)))
-    return TorchModel(names, len(names), call, _batch(program), _most(program, inputs), given)
+    return TorchModel(names, len(names), call, _batch(program), _most(program, inputs), given, _held(module))
 
 
 def _scripted(module: Any) -> TorchModel:
     arguments = module.forward.schema.arguments[1:]
     names = tuple(str(argument.name) for argument in arguments)
-    return TorchModel(names, sum(not argument.has_default_value() for argument in arguments), lambda t: module(*t))
+    required = sum(not argument.has_default_value() for argument in arguments)
+    return TorchModel(names, required, lambda tensors: module(*tensors), held=_held(module))
 
 
 def _pickled(module: Any) -> TorchModel:
@@ -125,7 +128,11 @@ def _pickled(module: Any) -> TorchModel:
     ]
     names = tuple(parameter.name for parameter in parameters)
     required = sum(parameter.default is parameter.empty for parameter in parameters)
-    return TorchModel(names, required, lambda tensors: module(*tensors))
+    return TorchModel(names, required, lambda tensors: module(*tensors), held=_held(module))
+
+
+def _held(module: Any) -> int:
+    return sum(tensor.nbytes for tensor in (*module.parameters(), *module.buffers()))
 
 
 def _values(program: Any) -> tuple[list[Any], list[Any]]:

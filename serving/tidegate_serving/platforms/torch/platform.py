@@ -19,13 +19,16 @@ from tidegate_serving.contract.errors import InvalidInput, ModelFailed
 from tidegate_serving.contract.manifest import Manifest
 from tidegate_serving.contract.signature import Signature
 from tidegate_serving.contract.tensors import Array
+from tidegate_serving.platforms.device import AUTO, CPU, Device, device_setting
 from tidegate_serving.platforms.fixed_batch import in_pieces
 from tidegate_serving.platforms.loader import Servable
+from tidegate_serving.platforms.memory_need import estimate_on
 from tidegate_serving.platforms.platform import ModelDescription, PlatformOptions, library, model_file
 from tidegate_serving.platforms.settings import Settings
 from tidegate_serving.platforms.torch.files import TorchModel, exported_signature, read_model
 
 NAME = "torch"
+KINDS = ("cuda",)
 SUFFIXES = (".pt2", ".pt", ".pth")
 
 
@@ -35,12 +38,17 @@ class TorchPlatform:
     def __init__(self, options: PlatformOptions) -> None:
         self._options = options
         self._settings = Settings(NAME, options.settings.get(NAME, {}), ("device", "threads"))
+        self._device = device_setting(NAME, self._settings, KINDS)
 
     def discover(self, directory: Path, manifest: Manifest) -> ModelDescription:
         """Inputs and outputs of an exported program; TorchScript knows no shapes, so it needs a written signature."""
         torch = _import_torch()
         path = model_file(manifest, directory, "torch.file", SUFFIXES)
         return exported_signature(torch, path)
+
+    def estimate(self, directory: Path, manifest: Manifest) -> dict[str, int]:
+        """Bytes by device: a module on a GPU counts there as well."""
+        return estimate_on(_chosen(_import_torch(), self._device), manifest)
 
     def load(self, directory: Path, manifest: Manifest) -> Servable:
         """A module on its device, whose inputs are checked against the signatures."""
@@ -49,32 +57,19 @@ class TorchPlatform:
         if threads:
             torch.set_num_threads(threads)
         path = model_file(manifest, directory, "torch.file", SUFFIXES)
-        device = self._device(torch)
-        model = read_model(torch, path, device, allow_pickle=self._options.allow_pickle)
+        device = _chosen(torch, self._device)
+        model = read_model(torch, path, torch.device(str(device)), allow_pickle=self._options.allow_pickle)
         return TorchServable(torch, model, device, manifest)
-
-    def _device(self, torch: Any) -> Any:
-        told = self._settings.text("device", "auto")
-        if told == "auto":
-            told = "cuda" if torch.cuda.is_available() else "cpu"
-        try:
-            device = torch.device(told)
-        except RuntimeError as error:
-            raise InvalidInput(
-                f"setting 'device' of platform 'torch' is {told!r}: use auto, cpu, cuda or cuda:1"
-            ) from error
-        if device.type == "cuda" and not torch.cuda.is_available():
-            raise InvalidInput(f"setting 'device' of platform 'torch' is {told!r}, and there is no CUDA here: use cpu")
-        return device
 
 
 class TorchServable:
     """Calls the module once per batch, without gradients; PyTorch gives up the GIL meanwhile."""
 
-    def __init__(self, torch: Any, model: TorchModel, device: Any, manifest: Manifest) -> None:
+    def __init__(self, torch: Any, model: TorchModel, device: Device, manifest: Manifest) -> None:
         self._torch = torch
         self._model: TorchModel | None = model
-        self._device = device
+        self._device = torch.device(str(device))
+        self._held = {} if device.kind == CPU else {device.budget: model.held}
         self._outputs = {name: [spec.name for spec in sig.outputs] for name, sig in manifest.signatures.items()}
         self._orders = {name: _order(manifest, name, sig, model) for name, sig in manifest.signatures.items()}
 
@@ -96,6 +91,10 @@ class TorchServable:
             answer = _by_name(names, model, model.call([self._tensor(array) for array in fed.values()]))
             return {name: self._array(answer[name]) for name in names if name in answer}
 
+    def device_bytes(self) -> Mapping[str, int]:
+        """What its parameters and buffers take of a GPU."""
+        return self._held
+
     def close(self) -> None:
         """Frees the module, and the memory that PyTorch keeps on a GPU for later."""
         self._model = None
@@ -116,6 +115,22 @@ def _import_torch() -> Any:
     with library("PyTorch", "torch"):
         import torch
     return torch
+
+
+def _chosen(torch: Any, device: Device) -> Device:
+    """`auto` as what is here: the first GPU, else the processor; others as they are. InvalidInput for a GPU that is not
+    here."""
+    there = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    if device.kind == AUTO:
+        return Device("cuda") if there else Device(CPU)
+    if device.kind != CPU and device.number >= there:
+        found = (
+            f"{there} such GPUs are here, counted from 0: use one of them, or"
+            if there
+            else "there is no CUDA here: use"
+        )
+        raise InvalidInput(f"setting 'device' of platform 'torch' is {str(device)!r}, and {found} cpu")
+    return device
 
 
 def _order(manifest: Manifest, name: str, signature: Signature, model: TorchModel) -> list[str]:

@@ -224,7 +224,7 @@ def test_categories_are_told_from_columns_that_never_vary(tmp_path: Path) -> Non
 @pytest.mark.parametrize(("platform", "file"), [("xgboost", "model.ubj"), ("lightgbm", "model.txt")])
 def test_the_estimate_is_a_multiple_of_the_models_files(tmp_path: Path, platform: str, file: str) -> None:
     fill(tmp_path, {file: "x" * 100, **ADDED})
-    assert unpublished_loader(tmp_path, platform).estimate() == 400
+    assert unpublished_loader(tmp_path, platform).estimate() == {"ram": 400}
 
 
 @pytest.mark.parametrize(("platform", "train", "file", "objective"), PLATFORMS)

@@ -150,3 +150,12 @@ def test_an_onnx_graph_of_a_fixed_batch_answers_any_number_of_rows(tmp_path: Pat
         found = outputs(version, {"x": block})
         np.testing.assert_allclose(found["sum"], block.sum(1), rtol=1e-5, atol=1e-6)
         np.testing.assert_array_equal(found["same"], block)
+
+
+@pytest.mark.parametrize("device", ["cuda", "tensorrt:1"])
+def test_a_device_that_onnxruntime_was_built_without_is_refused(tmp_path: Path, onnx_model: bytes, device: str) -> None:
+    directory = publish(tmp_path, "m", 1, with_files(ONNX, model__onnx=onnx_model))
+    with pytest.raises(
+        InvalidInput, match=r"knows the processor only .*: install onnxruntime-gpu in its place, or use"
+    ):
+        load_published(directory, settings={"onnx": {"device": device}})

@@ -210,4 +210,15 @@ def test_the_loader_asks_for_admission_before_any_code_runs(tmp_path: Path) -> N
 def test_the_estimate_counts_files_but_not_the_profile(tmp_path: Path) -> None:
     files = {"model.py": b"x" * 100, "profile/counts.parquet": b"y" * 1000}
     directory = publish(tmp_path, "m", 1, Draft(files=files))
-    assert loader_of(directory).estimate() == 120
+    assert loader_of(directory).estimate() == {"ram": 120}
+
+
+def test_a_class_tells_what_it_holds_of_gpus_and_bad_words_about_it_are_refused(tmp_path: Path) -> None:
+    source = (
+        "class Model:\n    def predict(self, inputs):\n        return {'y': inputs['x']}\n    def device_bytes(self):\n"
+    )
+    version = loaded(tmp_path / "a", source + "        return {'gpu:1': 12, 'ram': 3}\n")
+    assert version.measured == {"gpu:1": 12}
+    assert loader_of(publish(tmp_path / "b", "m", 1)).load().measured == {}
+    with pytest.raises(InvalidInput, match=r"device_bytes\(\) of m:1 gave {'gpu:0': 'all'}: return whole numbers"):
+        loaded(tmp_path / "c", source + "        return {'gpu:0': 'all'}\n")

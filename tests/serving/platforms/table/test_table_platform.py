@@ -255,4 +255,4 @@ def test_the_estimate_is_above_what_the_table_takes(tmp_path: Path, file: str, d
     after, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert len(outputs(loaded, {"key": words("key 3")})["value"]) == 1
-    assert 0 < after - before < loader.estimate() < 20 * (after - before)
+    assert 0 < after - before < loader.estimate()["ram"] < 20 * (after - before)
