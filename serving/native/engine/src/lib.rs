@@ -10,6 +10,7 @@ pub mod limits;
 pub mod log;
 pub mod memory;
 pub mod metrics;
+pub mod per_thread;
 pub mod request;
 pub mod request_id;
 pub mod serving_map;

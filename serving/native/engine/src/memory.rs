@@ -8,17 +8,23 @@ use std::sync::{Arc, Mutex, Weak};
 use tidegate_codec::status::Status;
 
 use crate::disposal::Disposal;
+use crate::per_thread::Sum;
 use crate::sync::lock;
 
 /// A request of at most this many bytes may use the reserve, so that it is served while large ones are refused.
 pub const SMALL: usize = 64 << 10;
+
+/// Threads keep so much of what they take and give back to themselves before they tell all others: a part of the limit,
+/// and at most so many bytes.
+const OF_LIMIT: usize = 4096;
+const MOST_KEPT: usize = 64 << 10;
 
 /// All memory that requests may hold.
 #[derive(Debug)]
 pub struct Memory {
     limit: usize,
     largest_message: usize,
-    used: AtomicUsize,
+    used: Sum,
     refused: AtomicU64,
     large_outputs: AtomicU64,
     models: Mutex<HashMap<String, Weak<Share>>>,
@@ -47,7 +53,7 @@ pub struct Reservation {
 impl Memory {
     /// A budget of this many bytes. A share is never so small that one message of the largest size does not fit.
     pub fn new(limit: usize, largest_message: usize) -> Memory {
-        let (used, refused) = (AtomicUsize::new(0), AtomicU64::new(0));
+        let (used, refused) = (Sum::new((limit / OF_LIMIT).min(MOST_KEPT)), AtomicU64::new(0));
         let (models, logs, disposal) = (Mutex::default(), Mutex::default(), Disposal::default());
         let large_outputs = AtomicU64::new(0);
         Memory { limit, largest_message, used, refused, large_outputs, models, logs, disposal }
@@ -60,7 +66,7 @@ impl Memory {
 
     /// Bytes that requests hold.
     pub fn used(&self) -> usize {
-        self.used.load(Ordering::Relaxed)
+        usize::try_from(self.used.exact()).unwrap_or(0)
     }
 
     /// Requests that were refused for want of memory.
@@ -136,8 +142,8 @@ impl Share {
             self.used.fetch_sub(bytes, Ordering::Relaxed);
             return Err(memory.refuse(bytes, self.owner, own));
         }
-        let before = memory.used.fetch_add(bytes, Ordering::Relaxed);
-        if before.saturating_add(bytes) > all {
+        let about = memory.used.add(bytes as i64);
+        if about + memory.used.slack() > all as i64 && memory.used.exact() > all as i64 {
             self.give_back(bytes);
             return Err(memory.refuse(bytes, "the server's", all));
         }
@@ -146,7 +152,7 @@ impl Share {
 
     fn give_back(&self, bytes: usize) {
         self.used.fetch_sub(bytes, Ordering::Relaxed);
-        self.memory.used.fetch_sub(bytes, Ordering::Relaxed);
+        self.memory.used.add(-(bytes as i64));
     }
 
     /// Nothing yet.
@@ -181,7 +187,7 @@ impl Share {
     /// Bytes that are there already, such as an answer that was just written.
     pub fn note(self: &Arc<Share>, bytes: usize) -> Reservation {
         self.used.fetch_add(bytes, Ordering::Relaxed);
-        self.memory.used.fetch_add(bytes, Ordering::Relaxed);
+        self.memory.used.add(bytes as i64);
         Reservation { share: self.clone(), bytes }
     }
 }
@@ -284,6 +290,26 @@ mod tests {
         assert!(others.grow(MB, 11 * MB).is_err(), "the reserve is for small requests");
         others.grow(SMALL, SMALL).unwrap();
         assert_eq!((memory.refused(), memory.used()), (3, 70 * MB + SMALL));
+    }
+
+    #[test]
+    fn many_threads_together_get_what_there_is_and_no_more() {
+        let memory = memory();
+        let held = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..8)
+                .map(|at| {
+                    let mut taken = memory.of_model(&format!("m{at}")).reservation();
+                    scope.spawn(move || {
+                        while taken.grow(SMALL, SMALL).is_ok() {}
+                        taken
+                    })
+                })
+                .collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect::<Vec<_>>()
+        });
+        let taken: usize = held.iter().map(Reservation::bytes).sum();
+        assert_eq!(memory.used(), taken);
+        assert!((80 * MB - 8 * SMALL..=80 * MB).contains(&taken), "{taken}");
     }
 
     #[test]

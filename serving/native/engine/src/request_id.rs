@@ -6,6 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use http::HeaderValue;
 
+use crate::per_thread::{PARTS, PerThread};
+
 /// Longest id that is taken over from a client.
 pub const MAX_LENGTH: usize = 256;
 
@@ -118,19 +120,26 @@ pub fn mix(mut state: u64) -> u64 {
 /// Makes ids that no other process makes: 16 hexadecimal digits from a random start.
 #[derive(Debug)]
 pub struct IdSource {
-    state: AtomicU64,
+    states: PerThread<AtomicU64>,
 }
+
+/// From one id to the next: odd, so that all 2^64 numbers come before one comes again.
+const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
+/// Threads begin so many ids after each other.
+const APART: u64 = u64::MAX / PARTS as u64;
 
 impl Default for IdSource {
     fn default() -> IdSource {
-        IdSource { state: AtomicU64::new(RandomState::new().hash_one(std::process::id())) }
+        let start = RandomState::new().hash_one(std::process::id());
+        let of_part = |part| start.wrapping_add(STEP.wrapping_mul(APART.wrapping_mul(part as u64)));
+        IdSource { states: PerThread::new(|part| AtomicU64::new(of_part(part))) }
     }
 }
 
 impl IdSource {
     fn next(&self) -> RequestId {
         const DIGITS: &[u8; 16] = b"0123456789abcdef";
-        let number = mix(self.state.fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::Relaxed));
+        let number = mix(self.states.mine().fetch_add(STEP, Ordering::Relaxed));
         let mut text = [0u8; 16];
         for (at, digit) in text.iter_mut().enumerate() {
             *digit = DIGITS[(number >> (60 - 4 * at)) as usize & 15];

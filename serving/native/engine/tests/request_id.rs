@@ -1,5 +1,7 @@
 //! Request ids: their hash, the shares that they fall into, and which are taken over from clients.
 
+use std::collections::HashSet;
+
 use http::HeaderValue;
 use tidegate_engine::request_id::{IdSource, MAX_LENGTH, RequestId, Share, hash};
 
@@ -19,6 +21,17 @@ fn a_share_takes_about_its_part_and_smaller_shares_are_inside_larger_ones() {
     assert!((9_500..10_500).contains(&count), "{count}");
     assert!(ids.iter().filter(|id| id.sampled(small)).all(|id| id.sampled(large)));
     assert!(ids.iter().all(|id| id.sampled(Share::new(1.0).unwrap()) && !id.sampled(Share::default())));
+}
+
+#[test]
+fn no_two_threads_make_the_same_id() {
+    let source = IdSource::default();
+    let ids: HashSet<String> = std::thread::scope(|scope| {
+        let make = || (0..5_000).map(|_| RequestId::choose(None, &source).as_str().to_owned()).collect::<Vec<_>>();
+        let threads: Vec<_> = (0..40).map(|_| scope.spawn(make)).collect();
+        threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
+    });
+    assert_eq!(ids.len(), 40 * 5_000);
 }
 
 #[test]

@@ -8,6 +8,7 @@ A batch larger than the module was exported for is run in pieces; what is bfloat
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
@@ -96,8 +97,9 @@ class TorchServable:
         return self._held
 
     def close(self) -> None:
-        """Frees the module, and the memory that PyTorch keeps on a GPU for later."""
+        """Frees the module, whose parts know each other, and the memory that PyTorch keeps on a GPU for later."""
         self._model = None
+        gc.collect()
         if self._device.type == "cuda":
             self._torch.cuda.empty_cache()
 

@@ -12,6 +12,7 @@ from tests.support.loading import load_unpublished, outputs, unpublished_loader
 
 from tidegate_serving.contract.errors import InvalidInput
 
+pytestmark = pytest.mark.filterwarnings("ignore:The given buffer is not writable:UserWarning")  # PyTorch's own reader
 WIDTH = 2048
 HELD = 4 * (WIDTH * WIDTH + WIDTH)
 ON_GPU = {"torch": {"device": "cuda"}}

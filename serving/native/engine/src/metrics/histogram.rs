@@ -93,7 +93,22 @@ impl Histogram {
 
     /// Cumulative buckets from the first to the last that is not empty, sum and count; `unit` scales values.
     pub fn samples(&self, list: &mut impl Samples, name: &str, labels: &str, unit: f64) {
-        let counts: Vec<u64> = self.buckets.iter().map(|bucket| bucket.load(Ordering::Relaxed)).collect();
+        Histogram::samples_of(std::iter::once(self), list, name, labels, unit);
+    }
+
+    /// The same of several together.
+    pub fn samples_of<'h>(
+        parts: impl Iterator<Item = &'h Histogram>,
+        list: &mut impl Samples,
+        name: &str,
+        labels: &str,
+        unit: f64,
+    ) {
+        let (mut counts, mut sum) = ([0u64; BUCKETS], 0u64);
+        for part in parts {
+            counts.iter_mut().zip(&part.buckets).for_each(|(count, more)| *count += more.load(Ordering::Relaxed));
+            sum = sum.wrapping_add(part.sum.load(Ordering::Relaxed));
+        }
         let total: u64 = counts.iter().sum();
         let first = counts.iter().position(|count| *count > 0).unwrap_or(0);
         let last = counts.iter().rposition(|count| *count > 0).unwrap_or(0);
@@ -104,7 +119,7 @@ impl Histogram {
             list.add(name, "_bucket", format_args!("{labels},le=\"{bound}\""), below as f64);
         }
         list.add(name, "_bucket", format_args!("{labels},le=\"+Inf\""), total as f64);
-        list.add(name, "_sum", format_args!("{labels}"), self.sum.load(Ordering::Relaxed) as f64 * unit);
+        list.add(name, "_sum", format_args!("{labels}"), sum as f64 * unit);
         list.add(name, "_count", format_args!("{labels}"), total as f64);
     }
 }

@@ -14,6 +14,7 @@ use crate::metrics::prometheus::{Samples, escape};
 use crate::metrics::running::RunningCall;
 use crate::metrics::stages::STAGES;
 use crate::metrics::version::VersionMetrics;
+use crate::per_thread::PerThread;
 use crate::sync::lock;
 
 /// Versions of a model that are gone and whose counters are kept.
@@ -68,7 +69,7 @@ pub struct Metrics {
     /// Answers to requests that named no version that we have.
     pub unrouted: Answers,
     /// From a request's last byte to its answer, by endpoint.
-    pub latency: [Histogram; ENDPOINTS.len()],
+    pub latency: [PerThread<Histogram>; ENDPOINTS.len()],
     /// Open connections by endpoint.
     pub connections: [AtomicU64; SOCKETS],
     /// Connections and requests turned away because there were too many connections.
@@ -131,7 +132,7 @@ impl Metrics {
 
     /// Counts an answer's latency.
     pub fn count_latency(&self, endpoint: Endpoint, latency: Duration) {
-        self.latency[endpoint as usize].add(u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX));
+        self.latency[endpoint as usize].mine().add(u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX));
     }
 
     /// Every sample; or, of all models, only those of one.
@@ -149,7 +150,7 @@ impl Metrics {
         }
         for (endpoint, name) in ENDPOINTS.iter().enumerate() {
             let label = format!("endpoint=\"{name}\"");
-            self.latency[endpoint].samples(list, "tidegate_request_seconds", &label, 1e-9);
+            Histogram::samples_of(self.latency[endpoint].iter(), list, "tidegate_request_seconds", &label, 1e-9);
             if endpoint < SOCKETS {
                 push(list, "tidegate_connections", &label, &self.connections[endpoint]);
                 push(list, "tidegate_refused_connections_total", &label, &self.refused_connections[endpoint]);
