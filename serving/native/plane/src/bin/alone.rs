@@ -147,7 +147,7 @@ fn ask(dispatcher: &Dispatcher<Counted>, lane: &Arc<Lane>, model: &str, waiting:
     while !over.load(Ordering::Relaxed) {
         let answered = lane.right.load(Ordering::Relaxed) + lane.wrong.load(Ordering::Relaxed);
         for _ in asked - answered..waiting {
-            let sent = asked as u16 as f32;
+            let sent = f32::from(asked as u16);
             let received = Instant::now();
             let context = RequestContext {
                 reply: Counted { lane: lane.clone(), sent },
