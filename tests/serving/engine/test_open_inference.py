@@ -228,6 +228,12 @@ def test_a_model_without_an_axis_for_rows_has_no_batch_size(grpc_client: Any, ht
     assert (sent.max_batch_size, list(sent.input[0].dims)) == (0, [2, -1])
 
 
+def test_a_tensor_of_rows_alone_has_no_batch_size(grpc_client: Any, http_client: Any) -> None:
+    config = http_client.get_model_config("m")
+    assert (config["max_batch_size"], config["input"][0]["dims"]) == (0, [-1])
+    assert grpc_client.get_model_config("m").config.max_batch_size == 0
+
+
 def test_a_stream_to_a_method_that_is_not_here_ends_at_once(engine: EngineProcess) -> None:
     over = threading.Event()
 
@@ -243,7 +249,9 @@ def test_a_stream_to_a_method_that_is_not_here_ends_at_once(engine: EngineProces
     assert refused.value.code() is over_grpc.grpc.StatusCode.UNIMPLEMENTED
 
 
-def test_the_repository_is_listed_and_changed_elsewhere(grpc_client: Any, http_client: Any) -> None:
+def test_the_repository_is_listed_and_changed_elsewhere(
+    engine: EngineProcess, grpc_client: Any, http_client: Any
+) -> None:
     listed = http_client.get_model_repository_index()
     assert [(one["name"], one["version"], one["state"]) for one in listed] == [
         ("kinds", "1", "READY"),
@@ -258,6 +266,8 @@ def test_the_repository_is_listed_and_changed_elsewhere(grpc_client: Any, http_c
     assert [(one.name, one.version, one.state) for one in index.models] == [
         (one["name"], one["version"], one["state"]) for one in listed
     ]
+    names = json.loads(ask(engine, "/v2/models")[2])
+    assert names == {"models": ["kinds", "m", "pair", "raw", "typed", "whole"]}
     for client in (grpc_client, http_client):
         with pytest.raises(
             InferenceServerException, match="loaded and unloaded over the control port, through their gates"

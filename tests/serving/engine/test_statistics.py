@@ -75,6 +75,15 @@ def test_tritons_clients_read_what_a_model_was_asked(engine: EngineProcess) -> N
     assert found["inference_count"] == 7
     assert found["last_inference"] > 1_700_000_000_000
     first = over[0]
+    by_rows = {one["batch_size"]: one for one in found["batch_stats"]}
+    assert sorted(by_rows) == [1, 2]
+    assert [by_rows[rows]["compute_infer"]["count"] for rows in (1, 2)] == [1, 3]
+    assert 3 * 50 * MS <= by_rows[2]["compute_infer"]["ns"] < stats["compute_infer"]["ns"]
+    for stage in ("compute_input", "compute_infer", "compute_output"):
+        assert sum(one[stage]["ns"] for one in by_rows.values()) == stats[stage]["ns"]
+    assert [(int(one["batch_size"]), int(one["compute_infer"]["ns"])) for one in first["batch_stats"]] == [
+        (rows, by_rows[rows]["compute_infer"]["ns"]) for rows in (1, 2)
+    ]
     assert int(first["inference_stats"]["success"]["count"]) == 3
     assert int(first["inference_stats"]["compute_infer"]["ns"]) == stats["compute_infer"]["ns"]
     assert int(first["last_inference"]) == found["last_inference"]

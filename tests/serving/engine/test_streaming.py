@@ -234,7 +234,12 @@ def test_a_client_that_hangs_up_ends_the_generator(engine: EngineProcess, stream
 
 def test_a_triton_client_streams_request_after_request(engine: EngineProcess, stream: Stream) -> None:
     stream.count(2, request_id="a", enable_empty_final_response=True)
-    stream.ask({"x": np.array([1, 2], np.float32)}, parameters={"signature_name": "once"}, request_id="b")
+    stream.ask(
+        {"x": np.array([1, 2], np.float32)},
+        parameters={"signature_name": "once"},
+        request_id="b",
+        enable_empty_final_response=True,
+    )
     stream.count(1, request_id="c")
     came = [stream.next() for _ in range(5)]
     told = [(one.get_response().id, one.get_response().parameters["triton_final_response"].bool_param) for one in came]

@@ -18,7 +18,8 @@ pub struct ModelConfig<'a> {
 impl ModelConfig<'_> {
     /// Of a signature, whose batches have at most so many rows.
     pub fn new<'a>(name: &'a str, max_batch_rows: usize, signature: &'a Signature) -> ModelConfig<'a> {
-        let of_rows = |spec: &TensorSpec| !spec.unknown_rank && spec.shape.first() == Some(&-1);
+        // Triton has no tensor that is nothing but an axis of rows.
+        let of_rows = |spec: &TensorSpec| spec.shape.len() > 1 && spec.shape[0] == -1;
         let batched = signature.first_axis != FirstAxis::Free
             && signature.inputs.iter().chain(signature.outputs.iter()).all(of_rows);
         ModelConfig { name, max_batch_rows: if batched { max_batch_rows } else { 0 }, signature }

@@ -27,7 +27,11 @@ impl IndexEntry {
     }
 
     fn reason(&self) -> &str {
-        if self.state.status.code == Code::Ok { "" } else { &self.state.status.message }
+        match self.state.status.code {
+            Code::Ok if self.state.state == 50 => "unloaded",
+            Code::Ok => "",
+            _ => &self.state.status.message,
+        }
     }
 }
 
@@ -83,6 +87,16 @@ pub fn message(entries: &[IndexEntry]) -> Vec<u8> {
         }
         wire::put_bytes(&mut out, 1, &index);
     }
+    out
+}
+
+/// The names in entries that are sorted, as KServe lists them.
+pub fn names_json(entries: &[IndexEntry]) -> Vec<u8> {
+    let mut names: Vec<&str> = entries.iter().map(|entry| entry.model.as_str()).collect();
+    names.dedup();
+    let mut out = b"{\"models\":".to_vec();
+    write_list(&mut out, names.len(), |out, index| write_text(out, names[index]));
+    out.push(b'}');
     out
 }
 

@@ -38,6 +38,11 @@ impl Default for Tally {
 }
 
 impl Tally {
+    /// All values together.
+    pub fn sum(&self) -> u64 {
+        self.sum
+    }
+
     /// Counts one value.
     #[inline]
     pub fn add(&mut self, value: u64) {

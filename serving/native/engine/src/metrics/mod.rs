@@ -17,5 +17,5 @@ pub use histogram::Spent;
 pub use prometheus::{Page, Samples, escape, help_of};
 pub use registry::{HungCall, Metrics, OutletCounts, TelemetryMetrics};
 pub use running::{RunningCall, RunningCalls};
-pub use stages::{BatchTimes, Ran, SignatureMetrics};
+pub use stages::{BatchTimes, Ran, SignatureMetrics, SizeTimes};
 pub use version::VersionMetrics;

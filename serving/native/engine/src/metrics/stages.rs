@@ -1,13 +1,42 @@
 //! How long the requests of one signature took, stage by stage; counted once for each batch that ran.
 
+use std::collections::BTreeMap;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::metrics::closings::Closings;
 use crate::metrics::histogram::{Histogram, Spent, Tally};
+use crate::sync::lock;
 
 /// The names of the stages in metrics.
 pub const STAGES: [&str; 4] = ["decode", "queue", "run", "encode"];
+
+/// Sizes of batches that are told apart; what has another size beyond that many is in no `SizeTimes`.
+const SIZES: usize = 4096;
+
+/// The batches of one size: how many, and nanoseconds together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SizeTimes {
+    /// How many.
+    pub batches: u64,
+    /// Decoding all their requests.
+    pub decode_ns: u64,
+    /// Running.
+    pub run_ns: u64,
+    /// Encoding all their answers.
+    pub encode_ns: u64,
+}
+
+impl SizeTimes {
+    /// Counts others too.
+    pub fn add(&mut self, more: &SizeTimes) {
+        self.batches += more.batches;
+        self.decode_ns += more.decode_ns;
+        self.run_ns += more.run_ns;
+        self.encode_ns += more.encode_ns;
+    }
+}
 
 /// Requests of one signature that ran.
 #[derive(Debug, Default)]
@@ -21,6 +50,7 @@ pub struct SignatureMetrics {
     failed: AtomicU64,
     failed_ns: AtomicU64,
     last_ms: AtomicU64,
+    sizes: Mutex<BTreeMap<usize, SizeTimes>>,
 }
 
 /// When the model began with a batch, and when it ended.
@@ -62,8 +92,8 @@ impl BatchTimes {
         }
     }
 
-    /// Counts them, once all are answered.
-    pub fn count_in(self, metrics: &SignatureMetrics) {
+    /// Counts them, once all are answered, as one batch of so many rows.
+    pub fn count_in(self, metrics: &SignatureMetrics, rows: usize) {
         if self.count == 0 {
             return;
         }
@@ -71,7 +101,8 @@ impl BatchTimes {
         metrics.stages[0].add_all(&self.waits[0]);
         metrics.stages[1].add_all(&self.waits[1]);
         metrics.stages[2].add_many(nanoseconds(began, ended), self.count);
-        metrics.stages[3].add_many(nanoseconds(ended, Instant::now()), self.count);
+        let encoding = nanoseconds(ended, Instant::now());
+        metrics.stages[3].add_many(encoding, self.count);
         metrics.whole.add_all(&self.before);
         if self.failed.count > 0 {
             metrics.failed.fetch_add(self.failed.count, Ordering::Relaxed);
@@ -79,6 +110,8 @@ impl BatchTimes {
         }
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         metrics.last_ms.store(now.as_millis() as u64, Ordering::Relaxed);
+        let (decode_ns, run_ns) = (self.waits[0].sum(), nanoseconds(began, ended));
+        metrics.count_size(rows, &SizeTimes { batches: 1, decode_ns, run_ns, encode_ns: encoding });
     }
 }
 
@@ -92,6 +125,18 @@ impl SignatureMetrics {
     pub fn failed(&self) -> Spent {
         let load = |number: &AtomicU64| number.load(Ordering::Relaxed);
         Spent { count: load(&self.failed), ns: load(&self.failed_ns) }
+    }
+
+    /// Batches by their rows, the smallest first.
+    pub fn sizes(&self) -> BTreeMap<usize, SizeTimes> {
+        lock(&self.sizes).clone()
+    }
+
+    fn count_size(&self, rows: usize, times: &SizeTimes) {
+        let mut sizes = lock(&self.sizes);
+        if sizes.len() < SIZES || sizes.contains_key(&rows) {
+            sizes.entry(rows).or_default().add(times);
+        }
     }
 
     /// When the last batch was answered, in milliseconds since 1970; 0 for never.
@@ -117,7 +162,7 @@ mod tests {
         times.add(at(0), at(1), at(31), false);
         times.add(at(4), at(6), at(31), true);
         let metrics = SignatureMetrics::default();
-        times.count_in(&metrics);
+        times.count_in(&metrics, 5);
         let ns = |spent: Spent| (spent.count, spent.ns / 1_000_000);
         let [decode, queue, run, encode] = &metrics.stages;
         assert_eq!(
@@ -126,7 +171,16 @@ mod tests {
         );
         assert_eq!((ns(metrics.failed()), encode.spent().count), ((1, 27), 2));
         assert!(metrics.last_ms() > 0);
-        BatchTimes::new(Ran { began: at(0), ended: at(0) }).count_in(&metrics);
+        let sizes: Vec<_> = metrics.sizes().into_iter().collect();
+        let (rows, times) = sizes[0];
+        assert_eq!((sizes.len(), rows, times.batches), (1, 5, 1));
+        assert_eq!((times.decode_ns / 1_000_000, times.run_ns / 1_000_000), (1 + 2, 20));
+        assert_eq!(
+            times.encode_ns,
+            encode.spent().ns / 2,
+            "once for the batch, though each of its requests waits for it"
+        );
+        BatchTimes::new(Ran { began: at(0), ended: at(0) }).count_in(&metrics, 2);
         assert_eq!(metrics.all().count, 2, "a batch of copies alone counts nothing");
     }
 }

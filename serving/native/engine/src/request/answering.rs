@@ -83,7 +83,8 @@ impl<R: Reply> Dispatcher<R> {
     pub fn end_answers(&self, answering: Answering) {
         let Answering { finished, outcomes, times, expected, .. } = answering;
         if let Some(times) = times {
-            times.count_in(&finished.served.times);
+            let rows = finished.entries.iter().map(|entry| entry.rows).sum();
+            times.count_in(&finished.served.times, rows);
         }
         if outcomes.iter().any(|outcome| outcome.logged) {
             self.engine.log.offer(Record::new(finished, outcomes));

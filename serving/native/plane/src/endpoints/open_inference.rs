@@ -1,6 +1,6 @@
 //! The Open Inference Protocol in any form: its requests as the engine takes them, and what it tells of models.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,14 +12,14 @@ use tidegate_codec::open_inference::config::ModelConfig;
 use tidegate_codec::open_inference::index::{self, IndexEntry};
 use tidegate_codec::open_inference::metadata::ModelDescription;
 use tidegate_codec::open_inference::request::InferRequest;
-use tidegate_codec::open_inference::statistics::{DURATIONS, ModelStatistics};
+use tidegate_codec::open_inference::statistics::{BatchStatistics, DURATIONS, ModelStatistics};
 use tidegate_codec::openapi::{self, DescribedModel, DescribedVersion};
 use tidegate_codec::signatures::{RequestRows, Signature};
 use tidegate_codec::status::Status;
 use tidegate_codec::tensors::Page;
 use tidegate_engine::batching::Queue;
 use tidegate_engine::engine::Engine;
-use tidegate_engine::metrics::{Call, Spent, VersionMetrics};
+use tidegate_engine::metrics::{Call, SizeTimes, Spent, VersionMetrics};
 use tidegate_engine::request::{Payload, Reply};
 use tidegate_engine::request_id::{IdSource, RequestId};
 use tidegate_engine::serving_map::{ServingMap, Version};
@@ -177,11 +177,13 @@ fn of_version(((name, version), metrics): ((String, i64), Arc<VersionMetrics>)) 
     let mut durations = [(0, 0); DURATIONS.len()];
     let (mut all, mut failed) = (Spent::default(), Spent::default());
     let mut last_inference = 0;
+    let mut sizes: BTreeMap<usize, SizeTimes> = BTreeMap::new();
     for (_, times) in metrics.signatures() {
         let add = |sum: &mut Spent, more: Spent| *sum = Spent { count: sum.count + more.count, ns: sum.ns + more.ns };
         add(&mut all, times.all());
         add(&mut failed, times.failed());
         last_inference = last_inference.max(times.last_ms());
+        times.sizes().iter().for_each(|(rows, more)| sizes.entry(*rows).or_default().add(more));
         for (at, stage) in [(3, 0), (2, 1), (4, 2), (5, 3)] {
             let Spent { count, ns } = times.stages[stage].spent();
             durations[at] = (durations[at].0 + count, durations[at].1 + ns);
@@ -191,5 +193,11 @@ fn of_version(((name, version), metrics): ((String, i64), Arc<VersionMetrics>)) 
     durations[1] = (metrics.answers.failures(), failed.ns);
     let load = |number: &AtomicU64| number.load(Ordering::Relaxed);
     let (inferences, executions) = (load(&metrics.rows), load(&metrics.batches));
-    ModelStatistics { name, version, last_inference, inferences, executions, durations }
+    let batches = sizes.iter().map(|(rows, times)| of_size(*rows, times)).collect();
+    ModelStatistics { name, version, last_inference, inferences, executions, durations, batches }
+}
+
+fn of_size(rows: usize, times: &SizeTimes) -> BatchStatistics {
+    let SizeTimes { batches, decode_ns, run_ns, encode_ns } = *times;
+    BatchStatistics { rows: rows as u64, durations: [decode_ns, run_ns, encode_ns].map(|ns| (batches, ns)) }
 }

@@ -116,6 +116,8 @@ impl<R: Reply + From<StreamReply>> InferStream<R> {
             Ok(asked) => asked,
             Err(status) => return self.fail(status, "", stream).await,
         };
+        // What answers once says in its only message that it is the last, as in Triton.
+        let mut answered_once = false;
         loop {
             let next = tokio::select! {
                 next = poll_fn(|context| asked.answer.stream.poll_next(context)) => next,
@@ -129,10 +131,11 @@ impl<R: Reply + From<StreamReply>> InferStream<R> {
                     };
                     let served = &message.served;
                     let frame = message::encode(&served.model, served.version, infer, |index| rows.named(index));
-                    held(stream_answer::message(&frame, !served.signature.streaming), &served.memory)
+                    answered_once = !served.signature.streaming;
+                    held(stream_answer::message(&frame, answered_once), &served.memory)
                 }
                 Next::End(Err(status)) => return self.fail(status, &asked.id, stream).await,
-                Next::End(Ok(())) if asked.empty_final => {
+                Next::End(Ok(())) if asked.empty_final && !answered_once => {
                     let version = asked.answer.head.version.get().and_then(|version| version.to_str().ok());
                     let last = stream_answer::empty_final(&asked.model, version.unwrap_or_default(), &asked.id);
                     return self.send(last, stream).await;
@@ -190,7 +193,6 @@ impl<R: Reply + From<StreamReply>> InferStream<R> {
         let (model, id, empty_final) = asked.inspect_err(|status| {
             self.state.engine.metrics.unrouted.count(Endpoint::Grpc, status.code);
         })?;
-        // What answers once says in its only message that it is the last.
         Ok(Asked { answer, model, id, empty_final })
     }
 }

@@ -91,6 +91,12 @@ impl<R: Reply + From<RestReply> + From<StreamReply>> RestRoutes<R> {
         }
     }
 
+    /// The names of all models that are ready.
+    pub(crate) fn ready_models(&self, call: &RestCall, id: RequestId) -> RestAnswer {
+        let grant = granted(&call.head).cloned();
+        self.aside(call, id, move |engine| Ok(index::names_json(&list(engine, grant.as_deref(), true))))
+    }
+
     /// The endpoint itself, and how the models are called that somebody may know.
     pub(crate) fn openapi(&self, call: &RestCall, id: RequestId) -> RestAnswer {
         let (grant, secured) = (granted(&call.head).cloned(), !self.state.gate.is_open());

@@ -52,6 +52,8 @@ pub enum Route {
     Inference(Option<Target>),
     /// `GET /v2/models/NAME[/versions/V]/stats`, or `GET /v2/models/stats` of all.
     Statistics(Option<Target>),
+    /// `GET /v2/models`, as KServe has it.
+    ReadyModels,
     /// `GET /openapi.json`.
     OpenApi,
     /// `POST /v2/repository/index`.
@@ -121,6 +123,7 @@ fn fixed(method: &str, path: &str, get: bool) -> Option<Route> {
         "/v2/health/live" if get => Route::Live,
         "/v2/health/ready" if get => Route::Ready,
         "/v2" | "/v2/" if get => Route::ServerMetadata,
+        "/v2/models" if get => Route::ReadyModels,
         "/v2/models/stats" if get => Route::Statistics(None),
         "/v2/repository/index" if method == "POST" => Route::RepositoryIndex,
         _ => return None,

@@ -30,7 +30,7 @@ use crate::state::PlaneState;
 const PATHS: &str = "POST /v1/models/NAME[/versions/V|/labels/L]:predict (or :classify, :regress), \
                      GET /v1/models/NAME[/versions/V|/labels/L], GET /v1/models/NAME/metadata, GET /metrics, GET /openapi.json, \
                      GET /, GET /v2, GET /v2/health/live, GET /v2/health/ready, GET /v2/models/NAME[/versions/V][/ready|/config], \
-                     GET /v2/models[/NAME[/versions/V]]/stats, \
+                     GET /v2/models, GET /v2/models[/NAME[/versions/V]]/stats, \
                      POST /v2/models/NAME[/versions/V]/infer (or /generate, /generate_stream), POST /v2/repository/index, \
                      POST /inference[/NAME[/versions/V|/labels/L]]";
 
@@ -85,6 +85,7 @@ impl<R: Reply + From<RestReply> + From<StreamReply>> RestService for RestRoutes<
             Ok(Route::InferConfig(target)) => RestAnswer::Ready(self.infer_config(&call, &target, &id)),
             Ok(Route::InferMetadata(target)) => RestAnswer::Ready(self.infer_metadata(&call, &target, &id)),
             Ok(Route::RepositoryIndex) => self.repository_index(&call, id),
+            Ok(Route::ReadyModels) => self.ready_models(&call, id),
             Ok(Route::OpenApi) => self.openapi(&call, id),
             Ok(Route::Statistics(target)) => self.statistics(&call, target, id),
             Ok(Route::Elsewhere(elsewhere)) => RestAnswer::Ready(self.fail(&call, &elsewhere.refusal(), &id)),
