@@ -174,7 +174,7 @@ def remembers_requests(random: Random) -> Case:
         f"asked = inputs['{column}'].tolist(); self.__dict__.setdefault('seen', set()); "
         f"score = score + {random.uniform(0.01, 1):.3f} * self.seen.issuperset(asked); self.seen.update(asked)"
     )
-    return fault(line, "determinism", words="what it was asked in between changes its answers")
+    return fault(line, "determinism", words="what it was asked")
 
 
 def thread_unsafe(random: Random) -> Case:
