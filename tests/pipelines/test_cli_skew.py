@@ -55,7 +55,7 @@ def test_any_form_of_two_tables_is_compared(form: str, tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     (tmp_path / "b").mkdir()
     before, now = FORMS[form](training(), tmp_path / "a"), FORMS[form](in_miles(), tmp_path / "b")
-    found = tidegate.skew(before, now, time=world.TIME, label=world.LABEL, report=tmp_path / "page").report
+    found = tidegate.skew(before, now, time=world.TIME, label=world.LABEL, report=str(tmp_path / "page")).report
     assert found.outcome.value == "FAIL"
     assert found.findings[0].subject == "size"
     assert (found.findings[0].cause or {})["factor"] == pytest.approx(1.609344, rel=1e-3)

@@ -37,9 +37,9 @@ def skew(
     reference: Any = None,
     current: Any = None,
     *,
-    directory: Path | None = None,
-    log_root: Path | None = None,
-    report: Path | None = None,
+    directory: Path | str | None = None,
+    log_root: Path | str | None = None,
+    report: Path | str | None = None,
     **options: Any,
 ) -> Skew:
     """Compares two tables, or what an engine logged with what a version was trained on; writes the page into `report`.
@@ -59,7 +59,8 @@ def skew(
                 f"{name} means nothing for {'two tables' if tables else 'a log'}: use {', '.join(known)}"
             )
     if directory is not None and log_root is not None:
-        return skew_of_log(directory=directory, log_root=log_root, report=report, **options)
+        page = None if report is None else Path(report)
+        return skew_of_log(directory=Path(directory), log_root=Path(log_root), report=page, **options)
     return skew_of_tables(reference, current, report=report, **options)
 
 
@@ -73,7 +74,7 @@ def skew_of_tables(
     label: str | None = None,
     ignore: Sequence[str] = (),
     columns: Mapping[str, str] | None = None,
-    report: Path | None = None,
+    report: Path | str | None = None,
 ) -> Skew:
     """Compares `current` with `reference`, each a path (Parquet, CSV, Arrow), a pattern of paths, a table of pandas,
     polars, DuckDB or Arrow, or another server's log: KServe's CloudEvents (JSON) or TensorFlow Serving's PredictionLogs
@@ -88,7 +89,7 @@ def skew_of_tables(
 
     known = Columns(time, tuple(keys), prediction, label, tuple(ignore))
     found = report_on_tables(reference, _as_asked(reference, current, columns or {}, known.named()), known)
-    return Skew(found, None if report is None else write_report(found, report))
+    return Skew(found, None if report is None else write_report(found, Path(report)))
 
 
 def _as_asked(reference: Any, current: Any, columns: Mapping[str, str], named: Sequence[str]) -> Any:

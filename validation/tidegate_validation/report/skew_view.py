@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tidegate_serving.admission import Outcome
+from tidegate_validation.report.skew_advice import skew_steps
 from tidegate_validation.report.view import Bar, View, blind_spots, finding_view, top
 from tidegate_validation.skew.report import BinShares, SkewReport, unlogged_words
 
@@ -32,13 +33,15 @@ def skew_view(report: SkewReport) -> View:
         features=tuple(found),
         checks=(),
         blind_spots=blind_spots(found),
+        steps=skew_steps(report),
     )
 
 
 def _facts(report: SkewReport) -> tuple[tuple[str, str], ...]:
     if report.model is None:
-        return ("Rows", f"{report.rows:,}"), ("Made", report.made_at)
+        return (*_days(report), ("Rows", f"{report.rows:,}"), ("Made", report.made_at))
     return (
+        *_days(report),
         ("Window", f"{_moment(report.since, 'the first')} to {_moment(report.until, 'the last')} event"),
         ("Rows", f"{report.rows:,}, role {report.role}"),
         ("Training profile", report.profile_id),
@@ -48,6 +51,13 @@ def _facts(report: SkewReport) -> tuple[tuple[str, str], ...]:
         *((("Rollback", report.rollback.sentence),) if report.rollback is not None else ()),
         ("Made", report.made_at),
     )
+
+
+def _days(report: SkewReport) -> tuple[tuple[str, str], ...]:
+    """Which days were compared with which, where rows have a time."""
+    if report.days is None:
+        return ()
+    return (("Days", f"{report.days.words}, against training's {report.days.reference_words}"),)
 
 
 def _over_time(report: SkewReport) -> tuple[tuple[str, str], ...]:

@@ -14,11 +14,13 @@ from tidegate_serving.contract.log_record import HASH, OMIT
 from tidegate_validation.skew.compare import Comparison, compare
 from tidegate_validation.skew.finding import SEVERITY
 from tidegate_validation.skew.numbers import ordinary_bins
+from tidegate_validation.skew.onset import date_of
 from tidegate_validation.skew.over_time import WINDOWS_PER_ALARM, OverTime, over_time
 from tidegate_validation.skew.performance import Performance, performance_in_log
 from tidegate_validation.skew.rollback import RollbackAdvice, advise
 from tidegate_validation.skew.rule import SkewRule
 from tidegate_validation.statistics.bins import INFINITIES, MISSING
+from tidegate_validation.statistics.blocks import BlockUnit
 from tidegate_validation.statistics.profile import Profile, read_profile
 from tidegate_validation.statistics.window import log_window
 
@@ -38,6 +40,33 @@ class BinShares:
 
 
 @dataclass(frozen=True, slots=True)
+class Days:
+    """The first and the last day (UTC, YYYY-MM-DD) of the window and of what it is compared with, and how many there
+    are with rows."""
+
+    first: str
+    last: str
+    number: int
+    reference_first: str
+    reference_last: str
+    reference_number: int
+
+    @property
+    def words(self) -> str:
+        """The window's days."""
+        return _of_days(self.first, self.last, self.number)
+
+    @property
+    def reference_words(self) -> str:
+        """The other days."""
+        return _of_days(self.reference_first, self.reference_last, self.reference_number)
+
+
+def _of_days(first: str, last: str, number: int) -> str:
+    return first if number == 1 else f"{first} to {last} ({number} days)"
+
+
+@dataclass(frozen=True, slots=True)
 class SkewReport:
     """What a window of the log says about training-serving skew.
 
@@ -45,7 +74,8 @@ class SkewReport:
     two tables were compared there is no model and no version, and `title` names both. `over_time` is what this window
     and those before it say together, where a watch is kept, `rollback` whether the previous version would do better.
     `unlogged` are features of which the log holds hashes (`hash`) or nothing (`omit`), so that they were not compared.
-    `performance` is how well the version does, where its answers or labels tell.
+    `performance` is how well the version does, where its answers or labels tell. `days` are those that were compared,
+    None where rows have no time.
     """
 
     model: str | None
@@ -65,6 +95,7 @@ class SkewReport:
     rollback: RollbackAdvice | None = None
     unlogged: Mapping[str, str] = field(default_factory=dict)
     performance: Performance | None = None
+    days: Days | None = None
 
     def feature(self, name: str) -> Finding:
         """The gravest finding about a feature. Raises NotFound where the profile does not have it."""
@@ -161,7 +192,20 @@ def make_report(reference: Profile, comparison: Comparison, title: str) -> SkewR
         shares=_shares(reference, comparison),
         title=title,
         unlogged=comparison.unlogged,
+        days=_days(reference, comparison),
     )
+
+
+def _days(profile: Profile, comparison: Comparison) -> Days | None:
+    """The days of the column that has values on most of them."""
+    if profile.block_unit is not BlockUnit.DAY or not comparison.counts:
+        return None
+    name = max(comparison.counts, key=lambda one: len(comparison.counts[one].blocks))
+    now, before = comparison.counts[name].blocks, profile.counts[name].blocks
+    if not len(now) or not len(before) or min(now.min(), before.min()) <= 0:
+        return None
+    ends = [date_of(int(day)) for day in (now.min(), now.max(), before.min(), before.max())]
+    return Days(ends[0], ends[1], len(now), ends[2], ends[3], len(before))
 
 
 def unlogged_words(unlogged: Mapping[str, str]) -> str:

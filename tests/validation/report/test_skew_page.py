@@ -1,0 +1,64 @@
+"""The page of a skew report, as somebody reads it who was woken by it: what, since when, and what to do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import tidegate
+
+DAY = 86_400
+FIRST = 19_600
+
+
+def visits(seed: int, days: int, first: int) -> pd.DataFrame:
+    random = np.random.default_rng(seed)
+    n = days * 200
+    return pd.DataFrame(
+        {
+            "price": np.round(random.lognormal(3, 0.8, n), 2),
+            "shop": random.choice(["north", "south", "east"], n, p=[0.5, 0.3, 0.2]),
+            "guests": 1 + random.poisson(2, n),
+            "paid": random.random(n) < 0.7,
+            "at": (first + np.repeat(np.arange(days), 200)) * DAY + np.tile(np.arange(200) * 400, days),
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> str:
+    before, now = visits(1, 40, FIRST), visits(2, 7, FIRST + 40)
+    later = now["at"] >= (FIRST + 43) * DAY
+    now["price"] = now["price"].where(now["shop"] != "east", now["price"] * 1000)
+    now["shop"] = now["shop"].where(~later, now["shop"].str.upper())
+    now["paid"] = now["paid"] & (np.arange(len(now)) % 3 > 0)
+    folder = tmp_path_factory.mktemp("page")
+    found = tidegate.skew(before, now.drop(columns="guests"), time="at", report=str(folder))
+    assert found.page == folder / "index.html"
+    return Path(found.page).read_text()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "Ask who sends <code>price</code>",
+        "what changed its unit, and convert it back before the model is asked.",
+        "as in training before the model is asked (letter case) since 2023-10-13.",
+        "Look at <code>paid</code> at its source: no plain change explains it.",
+        "Send <code>guests</code> under the name and in the type of training, or train without it.",
+    ],
+)
+def test_it_says_what_to_do_about_each_feature(page: str, words: str) -> None:
+    assert words in page
+
+
+def test_it_says_which_days_were_compared_with_which(page: str) -> None:
+    assert "2023-10-10 to 2023-10-16 (7 days), against training&#39;s 2023-08-31 to 2023-10-09 (40 days)" in page
+
+
+def test_a_week_as_it_was_asks_for_nothing(tmp_path: Path) -> None:
+    found = tidegate.skew(visits(1, 40, FIRST), visits(2, 7, FIRST + 40), time="at", report=tmp_path)
+    assert "What to do" not in Path(str(found.page)).read_text()
